@@ -1,0 +1,100 @@
+//! Figures as they are shown: an estimate with its interval and sample count, and a summary of each step.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Ended, OpClass};
+
+/// A figure with its 95 % confidence interval. Never a bare number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The figure itself; absent when `n` cannot resolve it.
+    pub value: Option<f64>,
+    /// Lower end of the 95 % interval; absent when there is no interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Samples it rests on.
+    pub n: u64,
+    /// Effective number of independent samples after correction for autocorrelation.
+    pub n_effective: f64,
+    /// When not resolved: about how many samples would resolve it.
+    pub n_needed: u64,
+}
+
+impl Estimate {
+    /// A figure known exactly (a count, a size).
+    pub fn exact(value: f64, n: u64) -> Self {
+        Self { value: Some(value), low: Some(value), high: Some(value), n, n_effective: n as f64, n_needed: 0 }
+    }
+
+    /// Whether there is a value.
+    pub fn is_resolved(&self) -> bool {
+        self.value.is_some()
+    }
+}
+
+/// Percentiles every summary holds, as quantiles.
+pub const QUANTILES: [f64; 4] = [0.5, 0.99, 0.999, 0.9999];
+
+/// One kind of operation of one step, summed up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamSummary {
+    /// What it was.
+    pub class: OpClass,
+    /// Operations.
+    pub ios: u64,
+    /// Operations per second.
+    pub iops: Estimate,
+    /// Bytes per second.
+    pub bytes_per_second: Estimate,
+    /// Mean latency, ns.
+    pub lat_mean_ns: Estimate,
+    /// Total latency at 50, 99, 99.9, 99.99 %, ns.
+    pub lat_p50_ns: Estimate,
+    /// 99th percentile, ns.
+    pub lat_p99_ns: Estimate,
+    /// 99.9th percentile, ns.
+    pub lat_p999_ns: Estimate,
+    /// 99.99th percentile, ns.
+    pub lat_p9999_ns: Estimate,
+    /// Slowest seen, ns: an observation, not an estimate.
+    pub lat_max_ns: u64,
+    /// Sync part of commits, 50th percentile, ns.
+    pub sync_p50_ns: Option<Estimate>,
+    /// Sync part of commits, 99th percentile, ns.
+    pub sync_p99_ns: Option<Estimate>,
+}
+
+/// One step, summed up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepSummary {
+    /// Name in the plan.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Engine that ran; empty for file operations.
+    pub engine: String,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Failed requests.
+    pub errors: u64,
+    /// Per kind of operation.
+    pub streams: Vec<StreamSummary>,
+}
+
+/// All steps of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// In the order they ran.
+    pub steps: Vec<StepSummary>,
+}
+
+impl Summary {
+    /// The stream `class` of step `name`.
+    pub fn stream(&self, name: &str, class: OpClass) -> Option<&StreamSummary> {
+        self.steps.iter().find(|step| step.name == name)?.streams.iter().find(|stream| stream.class == class)
+    }
+}

@@ -1,0 +1,35 @@
+//! One thing the analysis concluded from a Record, with its evidence and how sure it is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Costs performance or durability, or limits what the figures mean.
+    Warning,
+    /// The figures, or the data's safety, cannot be relied on.
+    Critical,
+}
+
+/// One conclusion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Which detector and which of its conclusions: `flush_ignored`, `cache_answered`. Stable.
+    pub id: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// How sure, 0..1.
+    pub confidence: f64,
+    /// The step it was seen in; empty for the whole run.
+    pub step: String,
+    /// One sentence: what is so.
+    pub title: String,
+    /// The figures it rests on.
+    pub evidence: String,
+    /// What the reader can do about it; empty when nothing.
+    pub advice: String,
+}

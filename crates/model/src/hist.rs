@@ -1,0 +1,291 @@
+//! The two histograms: `Hist` for results (HDR, three digits), `CoarseHist` for one interval of a heatmap.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
+pub const LATENCY_MAX_NS: u64 = 1 << 40;
+
+/// A latency histogram in nanoseconds with three significant digits: a value read back is at most 0.1 % off.
+///
+/// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of
+/// HdrHistogram's V2 encoding, which its libraries in every language read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hist {
+    inner: Histogram<u64>,
+    sum_ns: u128,
+}
+
+impl Default for Hist {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Hist {
+    /// An empty histogram, its counters allocated up front so that recording never allocates.
+    pub fn new() -> Self {
+        let inner = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant bounds are valid");
+        Self { inner, sum_ns: 0 }
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.inner.saturating_record(value_ns);
+        self.sum_ns += u128::from(value_ns);
+    }
+
+    /// Adds all of `other`: the same as recording its values here.
+    pub fn merge(&mut self, other: &Hist) {
+        self.inner.add(&other.inner).expect("every Hist has the same bounds");
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.inner.len()
+    }
+
+    /// Exact sum of the values in nanoseconds.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Exact mean in nanoseconds; 0 when empty.
+    pub fn mean_ns(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
+    }
+
+    /// Standard deviation in nanoseconds, from bin midpoints; 0 when empty.
+    pub fn stdev_ns(&self) -> f64 {
+        self.inner.stdev()
+    }
+
+    /// Smallest value (its bin's low end); 0 when empty.
+    pub fn min_ns(&self) -> u64 {
+        self.inner.min()
+    }
+
+    /// Largest value (its bin's high end, at most 0.1 % above); 0 when empty.
+    pub fn max_ns(&self) -> u64 {
+        self.inner.max()
+    }
+
+    /// The value at 1-based rank `rank` in sorted order, as its bin's midpoint; 0 when empty.
+    pub fn at_rank(&self, rank: u64) -> u64 {
+        let n = self.count();
+        if n == 0 {
+            return 0;
+        }
+        let wanted = rank.clamp(1, n);
+        let mut seen = 0;
+        for bin in self.inner.iter_recorded() {
+            seen += bin.count_since_last_iteration();
+            if seen >= wanted {
+                return self.inner.median_equivalent(bin.value_iterated_to());
+            }
+        }
+        self.max_ns()
+    }
+
+    /// The value at quantile `q` (0..=1): rank `ceil(q * n)`, as fio and HdrHistogram do.
+    pub fn quantile(&self, q: f64) -> u64 {
+        self.at_rank((q * self.count() as f64).ceil() as u64)
+    }
+
+    /// Number of values above `value_ns`, to the resolution of a bin.
+    pub fn count_above(&self, value_ns: u64) -> u64 {
+        let at_or_below = self.inner.count_between(0, value_ns.min(LATENCY_MAX_NS));
+        self.count() - at_or_below
+    }
+
+    /// Recorded bins in rising order: (midpoint in ns, count).
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.inner
+            .iter_recorded()
+            .map(|bin| (self.inner.median_equivalent(bin.value_iterated_to()), bin.count_since_last_iteration()))
+    }
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Hist")]
+/// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding (three digits, ns).
+struct HistJson {
+    /// Number of values.
+    count: u64,
+    /// Smallest value, ns.
+    min_ns: u64,
+    /// Largest value, ns.
+    max_ns: u64,
+    /// Exact sum, ns.
+    sum_ns: u64,
+    /// Base64 of the HdrHistogram V2 encoding.
+    hdr_v2: String,
+}
+
+impl Serialize for Hist {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&self.inner, &mut bytes).map_err(serde::ser::Error::custom)?;
+        HistJson {
+            count: self.count(),
+            min_ns: self.min_ns(),
+            max_ns: self.max_ns(),
+            sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
+            hdr_v2: BASE64.encode(bytes),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hist {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = HistJson::deserialize(deserializer)?;
+        let bytes = BASE64.decode(&json.hdr_v2).map_err(serde::de::Error::custom)?;
+        let read: Histogram<u64> =
+            HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
+        if read.sigfig() != 3 || read.high() > LATENCY_MAX_NS * 2 {
+            return Err(serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"));
+        }
+        let mut hist = Hist::new();
+        hist.inner.add(&read).map_err(serde::de::Error::custom)?;
+        hist.sum_ns = u128::from(json.sum_ns);
+        Ok(hist)
+    }
+}
+
+impl JsonSchema for Hist {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Hist".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        HistJson::json_schema(generator)
+    }
+}
+
+/// Bins of a [`CoarseHist`]: 16 per power of two, up to [`LATENCY_MAX_NS`].
+pub const COARSE_BINS: usize = 16 * 38;
+
+/// Index of the coarse bin of a latency: exact below 16 ns, then 16 bins per power of two (at most 6.25 % wide).
+#[inline]
+pub fn coarse_index(value_ns: u64) -> usize {
+    let shift = (value_ns | 8).ilog2().saturating_sub(4);
+    let index = ((shift as usize) << 4) + (value_ns >> shift) as usize;
+    index.min(COARSE_BINS - 1)
+}
+
+/// Lowest value of coarse bin `index`, in nanoseconds: the inverse of [`coarse_index`].
+pub fn coarse_low_ns(index: usize) -> u64 {
+    if index < 32 {
+        return index as u64;
+    }
+    let shift = (index >> 4) - 1;
+    ((index & 15) as u64 + 16) << shift
+}
+
+/// A fixed-size latency histogram for one interval, cheap to fill: one add per value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoarseHist {
+    counts: Box<[u32; COARSE_BINS]>,
+}
+
+impl Default for CoarseHist {
+    fn default() -> Self {
+        Self { counts: Box::new([0; COARSE_BINS]) }
+    }
+}
+
+impl CoarseHist {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.counts[coarse_index(value_ns)] += 1;
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &CoarseHist) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine += theirs;
+        }
+    }
+
+    /// The bins that hold something, as (bin index, count), rising.
+    pub fn sparse(&self) -> Vec<(u16, u32)> {
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(|(index, count)| (index as u16, *count))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn merging_is_recording_both(a in prop::collection::vec(0u64..1 << 41, 0..200), b in prop::collection::vec(0u64..1 << 41, 0..200)) {
+            let of = |values: &[u64]| { let mut hist = Hist::new(); values.iter().for_each(|v| hist.record(*v)); hist };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            let both: Vec<u64> = a.iter().chain(&b).copied().collect();
+            prop_assert_eq!(merged, of(&both));
+        }
+
+        #[test]
+        fn coarse_merging_is_recording_both(a in prop::collection::vec(any::<u64>(), 0..200), b in prop::collection::vec(any::<u64>(), 0..200)) {
+            let of = |values: &[u64]| { let mut hist = CoarseHist::default(); values.iter().for_each(|v| hist.record(*v)); hist };
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            let both: Vec<u64> = a.iter().chain(&b).copied().collect();
+            prop_assert_eq!(merged.sparse(), of(&both).sparse());
+        }
+
+        #[test]
+        fn a_value_read_back_is_at_most_a_thousandth_off(value in 1u64..LATENCY_MAX_NS) {
+            let mut hist = Hist::new();
+            hist.record(value);
+            let error = (hist.quantile(0.5) as f64 - value as f64).abs() / value as f64;
+            prop_assert!(error <= 0.001, "{value}: {error}");
+        }
+
+        #[test]
+        fn coarse_bins_hold_their_values(value in 0u64..LATENCY_MAX_NS) {
+            let index = coarse_index(value);
+            prop_assert!(coarse_low_ns(index) <= value);
+            prop_assert!(index + 1 == COARSE_BINS || value < coarse_low_ns(index + 1));
+        }
+
+        #[test]
+        fn json_round_trips(values in prop::collection::vec(0u64..1 << 41, 0..50)) {
+            let mut hist = Hist::new();
+            values.iter().for_each(|v| hist.record(*v));
+            let text = serde_json::to_string(&hist).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Hist>(&text).unwrap(), hist);
+        }
+    }
+
+    #[test]
+    fn ranks_are_one_based_and_clamped() {
+        let mut hist = Hist::new();
+        (1..=100).for_each(|v| hist.record(v));
+        assert_eq!(hist.at_rank(1), 1);
+        assert_eq!(hist.at_rank(50), 50);
+        assert_eq!(hist.at_rank(1000), 100);
+        assert_eq!(hist.quantile(0.99), 99);
+        assert_eq!(hist.count_above(90), 10);
+    }
+}

@@ -1,0 +1,30 @@
+//! Plain data shared by every other crate: what was asked, what will run, what was measured, what it means.
+//!
+//! No threads, no I/O, no `unsafe`; everything here can be built by hand in a test.
+#![forbid(unsafe_code)]
+
+pub mod environment;
+pub mod figure;
+pub mod finding;
+pub mod hist;
+pub mod metric;
+pub mod plan;
+pub mod record;
+pub mod report;
+pub mod spec;
+pub mod units;
+pub mod verdict;
+
+pub use environment::Environment;
+pub use figure::{Estimate, StepSummary, StreamSummary, Summary};
+pub use finding::{Finding, Severity};
+pub use hist::{CoarseHist, Hist};
+pub use plan::Plan;
+pub use record::{OpClass, Record};
+pub use report::Report;
+pub use spec::Spec;
+pub use units::Bytes;
+pub use verdict::{Grade, Thresholds, Verdict};
+
+/// Version of the JSON that `--json`, `-o` and the store write. Raised when a reader could break.
+pub const SCHEMA_VERSION: u32 = 1;

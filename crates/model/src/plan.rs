@@ -1,0 +1,366 @@
+//! What will run: every default filled, every refusal made. Knows its duration, bytes written and space.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Bytes;
+
+/// An engine asked for: one of them, or the best that works here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineChoice {
+    /// The one that disturbs least for the depth and works here; the Record says which and why.
+    #[default]
+    Auto,
+    /// Exactly this one, or an error.
+    #[serde(untagged)]
+    Kind(EngineKind),
+}
+
+/// An engine that issues I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EngineKind {
+    /// pread/pwrite, one at a time.
+    Psync,
+    /// io_submit/io_getevents.
+    Libaio,
+    /// io_uring with registered files and buffers.
+    IoUring,
+    /// Completes at once without I/O: the cost of the instrument itself.
+    Null,
+    /// A simulated device on virtual time.
+    Sim,
+}
+
+impl EngineKind {
+    /// fio's name for it, also used in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Psync => "psync",
+            Self::Libaio => "libaio",
+            Self::IoUring => "io_uring",
+            Self::Null => "null",
+            Self::Sim => "sim",
+        }
+    }
+}
+
+impl std::str::FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self::Kind(match text {
+            "auto" => return Ok(Self::Auto),
+            "psync" => EngineKind::Psync,
+            "libaio" => EngineKind::Libaio,
+            "io_uring" => EngineKind::IoUring,
+            "null" => EngineKind::Null,
+            other => return Err(format!("unknown engine {other:?}; choose auto, psync, libaio, io_uring or null")),
+        }))
+    }
+}
+
+/// Direction and order of the requests: fio's `rw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rw {
+    /// Sequential reads.
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Random reads.
+    Randread,
+    /// Random writes.
+    Randwrite,
+    /// Sequential, mixed.
+    Rw,
+    /// Random, mixed.
+    Randrw,
+}
+
+impl Rw {
+    /// Whether offsets are random.
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::Randread | Self::Randwrite | Self::Randrw)
+    }
+    /// Whether it writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::Randread)
+    }
+    /// Whether it reads.
+    pub const fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::Randwrite)
+    }
+}
+
+/// How a write is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync after each write: a commit.
+    Fsync,
+    /// fdatasync after each write: a commit.
+    Fdatasync,
+    /// The file is opened O_SYNC: the write is the commit.
+    OSync,
+    /// The file is opened O_DSYNC: the write is the commit.
+    ODsync,
+    /// One fsync when the job's writes are done, inside its runtime.
+    EndFsync,
+}
+
+impl Sync {
+    /// Whether each write is a commit.
+    pub const fn commits(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync | Self::OSync | Self::ODsync)
+    }
+}
+
+/// Which file a job uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileUse {
+    /// The test file or device shared by all jobs, fully written beforehand.
+    #[default]
+    Shared,
+    /// A file of its own for each worker, fully written beforehand (a recycled log segment).
+    Own,
+    /// A new file for each worker, space allocated but never written (a new log segment, as etcd makes).
+    Allocated,
+    /// A new, empty file for each worker, growing as it is written (what dd makes).
+    Empty,
+}
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// As soon as a slot is free: `iodepth` always in flight.
+    #[default]
+    Closed,
+    /// Open loop, evenly spaced; latency counts from when the request was due.
+    Fixed {
+        /// Requests per second of each worker.
+        iops: f64,
+    },
+    /// Open loop, exponentially spaced; latency counts from when the request was due.
+    Poisson {
+        /// Mean requests per second of each worker.
+        iops: f64,
+    },
+}
+
+/// Order of random or sequential offsets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// One after another, from the start again at the end.
+    #[default]
+    Sequential,
+    /// Uniform, blocks may repeat (fio's `norandommap`).
+    Random,
+    /// Uniform, each block once before any repeats.
+    RandomFull,
+    /// Zipf with this exponent; popular blocks scattered over the file.
+    Zipf {
+        /// Exponent, above 0.
+        theta: f64,
+    },
+}
+
+/// One weighted block size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockShare {
+    /// Block size in bytes.
+    pub bytes: u32,
+    /// Weight relative to the others.
+    pub weight: u32,
+}
+
+/// A job of block I/O, complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IoWork {
+    /// Engine asked for.
+    pub ioengine: EngineChoice,
+    /// Direction.
+    pub rw: Rw,
+    /// Share of reads, percent; 100 or 0 for pure jobs.
+    pub rwmixread: u8,
+    /// Offsets.
+    pub order: Order,
+    /// Block sizes; one entry when fixed.
+    pub blocks: Vec<BlockShare>,
+    /// Requests in flight per worker.
+    pub iodepth: u32,
+    /// Workers.
+    pub numjobs: u32,
+    /// O_DIRECT.
+    pub direct: bool,
+    /// Durability.
+    pub sync: Sync,
+    /// File.
+    pub file: FileUse,
+    /// Size of the region or file each worker uses, bytes.
+    pub size: Bytes,
+    /// Stop after this many bytes in all, if not zero.
+    pub io_size: Bytes,
+    /// Arrival of requests.
+    pub arrival: Arrival,
+}
+
+impl IoWork {
+    /// The largest block size in bytes.
+    pub fn block_max(&self) -> u32 {
+        self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
+    }
+}
+
+/// A job of file operations: create (with one write), stat, delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilesWork {
+    /// Size of each file.
+    pub size: Bytes,
+    /// Most files made.
+    pub count: u64,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Block I/O.
+    Io(IoWork),
+    /// File operations.
+    Files(FilesWork),
+}
+
+/// When a step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stop {
+    /// Measured time at least, ns.
+    pub min_ns: u64,
+    /// Measured time at most, ns.
+    pub max_ns: u64,
+    /// Time at the start that is not measured, ns.
+    pub ramp_ns: u64,
+    /// End early when the 95 % interval of this quantile (0..1) is within `tolerance`; 0 never.
+    pub quantile: f64,
+    /// Half-width of that interval relative to the value, at most.
+    pub tolerance: f64,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPlan {
+    /// Short name, unique in the plan.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What it does.
+    pub work: Work,
+    /// When it ends.
+    pub stop: Stop,
+    /// Bytes it can write at most, as far as known: size-bound or from the run time at 4 GB/s.
+    pub writes_max: Bytes,
+}
+
+/// A step that will not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skipped {
+    /// The step's name.
+    pub name: String,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// What kind of place is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// Test files are made in this directory and leave with the run.
+    Directory,
+    /// This existing file is read; never written.
+    File,
+    /// This block device is read only.
+    BlockReadOnly,
+    /// This block device is overwritten, as `--destroy` allowed.
+    BlockDestroy,
+}
+
+/// The place measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetPlan {
+    /// As resolved (symbolic links followed).
+    pub path: PathBuf,
+    /// Kind.
+    pub kind: TargetKind,
+    /// Filesystem type, as the kernel names it; empty for a block device.
+    pub filesystem: String,
+    /// Size of the shared test file or of the device region used.
+    pub size: Bytes,
+    /// Whether O_DIRECT works there.
+    pub direct: bool,
+    /// Offset and length alignment of direct I/O, bytes.
+    pub align: u32,
+    /// Longest time for writing the test file, ns.
+    pub prepare_max_ns: u64,
+}
+
+/// A run, decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Name of the suite.
+    pub suite: String,
+    /// Where.
+    pub target: TargetPlan,
+    /// Steps in order.
+    pub steps: Vec<StepPlan>,
+    /// Steps left out.
+    pub skipped: Vec<Skipped>,
+    /// Seed of offsets, data and arrivals.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Longest duration of all steps and the preparation, ns.
+    pub fn duration_max_ns(&self) -> u64 {
+        let steps: u64 = self.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).sum();
+        steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
+    }
+
+    /// Whether any step uses the shared, fully written file, so that it has to be made.
+    pub fn needs_shared_file(&self) -> bool {
+        self.target.kind == TargetKind::Directory
+            && self.steps.iter().any(|step| matches!(&step.work, Work::Io(io) if io.file == FileUse::Shared))
+    }
+
+    /// Most space taken at one moment, bytes: the shared file and the largest step's own files.
+    pub fn space_max(&self) -> Bytes {
+        let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
+        let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
+        Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
+    }
+
+    /// Most bytes written, preparation included.
+    pub fn writes_max(&self) -> Bytes {
+        let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
+        Bytes(shared + self.steps.iter().map(|step| step.writes_max.0).sum::<u64>())
+    }
+}
+
+impl StepPlan {
+    /// Space of the files that belong to this step alone, bytes.
+    fn space(&self) -> u64 {
+        match &self.work {
+            Work::Io(io) if io.file != FileUse::Shared => io.size.0 * u64::from(io.numjobs),
+            Work::Io(_) => 0,
+            Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
+        }
+    }
+}

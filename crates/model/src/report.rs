@@ -1,0 +1,24 @@
+//! A Record with what the analysis makes of it: the document that `--json` prints.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Summary;
+use crate::finding::Finding;
+use crate::record::Record;
+use crate::verdict::Verdict;
+
+/// One run, judged. Reports render this and compute nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Version of this layout: [`crate::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Grades per class of workload.
+    pub verdicts: Vec<Verdict>,
+    /// Conclusions, the most severe first.
+    pub findings: Vec<Finding>,
+    /// Figures with their intervals.
+    pub summary: Summary,
+    /// Everything measured.
+    pub record: Record,
+}

@@ -1,0 +1,154 @@
+//! What the user asked for, as written: nothing filled in, nothing refused yet.
+//!
+//! A `Spec` is a suite (a list of jobs, from TOML) and the overrides given as flags. `qd1-app`'s planner turns
+//! it into a [`crate::plan::Plan`].
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::plan::{EngineChoice, Rw, Sync};
+use crate::units::Bytes;
+
+/// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// About fifteen seconds.
+    Quick,
+    /// About a minute.
+    #[default]
+    Default,
+    /// Minutes; tighter intervals.
+    Full,
+}
+
+/// Everything asked for: a suite, the place, and overrides.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The jobs.
+    pub suite: Suite,
+    /// File, directory or block device to measure.
+    pub path: PathBuf,
+    /// Time to spend.
+    pub effort: Effort,
+    /// Size of the test file instead of the suite's.
+    pub size: Option<Bytes>,
+    /// Longest time of each timed step instead of the suite's, in nanoseconds.
+    pub runtime_ns: Option<u64>,
+    /// Only the steps of these names.
+    pub only: Vec<String>,
+    /// Engine for every step instead of the suite's.
+    pub engine: Option<EngineChoice>,
+    /// Seed for offsets, data and arrivals; drawn at random where absent.
+    pub seed: Option<u64>,
+    /// A block device named a second time: permission to overwrite it.
+    pub destroy: Option<PathBuf>,
+}
+
+/// A suite: the content of one `app/suites/NAME.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Name on the command line.
+    pub name: String,
+    /// One line of what it is for.
+    pub title: String,
+    /// Size of the shared test file.
+    pub size: PerEffort<Bytes>,
+    /// Longest time to spend writing the test file; the file is made smaller on a disk too slow for it.
+    pub prepare: PerEffort<Span>,
+    /// The jobs, in the order they run.
+    pub job: Vec<Job>,
+}
+
+/// One value per [`Effort`].
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerEffort<T> {
+    /// With `--quick`.
+    pub quick: T,
+    /// Without flags.
+    pub default: T,
+    /// With `--full`.
+    pub full: T,
+}
+
+impl<T: Copy> PerEffort<T> {
+    /// The value for `effort`.
+    pub fn get(&self, effort: Effort) -> T {
+        match effort {
+            Effort::Quick => self.quick,
+            Effort::Default => self.default,
+            Effort::Full => self.full,
+        }
+    }
+}
+
+/// A length of time in a suite file, written as text (`"12s"`); nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub u64);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        crate::units::parse_duration_ns(&text).map(Span).map_err(serde::de::Error::custom)
+    }
+}
+
+/// One job of a suite. Absent fields take fio's defaults (`bs` 4k, `iodepth` 1, `numjobs` 1) unless said otherwise.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Short name, for `--only` and as the key in JSON.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Longest time this job may take.
+    pub runtime: PerEffort<Span>,
+    /// What to do; absent for `files` jobs.
+    pub rw: Option<Rw>,
+    /// Share of reads in percent, for mixed `rw`. Default 50, as fio.
+    pub rwmixread: Option<u8>,
+    /// Block size.
+    pub bs: Option<Bytes>,
+    /// Weighted block sizes instead of `bs`: `[["4k", 60], ["64k", 40]]`.
+    pub bssplit: Option<Vec<(Bytes, u32)>>,
+    /// Requests kept in flight by each worker.
+    pub iodepth: Option<u32>,
+    /// Number of workers.
+    pub numjobs: Option<u32>,
+    /// Bypass the page cache. Default true, unlike fio: a disk is measured, not memory.
+    pub direct: Option<bool>,
+    /// How writes are made durable.
+    pub sync: Option<Sync>,
+    /// Which file the job uses.
+    pub file: Option<crate::plan::FileUse>,
+    /// Random offsets without repetition until every block was visited.
+    pub full_coverage: Option<bool>,
+    /// Zipf exponent of the random offsets.
+    pub zipf_theta: Option<f64>,
+    /// Requests per second, fixed spacing: open loop.
+    pub rate_iops: Option<f64>,
+    /// With `rate_iops`: exponential spacing instead.
+    pub poisson: Option<bool>,
+    /// Engine.
+    pub ioengine: Option<EngineChoice>,
+    /// Stop after this many bytes.
+    pub io_size: Option<Bytes>,
+    /// Whether to stop before `runtime` once the figures are tight. Default true.
+    pub adaptive: Option<bool>,
+    /// Percentile (0..100) whose interval decides an early stop. Default 99.
+    pub stop_percentile: Option<f64>,
+    /// A job on many small files instead of `rw`.
+    pub files: Option<FilesJob>,
+}
+
+/// A create/stat/delete job.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesJob {
+    /// Size of each file.
+    pub size: Bytes,
+    /// How many files at most.
+    pub count: u64,
+}

@@ -1,0 +1,97 @@
+//! Grades per class of workload, and the thresholds they rest on (data, from TOML).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Estimate;
+use crate::record::OpClass;
+
+/// A grade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    /// The figure, and its whole interval, meets the healthy threshold.
+    Pass,
+    /// Between healthy and the ceiling.
+    Marginal,
+    /// Beyond the ceiling.
+    Fail,
+    /// The samples cannot tell.
+    NotResolved,
+}
+
+impl Grade {
+    /// For tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Marginal => "marginal",
+            Self::Fail => "fail",
+            Self::NotResolved => "not resolved",
+        }
+    }
+}
+
+/// All thresholds: `app/thresholds.toml`, or the user's own file of the same form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// Classes of workload, in the order shown.
+    pub class: Vec<ThresholdClass>,
+}
+
+/// A class of workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThresholdClass {
+    /// Key: `etcd`, `database`, `web`, `bulk`.
+    pub name: String,
+    /// For people: `etcd / Kubernetes`.
+    pub title: String,
+    /// What has to hold; the class's grade is the worst of them.
+    pub criterion: Vec<Criterion>,
+}
+
+/// One threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Criterion {
+    /// Step whose figure is judged.
+    pub step: String,
+    /// Kind of operation.
+    pub op: OpClass,
+    /// Name of the metric, a row of [`crate::metric::METRICS`].
+    pub metric: String,
+    /// Healthy at or below (or above, for metrics where higher is better). In the metric's unit.
+    pub pass: f64,
+    /// Failed beyond this.
+    pub fail: f64,
+    /// Where the figures come from.
+    pub source: String,
+}
+
+/// One criterion, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    /// The threshold.
+    pub criterion: Criterion,
+    /// The figure; absent when the step did not run.
+    pub figure: Option<Estimate>,
+    /// The grade.
+    pub grade: Grade,
+    /// Why not resolved, when so: too few samples, step not run, figures spoiled.
+    pub why: String,
+}
+
+/// A class of workload, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// Key of the class.
+    pub class: String,
+    /// For people.
+    pub title: String,
+    /// The worst grade of its criteria; not resolved only if nothing failed.
+    pub grade: Grade,
+    /// Its criteria.
+    pub judged: Vec<Judged>,
+}
