@@ -1,1 +1,32 @@
-//! analysis
+//! From a Record to figures, findings and verdicts. Pure: it opens no file, reads no clock and spawns nothing,
+//! so that an old Record is judged again by a newer analysis with no more than a function call.
+//!
+//! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize`] applies them
+//! to every stream, [`findings`] runs the table of detectors, [`judge`] compares with thresholds, and [`analyse`]
+//! does all of it. [`coverage`] measures whether the intervals deserve their name.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod coverage;
+mod detect;
+mod judge;
+pub mod stats;
+mod summarize;
+
+#[cfg(test)]
+mod testing;
+
+pub use detect::findings;
+pub use judge::judge;
+pub use summarize::summarize;
+
+use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
+
+/// Everything the analysis has to say about `record`: figures, findings (most severe first) and verdicts.
+#[must_use]
+pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
+    let summary = summarize(&record);
+    let findings = findings(&record, &summary);
+    let verdicts = judge(&record, &summary, thresholds);
+    Report { schema_version: SCHEMA_VERSION, verdicts, findings, summary, record }
+}

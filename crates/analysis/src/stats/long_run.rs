@@ -1,0 +1,91 @@
+//! The variance of a sum whose terms depend on their neighbours.
+//!
+//! Latencies of a disk are not independent: a throttled phase, a garbage collection or a busy neighbour makes a
+//! row of them slow. The variance of their sum is then the *long-run variance*, the spectrum at frequency zero,
+//! and it is estimated here by the equally weighted cosine transform: project the residuals d_1..d_T on the
+//! first nu cosines, average the squares. Under it the studentised sum is t-distributed with nu degrees of
+//! freedom (Mueller 2007; Lazarus, Lewis, Stock, Watson 2018, "HAR Inference: Recommendations for Practice").
+//!
+//! nu trades bias for spread. It is chosen from the residuals as if they were AR(1) with coefficient phi: the
+//! estimate's relative bias is then (pi nu / T)^2 / 6 * 2 phi / (1 - phi)^2, and nu is the largest that keeps it
+//! below [`BIAS_MAX`]. phi is taken a little above its estimate ([`PHI_MARGIN`]): too few degrees of freedom
+//! only widen an interval, too many make it lie.
+
+use std::f64::consts::PI;
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// Largest relative bias of the variance accepted for more degrees of freedom.
+const BIAS_MAX: f64 = 0.05;
+/// Standard errors added to the estimated lag-1 autocorrelation before it chooses nu.
+const PHI_MARGIN: f64 = 0.5;
+/// Fewest batches a variance is estimated from.
+pub(crate) const BATCHES_MIN: usize = 4;
+
+/// 97.5 % quantile of the standard normal distribution.
+pub(crate) const Z_975: f64 = 1.959_963_984_540_054;
+
+/// A long-run variance and how well it is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LongRun {
+    /// Variance of the sum of the residuals.
+    pub(crate) variance: f64,
+    /// Degrees of freedom of that estimate.
+    pub(crate) df: f64,
+}
+
+impl LongRun {
+    /// 97.5 % quantile of Student's t with these degrees of freedom.
+    pub(crate) fn t_975(self) -> f64 {
+        StudentsT::new(0.0, 1.0, self.df).map_or(Z_975, |t| t.inverse_cdf(0.975))
+    }
+}
+
+/// Long-run variance of residuals in time order, whose sum is zero; `None` for fewer than [`BATCHES_MIN`].
+pub(crate) fn long_run(residuals: &[f64]) -> Option<LongRun> {
+    let count = residuals.len();
+    if count < BATCHES_MIN {
+        return None;
+    }
+    let df = degrees_of_freedom(residuals);
+    let power: f64 = (1..=df).map(|j| projection(residuals, j).powi(2)).sum();
+    Some(LongRun { variance: count as f64 * power / df as f64, df: df as f64 })
+}
+
+/// Projection on the `j`-th cosine, normalised so that white noise keeps its variance.
+fn projection(residuals: &[f64], j: usize) -> f64 {
+    let count = residuals.len() as f64;
+    let step = PI * j as f64 / count;
+    // cos(a + b) = 2 cos(a) cos(b) - cos(a - b): two multiplications instead of a cosine per term.
+    let twice = 2.0 * step.cos();
+    let (mut before, mut now) = ((-0.5 * step).cos(), (0.5 * step).cos());
+    let mut sum = 0.0;
+    for residual in residuals {
+        sum += residual * now;
+        (before, now) = (now, twice * now - before);
+    }
+    (2.0 / count).sqrt() * sum
+}
+
+/// How many cosines to use.
+fn degrees_of_freedom(residuals: &[f64]) -> usize {
+    let count = residuals.len() as f64;
+    let phi = (lag_one(residuals) + PHI_MARGIN / count.sqrt()).clamp(0.0, 0.99);
+    let largest = residuals.len() - 1;
+    let curvature = 2.0 * phi / (1.0 - phi).powi(2);
+    if curvature <= 0.0 {
+        return largest;
+    }
+    let nu = count / PI * (6.0 * BIAS_MAX / curvature).sqrt();
+    (nu as usize).clamp(3, largest.max(3))
+}
+
+/// Lag-1 autocorrelation, corrected for its bias of about -1/T.
+fn lag_one(residuals: &[f64]) -> f64 {
+    let power: f64 = residuals.iter().map(|d| d * d).sum();
+    if power <= 0.0 {
+        return 0.0;
+    }
+    let product: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    product / power + 1.0 / residuals.len() as f64
+}

@@ -1,0 +1,151 @@
+//! What the intervals of a step say about one kind of operation, as a series in time: the raw material of every
+//! correction for autocorrelation.
+//!
+//! Histograms forget the order in which things happened; the intervals of about 100 ms keep it, coarsely. All
+//! estimates here are ratios of two sums over intervals (exceedances per operation, latency per operation,
+//! operations per second), so one kind of series, numerator and denominator, serves all of them.
+
+use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
+use qd1_model::record::{Interval, IntervalStream, OpClass};
+
+/// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
+/// freedom, and the cost of [`super::long_run`] grows with their square.
+const BATCHES_MAX: usize = 400;
+
+/// Fewest operations per batch on average, so that slow disks do not give a series of mostly empty intervals.
+const OPS_PER_BATCH: f64 = 2.0;
+
+/// One kind of operation over time, in batches of one or more neighbouring intervals.
+#[derive(Debug)]
+pub(crate) struct Series {
+    /// Per batch.
+    batches: Vec<Batch>,
+    /// Operations per coarse bin, over all batches.
+    totals: Vec<u64>,
+    /// Operations.
+    pub(crate) n: u64,
+}
+
+/// What one batch holds.
+#[derive(Debug, Default)]
+struct Batch {
+    length_ns: f64,
+    ios: f64,
+    bytes: f64,
+    lat_sum_ns: f64,
+    bins: Vec<(u16, u32)>,
+}
+
+/// A quantity of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    /// Length, seconds.
+    Seconds,
+    /// Operations.
+    Ios,
+    /// Bytes.
+    Bytes,
+    /// Sum of latencies, ns.
+    LatSum,
+}
+
+impl Series {
+    /// Gathers `class` from `intervals`, neighbours merged where there are too many or they hold too little.
+    pub(crate) fn new(intervals: &[Interval], class: OpClass) -> Self {
+        let n: u64 = intervals.iter().filter_map(|interval| of_class(interval, class)).map(|s| s.ios).sum();
+        let most = ((n as f64 / OPS_PER_BATCH) as usize).clamp(1, BATCHES_MAX);
+        let merge = intervals.len().div_ceil(most).max(1);
+        let mut totals = vec![0; COARSE_BINS];
+        let batches = intervals
+            .chunks(merge)
+            .map(|chunk| {
+                let mut batch = Batch::default();
+                for interval in chunk {
+                    batch.length_ns += interval.length_ns as f64;
+                    let Some(stream) = of_class(interval, class) else { continue };
+                    batch.ios += stream.ios as f64;
+                    batch.bytes += stream.bytes as f64;
+                    batch.lat_sum_ns += stream.lat_sum_ns as f64;
+                    batch.bins.extend(&stream.bins);
+                    for (bin, count) in &stream.bins {
+                        totals[usize::from(*bin).min(COARSE_BINS - 1)] += u64::from(*count);
+                    }
+                }
+                batch
+            })
+            .collect();
+        Self { batches, totals, n }
+    }
+
+    /// One value per batch.
+    pub(crate) fn each(&self, of: Of) -> Vec<f64> {
+        self.batches
+            .iter()
+            .map(|batch| match of {
+                Of::Seconds => batch.length_ns / 1e9,
+                Of::Ios => batch.ios,
+                Of::Bytes => batch.bytes,
+                Of::LatSum => batch.lat_sum_ns,
+            })
+            .collect()
+    }
+
+    /// Per batch, the operations in coarse bin `edge` or above.
+    pub(crate) fn exceedances(&self, edge: usize) -> Vec<f64> {
+        let above = |batch: &Batch| {
+            batch.bins.iter().filter(|(bin, _)| usize::from(*bin) >= edge).map(|(_, count)| f64::from(*count)).sum()
+        };
+        self.batches.iter().map(above).collect()
+    }
+
+    /// The bin edge that leaves a share of the operations above it as near `share` as there is (in log odds), and
+    /// that share; `None` when all operations lie in one bin, so that no edge divides them.
+    pub(crate) fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
+        let odds = |p: f64| (p / (1.0 - p)).ln();
+        let mut best: Option<(usize, f64, f64)> = None;
+        let mut above = 0;
+        for bin in (1..COARSE_BINS).rev() {
+            if self.totals[bin] == 0 {
+                continue;
+            }
+            above += self.totals[bin];
+            if above >= self.total() {
+                break;
+            }
+            let p = above as f64 / self.total() as f64;
+            let distance = (odds(p) - odds(share)).abs();
+            if best.is_none_or(|(_, _, least)| distance < least) {
+                best = Some((bin, p, distance));
+            }
+        }
+        best.map(|(bin, p, _)| (bin, p))
+    }
+
+    /// The latency at fractional 1-based `rank`, ns, interpolated inside the coarse bin as if its operations
+    /// were evenly spread there.
+    pub(crate) fn at_rank(&self, rank: f64) -> f64 {
+        let mut below = 0.0;
+        let mut last = 0.0;
+        for (bin, count) in self.totals.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = *count as f64;
+            let low = coarse_low_ns(bin) as f64;
+            let high = if bin + 1 < COARSE_BINS { coarse_low_ns(bin + 1) as f64 } else { low * 2.0 };
+            if rank <= below + count {
+                return low + (high - low) * ((rank - 0.5 - below) / count).clamp(0.0, 1.0);
+            }
+            below += count;
+            last = high;
+        }
+        last
+    }
+
+    /// Operations in the bins.
+    fn total(&self) -> u64 {
+        self.totals.iter().sum()
+    }
+}
+
+/// The entry of `class` in `interval`.
+fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
+    interval.streams.iter().find(|stream| stream.class == class)
+}

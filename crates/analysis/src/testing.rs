@@ -1,0 +1,1 @@
+//! Hand-built Records for tests.
