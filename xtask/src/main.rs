@@ -1,2 +1,75 @@
-//! xtask
-fn main() {}
+//! xtask: the project's own commands, called as `cargo xtask CMD`.
+//!
+//! Everything that a contributor or CI does to the workspace is one of these commands, so that what passes on one
+//! machine passes on the other.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod clock;
+mod cmd;
+mod dist;
+mod docs;
+mod elf;
+mod lab;
+mod metadata;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what check, test and dist need; quick when all is there
+    Setup,
+    /// Format, lints, layers, docs, licences, unused dependencies, spelling, house rules
+    Check {
+        /// Only these checks (all without); `list` prints their names
+        names: Vec<String>,
+    },
+    /// Build and run all tests, and sum them up in one last line
+    Test {
+        /// Passed to `cargo test` as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Build the static release binary into dist/qd1 and check its size, linkage and start
+    Dist,
+    /// Write the generated pages of docs/ anew from the binary
+    Docs {
+        /// Change nothing; fail where a page is out of date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure the instrument itself against fio and its targets
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Setup => setup::run().map(|()| true),
+        Command::Check { names } => check::run(&names),
+        Command::Test { args } => test::run(&args),
+        Command::Dist => dist::run().map(|()| true),
+        Command::Docs { check } => docs::run(check),
+        Command::Bench(args) => bench::run(&args),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `cargo xtask bench`: what the instrument itself costs, beside fio, against the project's targets.
+//!
+//! One file per benchmark and one row in `BENCHES`. A figure on a shared machine moves: fio and we run in turn, and the
+//! median of the ratios is what counts.
+
+mod cost;
+mod fio;
+mod latency;
+mod ours;
+mod rounds;
+mod start;
+mod table;
+mod zram;
+
+use anyhow::{Result, bail};
+
+use crate::{lab, setup};
+
+/// What to measure, and for how long.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these benchmarks (all without); `list` prints them
+    names: Vec<String>,
+    /// Rounds in which fio and we run in turn
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Seconds of one run
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// Exit 1 where a target is missed
+    #[arg(long)]
+    strict: bool,
+}
+
+struct Bench {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&Args) -> Result<table::Table>,
+}
+
+const BENCHES: &[Bench] = &[
+    Bench { name: "cost", what: "user-space instructions per I/O at depth 1, by callgrind", run: cost::run },
+    Bench { name: "zram", what: "IOPS on a RAM disk, fio and ours in turn (root)", run: zram::run },
+    Bench { name: "latency", what: "p50 and p99 on a loop device, fio and ours in turn (root)", run: latency::run },
+    Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
+];
+
+/// Runs the named benchmarks, or all. False where one could not run, or with `--strict` missed a target.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    if args.names.iter().any(|name| name == "list") {
+        for bench in BENCHES {
+            println!("{:<8} {}", bench.name, bench.what);
+        }
+        return Ok(true);
+    }
+    if let Some(name) = args.names.iter().find(|name| !BENCHES.iter().any(|bench| bench.name == name.as_str())) {
+        let known: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
+        bail!("there is no benchmark {name}; the benchmarks are {}", known.join(", "));
+    }
+    setup::run()?;
+    lab::catch_signals()?;
+    let mut good = true;
+    for bench in BENCHES.iter().filter(|bench| args.names.is_empty() || args.names.iter().any(|n| n == bench.name)) {
+        println!("\n{}: {}", bench.name, bench.what);
+        match (bench.run)(args) {
+            Ok(table) => {
+                print!("{table}");
+                good &= !(args.strict && table.missed());
+            }
+            Err(error) => {
+                good = false;
+                println!("cannot measure: {error:#}");
+            }
+        }
+        lab::interrupted()?;
+    }
+    Ok(good)
+}

@@ -1,0 +1,82 @@
+//! The peer: fio, with the options that serve it best while it still records latency.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::ours::{Figures, Job, Stop};
+use crate::cmd;
+
+/// The arguments of a job. `norandommap` spares fio its bookkeeping, a thread spares it shared memory; batches and
+/// registered buffers and files are the engines' fast paths. Never `gtod_reduce`: latency must be measured on both
+/// sides.
+pub(super) fn args(job: &Job<'_>) -> Vec<String> {
+    let mut args: Vec<String> = [
+        "--name=peer",
+        "--rw=randread",
+        "--bs=4096",
+        "--thread=1",
+        "--norandommap=1",
+        "--randrepeat=1",
+        "--invalidate=0",
+        "--group_reporting=1",
+        "--output-format=json",
+    ]
+    .map(String::from)
+    .into();
+    let depth = job.iodepth;
+    args.push(format!("--ioengine={}", job.engine));
+    args.push(format!("--filename={}", job.file.display()));
+    args.push(format!("--size={}", job.size_bytes));
+    args.push(format!("--iodepth={depth}"));
+    args.push(format!("--direct={}", u8::from(job.direct)));
+    match job.stop {
+        Stop::Ios(ios) => args.push(format!("--number_ios={ios}")),
+        Stop::Seconds(seconds) => args.extend(["--time_based=1".to_owned(), format!("--runtime={seconds}")]),
+    }
+    if job.engine == "io_uring" {
+        args.extend(["--fixedbufs=1", "--registerfiles=1"].map(String::from));
+    }
+    if depth > 1 {
+        args.push(format!("--iodepth_batch_submit={}", (depth / 2).max(1)));
+        args.push("--iodepth_batch_complete_min=1".to_owned());
+        args.push(format!("--iodepth_batch_complete_max={depth}"));
+    }
+    args
+}
+
+/// Runs a job.
+pub(super) fn run(job: &Job<'_>) -> Result<Figures> {
+    figures(&cmd::capture(cmd::command("fio").args(args(job)))?)
+}
+
+/// Reads fio's JSON, which warnings may precede.
+fn figures(text: &str) -> Result<Figures> {
+    let json = text.find('{').map_or(text, |at| &text[at..]);
+    let parsed: Value = serde_json::from_str(json).context("fio printed no JSON")?;
+    let read = &parsed["jobs"][0]["read"];
+    let field = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
+    let percentiles = &read["clat_ns"]["percentile"];
+    Ok(Figures {
+        iops: field(&read["iops"], "iops")?,
+        p50_ns: field(&percentiles["50.000000"], "p50")?,
+        p99_ns: field(&percentiles["99.000000"], "p99")?,
+    })
+}
+
+/// The version that runs here, such as `fio-3.33`.
+pub(super) fn version() -> Result<String> {
+    Ok(cmd::capture(cmd::command("fio").arg("--version"))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_read_side_of_the_first_job_is_read() {
+        let text = "fio: a warning\n{\"jobs\":[{\"read\":{\"iops\":12.5,\"clat_ns\":{\"percentile\":\
+                    {\"50.000000\":700,\"99.000000\":900}}}}]}";
+        assert_eq!(figures(text).unwrap(), Figures { iops: 12.5, p50_ns: 700.0, p99_ns: 900.0 });
+        assert!(figures("{}").unwrap_err().to_string().contains("iops"));
+    }
+}

@@ -1,0 +1,111 @@
+//! `cargo xtask check`: everything that can be said of the sources without running the product.
+//!
+//! Each check prints one line; all of them run even where one fails, so that one round shows all that is wrong.
+
+mod house;
+mod layers;
+mod rust;
+
+use anyhow::{Result, bail};
+
+use crate::{clock, cmd, docs, setup};
+
+/// What a check that passes still has to say, a line each.
+type Notes = Vec<String>;
+
+struct Check {
+    name: &'static str,
+    run: fn() -> Result<Notes>,
+}
+
+/// Quick ones first: a wrong format should not wait for clippy.
+const CHECKS: &[Check] = &[
+    Check { name: "fmt", run: fmt },
+    Check { name: "layers", run: layers::run },
+    Check { name: "house", run: house::run },
+    Check { name: "typos", run: typos },
+    Check { name: "licences", run: licences },
+    Check { name: "unused", run: unused },
+    Check { name: "clippy", run: clippy },
+    Check { name: "rustdoc", run: rustdoc },
+    Check { name: "docs", run: generated_docs },
+];
+
+/// Runs the named checks, or all. False where one failed.
+pub(crate) fn run(names: &[String]) -> Result<bool> {
+    let known: Vec<_> = CHECKS.iter().map(|check| check.name).collect();
+    if names.iter().any(|name| name == "list") {
+        println!("{}", known.join("\n"));
+        return Ok(true);
+    }
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("there is no check {name}; the checks are {}", known.join(", "));
+    }
+    setup::tools()?;
+    let chosen = CHECKS.iter().filter(|check| names.is_empty() || names.iter().any(|name| name == check.name));
+    let failed: Vec<_> = chosen.filter(|check| !passes(check)).map(|check| check.name).collect();
+    if failed.is_empty() {
+        println!("check: all passed");
+    } else {
+        println!("check: failed: {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
+}
+
+/// Runs one check and prints its line, with what it found indented below.
+fn passes(check: &Check) -> bool {
+    let (outcome, took) = clock::timed(check.run);
+    let (word, lines) = match &outcome {
+        Ok(notes) => ("ok  ", notes.clone()),
+        Err(error) => ("FAIL", format!("{error:#}").lines().map(str::to_owned).collect()),
+    };
+    println!("{word} {} ({:.1} s)", check.name, took.as_secs_f64());
+    for line in lines {
+        println!("       {line}");
+    }
+    outcome.is_ok()
+}
+
+fn fmt() -> Result<Notes> {
+    cmd::capture(cmd::cargo().args(["fmt", "--all", "--check"]))?;
+    Ok(Vec::new())
+}
+
+fn clippy() -> Result<Notes> {
+    let mut clippy = cmd::cargo();
+    clippy.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    cmd::capture(&mut clippy)?;
+    Ok(Vec::new())
+}
+
+fn rustdoc() -> Result<Notes> {
+    let mut doc = cmd::cargo();
+    doc.args(["doc", "--quiet", "--no-deps", "--workspace", "--document-private-items"]);
+    cmd::capture(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Vec::new())
+}
+
+/// Reads no advisories: their database lives on the network, and a new entry must not turn an old commit red.
+fn licences() -> Result<Notes> {
+    let mut deny = setup::DENY.command()?;
+    cmd::capture(
+        deny.args(["--offline", "--color", "never", "check", "--hide-inclusion-graph"])
+            .args(["licenses", "bans", "sources"]),
+    )?;
+    Ok(Vec::new())
+}
+
+fn unused() -> Result<Notes> {
+    cmd::capture(setup::SHEAR.command()?.env("NO_COLOR", "1"))?;
+    Ok(Vec::new())
+}
+
+fn typos() -> Result<Notes> {
+    cmd::capture(setup::TYPOS.command()?.args(["--color", "never", "--format", "brief"]))?;
+    Ok(Vec::new())
+}
+
+fn generated_docs() -> Result<Notes> {
+    docs::check()?;
+    Ok(Vec::new())
+}

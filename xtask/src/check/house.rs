@@ -1,0 +1,164 @@
+//! House rules that no lint knows: how a file opens, how long it is, where `unsafe` lives, what must not be left behind.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::Notes;
+use super::rust::{code_of, has_word};
+use crate::cmd;
+
+/// Lines of a file before its tests: above the first a note, above the second a failure.
+const LINES_NOTED: usize = 400;
+const LINES_MAX: usize = 500;
+
+/// Where `unsafe` may be written.
+const UNSAFE_HOMES: &[&str] = &["crates/engine/", "crates/probe/", "crates/simdisk/"];
+
+/// Code that says that something is missing. Split, so that this table does not find itself.
+const LEFT_BEHIND: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("#[ig", "nore")];
+/// Marks in comments that say the same.
+const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
+
+/// What was found in the files.
+#[derive(Default, Debug)]
+struct Found {
+    faults: Vec<String>,
+    notes: Vec<String>,
+}
+
+pub(super) fn run() -> Result<Notes> {
+    let listed = cmd::capture(cmd::command("git").args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--deduplicate",
+        "--",
+        "*.rs",
+    ]))?;
+    let mut found = Found::default();
+    for path in listed.lines() {
+        let file = cmd::root().join(path);
+        // A file may be deleted and the deletion not committed yet.
+        if file.is_file() {
+            let source = fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
+            scan(path, &source, &mut found);
+        }
+    }
+    if !found.faults.is_empty() {
+        bail!("{}", found.faults.join("\n"));
+    }
+    Ok(found.notes)
+}
+
+/// Holds one file against the rules.
+fn scan(path: &str, source: &str, found: &mut Found) {
+    let mut fault = |line: usize, what: &str| found.faults.push(format!("{path}:{line}: {what}"));
+    if !source.starts_with("//!") {
+        fault(1, "the file must open with //!: what it is, and why");
+    }
+    let code = code_of(source);
+    let may_be_unsafe = UNSAFE_HOMES.iter().any(|home| path.starts_with(home));
+    for (index, (line, raw)) in code.lines().zip(source.lines()).enumerate() {
+        if !may_be_unsafe && has_word(line, "unsafe") {
+            fault(index + 1, "unsafe belongs in the engine and the probe only");
+        }
+        for word in LEFT_BEHIND.iter().filter(|word| line.contains(**word)) {
+            fault(index + 1, &format!("{word} must not be left behind"));
+        }
+        for mark in MARKS.iter().filter(|mark| has_word(raw, mark)) {
+            fault(index + 1, &format!("{mark} must not be left behind"));
+        }
+    }
+    if is_crate_root(path) && !may_be_unsafe && !code.contains("#![forbid(unsafe_code)]") {
+        fault(1, "a crate outside the engine and the probe says #![forbid(unsafe_code)]");
+    }
+    let lines = lines_before_tests(&code);
+    if lines > LINES_MAX {
+        fault(lines, &format!("{lines} lines before the tests; {LINES_MAX} are the limit: split the file"));
+    } else if lines > LINES_NOTED {
+        found
+            .notes
+            .push(format!("{path}: {lines} lines before the tests; about {LINES_NOTED} are the house's measure"));
+    }
+}
+
+fn is_crate_root(path: &str) -> bool {
+    let in_src = Path::new(path).parent().is_some_and(|parent| parent.ends_with("src"));
+    in_src && (path.ends_with("/lib.rs") || path.ends_with("/main.rs"))
+}
+
+/// Lines before the test module; all where there is none. A `#[cfg(test)]` that marks something else does not count.
+fn lines_before_tests(code: &str) -> usize {
+    let lines: Vec<_> = code.lines().map(str::trim).collect();
+    let opens = |pair: &[&str]| pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{');
+    lines.windows(2).position(opens).unwrap_or(lines.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, source: &str) -> Found {
+        let mut found = Found::default();
+        scan(path, source, &mut found);
+        found
+    }
+
+    #[test]
+    fn a_file_in_order_has_no_faults() {
+        let found = found("crates/app/src/main.rs", "//! The app.\n#![forbid(unsafe_code)]\n\nfn main() {}\n");
+        assert!(found.faults.is_empty() && found.notes.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn each_fault_names_its_line() {
+        let left = LEFT_BEHIND.map_lines();
+        let faults = found("crates/app/src/cli.rs", &format!("fn f() {{\n    unsafe {{ g() }}\n{left}}}\n")).faults;
+        assert_eq!(faults.len(), 2 + LEFT_BEHIND.len(), "{faults:?}");
+        assert!(faults[0].starts_with("crates/app/src/cli.rs:1: the file must open"));
+        assert!(faults[1].starts_with("crates/app/src/cli.rs:2: unsafe"));
+        assert!(faults[2].starts_with("crates/app/src/cli.rs:3: "));
+    }
+
+    #[test]
+    fn marks_are_found_in_comments() {
+        let source = format!("//! File.\n// {}: later\n", MARKS[0]);
+        assert_eq!(found("crates/model/src/a.rs", &source).faults.len(), 1);
+    }
+
+    #[test]
+    fn the_engine_may_be_unsafe_and_words_in_text_are_no_code() {
+        assert!(found("crates/engine/src/uring.rs", "//! Rings.\nfn f() { unsafe {} }\n").faults.is_empty());
+        assert!(found("crates/model/src/a.rs", "//! No unsafe here.\nconst A: &str = \"unsafe\";\n").faults.is_empty());
+    }
+
+    #[test]
+    fn a_crate_root_forbids_unsafe() {
+        assert_eq!(found("crates/model/src/lib.rs", "//! Model.\n").faults.len(), 1);
+        assert!(found("crates/model/src/a/b.rs", "//! Part.\n").faults.is_empty());
+    }
+
+    #[test]
+    fn length_counts_up_to_the_tests() {
+        let long = |lines: usize| format!("//! Long.\n{}", "fn f() {}\n".repeat(lines - 1));
+        assert!(found("a.rs", &long(LINES_NOTED)).notes.is_empty());
+        assert_eq!(found("a.rs", &long(LINES_NOTED + 1)).notes.len(), 1);
+        assert_eq!(found("a.rs", &long(LINES_MAX + 1)).faults.len(), 1);
+        let tested = format!("{}#[cfg(test)]\nmod tests {{\n{}}}\n", long(100), "fn g() {}\n".repeat(900));
+        assert!(found("a.rs", &tested).faults.is_empty());
+    }
+
+    trait MapLines {
+        fn map_lines(&self) -> String;
+    }
+
+    impl MapLines for [&str] {
+        /// The words, a line each.
+        fn map_lines(&self) -> String {
+            self.iter().map(|word| format!("    {word}\n")).collect()
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Running other programs, with errors that name the command and show what it said.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// The workspace's root. `cargo run` tells where the package is now; the compiled-in path is for a direct call.
+pub(crate) fn root() -> PathBuf {
+    let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package = PathBuf::from(package);
+    package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
+}
+
+/// A command that starts at the workspace's root and reads nothing.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that runs us, of the pinned toolchain.
+pub(crate) fn cargo() -> Command {
+    command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs with our own stdout and stderr; fails where the command fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs silently and returns stdout; where the command fails, the error holds all that it said.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output = output(command)?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        bail!("{} failed: {}\n{}", shown(command), output.status, said.trim_end());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs silently and returns everything, whatever the exit status.
+pub(crate) fn output(command: &mut Command) -> Result<Output> {
+    command.output().with_context(|| format!("cannot start {}", shown(command)))
+}
+
+/// The command as one would type it, for messages.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Where a program is. The sbin directories count too: a user's PATH often lacks them.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path).chain(sbin).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// Whether we are root. Read from /proc, which spares a dependency.
+pub(crate) fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // Real, effective, saved, filesystem: the effective one decides.
+    uid.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_command_is_named_with_what_it_said() {
+        let error = capture(command("sh").args(["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
+        assert!(error.starts_with("sh -c"), "{error}");
+        assert!(error.contains("exit status: 3") && error.ends_with("why"), "{error}");
+    }
+
+    #[test]
+    fn the_root_holds_the_workspace() {
+        assert!(root().join("rust-toolchain.toml").is_file());
+    }
+}

@@ -1,0 +1,150 @@
+//! `cargo xtask docs`: the pages of docs/ that the binary itself knows best.
+//!
+//! Generated pages are committed, so that they can be read and reviewed; `--check` holds them against the binary.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{cmd, metadata};
+
+/// One generated file.
+struct Page {
+    /// Below the workspace's root.
+    file: &'static str,
+    form: Form,
+}
+
+/// How a page comes to be.
+#[allow(dead_code, reason = "the table below may lack one of the forms")]
+enum Form {
+    /// What the binary prints for these arguments, as it is.
+    Output(&'static [&'static str]),
+    /// A page of help texts: for each row of arguments a heading and the output in a code block.
+    Help(&'static [&'static [&'static str]]),
+}
+
+const PAGES: &[Page] = &[];
+
+const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
+
+/// Writes the pages, or only compares. False where a page is out of date.
+pub(crate) fn run(check_only: bool) -> Result<bool> {
+    if check_only {
+        check()?;
+        println!("docs: {} pages up to date", PAGES.len());
+        return Ok(true);
+    }
+    build()?;
+    for file in write(PAGES, &|args| ask(args), &cmd::root())? {
+        println!("docs: wrote {file}");
+    }
+    Ok(true)
+}
+
+/// Fails where a page is not what the binary would make of it now.
+pub(crate) fn check() -> Result<()> {
+    build()?;
+    let old = stale(PAGES, &|args| ask(args), &cmd::root())?;
+    if !old.is_empty() {
+        bail!("out of date: {}; run `cargo xtask docs` and commit", old.join(", "));
+    }
+    Ok(())
+}
+
+/// What the built binary prints. All three streams are detached and the width is fixed: help must not depend on the
+/// terminal that it is made in.
+fn ask(args: &[&str]) -> Result<String> {
+    let binary = metadata::target_dir()?.join("debug/qd1");
+    let mut command: Command = cmd::command(binary);
+    command.args(args).env("COLUMNS", "100").env("NO_COLOR", "1").env_remove("CLICOLOR_FORCE");
+    cmd::capture(&mut command)
+}
+
+/// Answers for arguments; the binary, or a stand-in.
+type Ask<'a> = &'a dyn Fn(&[&str]) -> Result<String>;
+
+fn render(form: &Form, ask: Ask<'_>) -> Result<String> {
+    let mut page = match form {
+        Form::Output(args) => ask(args)?,
+        Form::Help(commands) => {
+            let mut page = format!("{GENERATED}\n\n# The command line\n");
+            for args in *commands {
+                let help = ask(args)?;
+                let lines: Vec<_> = help.lines().map(str::trim_end).collect();
+                let shown = args.join(" ");
+                page.push_str(&format!("\n## `qd1 {shown}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+            }
+            page
+        }
+    };
+    if !page.ends_with('\n') {
+        page.push('\n');
+    }
+    Ok(page)
+}
+
+fn build() -> Result<()> {
+    if !PAGES.is_empty() {
+        cmd::capture(cmd::cargo().args(["build", "--quiet", "--package", "qd1", "--bin", "qd1"]))?;
+    }
+    Ok(())
+}
+
+fn write(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<&'static str>> {
+    let mut written = Vec::new();
+    for page in pages {
+        let text = render(&page.form, ask).with_context(|| format!("cannot make {}", page.file))?;
+        let file = root.join(page.file);
+        if fs::read_to_string(&file).is_ok_and(|old| old == text) {
+            continue;
+        }
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        written.push(page.file);
+    }
+    Ok(written)
+}
+
+fn stale(pages: &[Page], ask: Ask<'_>, root: &Path) -> Result<Vec<&'static str>> {
+    let mut old = Vec::new();
+    for page in pages {
+        let text = render(&page.form, ask).with_context(|| format!("cannot make {}", page.file))?;
+        if !fs::read_to_string(root.join(page.file)).is_ok_and(|there| there == text) {
+            old.push(page.file);
+        }
+    }
+    Ok(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Page = Page { file: "cli.md", form: Form::Help(&[&["--help"], &["check", "--help"]]) };
+
+    #[test]
+    fn help_texts_become_sections() {
+        let page = render(&SAMPLE.form, &|args| Ok(format!("help of {args:?}   \n"))).unwrap();
+        assert!(page.contains("## `qd1 --help`\n\n```text\nhelp of [\"--help\"]\n```\n"), "{page}");
+        assert!(page.contains("## `qd1 check --help`\n"), "{page}");
+    }
+
+    #[test]
+    fn output_is_kept_and_ends_with_a_line_break() {
+        assert_eq!(render(&Form::Output(&["schema"]), &|_| Ok("{}".into())).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn a_page_is_stale_until_it_is_written_and_again_when_the_binary_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = [Page { file: "schema.json", form: Form::Output(&["schema"]) }];
+        let answers = |text: &'static str| move |_: &[&str]| Ok(text.to_owned());
+        assert_eq!(stale(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
+        assert_eq!(write(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
+        assert!(stale(&pages, &answers("{}"), dir.path()).unwrap().is_empty());
+        assert!(write(&pages, &answers("{}"), dir.path()).unwrap().is_empty());
+        assert_eq!(stale(&pages, &answers("[]"), dir.path()).unwrap(), ["schema.json"]);
+    }
+}

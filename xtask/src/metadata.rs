@@ -1,0 +1,21 @@
+//! What `cargo metadata` says of the workspace.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::cmd;
+
+/// The workspace's own packages with their direct dependencies, and the target directory.
+pub(crate) fn workspace() -> Result<Value> {
+    let json = cmd::capture(cmd::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    serde_json::from_str(&json).context("cargo metadata printed something that is not JSON")
+}
+
+/// Where cargo builds, whatever the environment and the configuration say.
+pub(crate) fn target_dir() -> Result<PathBuf> {
+    let metadata = workspace()?;
+    let dir = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    Ok(PathBuf::from(dir))
+}
