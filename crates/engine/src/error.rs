@@ -1,0 +1,101 @@
+//! What can go wrong, with the path, the operation and the errno by name, and what to do next.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// A failure of an engine, a target or a worker.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The kernel refused an operation on a path.
+    #[error("{op} {}: {} ({}){}", path.display(), errno_name(*errno), errno, hint(*errno, op))]
+    Path {
+        /// What was tried: `open`, `fallocate`, ...
+        op: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        errno: Errno,
+    },
+    /// The engine cannot be had here.
+    #[error("engine {engine} is not available here: {why}; choose another with --engine, or --engine auto")]
+    Unavailable {
+        /// Which.
+        engine: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// The engine broke while running.
+    #[error("engine {engine}: {op} failed: {} ({errno})", errno_name(*errno))]
+    Broken {
+        /// Which.
+        engine: &'static str,
+        /// The system call.
+        op: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+    /// A plan that the engine crate was not told how to carry out: a bug in the planner.
+    #[error("cannot run this step: {0}")]
+    Plan(String),
+    /// A worker thread panicked.
+    #[error("a worker died: {0}; please report this as a bug")]
+    Worker(String),
+}
+
+impl EngineError {
+    /// A refused operation on `path`.
+    pub fn path(op: &'static str, path: impl Into<PathBuf>, errno: Errno) -> Self {
+        Self::Path { op, path: path.into(), errno }
+    }
+}
+
+/// What to do next, where the errno tells.
+fn hint(errno: Errno, op: &str) -> &'static str {
+    match errno {
+        Errno::ACCESS | Errno::PERM => "; choose a place you may write to, or run as root",
+        Errno::ROFS => "; the filesystem is read-only, choose another place",
+        Errno::NOSPC | Errno::DQUOT => "; free some space or give a smaller --size",
+        Errno::NOENT => "; check the path",
+        Errno::BUSY => "; it is in use (mounted, or part of a volume): nothing was written",
+        Errno::INVAL if op.contains("O_DIRECT") => "; this filesystem refuses direct I/O",
+        _ => "",
+    }
+}
+
+/// The symbolic name of an errno (`EIO`), as every message and Record uses it.
+pub fn errno_name(errno: Errno) -> String {
+    let known = match errno {
+        Errno::PERM => "EPERM",
+        Errno::NOENT => "ENOENT",
+        Errno::INTR => "EINTR",
+        Errno::IO => "EIO",
+        Errno::NXIO => "ENXIO",
+        Errno::BADF => "EBADF",
+        Errno::AGAIN => "EAGAIN",
+        Errno::NOMEM => "ENOMEM",
+        Errno::ACCESS => "EACCES",
+        Errno::FAULT => "EFAULT",
+        Errno::BUSY => "EBUSY",
+        Errno::EXIST => "EEXIST",
+        Errno::NODEV => "ENODEV",
+        Errno::NOTDIR => "ENOTDIR",
+        Errno::ISDIR => "EISDIR",
+        Errno::INVAL => "EINVAL",
+        Errno::MFILE => "EMFILE",
+        Errno::FBIG => "EFBIG",
+        Errno::NOSPC => "ENOSPC",
+        Errno::ROFS => "EROFS",
+        Errno::NOSYS => "ENOSYS",
+        Errno::OPNOTSUPP => "EOPNOTSUPP",
+        Errno::DQUOT => "EDQUOT",
+        Errno::STALE => "ESTALE",
+        Errno::TIMEDOUT => "ETIMEDOUT",
+        Errno::CANCELED => "ECANCELED",
+        Errno::REMOTEIO => "EREMOTEIO",
+        Errno::NODATA => "ENODATA",
+        Errno::ILSEQ => "EILSEQ",
+        _ => return format!("errno {}", errno.raw_os_error()),
+    };
+    known.to_owned()
+}

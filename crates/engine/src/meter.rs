@@ -1,0 +1,199 @@
+//! What one worker keeps: a lane of histograms for each kind of operation, cut into intervals.
+//!
+//! Recording one operation allocates nothing and takes no lock; about ten times a second an interval is closed
+//! and handed over, which does both, off the path of a request.
+
+use std::sync::{Arc, Mutex};
+
+use qd1_model::hist::{CoarseHist, Hist};
+use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, Stream};
+use qd1_model::units::Bytes;
+
+/// Finished intervals of one worker, with their number since the start, for the controller to take.
+pub(crate) type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
+
+/// The latency of one operation, in nanoseconds.
+pub(crate) struct Timing {
+    /// From issue (or due time) to completion.
+    pub(crate) lat_ns: u64,
+    /// Submission part, for engines that have one.
+    pub(crate) slat_ns: u64,
+    /// Sync part of a commit.
+    pub(crate) sync_ns: u64,
+    pub(crate) completed_ns: u64,
+}
+
+/// Which histograms besides the total a lane keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parts {
+    None,
+    Submission,
+    Sync,
+}
+
+struct Lane {
+    class: OpClass,
+    parts: Parts,
+    bytes: u64,
+    lat: Hist,
+    /// slat or write part.
+    first: Hist,
+    /// clat or sync part.
+    second: Hist,
+    slowest: Slowest,
+    ios_now: u64,
+    bytes_now: u64,
+    sum_now_ns: u64,
+    max_now_ns: u64,
+    coarse_now: CoarseHist,
+}
+
+/// The slowest operations so far: unordered, with the bar that a new one has to pass.
+struct Slowest {
+    kept: Vec<Slow>,
+    bar_ns: u64,
+}
+
+impl Slowest {
+    fn offer(&mut self, slow: Slow) {
+        if self.kept.len() < SLOWEST_MAX {
+            self.kept.push(slow);
+        } else if let Some(least) = self.kept.iter_mut().min_by_key(|kept| kept.lat_ns) {
+            *least = slow;
+        }
+        if self.kept.len() == SLOWEST_MAX {
+            self.bar_ns = self.kept.iter().map(|kept| kept.lat_ns).min().unwrap_or(0);
+        }
+    }
+}
+
+impl Lane {
+    fn new(class: OpClass, parts: Parts) -> Self {
+        Self {
+            class,
+            parts,
+            bytes: 0,
+            lat: Hist::new(),
+            first: Hist::new(),
+            second: Hist::new(),
+            slowest: Slowest { kept: Vec::with_capacity(SLOWEST_MAX), bar_ns: 0 },
+            ios_now: 0,
+            bytes_now: 0,
+            sum_now_ns: 0,
+            max_now_ns: 0,
+            coarse_now: CoarseHist::default(),
+        }
+    }
+
+    fn close(&mut self) -> Option<IntervalStream> {
+        if self.ios_now == 0 {
+            return None;
+        }
+        let stream = IntervalStream {
+            class: self.class,
+            ios: self.ios_now,
+            bytes: self.bytes_now,
+            lat_sum_ns: self.sum_now_ns,
+            lat_max_ns: self.max_now_ns,
+            bins: self.coarse_now.sparse(),
+        };
+        (self.ios_now, self.bytes_now, self.sum_now_ns, self.max_now_ns) = (0, 0, 0, 0);
+        self.coarse_now.clear();
+        Some(stream)
+    }
+
+    fn finish(self) -> Option<Stream> {
+        if self.lat.count() == 0 {
+            return None;
+        }
+        let mut slowest = self.slowest.kept;
+        slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
+        let (first, second) = (self.first, self.second);
+        let (slat, clat, write_part, sync_part) = match self.parts {
+            Parts::None => (None, None, None, None),
+            Parts::Submission => (Some(first), Some(second), None, None),
+            Parts::Sync => (None, None, Some(first), Some(second)),
+        };
+        Some(Stream {
+            class: self.class,
+            bytes: Bytes(self.bytes),
+            lat: self.lat,
+            slat,
+            clat,
+            write_part,
+            sync_part,
+            slowest,
+        })
+    }
+}
+
+/// Everything one worker measures.
+pub(crate) struct Meter {
+    lanes: Vec<Lane>,
+    start_ns: u64,
+    interval_ns: u64,
+    number: u64,
+    boundary_ns: u64,
+    outbox: Outbox,
+}
+
+impl Meter {
+    /// A meter for these kinds of operations, counting from `start_ns`.
+    pub(crate) fn new(classes: &[(OpClass, Parts)], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
+        let lanes = classes.iter().map(|(class, parts)| Lane::new(*class, *parts)).collect();
+        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns: start_ns + interval_ns, outbox }
+    }
+
+    /// Counts one operation of lane `lane`. Operations come in the order of their completion, nearly.
+    #[inline]
+    pub(crate) fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
+        if timing.completed_ns >= self.boundary_ns {
+            self.turn(timing.completed_ns);
+        }
+        let lane = &mut self.lanes[lane];
+        let lat_ns = timing.lat_ns;
+        lane.lat.record(lat_ns);
+        match lane.parts {
+            Parts::None => {}
+            Parts::Submission => {
+                lane.first.record(timing.slat_ns);
+                lane.second.record(lat_ns - timing.slat_ns.min(lat_ns));
+            }
+            Parts::Sync => {
+                lane.second.record(timing.sync_ns);
+                lane.first.record(lat_ns - timing.sync_ns.min(lat_ns));
+            }
+        }
+        lane.bytes += u64::from(bytes);
+        lane.ios_now += 1;
+        lane.bytes_now += u64::from(bytes);
+        lane.sum_now_ns += lat_ns;
+        lane.max_now_ns = lane.max_now_ns.max(lat_ns);
+        lane.coarse_now.record(lat_ns);
+        if lat_ns > lane.slowest.bar_ns {
+            let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
+            lane.slowest.offer(Slow { at_ns, lat_ns });
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self, now_ns: u64) {
+        self.hand_over(self.interval_ns);
+        self.number = (now_ns - self.start_ns) / self.interval_ns;
+        self.boundary_ns = self.start_ns + (self.number + 1) * self.interval_ns;
+    }
+
+    fn hand_over(&mut self, length_ns: u64) {
+        let streams: Vec<IntervalStream> = self.lanes.iter_mut().filter_map(Lane::close).collect();
+        if !streams.is_empty() {
+            let interval = Interval { start_ns: self.number * self.interval_ns, length_ns, streams };
+            self.outbox.lock().expect("no holder of this lock panics").push((self.number, interval));
+        }
+    }
+
+    /// Hands over the last interval and returns the streams.
+    pub(crate) fn finish(mut self) -> Vec<Stream> {
+        self.hand_over(self.interval_ns);
+        self.lanes.into_iter().filter_map(Lane::finish).collect()
+    }
+}

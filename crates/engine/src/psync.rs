@@ -1,0 +1,81 @@
+//! pread and pwrite, one at a time: the engine with the fewest moving parts, best at depth 1.
+//!
+//! A request completes inside `submit`; `reap` hands it out.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use qd1_model::plan::EngineKind;
+use rustix::io::{Errno, pread, pwrite};
+
+use crate::buf::Buffers;
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, clock};
+
+pub(crate) struct Psync {
+    fd: BorrowedFd<'static>,
+    buffers: Arc<Buffers>,
+    done: Vec<Done>,
+}
+
+impl Psync {
+    pub(crate) fn new(setup: Setup) -> Self {
+        // SAFETY: the caller keeps the file open for the engine's life (see Setup::fd), and it is never -1.
+        let fd = unsafe { BorrowedFd::borrow_raw(setup.fd) };
+        Self { fd, buffers: setup.buffers, done: Vec::with_capacity(setup.iodepth as usize) }
+    }
+
+    #[inline]
+    fn perform(&self, op: &Op) -> i32 {
+        let len = op.len as usize;
+        debug_assert!(len <= self.buffers.stride());
+        let outcome = match op.kind {
+            OpKind::Read => {
+                // SAFETY: the slot's buffer holds at least len bytes and has no other request in flight.
+                let buffer = unsafe { std::slice::from_raw_parts_mut(self.buffers.ptr(op.slot), len) };
+                pread(self.fd, buffer, op.offset)
+            }
+            OpKind::Write => {
+                // SAFETY: as above.
+                let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(op.slot), len) };
+                pwrite(self.fd, buffer, op.offset)
+            }
+            OpKind::Fsync => rustix::fs::fsync(self.fd).map(|()| 0),
+            OpKind::Fdatasync => rustix::fs::fdatasync(self.fd).map(|()| 0),
+        };
+        match outcome {
+            Ok(count) => count as i32,
+            Err(errno) => -errno.raw_os_error(),
+        }
+    }
+}
+
+impl Engine for Psync {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Psync
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        clock::now_ns()
+    }
+
+    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
+        for op in ops {
+            let issued_ns = clock::now_ns();
+            let mut result = self.perform(op);
+            while result == -Errno::INTR.raw_os_error() {
+                result = self.perform(op);
+            }
+            let completed_ns = clock::now_ns();
+            self.done.push(Done { slot: op.slot, result, issued_ns, submitted_ns: issued_ns, completed_ns });
+        }
+        Ok(ops.len())
+    }
+
+    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
+        if self.done.is_empty() && min > 0 && until_ns != u64::MAX {
+            clock::sleep_until(until_ns);
+        }
+        done.append(&mut self.done);
+        Ok(())
+    }
+}

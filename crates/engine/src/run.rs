@@ -1,0 +1,410 @@
+//! Runs one step: starts the workers, watches their intervals, decides when to stop, merges what they bring.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::time::Duration;
+
+use qd1_model::environment::ThreadCost;
+use qd1_model::plan::{EngineKind, IoWork, Order, Stop};
+use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
+
+use crate::buf::Buffers;
+use crate::load::Region;
+use crate::meter::Outbox;
+pub use crate::worker::Asked;
+use crate::worker::{self, Finished, Task, Window};
+use crate::{EngineError, Setup, clock, sim};
+
+/// One step of block I/O, ready to run.
+pub struct IoJob<'a> {
+    /// What to do.
+    pub work: &'a IoWork,
+    /// When to stop.
+    pub stop: &'a Stop,
+    /// The engine, already chosen.
+    pub kind: EngineKind,
+    /// One file for all workers, or one each. Empty only for `null` and `sim`.
+    pub files: &'a [OwnedFd],
+    /// First byte of the region used in each file.
+    pub offset: u64,
+    /// Seed of this step.
+    pub seed: u64,
+    /// The device for `sim`.
+    pub sim: Option<sim::Device>,
+    /// Completions waited for at once: 1 for the truest latency, more for the highest rate.
+    pub batch_min: u32,
+    /// Reads the calling thread's cost so far; given by the caller because reading the machine is not our job.
+    pub thread_cost: fn() -> ThreadCost,
+}
+
+/// What a watcher is shown about ten times a second.
+pub struct Progress<'a> {
+    /// Measured time so far, ns; 0 during the ramp.
+    pub elapsed_ns: u64,
+    /// All intervals finished by all workers so far.
+    pub intervals: &'a [Interval],
+}
+
+/// What the watcher wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Go on.
+    Continue,
+    /// The figures are tight enough.
+    Enough,
+}
+
+/// What a step brought.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Histograms per kind of operation, workers merged.
+    pub streams: Vec<Stream>,
+    /// Consecutive intervals.
+    pub intervals: Vec<Interval>,
+    /// Start of measurement on the clock, ns.
+    pub started_ns: u64,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Failures.
+    pub errors: Vec<IoErrors>,
+    /// What was asked of the target, ramp included.
+    pub asked: Asked,
+    /// Cost of the workers.
+    pub cost: ThreadCost,
+    /// What the engine could not have.
+    pub caveat: String,
+}
+
+/// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
+pub fn interval_ns(stop: &Stop) -> u64 {
+    (stop.max_ns / 100).clamp(10_000_000, 100_000_000)
+}
+
+struct Brought {
+    finished: Finished,
+    cost: ThreadCost,
+    caveat: String,
+}
+
+/// Runs a step to its end. `cancel` stops it early (a signal); `watch` may end it when the figures are tight.
+///
+/// # Errors
+/// When an engine cannot be opened or breaks. Failing requests are counted in the outcome instead.
+pub fn run_io(
+    job: &IoJob<'_>,
+    cancel: &AtomicBool,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+) -> Result<Outcome, EngineError> {
+    if job.kind == EngineKind::Sim {
+        return run_sim(job);
+    }
+    let workers = job.work.numjobs.max(1);
+    let stop = AtomicBool::new(false);
+    let barrier = Barrier::new(workers as usize);
+    let window: OnceLock<Window> = OnceLock::new();
+    let outboxes: Vec<Outbox> = (0..workers).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
+    let (sender, receiver) = mpsc::channel();
+    let broken = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (index, outbox) in outboxes.iter().enumerate() {
+            let (sender, outbox) = (sender.clone(), outbox.clone());
+            let (stop, barrier, window, broken) = (&stop, &barrier, &window, &broken);
+            std::thread::Builder::new()
+                .name(format!("qd1-worker-{index}"))
+                .spawn_scoped(scope, move || {
+                    let result = run_worker(job, index as u32, outbox, stop, barrier, window, broken);
+                    // The controller may have given up; nobody is left to tell then.
+                    let _ = sender.send(result);
+                })
+                .map_err(|error| EngineError::Worker(format!("cannot start a thread: {error}")))?;
+        }
+        drop(sender);
+        control(&receiver, &outboxes, &stop, cancel, &window, watch)
+    })
+}
+
+fn run_worker(
+    job: &IoJob<'_>,
+    index: u32,
+    outbox: Outbox,
+    stop: &AtomicBool,
+    barrier: &Barrier,
+    window: &OnceLock<Window>,
+    broken: &AtomicBool,
+) -> Result<Brought, EngineError> {
+    let opened = open_worker(job, index);
+    if opened.is_err() {
+        broken.store(true, Ordering::SeqCst);
+    }
+    if barrier.wait().is_leader() {
+        let measure_ns = clock::now_ns() + job.stop.ramp_ns;
+        let deadline_ns = measure_ns + job.stop.max_ns;
+        let _ = window.set(Window { measure_ns, deadline_ns, interval_ns: interval_ns(job.stop) });
+    }
+    barrier.wait();
+    let (mut engine, buffers) = opened?;
+    if broken.load(Ordering::SeqCst) {
+        return Err(EngineError::Worker("another worker could not open its engine".to_owned()));
+    }
+    let window = *window.get().expect("the leader set it before the second barrier");
+    let task = Task {
+        work: job.work,
+        region: region(job, index),
+        seed: worker_seed(job.seed, index),
+        buffers,
+        stop,
+        outbox,
+        budget: job.work.io_size.0 / u64::from(job.work.numjobs.max(1)),
+        batch_min: job.batch_min.max(1) as usize,
+    };
+    let before = (job.thread_cost)();
+    let finished = worker::run(engine.as_mut(), task, window)?;
+    let cost = (job.thread_cost)().since(&before);
+    Ok(Brought { finished, cost, caveat: engine.caveat() })
+}
+
+type Opened = (Box<dyn crate::Engine>, Arc<Buffers>);
+
+fn open_worker(job: &IoJob<'_>, index: u32) -> Result<Opened, EngineError> {
+    let buffers =
+        Arc::new(Buffers::new(job.work.iodepth, job.work.block_max(), worker_seed(job.seed, index) ^ 0xDA7A)?);
+    let fd = match job.files {
+        [] => -1,
+        files => files[index as usize % files.len()].as_raw_fd(),
+    };
+    let setup = Setup { fd, iodepth: job.work.iodepth, buffers: buffers.clone(), sim: job.sim.clone() };
+    Ok((crate::open(job.kind, setup)?, buffers))
+}
+
+fn worker_seed(seed: u64, index: u32) -> u64 {
+    seed.wrapping_add(u64::from(index).wrapping_mul(0xD1B5_4A32_D192_ED03))
+}
+
+/// The part of its file that a worker uses: all of it, but sequential workers on one file share it out.
+fn region(job: &IoJob<'_>, index: u32) -> Region {
+    let size = job.work.size.0;
+    let workers = u64::from(job.work.numjobs.max(1));
+    let shares = job.files.len() <= 1 && workers > 1 && job.work.order == Order::Sequential;
+    if !shares {
+        return Region { start: job.offset, length: size };
+    }
+    let block = u64::from(job.work.block_max());
+    let length = (size / workers / block).max(1) * block;
+    Region { start: job.offset + length * u64::from(index), length }
+}
+
+/// Watches the workers until all are done; merges what they bring.
+fn control(
+    receiver: &mpsc::Receiver<Result<Brought, EngineError>>,
+    outboxes: &[Outbox],
+    stop: &AtomicBool,
+    cancel: &AtomicBool,
+    window: &OnceLock<Window>,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+) -> Result<Outcome, EngineError> {
+    let mut merger = Merger::default();
+    let mut brought = Vec::new();
+    let mut failure: Option<EngineError> = None;
+    let mut ended = Ended::Time;
+    let mut heard = 0;
+    while heard < outboxes.len() {
+        match receiver.recv_timeout(Duration::from_millis(50)) {
+            Ok(Ok(worker)) => {
+                heard += 1;
+                brought.push(worker);
+            }
+            Ok(Err(error)) => {
+                heard += 1;
+                stop.store(true, Ordering::Relaxed);
+                // A worker that gave up because another could not open only echoes the cause.
+                if failure.as_ref().is_none_or(|known| matches!(known, EngineError::Worker(_))) {
+                    failure = Some(error);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if cancel.load(Ordering::Relaxed) && !stop.swap(true, Ordering::Relaxed) {
+            ended = Ended::Interrupted;
+        }
+        merger.take(outboxes);
+        let elapsed_ns = window.get().map_or(0, |window| clock::now_ns().saturating_sub(window.measure_ns));
+        let wish = watch(&Progress { elapsed_ns, intervals: merger.so_far() });
+        if wish == Wish::Enough && !stop.swap(true, Ordering::Relaxed) {
+            ended = Ended::Precise;
+        }
+    }
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    if brought.len() < outboxes.len() {
+        return Err(EngineError::Worker("a thread ended without a result".to_owned()));
+    }
+    merger.take(outboxes);
+    let window = window.get().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
+    Ok(merge(brought, merger, window, ended))
+}
+
+fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
+    let last_ns = brought.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
+    let runtime_ns = last_ns.saturating_sub(window.measure_ns).max(1);
+    if brought.iter().any(|worker| worker.finished.failed) {
+        ended = Ended::Failed;
+    } else if ended == Ended::Time && brought.iter().all(|worker| worker.finished.exhausted) {
+        ended = Ended::Done;
+    }
+    let mut outcome = Outcome {
+        streams: Vec::new(),
+        intervals: merger.finish(window.interval_ns, runtime_ns),
+        started_ns: window.measure_ns,
+        runtime_ns,
+        ended,
+        errors: Vec::new(),
+        asked: Asked::default(),
+        cost: ThreadCost::default(),
+        caveat: String::new(),
+    };
+    for worker in brought {
+        for stream in worker.finished.streams {
+            merge_stream(&mut outcome.streams, stream);
+        }
+        for error in worker.finished.errors {
+            match outcome.errors.iter_mut().find(|known| known.error == error.error) {
+                Some(known) => known.count += error.count,
+                None => outcome.errors.push(error),
+            }
+        }
+        outcome.asked = outcome.asked.plus(&worker.finished.asked);
+        outcome.cost = outcome.cost.plus(&worker.cost);
+        outcome.caveat = worker.caveat;
+    }
+    outcome.streams.sort_by_key(|stream| stream.class);
+    outcome
+}
+
+fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
+    let Some(mine) = streams.iter_mut().find(|stream| stream.class == other.class) else {
+        streams.push(other);
+        return;
+    };
+    mine.bytes.0 += other.bytes.0;
+    mine.lat.merge(&other.lat);
+    for (mine, other) in [
+        (&mut mine.slat, other.slat),
+        (&mut mine.clat, other.clat),
+        (&mut mine.write_part, other.write_part),
+        (&mut mine.sync_part, other.sync_part),
+    ] {
+        if let (Some(mine), Some(other)) = (mine.as_mut(), other) {
+            mine.merge(&other);
+        }
+    }
+    mine.slowest.extend(other.slowest);
+    mine.slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
+    mine.slowest.truncate(qd1_model::record::SLOWEST_MAX);
+}
+
+/// Puts the workers' intervals of the same number together.
+#[derive(Default)]
+pub(crate) struct Merger {
+    by_number: BTreeMap<u64, Interval>,
+    /// The merged intervals in order, for the watcher; rebuilt from `shown_from` on.
+    shown: Vec<Interval>,
+}
+
+impl Merger {
+    pub(crate) fn take(&mut self, outboxes: &[Outbox]) {
+        let mut first_changed = u64::MAX;
+        for outbox in outboxes {
+            let fresh = std::mem::take(&mut *outbox.lock().expect("no holder of this lock panics"));
+            for (number, interval) in fresh {
+                first_changed = first_changed.min(number);
+                match self.by_number.get_mut(&number) {
+                    Some(known) => interval.streams.into_iter().for_each(|stream| merge_interval(known, stream)),
+                    None => {
+                        self.by_number.insert(number, interval);
+                    }
+                }
+            }
+        }
+        if first_changed < u64::MAX {
+            let keep = self.by_number.range(..first_changed).count();
+            self.shown.truncate(keep);
+            self.shown.extend(self.by_number.range(first_changed..).map(|(_, interval)| interval.clone()));
+        }
+    }
+
+    pub(crate) fn so_far(&self) -> &[Interval] {
+        &self.shown
+    }
+
+    /// All intervals without gaps, the last one cut at the end of the run.
+    pub(crate) fn finish(self, interval_ns: u64, runtime_ns: u64) -> Vec<Interval> {
+        let last = runtime_ns.div_ceil(interval_ns).max(1) - 1;
+        let mut by_number = self.by_number;
+        // What completed at the very end may carry the number after the last: it belongs to the last.
+        let after: Vec<Interval> = by_number.split_off(&(last + 1)).into_values().collect();
+        let mut all: Vec<Interval> = (0..=last)
+            .map(|number| {
+                let start_ns = number * interval_ns;
+                let length_ns = interval_ns.min(runtime_ns - start_ns.min(runtime_ns));
+                let streams = by_number.remove(&number).map(|interval| interval.streams).unwrap_or_default();
+                Interval { start_ns, length_ns, streams }
+            })
+            .collect();
+        if let Some(end) = all.last_mut() {
+            after.into_iter().flat_map(|interval| interval.streams).for_each(|stream| merge_interval(end, stream));
+        }
+        all
+    }
+}
+
+fn merge_interval(interval: &mut Interval, other: IntervalStream) {
+    let Some(mine) = interval.streams.iter_mut().find(|stream| stream.class == other.class) else {
+        interval.streams.push(other);
+        interval.streams.sort_by_key(|stream| stream.class);
+        return;
+    };
+    mine.ios += other.ios;
+    mine.bytes += other.bytes;
+    mine.lat_sum_ns += other.lat_sum_ns;
+    mine.lat_max_ns = mine.lat_max_ns.max(other.lat_max_ns);
+    let mut bins: BTreeMap<u16, u32> = mine.bins.iter().copied().collect();
+    for (bin, count) in other.bins {
+        *bins.entry(bin).or_default() += count;
+    }
+    mine.bins = bins.into_iter().collect();
+}
+
+/// The simulated device runs on this thread, in virtual time; several workers are one with as many slots.
+fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
+    let mut work = job.work.clone();
+    work.iodepth *= work.numjobs.max(1);
+    work.numjobs = 1;
+    let buffers = Arc::new(Buffers::new(work.iodepth, work.block_max(), job.seed)?);
+    let setup = Setup { fd: -1, iodepth: work.iodepth, buffers: buffers.clone(), sim: job.sim.clone() };
+    let mut engine = crate::open(EngineKind::Sim, setup)?;
+    let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
+    let measure_ns = job.stop.ramp_ns;
+    let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: interval_ns(job.stop) };
+    let task = Task {
+        region: Region { start: job.offset, length: work.size.0 },
+        seed: worker_seed(job.seed, 0),
+        buffers,
+        stop: &AtomicBool::new(false),
+        outbox: outboxes[0].clone(),
+        budget: work.io_size.0,
+        batch_min: 1,
+        work: &work,
+    };
+    let finished = worker::run(engine.as_mut(), task, window)?;
+    let mut merger = Merger::default();
+    merger.take(&outboxes);
+    let brought = Brought { finished, cost: ThreadCost::default(), caveat: String::new() };
+    Ok(merge(vec![brought], merger, &window, Ended::Time))
+}

@@ -1,0 +1,66 @@
+//! Which engine `auto` means here, and why.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use qd1_model::plan::{EngineChoice, EngineKind, IoWork};
+
+use crate::buf::Buffers;
+use crate::{EngineError, Setup, open};
+
+/// The engine for one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The engine.
+    pub kind: EngineKind,
+    /// Why, in a few words; starts with "fell back" when the best one is not to be had.
+    pub why: String,
+    /// psync cannot keep several requests in flight: run each slot as a worker of its own.
+    pub spread: bool,
+}
+
+/// Chooses the engine for `work` on `file`.
+///
+/// Depth 1 goes to psync: no queue, the smallest cost. Deeper goes to io_uring, else (direct I/O only) libaio,
+/// else psync on as many threads.
+///
+/// # Errors
+/// When one engine was asked for by name and cannot be had.
+pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineError> {
+    if let EngineChoice::Kind(kind) = work.ioengine {
+        if !matches!(kind, EngineKind::Sim | EngineKind::Null) {
+            try_open(kind, file)?;
+        }
+        let spread = kind == EngineKind::Psync && work.iodepth > 1;
+        return Ok(Chosen { kind, why: "asked for".to_owned(), spread });
+    }
+    if work.iodepth <= 1 {
+        return Ok(Chosen { kind: EngineKind::Psync, why: "depth 1: the smallest cost".to_owned(), spread: false });
+    }
+    let uring = match try_open(EngineKind::IoUring, file) {
+        Ok(()) => {
+            return Ok(Chosen { kind: EngineKind::IoUring, why: "depth above 1".to_owned(), spread: false });
+        }
+        Err(error) => error,
+    };
+    let because = match uring {
+        EngineError::Unavailable { why, .. } => why,
+        other => other.to_string(),
+    };
+    if work.direct && try_open(EngineKind::Libaio, file).is_ok() {
+        return Ok(Chosen {
+            kind: EngineKind::Libaio,
+            why: format!("fell back from io_uring: {because}"),
+            spread: false,
+        });
+    }
+    let why = format!("fell back from io_uring to {} threads: {because}", work.iodepth);
+    Ok(Chosen { kind: EngineKind::Psync, why, spread: true })
+}
+
+/// Opens the engine once and lets it go.
+fn try_open(kind: EngineKind, file: Option<&OwnedFd>) -> Result<(), EngineError> {
+    let buffers = Arc::new(Buffers::new(1, 4096, 0)?);
+    let fd = file.map_or(-1, AsRawFd::as_raw_fd);
+    open(kind, Setup { fd, iodepth: 1, buffers, sim: None }).map(drop)
+}

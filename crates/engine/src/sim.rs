@@ -1,0 +1,312 @@
+//! A simulated device on virtual time: seeded, with known truth, a ten-minute run in milliseconds.
+//!
+//! The model: `channels` servers share a queue; each request takes a draw from a mixture of log-normal modes
+//! plus a time per byte; token buckets for IOPS and bytes delay it; periodic stalls stop everything; a write
+//! cache acknowledges early and drains at its own rate, and a flush waits for it. Wajahat et al. (Performance
+//! Evaluation 142, 2020) find a two-phase mixture fits storage best; two modes here are that irregular.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use qd1_model::plan::EngineKind;
+use rand_core::SeedableRng;
+use rand_distr::{Distribution, LogNormal, StandardUniform};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup};
+
+/// One log-normal mode of a latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mode {
+    /// Share of requests, relative to the other modes.
+    pub weight: f64,
+    /// Median, ns.
+    pub median_ns: f64,
+    /// Standard deviation of the logarithm; 0 for a constant.
+    pub sigma: f64,
+}
+
+/// Service time of one kind of request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// The mixture.
+    pub modes: Vec<Mode>,
+    /// Added per byte, ns.
+    pub per_byte_ns: f64,
+}
+
+impl Service {
+    /// One log-normal mode without a size dependence.
+    pub fn log_normal(median_ns: f64, sigma: f64) -> Self {
+        Self { modes: vec![Mode { weight: 1.0, median_ns, sigma }], per_byte_ns: 0.0 }
+    }
+}
+
+/// A token bucket: `rate` per second, at most `burst` saved up; full at the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Tokens (requests or bytes) per second.
+    pub rate: f64,
+    /// Tokens that can be saved up.
+    pub burst: f64,
+}
+
+/// Times at which the device does nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// From one stall's start to the next, ns.
+    pub period_ns: u64,
+    /// Length of each, ns.
+    pub length_ns: u64,
+}
+
+/// A volatile write cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cache {
+    /// Bytes it holds.
+    pub capacity: f64,
+    /// Bytes per second it writes out.
+    pub drain: f64,
+    /// Time to acknowledge a write that fits, ns.
+    pub ack_ns: f64,
+    /// Whether a flush waits for it to be empty; a cache that ignores flushes answers at once.
+    pub honours_flush: bool,
+}
+
+/// A device: plain parameters, so that a scenario is data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Seed of its randomness.
+    pub seed: u64,
+    /// Reads.
+    pub read: Service,
+    /// Writes.
+    pub write: Service,
+    /// Flush on top of draining the cache.
+    pub flush: Service,
+    /// Requests served at once.
+    pub channels: u32,
+    /// Limit on requests per second.
+    pub iops: Option<Bucket>,
+    /// Limit on bytes per second.
+    pub bytes: Option<Bucket>,
+    /// Periodic stalls.
+    pub stall: Option<Stall>,
+    /// Write cache.
+    pub cache: Option<Cache>,
+}
+
+impl Default for Device {
+    /// A quiet local SSD: 80 us reads, 30 us writes, 400 us flushes, 16 channels.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            read: Service::log_normal(80e3, 0.2),
+            write: Service::log_normal(30e3, 0.2),
+            flush: Service::log_normal(400e3, 0.3),
+            channels: 16,
+            iops: None,
+            bytes: None,
+            stall: None,
+            cache: None,
+        }
+    }
+}
+
+/// Tokens of a bucket at a moment; may be negative: a debt that later requests wait for.
+struct Tokens {
+    bucket: Bucket,
+    level: f64,
+    at_ns: f64,
+}
+
+impl Tokens {
+    fn new(bucket: Bucket) -> Self {
+        Self { bucket, level: bucket.burst, at_ns: 0.0 }
+    }
+
+    /// Takes `amount` at `now_ns`; returns when it has been paid for.
+    fn take(&mut self, amount: f64, now_ns: f64) -> f64 {
+        let earned = (now_ns - self.at_ns).max(0.0) * self.bucket.rate / 1e9;
+        self.level = (self.level + earned).min(self.bucket.burst);
+        self.at_ns = self.at_ns.max(now_ns);
+        self.level -= amount;
+        if self.level >= 0.0 { now_ns } else { self.at_ns - self.level * 1e9 / self.bucket.rate }
+    }
+}
+
+/// The running state of a [`Device`].
+struct State {
+    device: Device,
+    rng: Xoshiro256PlusPlus,
+    /// When each channel is free again.
+    free_ns: Vec<f64>,
+    iops: Option<Tokens>,
+    bytes: Option<Tokens>,
+    /// Dirty bytes in the cache, and as of when.
+    dirty: (f64, f64),
+}
+
+fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+    let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
+    let uniform: f64 = StandardUniform.sample(rng);
+    let mut pick = uniform * total;
+    let mut chosen = service.modes.last().copied();
+    for mode in &service.modes {
+        if pick < mode.weight {
+            chosen = Some(*mode);
+            break;
+        }
+        pick -= mode.weight;
+    }
+    let base = match chosen {
+        Some(Mode { median_ns, sigma, .. }) if sigma > 0.0 => {
+            LogNormal::new(median_ns.ln(), sigma).map_or(median_ns, |law| law.sample(rng))
+        }
+        Some(mode) => mode.median_ns,
+        None => 0.0,
+    };
+    base + service.per_byte_ns * f64::from(len)
+}
+
+impl State {
+    fn new(device: Device) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(device.seed);
+        Self {
+            free_ns: vec![0.0; device.channels.max(1) as usize],
+            iops: device.iops.map(Tokens::new),
+            bytes: device.bytes.map(Tokens::new),
+            dirty: (0.0, 0.0),
+            rng,
+            device,
+        }
+    }
+
+    /// Moves a moment inside a stall to the stall's end.
+    fn after_stall(&self, at_ns: f64) -> f64 {
+        let Some(stall) = self.device.stall else { return at_ns };
+        // The first stall comes after one whole period, so that a run starts undisturbed.
+        let phase = at_ns % stall.period_ns as f64;
+        let round = at_ns - phase;
+        if round >= stall.period_ns as f64 && phase < stall.length_ns as f64 {
+            round + stall.length_ns as f64
+        } else {
+            at_ns
+        }
+    }
+
+    fn settle_cache(&mut self, cache: Cache, now_ns: f64) -> f64 {
+        let drained = (now_ns - self.dirty.1).max(0.0) * cache.drain / 1e9;
+        self.dirty = ((self.dirty.0 - drained).max(0.0), self.dirty.1.max(now_ns));
+        self.dirty.0
+    }
+
+    /// When a request handed over at `now_ns` completes.
+    fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+        let mut begin = self.after_stall(now_ns);
+        if op.len > 0 {
+            for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
+                if let Some(tokens) = tokens {
+                    begin = begin.max(tokens.take(amount, now_ns));
+                }
+            }
+        }
+        if let Some(cache) = self.device.cache {
+            let dirty = self.settle_cache(cache, begin);
+            match op.kind {
+                OpKind::Write if dirty + f64::from(op.len) <= cache.capacity => {
+                    self.dirty.0 += f64::from(op.len);
+                    return self.after_stall(begin + cache.ack_ns);
+                }
+                OpKind::Fsync | OpKind::Fdatasync => {
+                    if !cache.honours_flush {
+                        return begin + cache.ack_ns;
+                    }
+                    begin += dirty / cache.drain * 1e9;
+                }
+                _ => {}
+            }
+        }
+        let service = match op.kind {
+            OpKind::Read => &self.device.read,
+            OpKind::Write => &self.device.write,
+            OpKind::Fsync | OpKind::Fdatasync => &self.device.flush,
+        };
+        let service_ns = draw(&mut self.rng, service, op.len);
+        let channel = self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel");
+        let start = begin.max(*channel);
+        let end = start + service_ns;
+        *channel = end;
+        self.after_stall(end)
+    }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Pending {
+    completed_ns: u64,
+    slot: u32,
+    issued_ns: u64,
+    result: i32,
+}
+
+pub(crate) struct Sim {
+    state: State,
+    now_ns: u64,
+    pending: BinaryHeap<Reverse<Pending>>,
+}
+
+impl Sim {
+    pub(crate) fn new(setup: Setup) -> Result<Self, EngineError> {
+        let device = setup.sim.ok_or_else(|| EngineError::Plan("engine sim needs a simulated device".to_owned()))?;
+        let pending = BinaryHeap::with_capacity(setup.iodepth as usize);
+        Ok(Self { state: State::new(device), now_ns: 0, pending })
+    }
+}
+
+impl Engine for Sim {
+    fn kind(&self) -> EngineKind {
+        EngineKind::Sim
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.now_ns
+    }
+
+    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
+        for op in ops {
+            let completed = self.state.complete_ns(op, self.now_ns as f64).max(self.now_ns as f64 + 1.0);
+            self.pending.push(Reverse(Pending {
+                completed_ns: completed.round() as u64,
+                slot: op.slot,
+                issued_ns: self.now_ns,
+                result: op.len as i32,
+            }));
+        }
+        Ok(ops.len())
+    }
+
+    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
+        let wanted = min.min(self.pending.len());
+        let mut got = 0;
+        while let Some(Reverse(next)) = self.pending.peek() {
+            let ripe = next.completed_ns <= self.now_ns;
+            if !ripe && (got >= wanted || next.completed_ns > until_ns) {
+                break;
+            }
+            let Some(Reverse(next)) = self.pending.pop() else { break };
+            self.now_ns = self.now_ns.max(next.completed_ns);
+            done.push(Done {
+                slot: next.slot,
+                result: next.result,
+                issued_ns: next.issued_ns,
+                submitted_ns: next.issued_ns,
+                completed_ns: next.completed_ns,
+            });
+            got += 1;
+        }
+        if min > 0 && got < min.max(1) && until_ns != u64::MAX {
+            self.now_ns = self.now_ns.max(until_ns);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+//! The file or device under test: made so that nothing stays behind, opened so that nothing is harmed.
+
+mod extents;
+mod prepare;
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use qd1_model::plan::Sync;
+use qd1_model::record::Extents;
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::EngineError;
+
+pub use prepare::{Filled, fill};
+
+/// How a step wants its file opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenAs {
+    /// For writing too.
+    pub write: bool,
+    /// O_DIRECT.
+    pub direct: bool,
+    /// O_SYNC or O_DSYNC, when it is one of these.
+    pub sync: Sync,
+}
+
+/// Something that holds data: an unnamed file, an existing file, a block device.
+pub struct Target {
+    path: PathBuf,
+    /// Keeps an unnamed file alive; an existing one is opened by path each time.
+    holder: Option<OwnedFd>,
+    exclusive: bool,
+}
+
+const BASE: OFlags = OFlags::CLOEXEC.union(OFlags::NOATIME);
+
+impl Target {
+    /// A new file in `dir` without a name (O_TMPFILE), so that the kernel frees it however this process ends;
+    /// where the filesystem cannot, a named one that is unlinked at once.
+    ///
+    /// # Errors
+    /// With the path, `open`, and the errno.
+    pub fn create_in(dir: &Path, unique: &str) -> Result<Self, EngineError> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        let unnamed = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
+        let holder = match unnamed {
+            Ok(fd) => fd,
+            // What kernels and filesystems without O_TMPFILE answer, according to open(2).
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) if dir.is_dir() => {
+                let name = dir.join(format!(".qd1-{unique}"));
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+                let fd = rustix::fs::open(&name, flags, mode)
+                    .map_err(|errno| EngineError::path("create a file in", dir, errno))?;
+                rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
+                fd
+            }
+            Err(errno) => return Err(EngineError::path("create a file in", dir, errno)),
+        };
+        Ok(Self { path: dir.to_owned(), holder: Some(holder), exclusive: false })
+    }
+
+    /// An existing file or block device. With `exclusive` (for a device to be overwritten) every open is O_EXCL,
+    /// which the kernel refuses while the device is mounted or held.
+    pub fn existing(path: &Path, exclusive: bool) -> Self {
+        Self { path: path.to_owned(), holder: None, exclusive }
+    }
+
+    /// The path given, or the directory an unnamed file lives in.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it for a step.
+    ///
+    /// # Errors
+    /// With the path, the operation (which names O_DIRECT when that was refused), and the errno.
+    pub fn open(&self, how: OpenAs) -> Result<OwnedFd, EngineError> {
+        let mut flags = OFlags::CLOEXEC | if how.write { OFlags::RDWR } else { OFlags::RDONLY };
+        if how.direct {
+            flags |= OFlags::DIRECT;
+        }
+        match how.sync {
+            Sync::OSync => flags |= OFlags::SYNC,
+            Sync::ODsync => flags |= OFlags::DSYNC,
+            Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::EndFsync => {}
+        }
+        if self.exclusive && how.write {
+            flags |= OFlags::EXCL;
+        }
+        // /proc/self/fd reopens the same file with other flags, even one without a name.
+        let path = match &self.holder {
+            Some(holder) => PathBuf::from(format!("/proc/self/fd/{}", holder.as_raw_fd())),
+            None => self.path.clone(),
+        };
+        let open = |flags| rustix::fs::open(&path, flags, Mode::empty());
+        let opened = open(flags | BASE).or_else(|errno| if errno == Errno::PERM { open(flags) } else { Err(errno) });
+        opened.map_err(|errno| {
+            let op = if how.direct && errno == Errno::INVAL { "open with O_DIRECT" } else { "open" };
+            EngineError::path(op, &self.path, errno)
+        })
+    }
+
+    /// Reserves `size` bytes without writing them. False where the filesystem cannot: the file is only extended.
+    ///
+    /// # Errors
+    /// ENOSPC and the like.
+    pub fn allocate(&self, size: u64) -> Result<bool, EngineError> {
+        let holder = self.file()?;
+        match rustix::fs::fallocate(holder, FallocateFlags::empty(), 0, size) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.set_len(size)?;
+                Ok(false)
+            }
+            Err(errno) => Err(EngineError::path("allocate space in", &self.path, errno)),
+        }
+    }
+
+    /// Sets the length of the file.
+    ///
+    /// # Errors
+    /// As ftruncate.
+    pub fn set_len(&self, size: u64) -> Result<(), EngineError> {
+        rustix::fs::ftruncate(self.file()?, size).map_err(|errno| EngineError::path("truncate", &self.path, errno))
+    }
+
+    /// What FIEMAP says of the file's extents; `None` where the filesystem does not answer.
+    pub fn extents(&self, size: u64) -> Option<Extents> {
+        match &self.holder {
+            Some(holder) => extents::read(holder.as_fd(), size),
+            None => extents::read(self.open(OpenAs::default()).ok()?.as_fd(), size),
+        }
+    }
+
+    fn file(&self) -> Result<&OwnedFd, EngineError> {
+        self.holder.as_ref().ok_or_else(|| EngineError::Plan(format!("{} is not ours to change", self.path.display())))
+    }
+}
+
+/// What direct I/O needs on an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectIo {
+    /// Whether O_DIRECT works.
+    pub supported: bool,
+    /// Alignment of offsets and lengths, bytes.
+    pub align: u32,
+}
+
+/// Finds whether files in `dir` take O_DIRECT, and their alignment from statx (Linux 6.1), else by trying.
+///
+/// # Errors
+/// When no file can be made there.
+pub fn direct_io_in(dir: &Path, unique: &str) -> Result<DirectIo, EngineError> {
+    let probe = Target::create_in(dir, unique)?;
+    probe.set_len(65_536)?;
+    direct_io(&probe)
+}
+
+/// The same for an existing target.
+///
+/// # Errors
+/// When it cannot be opened at all.
+pub fn direct_io(target: &Target) -> Result<DirectIo, EngineError> {
+    let how = OpenAs { write: false, direct: true, sync: Sync::None };
+    let fd = match target.open(how) {
+        Ok(fd) => fd,
+        Err(EngineError::Path { errno: Errno::INVAL | Errno::OPNOTSUPP, .. }) => {
+            return Ok(DirectIo { supported: false, align: 1 });
+        }
+        Err(error) => return Err(error),
+    };
+    let empty = CString::default();
+    if let Ok(stat) = rustix::fs::statx(&fd, &empty, AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        && stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0
+    {
+        // Zero means that the file takes the flag but the kernel would serve it from the page cache.
+        let align = stat.stx_dio_offset_align;
+        return Ok(DirectIo { supported: align > 0, align: align.max(1) });
+    }
+    let buffer = crate::buf::Buffers::new(1, 4096, 0)?;
+    for align in [512u32, 1024, 2048, 4096] {
+        // SAFETY: the buffer holds 4096 bytes, align is at most that, and nothing is in flight on it.
+        let slice = unsafe { std::slice::from_raw_parts_mut(buffer.ptr(0), align as usize) };
+        if rustix::io::pread(&fd, slice, u64::from(align)).is_ok() {
+            return Ok(DirectIo { supported: true, align });
+        }
+    }
+    Ok(DirectIo { supported: false, align: 1 })
+}
+
+/// What a path is, for the planner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// A directory.
+    Directory,
+    /// A regular file, with its size.
+    File(u64),
+    /// A block device, with its size.
+    Block(u64),
+    /// Something that cannot be measured: a character device, a socket, a pipe.
+    Other,
+}
+
+/// Looks at a path, following symbolic links.
+///
+/// # Errors
+/// With the path and the errno.
+pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
+    let stat = rustix::fs::stat(path).map_err(|errno| EngineError::path("look at", path, errno))?;
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => PathKind::Directory,
+        FileType::RegularFile => PathKind::File(stat.st_size as u64),
+        FileType::BlockDevice => {
+            let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|errno| EngineError::path("open", path, errno))?;
+            let end = rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0))
+                .map_err(|errno| EngineError::path("find the size of", path, errno))?;
+            PathKind::Block(end)
+        }
+        _ => PathKind::Other,
+    })
+}
+
+/// Drops clean cached pages of a file, so that buffered reads go to the disk. A hint; failure is harmless.
+pub fn drop_cache(fd: &OwnedFd) {
+    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unnamed_file_leaves_no_name_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::create_in(dir.path(), "test").unwrap();
+        target.allocate(1 << 20).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let fd = target.open(OpenAs { write: true, ..OpenAs::default() }).unwrap();
+        assert_eq!(rustix::io::pwrite(&fd, b"data", 0).unwrap(), 4);
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error_that_names_it() {
+        let error = Target::create_in(Path::new("/nonexistent/dir"), "x").err().unwrap().to_string();
+        assert!(error.contains("/nonexistent/dir") && error.contains("ENOENT"), "{error}");
+    }
+
+    #[test]
+    fn path_kinds_are_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        std::fs::write(&file, b"12345").unwrap();
+        assert_eq!(path_kind(dir.path()).unwrap(), PathKind::Directory);
+        assert_eq!(path_kind(&file).unwrap(), PathKind::File(5));
+        assert_eq!(path_kind(Path::new("/dev/null")).unwrap(), PathKind::Other);
+    }
+}

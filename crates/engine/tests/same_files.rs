@@ -1,0 +1,92 @@
+//! The same random requests through every engine leave identical files.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use qd1_engine::buf::Buffers;
+use qd1_engine::target::{OpenAs, Target};
+use qd1_engine::{Op, OpKind, Setup, open};
+use qd1_model::plan::EngineKind;
+
+const DEPTH: u32 = 4;
+const BLOCK: u32 = 4096;
+const BLOCKS: u64 = 32;
+
+/// (0 read, 1 write, 2 fsync, 3 fdatasync; block; length in blocks)
+type Step = (u8, u64, u32);
+
+fn run(kind: EngineKind, direct: bool, steps: &[Step]) -> Option<Vec<u8>> {
+    let dir = tempfile::tempdir().unwrap();
+    let target = Target::create_in(dir.path(), "same").unwrap();
+    target.set_len(BLOCKS * u64::from(BLOCK)).unwrap();
+    let file = target.open(OpenAs { write: true, direct, ..OpenAs::default() }).ok()?;
+    let buffers = Arc::new(Buffers::new(DEPTH, BLOCK * 4, 5).unwrap());
+    let setup = Setup { fd: file.as_raw_fd(), iodepth: DEPTH, buffers: buffers.clone(), sim: None };
+    let mut engine = open(kind, setup).ok()?;
+    let mut done = Vec::new();
+    // Batches of requests that do not overlap, since order inside a batch is not promised.
+    for (number, batch) in steps.chunks(DEPTH as usize).enumerate() {
+        let mut taken = std::collections::HashSet::new();
+        let mut ops = Vec::new();
+        for (slot, (kind, block, blocks)) in batch.iter().enumerate() {
+            let blocks = u64::from((*blocks).min(4)).min(BLOCKS - block);
+            if (*block..block + blocks).any(|block| taken.contains(&block)) {
+                continue;
+            }
+            taken.extend(*block..block + blocks);
+            let (slot, len) = (slot as u32, blocks as u32 * BLOCK);
+            let offset = block * u64::from(BLOCK);
+            ops.push(match kind {
+                0 => Op { kind: OpKind::Read, slot, len, offset },
+                1 => {
+                    buffers.stamp(slot, len, number as u64 * 100 + u64::from(slot));
+                    Op { kind: OpKind::Write, slot, len, offset }
+                }
+                2 => Op { kind: OpKind::Fsync, slot, len: 0, offset: 0 },
+                _ => Op { kind: OpKind::Fdatasync, slot, len: 0, offset: 0 },
+            });
+        }
+        let mut at = 0;
+        while at < ops.len() {
+            at += engine.submit(&ops[at..]).unwrap();
+        }
+        done.clear();
+        while done.len() < ops.len() {
+            engine.reap(1, u64::MAX, &mut done).unwrap();
+        }
+        assert!(done.iter().all(|done| done.result >= 0), "{done:?}");
+        // A read overwrites its buffer: refill it so that later writes carry the same bytes in every engine.
+        for op in &ops {
+            if op.kind == OpKind::Read {
+                let fresh = Buffers::new(DEPTH, BLOCK * 4, 5).unwrap().copy(op.slot, BLOCK as usize * 4);
+                // SAFETY: the slot is idle, and both are BLOCK * 4 bytes long.
+                unsafe { std::ptr::copy_nonoverlapping(fresh.as_ptr(), buffers.ptr(op.slot), fresh.len()) };
+            }
+        }
+    }
+    drop(engine);
+    let reader = target.open(OpenAs::default()).unwrap();
+    let mut bytes = vec![0; (BLOCKS * u64::from(BLOCK)) as usize];
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pread(&reader, &mut bytes[at..], at as u64).unwrap();
+    }
+    Some(bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn the_same_requests_leave_the_same_file_through_every_engine(
+        steps in prop::collection::vec((0u8..4, 0..BLOCKS, 1u32..5), 1..40),
+        direct in any::<bool>(),
+    ) {
+        let expected = run(EngineKind::Psync, false, &steps).unwrap();
+        for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::IoUring] {
+            if let Some(bytes) = run(kind, direct, &steps) {
+                prop_assert!(bytes == expected, "{} direct={direct} differs from psync", kind.name());
+            }
+        }
+    }
+}

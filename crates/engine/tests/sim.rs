@@ -1,0 +1,190 @@
+//! The simulated device against its own truth, and the worker against the simulated device: all in virtual time.
+
+use std::sync::atomic::AtomicBool;
+
+use qd1_engine::run::{IoJob, Outcome, Wish, run_io};
+use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
+use qd1_model::environment::ThreadCost;
+use qd1_model::plan::*;
+use qd1_model::record::{Ended, OpClass};
+use qd1_model::units::Bytes;
+
+fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {
+    IoWork {
+        ioengine: EngineChoice::Kind(EngineKind::Sim),
+        rw,
+        rwmixread: if rw.writes() { 0 } else { 100 },
+        order: Order::Random,
+        blocks: vec![BlockShare { bytes: bs, weight: 1 }],
+        iodepth,
+        numjobs: 1,
+        direct: true,
+        sync: Sync::None,
+        file: FileUse::Shared,
+        size: Bytes::gib(1),
+        io_size: Bytes(0),
+        arrival: Arrival::Closed,
+    }
+}
+
+fn run(work: &IoWork, device: Device, seconds: u64) -> Outcome {
+    let stop = Stop { min_ns: 0, max_ns: seconds * 1_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
+    let job = IoJob {
+        work,
+        stop: &stop,
+        kind: EngineKind::Sim,
+        files: &[],
+        offset: 0,
+        seed: 7,
+        sim: Some(device),
+        batch_min: 1,
+        thread_cost: ThreadCost::default,
+    };
+    run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue).unwrap()
+}
+
+fn near(value: f64, truth: f64, tolerance: f64) {
+    assert!((value / truth - 1.0).abs() <= tolerance, "{value} is not within {tolerance} of {truth}");
+}
+
+fn constant(ns: f64) -> Service {
+    Service::log_normal(ns, 0.0)
+}
+
+#[test]
+fn percentiles_are_those_of_the_latency_law() {
+    let outcome = run(&work(Rw::Randread, 4096, 1), Device::default(), 60);
+    let stream = &outcome.streams[0];
+    // Log-normal: median 80 us, p99 = median * exp(2.3263 * 0.2), p99.9 = median * exp(3.0902 * 0.2).
+    near(stream.lat.quantile(0.5) as f64, 80e3, 0.005);
+    near(stream.lat.quantile(0.99) as f64, 80e3 * (2.3263f64 * 0.2).exp(), 0.01);
+    near(stream.lat.quantile(0.999) as f64, 80e3 * (3.0902f64 * 0.2).exp(), 0.02);
+}
+
+#[test]
+fn a_ten_minute_throttled_run_shows_its_burst_and_its_limit() {
+    let device =
+        Device { iops: Some(Bucket { rate: 500.0, burst: 30_000.0 }), read: constant(100e3), ..Device::default() };
+    let outcome = run(&work(Rw::Randread, 4096, 4), device, 600);
+    let count = |from: usize, to: usize| -> u64 {
+        outcome.intervals[from..to].iter().flat_map(|interval| &interval.streams).map(|stream| stream.ios).sum()
+    };
+    // The requests in flight at the end may complete in one more.
+    assert!((6000..=6001).contains(&outcome.intervals.len()));
+    // 4 in flight at 100 us is 40,000 a second; the burst of 30,000 lasts 30,000 / (40,000 - 500) s.
+    near(count(0, 5) as f64, 20_000.0, 0.01);
+    near(count(1000, 6000) as f64, 500.0 * 500.0, 0.005);
+    near(outcome.streams[0].lat.count() as f64, 30_000.0 + 500.0 * 600.0, 0.005);
+}
+
+#[test]
+fn bytes_are_limited_apart_from_requests() {
+    let device = Device { bytes: Some(Bucket { rate: 100e6, burst: 1e6 }), ..Device::default() };
+    let outcome = run(&work(Rw::Randwrite, 65536, 8), device, 20);
+    near(outcome.streams[0].bytes.0 as f64 / 20.0, 100e6, 0.005);
+}
+
+#[test]
+fn closed_loop_rate_follows_littles_law_up_to_the_channels() {
+    for (depth, in_service) in [(1, 1.0), (8, 8.0), (64, 16.0)] {
+        let device = Device { read: constant(100e3), ..Device::default() };
+        let outcome = run(&work(Rw::Randread, 4096, depth), device, 5);
+        near(outcome.streams[0].lat.count() as f64 / 5.0, in_service / 100e-6, 0.005);
+    }
+}
+
+#[test]
+fn fsync_time_is_inside_the_commit_histogram() {
+    let device = Device { write: constant(50e3), flush: constant(2e6), ..Device::default() };
+    let mut work = work(Rw::Randwrite, 4096, 1);
+    work.sync = Sync::Fdatasync;
+    let outcome = run(&work, device, 10);
+    let commit = &outcome.streams[0];
+    assert_eq!(commit.class, OpClass::Commit);
+    near(commit.lat.quantile(0.5) as f64, 2.05e6, 0.002);
+    near(commit.sync_part.as_ref().unwrap().quantile(0.5) as f64, 2e6, 0.002);
+    near(commit.write_part.as_ref().unwrap().quantile(0.5) as f64, 50e3, 0.002);
+    assert_eq!(outcome.asked.syncs, commit.lat.count());
+}
+
+#[test]
+fn four_committers_share_the_device() {
+    let device = Device { write: constant(50e3), flush: constant(2e6), channels: 1, ..Device::default() };
+    let mut work = work(Rw::Randwrite, 4096, 1);
+    (work.sync, work.numjobs) = (Sync::Fdatasync, 4);
+    let outcome = run(&work, device, 10);
+    // One channel serves all: each commit waits for the three others.
+    near(outcome.streams[0].lat.quantile(0.5) as f64, 4.0 * 2.05e6, 0.02);
+}
+
+#[test]
+fn a_stall_is_not_hidden_from_an_open_loop() {
+    // 1 s of stall each 10 s; 1,000 requests a second are due all the time.
+    let device = Device {
+        read: constant(100e3),
+        stall: Some(Stall { period_ns: 10_000_000_000, length_ns: 1_000_000_000 }),
+        ..Device::default()
+    };
+    let mut open = work(Rw::Randread, 4096, 1);
+    open.arrival = Arrival::Fixed { iops: 1000.0 };
+    let closed = run(&work(Rw::Randread, 4096, 1), device.clone(), 95);
+    let open = run(&open, device, 95);
+    // A closed loop sees one slow request a stall; who asks at a fixed rate sees the queue that built up:
+    // 9 stalls x about 1,111 late requests (the backlog drains at 9,000 a second) of 95,000.
+    assert!(closed.streams[0].lat.quantile(0.9999) < 200_000);
+    let late = open.streams[0].lat.count_above(10_000_000) as f64;
+    near(late, 9.0 * 1100.0, 0.02);
+    near(open.streams[0].lat.count() as f64, 95_000.0, 0.001);
+}
+
+#[test]
+fn a_cache_acknowledges_until_it_is_full_and_a_flush_waits_for_it() {
+    let cache = Cache { capacity: 64e6, drain: 100e6, ack_ns: 20e3, honours_flush: true };
+    let device = Device { cache: Some(cache), write: constant(10e6), flush: constant(1e6), ..Device::default() };
+    let mut bound = work(Rw::Write, 1 << 20, 1);
+    bound.io_size = Bytes(32 << 20);
+    let fast = run(&bound, device.clone(), 10);
+    near(fast.streams[0].lat.quantile(0.99) as f64, 20e3, 0.01);
+    assert_eq!(fast.ended, Ended::Done);
+    let mut commits = work(Rw::Randwrite, 1 << 20, 1);
+    commits.sync = Sync::Fdatasync;
+    let flushed = run(&commits, device.clone(), 10);
+    // One MiB drains in 10.5 ms at 100 MB/s, then the flush itself takes 1 ms.
+    near(flushed.streams[0].lat.quantile(0.5) as f64, 11.5e6, 0.02);
+    let lying = Device { cache: Some(Cache { honours_flush: false, ..cache }), ..device };
+    let ignored = run(&commits, lying, 1);
+    assert!(ignored.streams[0].sync_part.as_ref().unwrap().quantile(0.5) <= 21_000);
+}
+
+#[test]
+fn two_modes_show_as_two_modes() {
+    let modes =
+        vec![Mode { weight: 0.9, median_ns: 100e3, sigma: 0.05 }, Mode { weight: 0.1, median_ns: 10e6, sigma: 0.05 }];
+    let device = Device { read: Service { modes, per_byte_ns: 0.0 }, ..Device::default() };
+    let outcome = run(&work(Rw::Randread, 4096, 1), device, 100);
+    let lat = &outcome.streams[0].lat;
+    near(lat.count_above(1_000_000) as f64 / lat.count() as f64, 0.1, 0.03);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let once = run(&work(Rw::Randread, 4096, 8), Device::default(), 2);
+    let again = run(&work(Rw::Randread, 4096, 8), Device::default(), 2);
+    assert_eq!(once.streams, again.streams);
+    assert_eq!(once.intervals, again.intervals);
+}
+
+#[test]
+fn intervals_add_up_to_the_whole_and_have_no_gaps() {
+    let device =
+        Device { stall: Some(Stall { period_ns: 1_000_000_000, length_ns: 500_000_000 }), ..Device::default() };
+    let outcome = run(&work(Rw::Randread, 4096, 2), device, 5);
+    let total: u64 = outcome.intervals.iter().flat_map(|i| &i.streams).map(|s| s.ios).sum();
+    assert_eq!(total, outcome.streams[0].lat.count());
+    for pair in outcome.intervals.windows(2) {
+        assert_eq!(pair[0].start_ns + pair[0].length_ns, pair[1].start_ns);
+    }
+    assert!(outcome.intervals.iter().any(|interval| interval.streams.is_empty()), "a stall is an empty interval");
+    let end = outcome.intervals.last().unwrap();
+    assert_eq!(end.start_ns + end.length_ns, outcome.runtime_ns);
+}
