@@ -6,7 +6,8 @@ mod house;
 mod layers;
 mod rust;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::{clock, cmd, docs, setup};
 
@@ -67,7 +68,7 @@ fn passes(check: &Check) -> bool {
 }
 
 fn fmt() -> Result<Notes> {
-    cmd::capture(cmd::cargo().args(["fmt", "--all", "--check"]))?;
+    cmd::capture(cmd::cargo().args(["fmt", "--all", "--check", "--", "-l"])).context("run `cargo fmt --all`")?;
     Ok(Vec::new())
 }
 
@@ -89,15 +90,26 @@ fn rustdoc() -> Result<Notes> {
 fn licences() -> Result<Notes> {
     let mut deny = setup::DENY.command()?;
     cmd::capture(
-        deny.args(["--offline", "--color", "never", "check", "--hide-inclusion-graph"])
-            .args(["licenses", "bans", "sources"]),
+        deny.args(["--color", "never", "check", "--hide-inclusion-graph"]).args(["licenses", "bans", "sources"]),
     )?;
     Ok(Vec::new())
 }
 
 fn unused() -> Result<Notes> {
-    cmd::capture(setup::SHEAR.command()?.env("NO_COLOR", "1"))?;
+    // The pictures of its human output are longer than what they show.
+    let output = cmd::output(setup::SHEAR.command()?.arg("--format=json"))?;
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("cargo-shear: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let errors: Vec<_> = report["findings"].as_array().into_iter().flatten().filter_map(shear_error).collect();
+    ensure!(errors.is_empty(), "{}", errors.join("\n"));
+    ensure!(output.status.success(), "cargo-shear failed: {}", output.status);
     Ok(Vec::new())
+}
+
+/// A finding of cargo-shear as a line; its warnings (a crate without doctests) are none of ours.
+fn shear_error(finding: &Value) -> Option<String> {
+    let text = |name: &str| finding[name].as_str().unwrap_or_default();
+    (text("severity") == "error").then(|| format!("{}: {}", text("file"), text("message")))
 }
 
 fn typos() -> Result<Notes> {

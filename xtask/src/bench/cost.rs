@@ -42,8 +42,8 @@ pub(super) fn run(_: &Args) -> Result<Table> {
             direct: direct && *engine != "null",
             stop: Stop::Ios(ios),
         };
-        let ours = per_io(|ios| count(&drive, &ours::args(&job(ios)), dir.path()))?;
-        let peer = per_io(|ios| count(Path::new("fio"), &fio::args(&job(ios)), dir.path()))?;
+        let ours = per_io(|n| count(&drive, &ours::args(&job(n)), dir.path(), n, ours::ios))?;
+        let peer = per_io(|n| count(Path::new("fio"), &fio::args(&job(n)), dir.path(), n, fio::ios))?;
         let published = published.map_or_else(|| "-".to_owned(), |figure| figure.to_string());
         let cells = vec![(*engine).to_owned(), format!("{ours:.0}"), format!("{peer:.0}"), published];
         table.row(cells, ours, Some(Target::AtMost(MOST)));
@@ -59,14 +59,16 @@ fn per_io(instructions: impl Fn(u64) -> Result<u64>) -> Result<f64> {
     Ok((long - short) as f64 / (IOS[1] - IOS[0]) as f64)
 }
 
-/// Runs a program under callgrind and returns the instructions of all its threads.
-fn count(program: &Path, args: &[String], dir: &Path) -> Result<u64> {
+/// Runs a program under callgrind and returns the instructions of all its threads. The program's own count of its I/Os
+/// must be `wanted`: a run that ended early would make each I/O look cheap.
+fn count(program: &Path, args: &[String], dir: &Path, wanted: u64, ios: fn(&str) -> Result<u64>) -> Result<u64> {
     lab::interrupted()?;
     let out = dir.join("callgrind.out");
     let mut valgrind = cmd::command("valgrind");
     valgrind.args(["--tool=callgrind", "--trace-children=no"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program).args(args);
-    cmd::capture(&mut valgrind)?;
+    let made = ios(&cmd::capture(&mut valgrind)?)?;
+    ensure!(made == wanted, "{} made {made} I/Os of {wanted}", program.display());
     let text = fs::read_to_string(&out).context("callgrind wrote no figures")?;
     fs::remove_file(&out)?;
     total(&text).context("callgrind's figures have no total")

@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::ours::{Figures, Job, Stop};
 use crate::cmd;
 
+/// The size of one I/O in every job.
+const BLOCK_BYTES: u64 = 4096;
+
 /// The arguments of a job. `norandommap` spares fio its bookkeeping, a thread spares it shared memory; batches and
 /// registered buffers and files are the engines' fast paths. Never `gtod_reduce`: latency must be measured on both
 /// sides.
@@ -13,7 +16,6 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
     let mut args: Vec<String> = [
         "--name=peer",
         "--rw=randread",
-        "--bs=4096",
         "--thread=1",
         "--norandommap=1",
         "--randrepeat=1",
@@ -27,10 +29,12 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
     args.push(format!("--ioengine={}", job.engine));
     args.push(format!("--filename={}", job.file.display()));
     args.push(format!("--size={}", job.size_bytes));
+    args.push(format!("--bs={BLOCK_BYTES}"));
     args.push(format!("--iodepth={depth}"));
     args.push(format!("--direct={}", u8::from(job.direct)));
     match job.stop {
-        Stop::Ios(ios) => args.push(format!("--number_ios={ios}")),
+        // Without io_size a run ends when it has read as much as the file is long.
+        Stop::Ios(ios) => args.extend([format!("--number_ios={ios}"), format!("--io_size={}", ios * BLOCK_BYTES)]),
         Stop::Seconds(seconds) => args.extend(["--time_based=1".to_owned(), format!("--runtime={seconds}")]),
     }
     if job.engine == "io_uring" {
@@ -49,11 +53,20 @@ pub(super) fn run(job: &Job<'_>) -> Result<Figures> {
     figures(&cmd::capture(cmd::command("fio").args(args(job)))?)
 }
 
-/// Reads fio's JSON, which warnings may precede.
-fn figures(text: &str) -> Result<Figures> {
+/// How many I/Os a run says it made.
+pub(super) fn ios(text: &str) -> Result<u64> {
+    read_side(text)?["total_ios"].as_u64().context("fio's JSON has no total_ios")
+}
+
+/// The read side of the first job. Warnings may precede the JSON.
+fn read_side(text: &str) -> Result<Value> {
     let json = text.find('{').map_or(text, |at| &text[at..]);
-    let parsed: Value = serde_json::from_str(json).context("fio printed no JSON")?;
-    let read = &parsed["jobs"][0]["read"];
+    let mut parsed: Value = serde_json::from_str(json).context("fio printed no JSON")?;
+    Ok(parsed.pointer_mut("/jobs/0/read").map(Value::take).unwrap_or_default())
+}
+
+fn figures(text: &str) -> Result<Figures> {
+    let read = read_side(text)?;
     let field = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
     let percentiles = &read["clat_ns"]["percentile"];
     Ok(Figures {
@@ -74,9 +87,10 @@ mod tests {
 
     #[test]
     fn the_read_side_of_the_first_job_is_read() {
-        let text = "fio: a warning\n{\"jobs\":[{\"read\":{\"iops\":12.5,\"clat_ns\":{\"percentile\":\
+        let text = "fio: a warning\n{\"jobs\":[{\"read\":{\"total_ios\":5,\"iops\":12.5,\"clat_ns\":{\"percentile\":\
                     {\"50.000000\":700,\"99.000000\":900}}}}]}";
         assert_eq!(figures(text).unwrap(), Figures { iops: 12.5, p50_ns: 700.0, p99_ns: 900.0 });
+        assert_eq!(ios(text).unwrap(), 5);
         assert!(figures("{}").unwrap_err().to_string().contains("iops"));
     }
 }

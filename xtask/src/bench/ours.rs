@@ -64,8 +64,17 @@ pub(super) fn run(drive: &Path, job: &Job<'_>) -> Result<Figures> {
     figures(&cmd::capture(Command::new(drive).args(args(job)))?)
 }
 
+/// How many I/Os a run says it made.
+pub(super) fn ios(json: &str) -> Result<u64> {
+    parse(json)?["ios"].as_u64().with_context(|| format!("drive printed no ios: {json}"))
+}
+
+fn parse(json: &str) -> Result<Value> {
+    serde_json::from_str(json.trim()).with_context(|| format!("drive printed no JSON: {json}"))
+}
+
 fn figures(json: &str) -> Result<Figures> {
-    let parsed: Value = serde_json::from_str(json.trim()).with_context(|| format!("drive printed no JSON: {json}"))?;
+    let parsed = parse(json)?;
     let field = |name: &str| parsed[name].as_f64().with_context(|| format!("drive printed no {name}: {json}"));
     Ok(Figures { iops: field("iops")?, p50_ns: field("p50_ns")?, p99_ns: field("p99_ns")? })
 }
@@ -78,6 +87,7 @@ mod tests {
     fn the_one_line_is_read() {
         let line = "{\"ios\":10,\"iops\":2.5,\"p50_ns\":7,\"p99_ns\":9,\"elapsed_ns\":1}\n";
         assert_eq!(figures(line).unwrap(), Figures { iops: 2.5, p50_ns: 7.0, p99_ns: 9.0 });
+        assert_eq!(ios(line).unwrap(), 10);
         assert!(figures("{\"iops\":1}").unwrap_err().to_string().contains("no p50_ns"));
     }
 }

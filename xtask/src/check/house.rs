@@ -17,7 +17,7 @@ const LINES_MAX: usize = 500;
 const UNSAFE_HOMES: &[&str] = &["crates/engine/", "crates/probe/", "crates/simdisk/"];
 
 /// Code that says that something is missing. Split, so that this table does not find itself.
-const LEFT_BEHIND: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("#[ig", "nore")];
+const LEFT_BEHIND: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("#[", "ignore")];
 /// Marks in comments that say the same.
 const MARKS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
