@@ -3,5 +3,6 @@
 
 mod report;
 mod store;
+mod thresholds;
 
 fn main() {}

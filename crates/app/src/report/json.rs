@@ -1,0 +1,104 @@
+//! The report for machines: one document, or one object per line; and the JSON Schema of the document.
+
+use anyhow::Result;
+use qd1_model::Report;
+use serde::Serialize;
+
+/// The whole report: raw integers, unit-suffixed keys.
+pub(super) fn render(report: &Report) -> Result<String> {
+    Ok(serde_json::to_string_pretty(report)? + "\n")
+}
+
+/// One line of NDJSON: what it is, which run it belongs to, and the thing itself.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    run: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Verdicts, steps and findings, one per line; the record, which is long, comes last.
+pub(super) fn render_lines(report: &Report) -> Result<String> {
+    let mut text = String::new();
+    let run = &report.record.id;
+    for verdict in &report.verdicts {
+        line(&mut text, "verdict", run, verdict)?;
+    }
+    for step in &report.summary.steps {
+        line(&mut text, "step", run, step)?;
+    }
+    for finding in &report.findings {
+        line(&mut text, "finding", run, finding)?;
+    }
+    line(&mut text, "record", run, &report.record)?;
+    Ok(text)
+}
+
+fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize) -> Result<()> {
+    text.push_str(&serde_json::to_string(&Line { kind, run, body })?);
+    text.push('\n');
+    Ok(())
+}
+
+/// The JSON Schema of what `--json` prints.
+pub(crate) fn schema() -> String {
+    let schema = schemars::schema_for!(Report);
+    serde_json::to_string_pretty(&schema).expect("a schema is plain JSON") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same_report() {
+        let report = sample::slow_vps();
+        assert!(serde_json::from_str::<Report>(&render(&report).unwrap()).unwrap() == report);
+    }
+
+    #[test]
+    fn each_line_is_an_object_that_says_what_it_is_and_of_which_run() {
+        let report = sample::slow_vps();
+        let lines = render_lines(&report).unwrap();
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.iter().all(|line| line["run"] == report.record.id.as_str()));
+        let count = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+        assert_eq!(count("verdict"), report.verdicts.len());
+        assert_eq!(count("step"), report.summary.steps.len());
+        assert_eq!(count("finding"), report.findings.len());
+        assert_eq!(lines.last().unwrap()["type"], "record");
+    }
+
+    #[test]
+    fn keys_carry_their_unit_and_counts_are_integers() {
+        let json: Value = serde_json::from_str(&render(&sample::slow_vps()).unwrap()).unwrap();
+        let stream = &json["summary"]["steps"][0]["streams"][0];
+        assert!(stream["lat_max_ns"].is_u64() && stream["lat_p999_ns"]["n"].is_u64());
+        assert!(json["schema_version"].is_u64() && json["record"]["started_unix_ns"].is_u64());
+    }
+
+    #[test]
+    fn the_schema_describes_every_key_of_a_report() {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        let json = serde_json::to_value(sample::slow_vps()).unwrap();
+        for key in json.as_object().unwrap().keys() {
+            assert!(schema["properties"].get(key).is_some(), "{key}");
+        }
+        for key in json["record"].as_object().unwrap().keys() {
+            assert!(schema["$defs"]["Record"]["properties"].get(key).is_some(), "record.{key}");
+        }
+    }
+
+    #[test]
+    fn ndjson_snapshot() {
+        let mut report = sample::interrupted();
+        // The record is covered by the model's own tests; its histograms would only make this file unreadable.
+        report.record.steps.clear();
+        insta::assert_snapshot!(render_lines(&report).unwrap());
+    }
+}

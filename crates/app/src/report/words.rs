@@ -1,0 +1,415 @@
+//! How figures and verdicts are worded, the same in every format that people read.
+//!
+//! The house rule lives here: no figure leaves without its 95 % interval and sample count.
+
+use qd1_model::metric::{Better, Metric, Unit, metric};
+use qd1_model::plan::{IoWork, Order, Sync, Work};
+use qd1_model::record::{Ended, OpClass};
+use qd1_model::units::format_rate_binary;
+use qd1_model::verdict::{Criterion, Judged};
+use qd1_model::{Bytes, Estimate, Grade, Report, Severity, StepSummary, StreamSummary, Verdict};
+
+/// `48211` as `48,211`.
+pub(super) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A needed number of samples: `~3,700`, `~120k`. It is a guide, so large ones are rounded.
+pub(super) fn about(n: u64) -> String {
+    match n {
+        0..10_000 => format!("~{}", thousands(n)),
+        10_000..10_000_000 => format!("~{}k", thousands(n.div_ceil(1000))),
+        _ => format!("~{}M", thousands(n.div_ceil(1_000_000))),
+    }
+}
+
+/// What a value was divided by for printing, so that its interval is printed in the same unit.
+fn scale(unit: Unit, value: f64) -> f64 {
+    match unit {
+        Unit::PerSecond if value < 999.5 => 1.0,
+        Unit::PerSecond if value < 999.5e3 => 1e3,
+        Unit::PerSecond => 1e6,
+        _ if value < 999.5 => 1.0,
+        _ if value < 999.5e3 => 1e3,
+        _ if value < 999.5e6 => 1e6,
+        _ => 1e9,
+    }
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    match value {
+        0.0 => "0".into(),
+        v if v < 0.0995 => format!("{v:.3}"),
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// The 95 % interval in the unit its figure is printed in: `[1.19..1.31]`; `?` for an end n cannot find.
+pub(super) fn interval(unit: Unit, estimate: &Estimate) -> String {
+    estimate.value.map_or_else(String::new, |value| interval_by(scale(unit, value), estimate))
+}
+
+fn interval_by(divisor: f64, estimate: &Estimate) -> String {
+    let end = |end: Option<f64>| end.map_or_else(|| "?".into(), |end| digits(end / divisor));
+    match (estimate.low, estimate.high) {
+        (None, None) => "[no interval]".into(),
+        (low, high) => format!("[{}..{}]", end(low), end(high)),
+    }
+}
+
+/// A figure and its interval, or why there is none: `1.24 ms [1.19..1.31]`.
+pub(super) fn figure(unit: Unit, estimate: &Estimate) -> String {
+    match estimate.value {
+        Some(value) => format!("{} {}", worded(unit, value), interval(unit, estimate)),
+        None => "not resolved".into(),
+    }
+}
+
+/// The sample count, and how many are needed where they are too few.
+pub(super) fn samples(estimate: &Estimate) -> String {
+    let n = thousands(estimate.n);
+    match estimate.value {
+        None if estimate.n_needed > 0 => {
+            format!("n={n}, needs about {}", about(estimate.n_needed).trim_start_matches('~'))
+        }
+        _ => format!("n={n}"),
+    }
+}
+
+/// A figure with all that belongs to it: `1.24 ms [1.19..1.31], n=48,211`, or
+/// `not resolved: n=300, needs about 3,700`.
+pub(super) fn whole(unit: Unit, estimate: &Estimate) -> String {
+    let between = if estimate.is_resolved() { "," } else { ":" };
+    format!("{}{between} {}", figure(unit, estimate), samples(estimate))
+}
+
+/// The same throughput in binary units, as providers word some of their caps.
+pub(super) fn binary(estimate: &Estimate) -> Option<(String, String)> {
+    let value = estimate.value?;
+    let divisor = match value / 1024.0 {
+        v if v < 1023.5 => 1024.0,
+        v if v < 1023.5 * 1024.0 => 1024.0 * 1024.0,
+        _ => 1024.0 * 1024.0 * 1024.0,
+    };
+    Some((format_rate_binary(value), interval_by(divisor, estimate)))
+}
+
+/// A value that is said aloud rather than stood in a column: operations per second name their unit.
+fn worded(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::PerSecond => format!("{}/s", unit.format(value)),
+        _ => unit.format(value),
+    }
+}
+
+/// A threshold without false precision: `10 ms`, `5,000/s`, `200 MB/s`.
+fn threshold(unit: Unit, value: f64) -> String {
+    if unit == Unit::PerSecond {
+        return format!("{}/s", thousands(value.round() as u64));
+    }
+    let text = unit.format(value);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// What a threshold asks for: `pass up to 2 ms, fail above 10 ms`.
+pub(super) fn limits(criterion: &Criterion) -> String {
+    let Some(Metric { unit, better, .. }) = metric(&criterion.metric) else {
+        return format!("pass at {}, fail beyond {}", criterion.pass, criterion.fail);
+    };
+    let (pass, fail) = (threshold(*unit, criterion.pass), threshold(*unit, criterion.fail));
+    match better {
+        Better::Lower => format!("pass up to {pass}, fail above {fail}"),
+        Better::Higher => format!("pass from {pass}, fail below {fail}"),
+    }
+}
+
+/// A criterion's figure in words: `wal: sync p99 12.4 ms [11.9..13.0], n=4,211`.
+pub(super) fn judged(judged: &Judged) -> String {
+    let Criterion { step, op, metric: name, .. } = &judged.criterion;
+    let metric = metric(name);
+    let title = metric.map_or(name.as_str(), |metric| metric.title);
+    // `commit1: p99`, not `commit1 commit: p99`; a sync is part of a commit in any case.
+    let is_plain = step.contains(op.name()) || name.starts_with("sync_");
+    let mut text = if is_plain { format!("{step}:") } else { format!("{step} {}:", op.name()) };
+    if metric.is_none_or(|metric| metric.unit != Unit::PerSecond) {
+        text += &format!(" {title}");
+    }
+    match (&judged.figure, metric) {
+        (Some(estimate), Some(metric)) => {
+            let binary = binary(estimate).filter(|_| metric.unit == Unit::BytesPerSecond);
+            text += &match binary {
+                Some((binary, _)) => {
+                    format!(" {} = {binary}, {}", figure(metric.unit, estimate), samples(estimate))
+                }
+                None => format!(" {}", whole(metric.unit, estimate)),
+            };
+            if judged.grade == Grade::NotResolved && estimate.is_resolved() {
+                text += &format!("; {}", judged.why);
+            }
+        }
+        _ if judged.why.is_empty() => text += " was not measured",
+        _ => text = format!("{}: {}", text.trim_end_matches(':'), judged.why),
+    }
+    text
+}
+
+/// The criteria that made the class's grade; of one that passes, the criterion it is known by.
+pub(super) fn deciding(verdict: &Verdict) -> Vec<&Judged> {
+    let same = verdict.judged.iter().filter(|judged| judged.grade == verdict.grade);
+    same.take(if verdict.grade == Grade::Pass { 1 } else { usize::MAX }).collect()
+}
+
+/// What the other criteria came to: `other criteria: 2 passed`; empty when there are none.
+pub(super) fn others(verdict: &Verdict) -> String {
+    let shown = deciding(verdict).len();
+    let rest: Vec<_> = [Grade::Fail, Grade::NotResolved, Grade::Marginal, Grade::Pass]
+        .into_iter()
+        .filter_map(|grade| {
+            let all = verdict.judged.iter().filter(|judged| judged.grade == grade).count();
+            let count = if grade == verdict.grade { all - shown } else { all };
+            let word = match grade {
+                Grade::Pass => "passed",
+                Grade::Marginal => "marginal",
+                Grade::Fail => "failed",
+                Grade::NotResolved => "not resolved",
+            };
+            (count > 0).then(|| format!("{count} {word}"))
+        })
+        .collect();
+    if rest.is_empty() { String::new() } else { format!("other criteria: {}", rest.join(", ")) }
+}
+
+/// The whole run in a sentence or two, the first thing read.
+pub(super) fn headline(report: &Report) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if report.record.interrupted {
+        sentences.push("INTERRUPTED: partial run; every figure rests on what was measured until then.".into());
+    }
+    let titles = |grade: Grade| {
+        let of_grade = report.verdicts.iter().filter(|verdict| verdict.grade == grade);
+        let title = |verdict: &Verdict| match deciding(verdict).first() {
+            Some(worst) if grade == Grade::Fail => format!("{} ({})", verdict.title, judged(worst)),
+            _ => verdict.title.clone(),
+        };
+        join(&of_grade.map(title).collect::<Vec<_>>())
+    };
+    let parts: Vec<_> = [
+        (Grade::Pass, "fine for"),
+        (Grade::Marginal, "marginal for"),
+        (Grade::Fail, "too slow for"),
+        (Grade::NotResolved, "not resolved for"),
+    ]
+    .into_iter()
+    .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
+    .collect();
+    sentences.push(if parts.is_empty() {
+        format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len()))
+    } else {
+        format!("This disk: {}.", parts.join("; "))
+    });
+    if let Some(finding) = report.findings.iter().find(|finding| finding.severity == Severity::Critical) {
+        sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
+    }
+    sentences
+}
+
+fn steps(count: usize) -> String {
+    if count == 1 { "1 step".into() } else { format!("{count} steps") }
+}
+
+fn join(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// One of the figures the whole run is remembered by.
+pub(super) struct Headline {
+    pub(super) estimate: Estimate,
+    pub(super) what: String,
+}
+
+/// Latency at queue depth 1 and of durable commits, wherever the run measured them.
+pub(super) fn headline_figures(report: &Report) -> Vec<Headline> {
+    let mut figures = Vec::new();
+    for step in &report.summary.steps {
+        let Some(Work::Io(io)) = report.record.plan.steps.iter().find(|s| s.name == step.name).map(|s| &s.work) else {
+            continue;
+        };
+        let alone = io.iodepth == 1 && io.numjobs == 1 && io.direct && io.order != Order::Sequential;
+        for stream in &step.streams {
+            match stream.class {
+                OpClass::Read | OpClass::Write if alone => depth_1(&mut figures, step, stream, io),
+                OpClass::Commit => commit(&mut figures, step, stream, io),
+                _ => {}
+            }
+        }
+    }
+    figures
+}
+
+fn depth_1(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummary, io: &IoWork) {
+    let (name, class) = (&step.name, plural(stream.class));
+    let what = |title: &str| format!("{name}: {title} of {} {class} at queue depth 1", size(io));
+    figures.push(Headline { estimate: stream.lat_p999_ns, what: what("p99.9") });
+    if !stream.lat_p999_ns.is_resolved() {
+        figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    }
+}
+
+fn commit(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummary, io: &IoWork) {
+    let (write, sync) = match io.sync {
+        Sync::Fdatasync => ("write + fdatasync", "fdatasync"),
+        Sync::Fsync => ("write + fsync", "fsync"),
+        Sync::OSync => ("O_SYNC write", "sync"),
+        Sync::ODsync => ("O_DSYNC write", "sync"),
+        Sync::None | Sync::EndFsync => ("write", "sync"),
+    };
+    let writers = if io.numjobs == 1 { String::new() } else { format!(", {} writers", io.numjobs) };
+    let what = |title: &str| format!("{}: {title} of {} {write}{writers}", step.name, size(io));
+    figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    if !stream.lat_p99_ns.is_resolved() {
+        figures.push(Headline { estimate: stream.lat_p50_ns, what: what("p50") });
+    } else if let Some(estimate) = stream.sync_p99_ns {
+        figures.push(Headline { estimate, what: format!("{}: p99 of the {sync} alone", step.name) });
+    }
+}
+
+fn size(io: &IoWork) -> String {
+    match io.blocks.as_slice() {
+        [one] => Bytes(one.bytes.into()).to_string(),
+        _ => "mixed-size".into(),
+    }
+}
+
+/// The kind of operation, many of them.
+pub(super) const fn plural(class: OpClass) -> &'static str {
+    match class {
+        OpClass::Read => "reads",
+        OpClass::Write => "writes",
+        OpClass::Commit => "commits",
+        OpClass::Create => "creates",
+        OpClass::Stat => "stats",
+        OpClass::Delete => "deletes",
+    }
+}
+
+/// Why a step ended.
+pub(super) const fn ended(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Time => "time limit",
+        Ended::Precise => "precise",
+        Ended::Done => "all done",
+        Ended::Interrupted => "INTERRUPTED",
+        Ended::Failed => "FAILED",
+    }
+}
+
+/// Severity as the word shown beside its colour.
+pub(super) const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+/// A finding's place and certainty: `seen in commit1, 97 % sure`.
+pub(super) fn certainty(finding: &qd1_model::Finding) -> String {
+    let sure = match finding.confidence {
+        0.995.. => "certain".into(),
+        confidence => format!("{:.0} % sure", confidence * 100.0),
+    };
+    if finding.step.is_empty() { sure } else { format!("seen in {}, {sure}", finding.step) }
+}
+
+/// Failed requests of a step, by error name; empty when none failed.
+pub(super) fn errors(report: &Report, step: &StepSummary) -> String {
+    if step.errors == 0 {
+        return String::new();
+    }
+    let kinds = report.record.step(&step.name).map(|step| step.errors.as_slice()).unwrap_or_default();
+    let kinds: Vec<_> = kinds.iter().map(|e| format!("{} x {}", e.error, thousands(e.count))).collect();
+    let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    format!("{} requests failed{of}; their time is not in these figures", thousands(step.errors))
+}
+
+/// Steps without figures, each with its reason.
+pub(super) fn not_run(report: &Report) -> Vec<String> {
+    let plan = &report.record.plan;
+    let skipped = plan.skipped.iter().map(|skipped| format!("{}: {}", skipped.name, skipped.why));
+    let ran = |name: &str| report.summary.steps.iter().any(|step| step.name == name);
+    let never: Vec<_> = plan.steps.iter().map(|step| step.name.as_str()).filter(|name| !ran(name)).collect();
+    let why = if report.record.interrupted { "the run was interrupted before" } else { "not reached" };
+    let never = (!never.is_empty()).then(|| format!("{}: {why}", never.join(", ")));
+    skipped.chain(never).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(value: f64, low: f64, high: f64) -> Estimate {
+        Estimate { low: Some(low * 1e6), high: Some(high * 1e6), ..Estimate::exact(value * 1e6, 48_211) }
+    }
+
+    #[test]
+    fn a_percentile_is_never_a_bare_number() {
+        assert_eq!(whole(Unit::Ns, &ms(1.24, 1.19, 1.31)), "1.24 ms [1.19..1.31], n=48,211");
+        let unresolved = Estimate { n: 300, n_needed: 3_700, ..Estimate::default() };
+        assert_eq!(whole(Unit::Ns, &unresolved), "not resolved: n=300, needs about 3,700");
+    }
+
+    #[test]
+    fn an_interval_is_printed_in_the_unit_of_its_figure() {
+        assert_eq!(interval(Unit::Ns, &ms(1.02, 0.94, 1.31)), "[0.94..1.31]");
+        assert_eq!(interval(Unit::Ns, &ms(980e-3, 0.9, 1.1)), "[900..1100]");
+        assert_eq!(
+            interval(Unit::PerSecond, &Estimate { low: Some(7_900.0), ..Estimate::exact(8_020.0, 9) }),
+            "[7.90..8.02]"
+        );
+        assert_eq!(interval(Unit::Ns, &Estimate { high: None, ..ms(12.4, 11.9, 0.0) }), "[11.9..?]");
+    }
+
+    #[test]
+    fn a_cap_is_quoted_in_both_units_and_they_are_named() {
+        let (text, range) =
+            binary(&Estimate { low: Some(390e6), high: Some(410e6), ..Estimate::exact(400e6, 9) }).unwrap();
+        assert_eq!((text.as_str(), range.as_str()), ("381 MiB/s", "[372..391]"));
+    }
+
+    #[test]
+    fn thresholds_are_written_without_false_precision() {
+        assert_eq!(threshold(Unit::Ns, 10e6), "10 ms");
+        assert_eq!(threshold(Unit::Ns, 0.3e6), "300 us");
+        assert_eq!(threshold(Unit::PerSecond, 5e3), "5,000/s");
+        assert_eq!(threshold(Unit::BytesPerSecond, 200e6), "200 MB/s");
+    }
+
+    #[test]
+    fn numbers_of_samples_are_readable() {
+        assert_eq!(
+            (thousands(48_211), thousands(999), thousands(1_000_000)),
+            ("48,211".into(), "999".into(), "1,000,000".into())
+        );
+        assert_eq!((about(3_700), about(120_400), about(29_000_000)), ("~3,700".into(), "~121k".into(), "~29M".into()));
+    }
+}
