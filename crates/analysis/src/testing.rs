@@ -1,1 +1,191 @@
-//! Hand-built Records for tests.
+//! Records built by hand for tests: a healthy disk by default, to be spoiled in one way by each test.
+
+use std::path::PathBuf;
+
+use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
+use qd1_model::hist::CoarseHist;
+use qd1_model::plan::{
+    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
+    TargetPlan, Work,
+};
+use qd1_model::record::{DeviceDelta, Ended, Extents, Interval, IntervalStream, OpClass, Prepare, StepRecord, Stream};
+use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Summary};
+
+/// Intervals of every step: two seconds.
+pub(crate) const INTERVALS: u64 = 20;
+
+/// What a step does, for [`step`].
+pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
+    IoWork {
+        ioengine: EngineChoice::Auto,
+        rw,
+        rwmixread: if rw.writes() { 0 } else { 100 },
+        order: if rw.is_random() { Order::Random } else { Order::Sequential },
+        blocks: vec![BlockShare { bytes: block, weight: 1 }],
+        iodepth: 1,
+        numjobs: 1,
+        direct,
+        sync,
+        file: FileUse::Shared,
+        size: Bytes::gib(1),
+        io_size: Bytes(0),
+        arrival: Arrival::Closed,
+    }
+}
+
+/// A stream and its intervals: `per_interval` operations in each, about `lat_ns` each with a little spread.
+pub(crate) fn stream(class: OpClass, block: u32, per_interval: u64, lat_ns: u64) -> (Stream, Vec<Interval>) {
+    let mut lat = Hist::new();
+    let mut intervals = Vec::new();
+    for index in 0..INTERVALS {
+        let mut coarse = CoarseHist::default();
+        let mut sum = 0;
+        for op in 0..per_interval {
+            // A fixed scramble, so that neighbouring operations are not alike and no interval is special.
+            let scrambled = ((index * per_interval + op + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 100;
+            let value = lat_ns + lat_ns * scrambled / 500;
+            lat.record(value);
+            coarse.record(value);
+            sum += value;
+        }
+        intervals.push(Interval {
+            start_ns: index * 100_000_000,
+            length_ns: 100_000_000,
+            streams: vec![IntervalStream {
+                class,
+                ios: per_interval,
+                bytes: per_interval * u64::from(block),
+                lat_sum_ns: sum,
+                lat_max_ns: lat_ns * 6 / 5,
+                bins: coarse.sparse(),
+            }],
+        });
+    }
+    let bytes = Bytes(INTERVALS * per_interval * u64::from(block));
+    let sync_part = (class == OpClass::Commit).then(|| lat.clone());
+    let stream = Stream { class, bytes, lat, slat: None, clat: None, write_part: None, sync_part, slowest: Vec::new() };
+    (stream, intervals)
+}
+
+/// Adds a step of `work` to `record`: `per_interval` operations of `lat_ns`, and a device that counted just them.
+pub(crate) fn step<'a>(
+    record: &'a mut Record,
+    name: &str,
+    work: IoWork,
+    per_interval: u64,
+    lat_ns: u64,
+) -> &'a mut StepRecord {
+    let block = work.block_max();
+    let class = match (work.rw.writes(), work.sync.commits()) {
+        (false, _) => OpClass::Read,
+        (true, true) => OpClass::Commit,
+        (true, false) => OpClass::Write,
+    };
+    let (stream, intervals) = stream(class, block, per_interval, lat_ns);
+    let (ios, bytes) = (stream.lat.count(), stream.bytes);
+    let mut device = DeviceDelta::default();
+    if class == OpClass::Read {
+        (device.asked_reads, device.asked_read_bytes) = (ios, bytes);
+        device.counted = DeviceCounters { reads: ios, read_bytes: bytes.0, ..DeviceCounters::default() };
+    } else {
+        (device.asked_writes, device.asked_write_bytes) = (ios, bytes);
+        device.asked_syncs = if class == OpClass::Commit { ios } else { 0 };
+        let flushes = device.asked_syncs;
+        device.counted = DeviceCounters { writes: ios, write_bytes: bytes.0, flushes, ..DeviceCounters::default() };
+    }
+    let direct = work.direct;
+    record.plan.steps.push(StepPlan {
+        name: name.to_owned(),
+        title: name.to_owned(),
+        work: Work::Io(work),
+        stop: Stop { min_ns: 0, max_ns: 2_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
+        writes_max: Bytes(0),
+    });
+    record.steps.push(StepRecord {
+        name: name.to_owned(),
+        engine: Some(EngineKind::Psync),
+        engine_why: "depth 1: the smallest cost".to_owned(),
+        direct,
+        started_ns: 0,
+        runtime_ns: INTERVALS * 100_000_000,
+        end_fsync_ns: 0,
+        ended: Ended::Time,
+        streams: vec![stream],
+        intervals,
+        errors: Vec::new(),
+        device: Some(device),
+        cost: ThreadCost::default(),
+        steal: 0.0,
+        pressure: None,
+    });
+    record.steps.last_mut().expect("just pushed")
+}
+
+/// A record without steps: ext4 on a partition of a virtio disk with a write-back cache, 8 GiB of memory.
+pub(crate) fn empty() -> Record {
+    let device = |name: &str, kind: &str| Device {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        transport: "virtio".to_owned(),
+        write_cache: "write back".to_owned(),
+        ..Device::default()
+    };
+    let mut environment = Environment {
+        kernel: "6.8.0-45-generic".to_owned(),
+        memory: Bytes::gib(8),
+        cpus: 2,
+        filesystem: Filesystem {
+            kind: "ext4".to_owned(),
+            class: FilesystemClass::Disk,
+            source: "/dev/vda1".to_owned(),
+            mount_point: "/".to_owned(),
+            options: vec!["rw".to_owned(), "relatime".to_owned()],
+            ..Filesystem::default()
+        },
+        devices: vec![device("vda1", "partition"), device("vda", "disk")],
+        ..Environment::default()
+    };
+    environment.dirty.ratio = 20;
+    environment.dirty.background_ratio = 10;
+    let target = TargetPlan {
+        path: PathBuf::from("/var/tmp"),
+        kind: TargetKind::Directory,
+        filesystem: "ext4".to_owned(),
+        size: Bytes::gib(1),
+        direct: true,
+        align: 512,
+        prepare_max_ns: 0,
+    };
+    let extents = Extents { written: Bytes::gib(1), count: 8, ..Extents::default() };
+    Record {
+        schema_version: SCHEMA_VERSION,
+        id: "0123456789ab".to_owned(),
+        version: "0.1.0".to_owned(),
+        command: vec!["qd1".to_owned()],
+        started_unix_ns: 0,
+        elapsed_ns: 0,
+        interrupted: false,
+        plan: Plan { suite: "check".to_owned(), target, steps: Vec::new(), skipped: Vec::new(), seed: 1 },
+        environment,
+        prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
+        steps: Vec::new(),
+    }
+}
+
+/// A healthy record: direct reads at depth 1 and commits.
+pub(crate) fn record() -> Record {
+    let mut record = empty();
+    step(&mut record, "reads", io(Rw::Randread, 4096, Sync::None, true), 800, 100_000);
+    step(&mut record, "commits", io(Rw::Write, 4096, Sync::Fdatasync, false), 50, 1_500_000);
+    record
+}
+
+/// The ids of `findings`.
+pub(crate) fn ids(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|finding| finding.id.as_str()).collect()
+}
+
+/// Runs one detector.
+pub(crate) fn run(detect: fn(&Record, &Summary) -> Vec<Finding>, record: &Record) -> Vec<Finding> {
+    detect(record, &crate::summarize(record))
+}

@@ -1,23 +1,134 @@
 //! Detectors: each concludes one thing from a Record. One row in [`DETECTORS`] and one file per detector.
+//!
+//! A detector looks at what a step was planned to do, never at its name, so that it works for every suite. It says
+//! nothing where it cannot know: no block device, a kernel too old to count, too few requests.
 
-use qd1_model::{Finding, Record, Summary};
+mod buffered_not_durable;
+mod cache_answered;
+mod cpu_spoiled;
+mod dirty_limits;
+mod engine_fallback;
+mod flush_ignored;
+mod merged_or_split;
+mod mount_options;
+mod not_a_disk;
+mod other_traffic;
+mod prepare_shortened;
+mod short_or_failed_io;
+mod stalls;
+mod throttled_cgroup;
+mod unwritten_extents;
+
+use qd1_model::environment::FilesystemClass;
+use qd1_model::plan::{IoWork, StepPlan, Work};
+use qd1_model::record::{DeviceDelta, StepRecord};
+use qd1_model::{Finding, Record, Severity, Summary};
 
 /// One detector.
 struct Detector {
-    /// Name, the stem of its file and of its findings' ids.
-    #[allow(dead_code)]
+    /// Name: the stem of its file, and the start of the ids of its findings.
     name: &'static str,
     /// What it concludes.
     run: fn(&Record, &Summary) -> Vec<Finding>,
 }
 
 /// All detectors.
-static DETECTORS: &[Detector] = &[];
+static DETECTORS: &[Detector] = &[
+    Detector { name: "short_or_failed_io", run: short_or_failed_io::detect },
+    Detector { name: "not_a_disk", run: not_a_disk::detect },
+    Detector { name: "cache_answered", run: cache_answered::detect },
+    Detector { name: "flush_ignored", run: flush_ignored::detect },
+    Detector { name: "unwritten_extents", run: unwritten_extents::detect },
+    Detector { name: "cpu_spoiled", run: cpu_spoiled::detect },
+    Detector { name: "other_traffic", run: other_traffic::detect },
+    Detector { name: "throttled_cgroup", run: throttled_cgroup::detect },
+    Detector { name: "mount_options", run: mount_options::detect },
+    Detector { name: "stalls", run: stalls::detect },
+    Detector { name: "dirty_limits", run: dirty_limits::detect },
+    Detector { name: "prepare_shortened", run: prepare_shortened::detect },
+    Detector { name: "engine_fallback", run: engine_fallback::detect },
+    Detector { name: "merged_or_split", run: merged_or_split::detect },
+    Detector { name: "buffered_not_durable", run: buffered_not_durable::detect },
+];
 
 /// What the detectors conclude, the most severe first, and within a severity the surest first.
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
-    let mut all: Vec<Finding> = DETECTORS.iter().flat_map(|detector| (detector.run)(record, summary)).collect();
+    let mut all = Vec::new();
+    for detector in DETECTORS {
+        let found = (detector.run)(record, summary);
+        debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
+        all.extend(found);
+    }
     all.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
     all
+}
+
+/// A finding to be filled in with struct update syntax.
+fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        severity,
+        confidence,
+        step: String::new(),
+        title: String::new(),
+        evidence: String::new(),
+        advice: String::new(),
+    }
+}
+
+/// The plan of `step`.
+fn plan_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a StepPlan> {
+    record.plan.steps.iter().find(|plan| plan.name == step.name)
+}
+
+/// What `step` was to do, where that is block I/O.
+fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
+    match &plan_of(record, step)?.work {
+        Work::Io(io) => Some(io),
+        Work::Files(_) => None,
+    }
+}
+
+/// Steps of block I/O whose device counters can be compared with what was asked: the target is on a device of this
+/// machine, not behind a user-space, network or memory filesystem.
+fn counted_steps(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork, &DeviceDelta)> {
+    let comparable = matches!(record.environment.filesystem.class, FilesystemClass::Disk | FilesystemClass::Overlay);
+    let steps = if comparable { record.steps.as_slice() } else { &[] };
+    steps.iter().filter_map(|step| Some((step, io_of(record, step)?, step.device.as_ref()?)))
+}
+
+/// Workers that issue I/O in parallel: one per job, or one per slot where psync stands in for a queue.
+fn workers(io: &IoWork, step: &StepRecord) -> u64 {
+    let spread = step.engine == Some(qd1_model::plan::EngineKind::Psync);
+    u64::from(io.numjobs.max(1)) * if spread { u64::from(io.iodepth.max(1)) } else { 1 }
+}
+
+/// A share as a percentage for people: `3.4 %`, `51 %`.
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value.abs() < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_healthy_disk_gives_no_findings() {
+        let record = testing::record();
+        assert_eq!(findings(&record, &crate::summarize(&record)), []);
+    }
+
+    #[test]
+    fn the_most_severe_finding_comes_first() {
+        let mut record = testing::record();
+        record.environment.filesystem.options.push("discard".to_owned());
+        record.environment.filesystem.options.push("nobarrier".to_owned());
+        record.steps[0].engine_why = "fell back from io_uring: blocked".to_owned();
+        let all = findings(&record, &crate::summarize(&record));
+        assert!(all.len() >= 3);
+        assert!(all.windows(2).all(|pair| pair[0].severity >= pair[1].severity));
+    }
 }

@@ -18,7 +18,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Largest relative bias of the variance accepted for more degrees of freedom.
 const BIAS_MAX: f64 = 0.05;
 /// Standard errors added to the estimated lag-1 autocorrelation before it chooses nu.
-const PHI_MARGIN: f64 = 0.5;
+const PHI_MARGIN: f64 = 0.25;
 /// Fewest batches a variance is estimated from.
 pub(crate) const BATCHES_MIN: usize = 4;
 

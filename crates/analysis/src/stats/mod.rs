@@ -17,7 +17,10 @@ use long_run::{LongRun, Z_975, long_run};
 use series::{Of, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated; a rarer quantile borrows from this one.
-const PILOT_EXCEEDANCES: f64 = 40.0;
+const PILOT_EXCEEDANCES: f64 = 60.0;
+
+/// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
+const EXCESS_SIGMA: f64 = 1.5;
 
 /// Quantile `q` (0..1) of `hist`, whose operations of `class` are spread over time as `intervals` say, ns.
 ///
@@ -116,12 +119,12 @@ fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
         return Estimate { value: Some(value), n: series.n, ..Estimate::default() };
     };
     let error = run.variance.sqrt() / total;
-    let half = run.t_975() * error;
+    let factor = if value > 0.0 { (run.t_975() * error / value).exp() } else { 1.0 };
     let n_effective = if error > 0.0 { (value / error).powi(2).min(n) } else { n };
     Estimate {
         value: Some(value),
-        low: Some((value - half).max(0.0)),
-        high: Some(value + half),
+        low: Some(value / factor),
+        high: Some(value * factor),
         n: series.n,
         n_effective,
         n_needed: 0,
@@ -141,6 +144,8 @@ struct Inflation {
     vif: f64,
     /// The same, widened for the uncertainty of its own estimate (t instead of normal); at least 1.
     vif_t: f64,
+    /// Degrees of freedom of the estimate.
+    df: f64,
 }
 
 /// The quantile through `value_at`, which maps a fractional rank of 1..=n to a latency.
@@ -176,7 +181,8 @@ fn inflation(series: &Series, q: f64) -> Option<Inflation> {
         return at;
     }
     let (at, pilot) = (at?, inflation_at(series, pilot_share)?);
-    Some(Inflation { vif: at.vif.max(pilot.vif), vif_t: at.vif_t.max(pilot.vif_t) })
+    let excess = at.vif / (1.0 + EXCESS_SIGMA * (2.0 / at.df).sqrt());
+    Some(if excess > pilot.vif { at } else { pilot })
 }
 
 /// Inflation at the bin edge that leaves about `share` above it.
@@ -184,11 +190,15 @@ fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     let ios = series.each(Of::Ios);
     let Some((edge, p)) = series.edge_for(share) else {
         // All in one bin: whatever varies is below the resolution, and there is nothing to be correlated.
-        return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0 });
+        return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation {
+            vif: 1.0,
+            vif_t: 1.0,
+            df: ios.len() as f64,
+        });
     };
     let run = residual_run(&series.exceedances(edge), &ios, p)?;
     let vif = run.variance / (series.n as f64 * p * (1.0 - p));
-    Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0) })
+    Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0), df: run.df })
 }
 
 /// The latency at fractional 1-based rank, linear between neighbouring order statistics, ns.

@@ -1,0 +1,103 @@
+//! Reads were answered without the device: by the page cache, or by a filesystem that ignores O_DIRECT.
+//!
+//! Formula: missing = 1 - bytes read by the device / bytes read by us, over the step. With O_DIRECT hardly any may be
+//! missing; 10 % warns, half is critical. Buffered reads may be cached by their nature, so there it only warns.
+//! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
+//!
+//! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
+//! holes and unwritten extents for a cache; `unwritten_extents` tells these apart.
+
+use qd1_model::units::Bytes;
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::{counted_steps, found, percent};
+
+/// Share of bytes missing at the device from which it is said.
+const MISSING_WARNING: f64 = 0.1;
+/// Share from which direct reads are critical.
+const MISSING_CRITICAL: f64 = 0.5;
+/// Fewer bytes asked prove nothing.
+const ASKED_MIN: Bytes = Bytes::mib(1);
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for (step, _, device) in counted_steps(record) {
+        let asked = device.asked_read_bytes;
+        if asked < ASKED_MIN {
+            continue;
+        }
+        let missing = 1.0 - device.counted.read_bytes as f64 / asked.0 as f64;
+        if missing < MISSING_WARNING {
+            continue;
+        }
+        let critical = step.direct && missing >= MISSING_CRITICAL;
+        let (severity, who) = match (critical, step.direct) {
+            (true, _) => (Severity::Critical, "although O_DIRECT was asked for"),
+            (false, true) => (Severity::Warning, "although O_DIRECT was asked for"),
+            (false, false) => (Severity::Warning, "but from the page cache"),
+        };
+        all.push(Finding {
+            step: step.name.clone(),
+            title: format!(
+                "{} of the bytes read in step {} did not come from the device, {who}",
+                percent(missing),
+                step.name
+            ),
+            evidence: format!(
+                "asked for {asked} in {} reads; the device counted {} in {} reads",
+                device.asked_reads,
+                Bytes(device.counted.read_bytes),
+                device.counted.reads
+            ),
+            advice: if step.direct {
+                "The read figures of this step are memory's. Use a block device or a filesystem that honours O_DIRECT."
+            } else {
+                "Use direct I/O, or a test file much larger than memory."
+            }
+            .to_owned(),
+            ..found("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
+        });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::environment::FilesystemClass;
+
+    #[test]
+    fn direct_reads_that_the_device_never_saw_are_critical() {
+        let mut record = testing::record();
+        let device = record.steps[0].device.as_mut().unwrap();
+        device.counted.read_bytes /= 10;
+        let found = testing::run(detect, &record);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Critical));
+        assert!(found[0].title.starts_with("90 %"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn buffered_reads_from_the_cache_only_warn() {
+        let mut record = testing::record();
+        record.steps[0].direct = false;
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
+        assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning);
+    }
+
+    #[test]
+    fn reads_the_device_served_are_not_suspected() {
+        let mut record = testing::record();
+        assert_eq!(testing::run(detect, &record), []);
+        record.steps[0].device = None;
+        assert_eq!(testing::run(detect, &record), [], "no device, nothing to say");
+    }
+
+    #[test]
+    fn on_a_network_there_are_no_counters_to_compare() {
+        let mut record = testing::record();
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
+        record.environment.filesystem.class = FilesystemClass::Network;
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}

@@ -1,0 +1,100 @@
+//! The processor, not the disk, made operations wait: stolen by the hypervisor, or busy with others.
+//!
+//! Formula: steal is the share of the machine's processor time given to other guests; from 2 % it warns, from 10 % the
+//! figures are spoiled. Run delay is the time workers were runnable but not running; relative to the workers' time
+//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; alike where the delay per operation is
+//! a tenth of the median latency. Sources: proc(5) on steal; kernel `scheduler/sched-stats.rst`.
+//!
+//! Steal is machine-wide: it may have hit a processor that no worker used. Run delay is exact but says nothing of the
+//! time the hypervisor took while a worker believed to be running; only both together see everything.
+
+use qd1_model::record::StepRecord;
+use qd1_model::units::format_ns;
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::{found, io_of, percent, workers};
+
+const STEAL_WARNING: f64 = 0.02;
+const STEAL_CRITICAL: f64 = 0.10;
+const DELAY_WARNING: f64 = 0.05;
+const DELAY_CRITICAL: f64 = 0.20;
+/// Run delay per operation relative to the median latency.
+const DELAY_PER_OP: f64 = 0.1;
+
+pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
+    record.steps.iter().flat_map(|step| [steal(step), run_delay(record, summary, step)]).flatten().collect()
+}
+
+fn steal(step: &StepRecord) -> Option<Finding> {
+    if step.steal < STEAL_WARNING {
+        return None;
+    }
+    let severity = if step.steal < STEAL_CRITICAL { Severity::Warning } else { Severity::Critical };
+    Some(Finding {
+        step: step.name.clone(),
+        title: format!("the hypervisor took {} of the processor time during step {}", percent(step.steal), step.name),
+        evidence: format!("steal {} of all processor time of the step", percent(step.steal)),
+        advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
+                 dedicated processors."
+            .to_owned(),
+        ..found("cpu_spoiled.steal", severity, 0.85)
+    })
+}
+
+fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Finding> {
+    let workers = io_of(record, step).map_or(1, |io| workers(io, step));
+    let delay_ns = step.cost.run_delay_ns as f64;
+    let share = delay_ns / (step.runtime_ns.max(1) as f64 * workers as f64);
+    let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
+    let per_op_ns = delay_ns / ios.max(1) as f64;
+    let medians = step.streams.iter().filter_map(|s| summary.stream(&step.name, s.class)?.lat_p50_ns.value);
+    let median_ns = medians.min_by(f64::total_cmp).unwrap_or(f64::INFINITY);
+    let relative = per_op_ns / median_ns;
+    if share < DELAY_WARNING && relative < DELAY_PER_OP {
+        return None;
+    }
+    let severity = if share < DELAY_CRITICAL { Severity::Warning } else { Severity::Critical };
+    Some(Finding {
+        step: step.name.clone(),
+        title: format!("the workers of step {} waited for a processor {} of their time", step.name, percent(share)),
+        evidence: format!(
+            "run delay {} in all, {} per operation, {workers} workers on {} processors",
+            format_ns(delay_ns),
+            format_ns(per_op_ns),
+            record.environment.cpus
+        ),
+        advice: "Stop other programs, use fewer workers, or raise the processor limit of the container.".to_owned(),
+        ..found("cpu_spoiled.run_delay", severity, 0.9)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn steal_spoils_the_figures() {
+        let mut record = testing::record();
+        record.steps[0].steal = 0.04;
+        record.steps[1].steal = 0.3;
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["cpu_spoiled.steal", "cpu_spoiled.steal"]);
+        assert_eq!([found[0].severity, found[1].severity], [Severity::Warning, Severity::Critical]);
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_told_apart_from_waiting_for_the_disk() {
+        let mut record = testing::record();
+        record.steps[1].cost.run_delay_ns = record.steps[1].runtime_ns / 10;
+        assert_eq!(testing::ids(&testing::run(detect, &record)), ["cpu_spoiled.run_delay"]);
+    }
+
+    #[test]
+    fn an_idle_processor_is_not_blamed() {
+        let mut record = testing::record();
+        record.steps[0].steal = 0.005;
+        record.steps[0].cost.run_delay_ns = record.steps[0].runtime_ns / 1000;
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}

@@ -1,0 +1,122 @@
+//! The kernel may gather gigabytes of unwritten data before it makes anyone wait: a writeback storm in the making.
+//!
+//! Formula: limit = `dirty_bytes`, or else `dirty_ratio` percent of memory (strictly of *available* memory, so this is
+//! the most it can be): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Said from 32 GB of memory with a ratio,
+//! or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where no
+//! rate was measured, it warns, below that it is only named. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
+//! "writeback storms on large-RAM hosts are a timing problem".
+//!
+//! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
+
+use qd1_model::environment::Dirty;
+use qd1_model::plan::Sync;
+use qd1_model::record::OpClass;
+use qd1_model::units::{Bytes, format_rate, format_span_ns};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::{found, io_of};
+
+/// Memory from which a ratio is a mistake, bytes (the brief: 32+ GB).
+const MEMORY_LARGE: u64 = 32_000_000_000;
+/// Limit that is large anywhere.
+const LIMIT_LARGE: Bytes = Bytes::gib(4);
+/// Draining this long is felt, ns.
+const DRAIN_WARNING_NS: u64 = 5_000_000_000;
+/// Smallest block whose write rate counts as the disk's sustained rate, bytes.
+const LARGE_BLOCK: u32 = 256 << 10;
+
+pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
+    let environment = &record.environment;
+    let memory = environment.memory.0;
+    let dirty = environment.dirty;
+    let by_ratio = dirty.bytes.0 == 0;
+    let limit = if by_ratio { Bytes(memory / 100 * u64::from(dirty.ratio)) } else { dirty.bytes };
+    if limit.0 == 0 || !(limit > LIMIT_LARGE || by_ratio && memory >= MEMORY_LARGE) {
+        return Vec::new();
+    }
+    let rate = sustained_rate(record, summary);
+    let drain_ns = rate.map(|rate| (limit.0 as f64 / rate * 1e9) as u64);
+    let severity = match drain_ns {
+        Some(drain_ns) if drain_ns < DRAIN_WARNING_NS => Severity::Info,
+        _ => Severity::Warning,
+    };
+    let drain = match (rate, drain_ns) {
+        (Some(rate), Some(drain_ns)) => {
+            format!("; at the {} measured here that takes {} to write", format_rate(rate), format_span_ns(drain_ns))
+        }
+        _ => String::new(),
+    };
+    vec![Finding {
+        title: format!("the kernel may hold up to {limit} of unwritten data before it slows writers down"),
+        evidence: format!("{}{drain}", setting(dirty, environment.memory)),
+        advice: advice(rate),
+        ..found("dirty_limits", severity, 0.8)
+    }]
+}
+
+/// The setting in force, in the kernel's words.
+fn setting(dirty: Dirty, memory: Bytes) -> String {
+    match dirty.bytes.0 {
+        0 => format!("vm.dirty_ratio = {} of {memory} of memory", dirty.ratio),
+        bytes => format!("vm.dirty_bytes = {bytes}"),
+    }
+}
+
+/// Best measured rate of large writes that reached the disk, bytes per second.
+fn sustained_rate(record: &Record, summary: &Summary) -> Option<f64> {
+    let rates = record.steps.iter().filter_map(|step| {
+        let io = io_of(record, step)?;
+        let reaches_disk = step.direct || io.sync == Sync::EndFsync || io.sync.commits();
+        if !reaches_disk || io.block_max() < LARGE_BLOCK {
+            return None;
+        }
+        summary.stream(&step.name, OpClass::Write)?.bytes_per_second.value
+    });
+    rates.filter(|rate| *rate > 0.0).max_by(f64::total_cmp)
+}
+
+/// Byte limits that drain in about five seconds, within 256 MiB and 2 GiB.
+fn advice(rate: Option<f64>) -> String {
+    let mib = rate.map_or(2048, |rate| ((rate * 5.0) as u64 >> 20).clamp(256, 2048));
+    let (limit, background) = (mib << 20, (mib / 4) << 20);
+    format!(
+        "Limit it in bytes: `sysctl -w vm.dirty_bytes={limit} vm.dirty_background_bytes={background}`, kept in \
+         /etc/sysctl.d/."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::Rw;
+
+    #[test]
+    fn a_ratio_on_a_large_machine_is_a_writeback_storm_in_the_making() {
+        let mut record = testing::record();
+        record.environment.memory = Bytes(256_000_000_000);
+        let found = testing::run(detect, &record);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!(found[0].title.contains("47.6 GiB"), "{}", found[0].title);
+        assert!(found[0].advice.contains("vm.dirty_bytes=2147483648 vm.dirty_background_bytes=536870912"));
+    }
+
+    #[test]
+    fn a_measured_write_rate_tells_how_long_it_drains() {
+        let mut record = testing::record();
+        record.environment.memory = Bytes(64_000_000_000);
+        testing::step(&mut record, "large", testing::io(Rw::Write, 1 << 20, Sync::None, true), 10, 9_000_000);
+        let found = testing::run(detect, &record);
+        assert!(found[0].evidence.contains("105 MB/s"), "{}", found[0].evidence);
+        assert!(found[0].evidence.contains("2 min 02 s"), "{}", found[0].evidence);
+    }
+
+    #[test]
+    fn small_machines_and_byte_limits_are_left_alone() {
+        let mut record = testing::record();
+        assert_eq!(testing::run(detect, &record), []);
+        record.environment.memory = Bytes::gib(256);
+        record.environment.dirty = Dirty { bytes: Bytes::gib(2), ..Dirty::default() };
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}

@@ -1,0 +1,116 @@
+//! What was measured is not (only) a disk of this machine: memory, layers, a network, a user-space program, a file.
+//!
+//! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, zram,
+//! ram) every figure is memory's: critical. The rest is named so that nobody compares it with a local disk. What a
+//! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
+
+use qd1_model::environment::{Device, FilesystemClass};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::found;
+
+/// Transports that lead over a network.
+const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp", "nvme-rdma", "nvme-fc"];
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let environment = &record.environment;
+    let by_device = environment.devices.iter().filter_map(device_finding);
+    filesystem_finding(record).into_iter().chain(by_device).collect()
+}
+
+fn filesystem_finding(record: &Record) -> Option<Finding> {
+    let fs = &record.environment.filesystem;
+    let evidence = format!("{} is {} mounted from {}", fs.mount_point, fs.kind, fs.source);
+    let (severity, title, advice) = match fs.class {
+        FilesystemClass::Disk => return None,
+        FilesystemClass::Memory => (
+            Severity::Critical,
+            format!("{} keeps its files in memory: every figure is memory's, not a disk's", fs.kind),
+            "Choose a path on a disk, for example /var/tmp or the directory of the database.",
+        ),
+        FilesystemClass::Pseudo => (
+            Severity::Critical,
+            format!("{} is made up by the kernel: there is nothing to measure", fs.kind),
+            "Choose a path on a disk.",
+        ),
+        FilesystemClass::Overlay if fs.upper.is_empty() => (
+            Severity::Warning,
+            format!("the path is on {} layers, and the filesystem below cannot be seen", fs.kind),
+            "Measure a volume or a bind mount instead, as a database in this container should use.",
+        ),
+        FilesystemClass::Overlay => (
+            Severity::Info,
+            format!("the path is on {} layers; writes land on {}", fs.kind, fs.upper),
+            "Measure a volume or a bind mount instead, as a database in this container should use.",
+        ),
+        FilesystemClass::Network => (
+            Severity::Info,
+            format!("{} is on another machine: the figures include the network and its caches", fs.kind),
+            "",
+        ),
+        FilesystemClass::Fuse => {
+            (Severity::Info, format!("{} is served by a program: the figures include that program", fs.kind), "")
+        }
+    };
+    Some(Finding { title, evidence, advice: advice.to_owned(), ..found("not_a_disk", severity, 1.0) })
+}
+
+fn device_finding(device: &Device) -> Option<Finding> {
+    let (severity, title) = match device.kind.as_str() {
+        "zram" | "ram" => {
+            (Severity::Critical, format!("{} is a device in memory: every figure is memory's", device.name))
+        }
+        "loop" => (
+            Severity::Info,
+            format!("{} is a loop device: requests pass through the filesystem of its backing file", device.name),
+        ),
+        "partition" => return None,
+        _ if NETWORK_TRANSPORTS.contains(&device.transport.as_str()) => {
+            (Severity::Info, format!("{} is reached over a network ({})", device.name, device.transport))
+        }
+        _ => return None,
+    };
+    let backing = if device.backing.is_empty() { String::new() } else { format!(", backed by {}", device.backing) };
+    let evidence = format!("{} of kind {} and {}{backing}", device.name, device.kind, device.size);
+    Some(Finding { title, evidence, ..found("not_a_disk", severity, 1.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn severity_on(class: FilesystemClass, upper: &str) -> Vec<Severity> {
+        let mut record = testing::record();
+        record.environment.filesystem.class = class;
+        record.environment.filesystem.upper = upper.to_owned();
+        testing::run(detect, &record).iter().map(|finding| finding.severity).collect()
+    }
+
+    #[test]
+    fn memory_is_critical_and_the_rest_is_named() {
+        assert_eq!(severity_on(FilesystemClass::Memory, ""), [Severity::Critical]);
+        assert_eq!(severity_on(FilesystemClass::Pseudo, ""), [Severity::Critical]);
+        assert_eq!(severity_on(FilesystemClass::Overlay, ""), [Severity::Warning]);
+        assert_eq!(severity_on(FilesystemClass::Overlay, "ext4"), [Severity::Info]);
+        assert_eq!(severity_on(FilesystemClass::Network, ""), [Severity::Info]);
+        assert_eq!(severity_on(FilesystemClass::Fuse, ""), [Severity::Info]);
+    }
+
+    #[test]
+    fn a_disk_is_a_disk() {
+        assert_eq!(severity_on(FilesystemClass::Disk, ""), []);
+    }
+
+    #[test]
+    fn zram_is_memory_and_a_loop_device_names_its_file() {
+        let mut record = testing::record();
+        record.environment.devices[1].kind = "zram".to_owned();
+        assert_eq!(testing::run(detect, &record)[0].severity, Severity::Critical);
+        record.environment.devices[1].kind = "loop".to_owned();
+        record.environment.devices[1].backing = "/srv/disk.img".to_owned();
+        let found = testing::run(detect, &record);
+        assert_eq!(found[0].severity, Severity::Info);
+        assert!(found[0].evidence.contains("/srv/disk.img"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Someone else used the device during a step: another process, the filesystem's background work, a neighbour volume.
+//!
+//! Formula: extra = bytes the device counted - bytes we asked for, reads and writes apart, less an allowance: 10 %
+//! of what was asked, 8 MiB, 64 KiB for each sync (journal and metadata: ext4 writes about 20 KiB per commit, xfs
+//! up to 32 KiB, btrfs' log tree about 64 KiB), and for writes smaller than or not a multiple of a page one more page
+//! on each side. From 1 MiB/s up it warns. Buffered reads are allowed their readahead, as much again as asked.
+//! Source: `admin-guide/iostats` (sectors are counted for everyone).
+//!
+//! It cannot see traffic of other machines on shared storage, and takes a RAID's parity or a snapshot's copying for
+//! traffic, which for the latencies it is. File operations are left out: what metadata costs is not known.
+
+use qd1_model::plan::IoWork;
+use qd1_model::record::DeviceDelta;
+use qd1_model::units::{Bytes, format_rate};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::{counted_steps, found};
+
+/// Allowed beyond what was asked, relative.
+const ALLOWED_SHARE: f64 = 0.1;
+/// Allowed once, bytes.
+const ALLOWED_ONCE: f64 = (8 << 20) as f64;
+/// Allowed per sync, bytes.
+const ALLOWED_PER_SYNC: f64 = (64 << 10) as f64;
+/// Smallest rate worth a word, bytes per second.
+const RATE_MIN: f64 = (1 << 20) as f64;
+/// Page size.
+const PAGE: u64 = 4096;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for (step, io, device) in counted_steps(record) {
+        let seconds = step.runtime_ns.max(1) as f64 / 1e9;
+        let read = extra(device.counted.read_bytes, device.asked_read_bytes.0, read_allowance(device, step.direct));
+        let written = extra(device.counted.write_bytes, device.asked_write_bytes.0, write_allowance(device, io));
+        if (read + written) / seconds < RATE_MIN {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for (what, extra, counted, asked) in [
+            ("read", read, device.counted.read_bytes, device.asked_read_bytes),
+            ("written", written, device.counted.write_bytes, device.asked_write_bytes),
+        ] {
+            if extra > 0.0 {
+                parts.push(format!("{} {what} where {asked} were asked for", Bytes(counted)));
+            }
+        }
+        all.push(Finding {
+            step: step.name.clone(),
+            title: format!("something else used the device during step {}", step.name),
+            evidence: format!(
+                "{}: about {} more than expected",
+                parts.join(", "),
+                format_rate((read + written) / seconds)
+            ),
+            advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
+            ..found("other_traffic", Severity::Warning, 0.7)
+        });
+    }
+    all
+}
+
+/// Bytes counted beyond asked and allowed.
+fn extra(counted: u64, asked: u64, allowed: f64) -> f64 {
+    (counted as f64 - asked as f64 - allowed).max(0.0)
+}
+
+fn read_allowance(device: &DeviceDelta, direct: bool) -> f64 {
+    let asked = device.asked_read_bytes.0 as f64;
+    ALLOWED_ONCE + asked * if direct { ALLOWED_SHARE } else { 1.0 }
+}
+
+fn write_allowance(device: &DeviceDelta, io: &IoWork) -> f64 {
+    let asked = device.asked_write_bytes.0 as f64;
+    let ragged = io.blocks.iter().any(|share| !u64::from(share.bytes).is_multiple_of(PAGE));
+    let pages = if ragged { (device.asked_writes * 2 * PAGE) as f64 } else { 0.0 };
+    ALLOWED_ONCE + asked * ALLOWED_SHARE + device.asked_syncs as f64 * ALLOWED_PER_SYNC + pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::{Rw, Sync};
+
+    #[test]
+    fn a_backup_running_beside_the_test_is_noticed() {
+        let mut record = testing::record();
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes += 300 << 20;
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["other_traffic"]);
+        assert_eq!(found[0].step, "reads");
+    }
+
+    #[test]
+    fn our_own_requests_and_a_journal_are_not_other_traffic() {
+        let mut record = testing::record();
+        let device = record.steps[1].device.as_mut().unwrap();
+        device.counted.write_bytes += device.asked_syncs * 32 * 1024;
+        assert_eq!(testing::run(detect, &record), []);
+    }
+
+    #[test]
+    fn small_appends_write_whole_pages() {
+        let mut record = testing::empty();
+        let step =
+            testing::step(&mut record, "wal", testing::io(Rw::Write, 2300, Sync::Fdatasync, false), 400, 240_000);
+        let device = step.device.as_mut().unwrap();
+        device.counted.write_bytes = device.asked_writes * (8192 + 20_480);
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}

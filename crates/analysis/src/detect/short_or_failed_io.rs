@@ -1,0 +1,58 @@
+//! Requests failed or were cut short: the step measured a broken path, not a disk.
+//!
+//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot tell a broken medium from a full
+//! filesystem or a quota: the error's name does.
+
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::found;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let failed = record.steps.iter().filter(|step| !step.errors.is_empty());
+    failed
+        .map(|step| {
+            let total: u64 = step.errors.iter().map(|error| error.count).sum();
+            let each: Vec<String> = step
+                .errors
+                .iter()
+                .map(|error| format!("{} x {}, first at offset {}", error.count, error.error, error.first_offset))
+                .collect();
+            Finding {
+                step: step.name.clone(),
+                title: format!("{total} requests of step {} failed or were cut short", step.name),
+                evidence: each.join("; "),
+                advice: advice(step.errors.iter().map(|error| error.error.as_str())),
+                ..found("short_or_failed_io", Severity::Critical, 1.0)
+            }
+        })
+        .collect()
+}
+
+fn advice<'a>(mut errors: impl Iterator<Item = &'a str>) -> String {
+    if errors.any(|error| matches!(error, "ENOSPC" | "EDQUOT")) {
+        return "Free some space or raise the quota, then measure again.".to_owned();
+    }
+    "Read the kernel log (dmesg) for errors of this device, and do not rely on any figure of this step.".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::record::IoErrors;
+
+    #[test]
+    fn failed_requests_are_critical_and_named() {
+        let mut record = testing::record();
+        record.steps[0].errors.push(IoErrors { error: "EIO".to_owned(), count: 3, first_offset: 8192 });
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["short_or_failed_io"]);
+        assert_eq!(found[0].severity, Severity::Critical);
+        assert!(found[0].evidence.contains("3 x EIO, first at offset 8192"));
+    }
+
+    #[test]
+    fn a_clean_run_has_none() {
+        assert_eq!(testing::run(detect, &testing::record()), []);
+    }
+}

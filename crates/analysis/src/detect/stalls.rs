@@ -1,0 +1,122 @@
+//! Single operations that took far longer than almost all others.
+//!
+//! Formula: latency > 10 x p99 of the same stream and at least 2 ms (shorter ones may be the scheduler's), only where
+//! p99 is resolved. Evidence are the times at which they were issued, from `Stream::slowest`, which keeps the 32
+//! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are said to be common to
+//! them: the device or the machine stood still, not one file. From 50 ms up it warns.
+//!
+//! It cannot tell a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and with few
+//! operations one stall moves p99 itself and hides. Periods are not looked for here.
+
+use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::units::format_ns;
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::found;
+
+/// How many times p99 makes a stall.
+const TIMES_P99: f64 = 10.0;
+/// Shortest stall, ns.
+const LATENCY_MIN_NS: u64 = 2_000_000;
+/// From here on it warns, ns.
+const WARNING_NS: u64 = 50_000_000;
+/// Stalls closer than this are one event, ns.
+const TOGETHER_NS: u64 = 100_000_000;
+/// How many are listed.
+const LISTED: usize = 5;
+/// Steal above which the processor is as likely a cause.
+const STEAL_DOUBT: f64 = 0.02;
+
+/// One stall.
+#[derive(Clone, Copy)]
+struct Stall {
+    class: OpClass,
+    at_ns: u64,
+    lat_ns: u64,
+}
+
+pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
+    record.steps.iter().filter_map(|step| stalls_of(step, summary)).collect()
+}
+
+fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<Finding> {
+    let mut stalls: Vec<Stall> = Vec::new();
+    let mut p99s = Vec::new();
+    for stream in &step.streams {
+        let Some(p99) = summary.stream(&step.name, stream.class).and_then(|summed| summed.lat_p99_ns.value) else {
+            continue;
+        };
+        let limit_ns = (TIMES_P99 * p99).max(LATENCY_MIN_NS as f64);
+        let before = stalls.len();
+        let slow = stream.slowest.iter().filter(|slow| slow.lat_ns as f64 > limit_ns);
+        stalls.extend(slow.map(|slow| Stall { class: stream.class, at_ns: slow.at_ns, lat_ns: slow.lat_ns }));
+        if stalls.len() > before {
+            p99s.push(format!("p99 of {} is {}", stream.class.name(), format_ns(p99)));
+        }
+    }
+    let worst = stalls.iter().map(|stall| stall.lat_ns).max()?;
+    stalls.sort_by_key(|stall| stall.at_ns);
+    let events = stalls.windows(2).filter(|pair| pair[1].at_ns - pair[0].at_ns > TOGETHER_NS).count() + 1;
+    let common =
+        stalls.windows(2).any(|pair| pair[0].class != pair[1].class && pair[1].at_ns - pair[0].at_ns <= TOGETHER_NS);
+    let listed: Vec<String> = stalls
+        .iter()
+        .take(LISTED)
+        .map(|stall| {
+            format!("{} of {} at {:.2} s", stall.class.name(), format_ns(stall.lat_ns as f64), stall.at_ns as f64 / 1e9)
+        })
+        .collect();
+    let more = if stalls.len() > LISTED { ", ..." } else { "" };
+    let together = if common { "; reads and writes stood still together" } else { "" };
+    Some(Finding {
+        step: step.name.clone(),
+        title: format!(
+            "{} operations of step {} took more than ten times p99, the slowest {}",
+            stalls.len(),
+            step.name,
+            format_ns(worst as f64)
+        ),
+        evidence: format!("{}{more}; {}; {events} separate moments{together}", listed.join(", "), p99s.join(", ")),
+        advice: "Compare with the machine's log and the provider's maintenance at these times, and measure again; \
+                 programs with timeouts will feel these."
+            .to_owned(),
+        ..found(
+            "stalls",
+            if worst >= WARNING_NS { Severity::Warning } else { Severity::Info },
+            if step.steal > STEAL_DOUBT { 0.5 } else { 0.8 },
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::record::Slow;
+
+    #[test]
+    fn stalls_are_listed_with_their_times() {
+        let mut record = testing::record();
+        record.steps[0].streams[0].slowest =
+            vec![Slow { at_ns: 1_500_000_000, lat_ns: 180_000_000 }, Slow { at_ns: 300_000_000, lat_ns: 90_000_000 }];
+        let found = testing::run(detect, &record);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!(found[0].evidence.starts_with("read of 90.0 ms at 0.30 s, read of 180 ms at 1.50 s"));
+        assert!(found[0].evidence.contains("2 separate moments"));
+    }
+
+    #[test]
+    fn the_tail_of_an_even_distribution_is_not_a_stall() {
+        let mut record = testing::record();
+        record.steps[0].streams[0].slowest = vec![Slow { at_ns: 0, lat_ns: 900_000 }];
+        assert_eq!(testing::run(detect, &record), []);
+    }
+
+    #[test]
+    fn without_a_resolved_p99_nothing_is_called_a_stall() {
+        let mut record = testing::record();
+        record.steps[0].intervals.truncate(2);
+        record.steps[0].streams[0].slowest = vec![Slow { at_ns: 0, lat_ns: 900_000_000 }];
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}
