@@ -91,8 +91,8 @@ mod tests {
         let error = error_of(|text| text.replace("pass = 2_000_000.0", "pass = \"2 ms\""));
         let line = BUILTIN.lines().position(|line| line == "pass = 2_000_000.0").unwrap() + 1;
         assert!(error.contains("thresholds /") && error.contains(&format!("line {line},")), "{error}");
-        let error = error_of(|text| text.replace("title = \"web\"", "titel = \"web\""));
-        assert!(error.contains("unknown field `titel`"), "{error}");
+        let error = error_of(|text| text.replace("title = \"web\"", "heading = \"web\""));
+        assert!(error.contains("unknown field `heading`"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use qd1_model::metric::{METRICS, Unit};
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved\n";
 
-/// The whole report. What n cannot resolve has an empty value, never a number.
+/// The whole report. What n cannot resolve has an empty value, never a number; a bound it does have is kept.
 pub(super) fn render(report: &Report) -> String {
     let mut text = HEADER.to_owned();
     for step in &report.summary.steps {
@@ -20,8 +20,8 @@ pub(super) fn render(report: &Report) -> String {
                     metric.name.into(),
                     unit(metric.unit).into(),
                     number(estimate.value),
-                    number(estimate.low.filter(|_| estimate.is_resolved())),
-                    number(estimate.high.filter(|_| estimate.is_resolved())),
+                    number(estimate.low),
+                    number(estimate.high),
                     estimate.n.to_string(),
                     estimate.n_effective.round().to_string(),
                     estimate.is_resolved().to_string(),

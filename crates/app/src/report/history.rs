@@ -50,7 +50,7 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
 
 /// Narrower than elsewhere, since the column is: `71 s`, `12 min`.
 fn took(ns: u64) -> String {
-    let seconds = ns.div_ceil(1_000_000_000);
+    let seconds = (ns + 500_000_000) / 1_000_000_000;
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
 

@@ -1,7 +1,7 @@
 //! The report a person reads in a terminal: the verdict first, then what it rests on. Plain ASCII, made for 80 columns.
 
 use qd1_model::figure::Estimate;
-use qd1_model::metric::{Unit, metric};
+use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report, Severity, StepSummary, StreamSummary};
@@ -66,7 +66,7 @@ fn verdicts(page: &mut Page, report: &Report) {
 fn limits(page: &mut Page, judged: &Judged) {
     let (limits, source) = (words::limits(&judged.criterion), &judged.criterion.source);
     let both = format!("{limits} ({source})");
-    if TEXT + 2 + both.chars().count() <= page.style.width {
+    if TEXT + 2 + both.chars().count() <= page.prose_width() {
         page.prose(TEXT + 2, &both);
     } else {
         page.prose(TEXT + 2, &limits);
@@ -88,24 +88,50 @@ fn headline_figures(page: &mut Page, report: &Report) {
 }
 
 /// A column of the steps table: two lines per cell, the figure and its interval.
-struct Column {
-    title: &'static str,
-    cell: fn(&StreamSummary) -> (String, String),
+#[derive(Clone, Copy)]
+enum Column {
+    Metric(&'static Metric),
+    /// The slowest request: seen, not estimated, so it has no interval.
+    Slowest,
+    /// Throughput again, in binary units.
+    Binary,
 }
 
-macro_rules! metric_column {
-    ($name:literal) => {
-        Column { title: metric_title($name), cell: |stream| metric_cell($name, stream) }
-    };
+impl Column {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Metric(metric) => metric.title,
+            Self::Slowest => "slowest",
+            Self::Binary => "= binary",
+        }
+    }
+
+    fn cell(self, stream: &StreamSummary) -> (String, String) {
+        let none = || ("-".into(), String::new());
+        match self {
+            Self::Metric(metric) => (metric.get)(stream).map_or_else(none, |estimate| cell(metric.unit, &estimate)),
+            Self::Slowest => (format_ns(stream.lat_max_ns as f64), "(seen)".into()),
+            Self::Binary => words::binary(&stream.bytes_per_second).unwrap_or_else(none),
+        }
+    }
 }
 
-fn metric_title(name: &str) -> &'static str {
-    metric(name).expect("a row of METRICS").title
-}
-
-fn metric_cell(name: &str, stream: &StreamSummary) -> (String, String) {
-    let metric = metric(name).expect("a row of METRICS");
-    (metric.get)(stream).map_or_else(|| ("-".into(), String::new()), |estimate| cell(metric.unit, &estimate))
+/// The columns that fit: five at 80, up to eight when there is room.
+fn columns(width: usize) -> Vec<Column> {
+    let room = width.saturating_sub(LABEL) / CELL;
+    let metrics = METRICS.iter().filter(|metric| match metric.name {
+        "lat_p9999_ns" => room > 5,
+        // The sync part has rows of its own, and a mean says little about a tail.
+        name => !name.starts_with("sync_") && name != "lat_mean_ns",
+    });
+    let mut columns: Vec<_> = metrics.map(Column::Metric).collect();
+    if room > 6 {
+        columns.insert(4, Column::Slowest);
+    }
+    if room > 7 {
+        columns.push(Column::Binary);
+    }
+    columns
 }
 
 fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
@@ -116,36 +142,11 @@ fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
     }
 }
 
-/// The columns that fit: five at 80, up to eight when there is room.
-fn columns(width: usize) -> Vec<Column> {
-    let mut columns = vec![metric_column!("lat_p50_ns"), metric_column!("lat_p99_ns"), metric_column!("lat_p999_ns")];
-    let room = width.saturating_sub(LABEL) / CELL;
-    if room > 5 {
-        columns.push(metric_column!("lat_p9999_ns"));
-    }
-    if room > 6 {
-        columns
-            .push(Column { title: "slowest", cell: |stream| (format_ns(stream.lat_max_ns as f64), "(seen)".into()) });
-    }
-    columns.extend([metric_column!("iops"), metric_column!("bytes_per_second")]);
-    if room > 7 {
-        columns.push(Column {
-            title: "= binary",
-            cell: |stream| words::binary(&stream.bytes_per_second).filter(|_| has_bytes(stream)).unwrap_or_default(),
-        });
-    }
-    columns
-}
-
-fn has_bytes(stream: &StreamSummary) -> bool {
-    stream.bytes_per_second.value.is_none_or(|value| value > 0.0)
-}
-
 fn steps(page: &mut Page, report: &Report) {
     let columns = columns(page.style.width);
     let is_table = page.style.width >= LABEL + CELL * 5 - 1;
     if is_table {
-        let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title)).collect();
+        let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title())).collect();
         let heading = page.paint(BOLD, &format!("{:LABEL$}{}", "All steps", titles.trim_end()));
         page.line("");
         page.line(&heading);
@@ -167,7 +168,7 @@ fn steps(page: &mut Page, report: &Report) {
     }
     let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": this percentile \
                   cannot be told from n samples; about N would do.";
-    for line in super::layout::wrap(legend, page.style.width.min(100) - 2) {
+    for line in super::layout::wrap(legend, page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
     }
@@ -183,7 +184,7 @@ fn step_title(page: &mut Page, step: &StepSummary) {
 
 /// Two lines: figures, then intervals with n under the name. Commits have two more for their sync part.
 fn rows(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
-    let cells: Vec<_> = columns.iter().map(|column| (column.cell)(stream)).collect();
+    let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
     let n = format!("n={}", words::thousands(stream.ios));
     two_lines(page, stream.class.name(), &n, &cells);
     if let (Some(p50), Some(p99)) = (stream.sync_p50_ns, stream.sync_p99_ns) {
@@ -204,8 +205,8 @@ fn two_lines(page: &mut Page, label: &str, below: &str, cells: &[(String, String
 fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
     page.line(&format!("  {}, n={}", stream.class.name(), words::thousands(stream.ios)));
     for column in columns {
-        let (figure, interval) = (column.cell)(stream);
-        page.hang(4, column.title, DIM, 16, &format!("{figure} {interval}"));
+        let (figure, interval) = column.cell(stream);
+        page.hang(4, column.title(), DIM, 16, &format!("{figure} {interval}"));
     }
     if let Some(p99) = stream.sync_p99_ns {
         let (figure, interval) = cell(Unit::Ns, &p99);
@@ -280,6 +281,16 @@ mod tests {
     fn an_unresolved_percentile_says_how_many_samples_it_needs() {
         let text = plain(&sample::slow_vps(), 80);
         assert!(text.contains("not resolved") && text.contains("needs ~1,000"), "{text}");
+    }
+
+    #[test]
+    fn the_report_of_a_run_without_any_step_is_still_a_report() {
+        let mut report = sample::interrupted();
+        report.summary.steps.clear();
+        report.record.steps.clear();
+        report.verdicts.clear();
+        let text = plain(&report, 80);
+        assert!(text.contains("0 steps measured; no class of workload was judged."), "{text}");
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Page {
         Self { text: String::new(), style: Style { width: style.width.max(WIDTH_MIN), ..*style } }
     }
 
+    /// Columns for prose.
+    pub(super) fn prose_width(&self) -> usize {
+        self.style.width.min(PROSE_MAX)
+    }
+
     /// `text` in colour, if colour is wanted.
     pub(super) fn paint(&self, paint: Paint, text: &str) -> String {
         if self.style.color && !text.is_empty() { format!("{paint}{text}{paint:#}") } else { text.to_owned() }
@@ -47,7 +52,7 @@ impl Page {
 
     /// `text` wrapped, in bold.
     pub(super) fn bold(&mut self, text: &str) {
-        for line in wrap(text, self.style.width.min(PROSE_MAX)) {
+        for line in wrap(text, self.prose_width()) {
             let line = self.paint(BOLD, &line);
             self.line(&line);
         }
@@ -60,7 +65,7 @@ impl Page {
 
     /// `label` in colour at `indent`, `text` wrapped beside it from column `column` on.
     pub(super) fn hang(&mut self, indent: usize, label: &str, paint: Paint, column: usize, text: &str) {
-        let width = self.style.width.min(PROSE_MAX).saturating_sub(column);
+        let width = self.prose_width().saturating_sub(column);
         let lines = wrap(text, width);
         let gap = column.saturating_sub(indent + label.chars().count());
         let label = self.paint(paint, label);

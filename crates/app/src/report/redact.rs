@@ -39,7 +39,6 @@ const NAMING_OPTIONS: &[&str] = &[
     "journal_path",
     "fscontext",
     "context",
-    "iocharset_path",
     "conf",
     "keyring",
 ];
@@ -144,8 +143,20 @@ impl Secrets {
     }
 
     fn hidden(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (secret, mark)| replace_word(&text, secret, mark))
+        let named = self.0.iter().fold(text.to_owned(), |text, (secret, mark)| replace_word(&text, secret, mark));
+        without_users(&named)
     }
+}
+
+/// `/home/alice/x` as `/home/<user>/x`, whoever it is.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("/home/");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.find(|c: char| c == '/' || c.is_whitespace() || ",;:)\"'".contains(c)).unwrap_or(part.len());
+        out += &format!("/home/{}{}", if name == 0 { "" } else { "<user>" }, &part[name..]);
+    }
+    out
 }
 
 /// Replaces `secret` where it stands as a word of its own, so that a host called `io` leaves `io_uring` alone.
@@ -223,6 +234,12 @@ mod tests {
         .map(String::from);
         redact_command(&mut command, "check", Path::new("/srv/data"));
         assert_eq!(command, ["qd1", "run", "<path>", "<path>", "-o", "<path>", "--destroy=<path>", "--quick"]);
+    }
+
+    #[test]
+    fn a_user_is_not_named_by_any_home_directory() {
+        assert_eq!(without_users("/home/alice: full; see /home/bob/x"), "/home/<user>: full; see /home/<user>/x");
+        assert_eq!(without_users("nothing here"), "nothing here");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
+mod place;
+
 use std::path::PathBuf;
 
-use qd1_model::environment::{Clock, Device, Environment, Filesystem, FilesystemClass};
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
     Arrival, BlockShare, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped, StepPlan,
@@ -10,7 +11,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
-use qd1_model::{Bytes, Estimate, Finding, Grade, Hist, OpClass, Report, SCHEMA_VERSION, Severity};
+use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION};
 
 /// A figure whose interval reaches `spread` (0..1) to either side.
 fn figure(value: f64, spread: f64, n: u64) -> Estimate {
@@ -255,50 +256,6 @@ fn step_summary(step: &Step) -> StepSummary {
     }
 }
 
-fn environment() -> Environment {
-    let device = |name: &str, kind: &str| Device {
-        name: name.into(),
-        number: "252:1".into(),
-        kind: kind.into(),
-        size: Bytes::gib(80),
-        discard: Some(true),
-        ..Device::default()
-    };
-    let disk = Device {
-        transport: "virtio".into(),
-        model: "QEMU QEMU HARDDISK NVMe-oF Premium Block Storage BPKZ-90817263".into(),
-        firmware: "2.5+".into(),
-        scheduler: "none".into(),
-        rotational: Some(false),
-        write_cache: "write back".into(),
-        ..device("vda", "disk")
-    };
-    Environment {
-        hostname: "db-prod-7".into(),
-        kernel: "6.8.0-45-generic".into(),
-        os: "Ubuntu 24.04.1 LTS".into(),
-        cpu_model: "DO-Premium-AMD".into(),
-        cpus: 2,
-        memory: Bytes(4_104_921_088),
-        virtualization: "kvm".into(),
-        vendor: "DigitalOcean".into(),
-        product: "Droplet".into(),
-        clock: Clock { source: "kvm-clock".into(), read_cost_ns: 31.0, resolution_ns: 1 },
-        filesystem: Filesystem {
-            kind: "ext4".into(),
-            class: FilesystemClass::Disk,
-            source: "/dev/vda1".into(),
-            mount_point: "/srv".into(),
-            options: ["rw", "relatime", "discard", "errors=remount-ro", "commit=30"].map(String::from).to_vec(),
-            upper: String::new(),
-            size: Bytes(83_200_000_000),
-            available: Bytes(41_300_000_000),
-        },
-        devices: vec![device("vda1", "partition"), disk],
-        ..Environment::default()
-    }
-}
-
 fn record(steps: &[Step]) -> Record {
     Record {
         schema_version: SCHEMA_VERSION,
@@ -323,7 +280,7 @@ fn record(steps: &[Step]) -> Record {
             skipped: vec![],
             seed: 1_234_567_890,
         },
-        environment: environment(),
+        environment: place::environment(),
         prepare: Some(Prepare {
             bytes: Bytes::gib(1),
             elapsed_ns: 5_840_000_000,
@@ -342,7 +299,7 @@ fn verdicts(summary: &Summary) -> Vec<Verdict> {
         let sign = if criterion.pass <= criterion.fail { 1.0 } else { -1.0 };
         let (grade, why) = match (figure, figure.and_then(|figure| figure.value)) {
             (None, _) => (Grade::NotResolved, format!("step {} did not run", criterion.step)),
-            (_, None) => (Grade::NotResolved, "too few samples".to_owned()),
+            (Some(f), None) => (Grade::NotResolved, format!("too few samples: n={}, needs about {}", f.n, f.n_needed)),
             (_, Some(value)) if value * sign <= criterion.pass * sign => (Grade::Pass, String::new()),
             (_, Some(value)) if value * sign > criterion.fail * sign => (Grade::Fail, String::new()),
             _ => (Grade::Marginal, String::new()),
@@ -361,56 +318,19 @@ fn verdicts(summary: &Summary) -> Vec<Verdict> {
         .collect()
 }
 
-fn finding(severity: Severity, id: &str, step: &str, confidence: f64, texts: [&str; 3]) -> Finding {
-    let [title, evidence, advice] = texts.map(String::from);
-    Finding { id: id.into(), severity, confidence, step: step.into(), title, evidence, advice }
-}
-
-fn findings() -> Vec<Finding> {
-    vec![
-        finding(
-            Severity::Critical,
-            "flush_ignored",
-            "commit1",
-            0.97,
-            [
-                "Flushes do not reach the device: a power cut can lose commits that were reported durable.",
-                "2,141 fdatasync calls were made; the device counted 0 flushes although its cache is write back.",
-                "Ask the provider whether the volume's cache survives a power cut, or keep this database elsewhere.",
-            ],
-        ),
-        finding(
-            Severity::Warning,
-            "rate_limit",
-            "read32",
-            0.99,
-            [
-                "The volume is limited to 10,000 requests per second.",
-                "read32 and write32 both stand at 10.0k/s within 0.4 % from one second to the next, at any block size up to 16k.",
-                "More depth will not help; larger requests or a bigger plan will.",
-            ],
-        ),
-        finding(
-            Severity::Info,
-            "engine_fallback",
-            "",
-            1.0,
-            [
-                "io_uring is blocked on this machine, so libaio ran where requests are queued.",
-                "io_uring_setup: EPERM (kernel.io_uring_disabled=2).",
-                "",
-            ],
-        ),
-    ]
-}
-
 /// A VPS with a capped network volume: etcd fails, one percentile is not resolved, one step was skipped.
 pub(crate) fn slow_vps() -> Report {
     let steps = steps();
     let mut record = record(&steps);
     record.plan.skipped.push(Skipped { name: "buffered".into(), why: "left out by --quick".into() });
     let summary = Summary { steps: steps.iter().map(step_summary).collect() };
-    Report { schema_version: SCHEMA_VERSION, verdicts: verdicts(&summary), findings: findings(), summary, record }
+    Report {
+        schema_version: SCHEMA_VERSION,
+        verdicts: verdicts(&summary),
+        findings: place::findings(),
+        summary,
+        record,
+    }
 }
 
 /// The same, stopped in its second step, with failed requests.

@@ -94,9 +94,9 @@ pub(super) fn whole(unit: Unit, estimate: &Estimate) -> String {
     format!("{}{between} {}", figure(unit, estimate), samples(estimate))
 }
 
-/// The same throughput in binary units, as providers word some of their caps.
+/// The same throughput in binary units, as providers word some of their caps; `None` where no bytes moved.
 pub(super) fn binary(estimate: &Estimate) -> Option<(String, String)> {
-    let value = estimate.value?;
+    let value = estimate.value.filter(|value| *value > 0.0)?;
     let divisor = match value / 1024.0 {
         v if v < 1023.5 => 1024.0,
         v if v < 1023.5 * 1024.0 => 1024.0 * 1024.0,
@@ -150,21 +150,23 @@ pub(super) fn judged(judged: &Judged) -> String {
     if metric.is_none_or(|metric| metric.unit != Unit::PerSecond) {
         text += &format!(" {title}");
     }
+    let why = judged.why.as_str();
     match (&judged.figure, metric) {
+        (Some(estimate), _) if !estimate.is_resolved() && judged.grade == Grade::NotResolved && !why.is_empty() => {
+            text += &format!(" not resolved: {why}");
+        }
         (Some(estimate), Some(metric)) => {
-            let binary = binary(estimate).filter(|_| metric.unit == Unit::BytesPerSecond);
-            text += &match binary {
-                Some((binary, _)) => {
-                    format!(" {} = {binary}, {}", figure(metric.unit, estimate), samples(estimate))
-                }
+            text += &match binary(estimate).filter(|_| metric.unit == Unit::BytesPerSecond) {
+                Some((binary, _)) => format!(" {} = {binary}, {}", figure(metric.unit, estimate), samples(estimate)),
                 None => format!(" {}", whole(metric.unit, estimate)),
             };
-            if judged.grade == Grade::NotResolved && estimate.is_resolved() {
-                text += &format!("; {}", judged.why);
+            // A failure shown by a bound alone, a figure spoiled by errors.
+            if !why.is_empty() {
+                text += &format!("; {why}");
             }
         }
-        _ if judged.why.is_empty() => text += " was not measured",
-        _ => text = format!("{}: {}", text.trim_end_matches(':'), judged.why),
+        _ if why.is_empty() => text += " was not measured",
+        _ => text = format!("{}: {why}", text.trim_end_matches(':')),
     }
     text
 }
@@ -254,7 +256,7 @@ pub(super) fn headline_figures(report: &Report) -> Vec<Headline> {
         let Some(Work::Io(io)) = report.record.plan.steps.iter().find(|s| s.name == step.name).map(|s| &s.work) else {
             continue;
         };
-        let alone = io.iodepth == 1 && io.numjobs == 1 && io.direct && io.order != Order::Sequential;
+        let alone = io.iodepth == 1 && io.numjobs == 1 && io.order != Order::Sequential;
         for stream in &step.streams {
             match stream.class {
                 OpClass::Read | OpClass::Write if alone => depth_1(&mut figures, step, stream, io),
@@ -268,7 +270,8 @@ pub(super) fn headline_figures(report: &Report) -> Vec<Headline> {
 
 fn depth_1(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummary, io: &IoWork) {
     let (name, class) = (&step.name, plural(stream.class));
-    let what = |title: &str| format!("{name}: {title} of {} {class} at queue depth 1", size(io));
+    let cached = if io.direct { "" } else { ", through the page cache" };
+    let what = |title: &str| format!("{name}: {title} of {} {class} at queue depth 1{cached}", size(io));
     figures.push(Headline { estimate: stream.lat_p999_ns, what: what("p99.9") });
     if !stream.lat_p999_ns.is_resolved() {
         figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
@@ -402,6 +405,16 @@ mod tests {
         assert_eq!(threshold(Unit::Ns, 0.3e6), "300 us");
         assert_eq!(threshold(Unit::PerSecond, 5e3), "5,000/s");
         assert_eq!(threshold(Unit::BytesPerSecond, 200e6), "200 MB/s");
+    }
+
+    #[test]
+    fn a_class_that_fails_by_a_bound_alone_says_so_beside_the_unresolved_figure() {
+        let mut judged = crate::report::sample::slow_vps().verdicts[1].judged[1].clone();
+        assert_eq!(super::judged(&judged), "commit4: p99 not resolved: too few samples: n=812, needs about 1000");
+        judged.grade = Grade::Fail;
+        judged.why = "already p50 is at least 35.1 ms".into();
+        let text = super::judged(&judged);
+        assert_eq!(text, "commit4: p99 not resolved: n=812, needs about 1,000; already p50 is at least 35.1 ms");
     }
 
     #[test]

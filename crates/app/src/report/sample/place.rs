@@ -1,0 +1,91 @@
+//! The machine of the sample reports, and what was found on it.
+
+use qd1_model::environment::{Clock, Device, Environment, Filesystem, FilesystemClass};
+use qd1_model::{Bytes, Finding, Severity};
+
+pub(super) fn environment() -> Environment {
+    let device = |name: &str, kind: &str| Device {
+        name: name.into(),
+        number: "252:1".into(),
+        kind: kind.into(),
+        size: Bytes::gib(80),
+        discard: Some(true),
+        ..Device::default()
+    };
+    let disk = Device {
+        transport: "virtio".into(),
+        model: "QEMU QEMU HARDDISK NVMe-oF Premium Block Storage BPKZ-90817263".into(),
+        firmware: "2.5+".into(),
+        scheduler: "none".into(),
+        rotational: Some(false),
+        write_cache: "write back".into(),
+        ..device("vda", "disk")
+    };
+    Environment {
+        hostname: "db-prod-7".into(),
+        kernel: "6.8.0-45-generic".into(),
+        os: "Ubuntu 24.04.1 LTS".into(),
+        cpu_model: "DO-Premium-AMD".into(),
+        cpus: 2,
+        memory: Bytes(4_104_921_088),
+        virtualization: "kvm".into(),
+        vendor: "DigitalOcean".into(),
+        product: "Droplet".into(),
+        clock: Clock { source: "kvm-clock".into(), read_cost_ns: 31.0, resolution_ns: 1 },
+        filesystem: Filesystem {
+            kind: "ext4".into(),
+            class: FilesystemClass::Disk,
+            source: "/dev/vda1".into(),
+            mount_point: "/srv".into(),
+            options: ["rw", "relatime", "discard", "errors=remount-ro", "commit=30"].map(String::from).to_vec(),
+            upper: String::new(),
+            size: Bytes(83_200_000_000),
+            available: Bytes(41_300_000_000),
+        },
+        devices: vec![device("vda1", "partition"), disk],
+        ..Environment::default()
+    }
+}
+
+fn finding(severity: Severity, id: &str, step: &str, confidence: f64, texts: [&str; 3]) -> Finding {
+    let [title, evidence, advice] = texts.map(String::from);
+    Finding { id: id.into(), severity, confidence, step: step.into(), title, evidence, advice }
+}
+
+pub(super) fn findings() -> Vec<Finding> {
+    vec![
+        finding(
+            Severity::Critical,
+            "flush_ignored",
+            "commit1",
+            0.97,
+            [
+                "Flushes do not reach the device: a power cut can lose commits that were reported durable.",
+                "2,141 fdatasync calls were made; the device counted 0 flushes although its cache is write back.",
+                "Ask the provider whether the volume's cache survives a power cut, or keep this database elsewhere.",
+            ],
+        ),
+        finding(
+            Severity::Warning,
+            "rate_limit",
+            "read32",
+            0.99,
+            [
+                "The volume is limited to 10,000 requests per second.",
+                "read32 and write32 both stand at 10.0k/s within 0.4 % from one second to the next, at any block size up to 16k.",
+                "More depth will not help; larger requests or a bigger plan will.",
+            ],
+        ),
+        finding(
+            Severity::Info,
+            "engine_fallback",
+            "",
+            1.0,
+            [
+                "io_uring is blocked on this machine, so libaio ran where requests are queued.",
+                "io_uring_setup: EPERM (kernel.io_uring_disabled=2).",
+                "",
+            ],
+        ),
+    ]
+}
