@@ -51,7 +51,7 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
 /// Narrower than elsewhere, since the column is: `71 s`, `12 min`.
 fn took(ns: u64) -> String {
     let seconds = (ns + 500_000_000) / 1_000_000_000;
-    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", (seconds + 30) / 60) }
 }
 
 /// The same rows as a JSON array.
