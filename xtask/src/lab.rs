@@ -7,12 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::cmd;
 
@@ -71,6 +70,16 @@ impl Drop for Loop {
     fn drop(&mut self) {
         if let Err(error) = cmd::capture(cmd::command("losetup").arg("--detach").arg(&self.device)) {
             eprintln!("cannot detach {}; detach it by hand: {error:#}", self.device.display());
+            return;
+        }
+        // The kernel lets go when the last one who has it open does, which may be a moment after that process is gone.
+        let name = self.device.file_name().unwrap_or_default();
+        let backing = Path::new("/sys/block").join(name).join("loop");
+        for _ in 0..20 {
+            if !backing.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -149,10 +158,7 @@ fn fill(file: &mut File, bytes: u64) -> Result<()> {
         file.write_all(&block[..n])?;
         left -= u64::try_from(n)?;
     }
-    if let Err(error) = file.sync_all() {
-        bail!("cannot sync: {error}");
-    }
-    Ok(())
+    file.sync_all().context("cannot sync")
 }
 
 /// xorshift64 (Marsaglia, 2003): quick, seeded, and nothing that a compressor or a deduplicator can use.

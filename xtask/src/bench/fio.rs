@@ -42,8 +42,9 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
     }
     if depth > 1 {
         args.push(format!("--iodepth_batch_submit={}", (depth / 2).max(1)));
-        args.push("--iodepth_batch_complete_min=1".to_owned());
-        args.push(format!("--iodepth_batch_complete_max={depth}"));
+        args.push(format!("--iodepth_batch_complete_min={}", job.batch));
+        let most = if job.batch > 1 { job.batch } else { depth };
+        args.push(format!("--iodepth_batch_complete_max={most}"));
     }
     args
 }

@@ -30,6 +30,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
             file: disk.device(),
             size_bytes: DISK_BYTES,
             iodepth: 1,
+            batch: 1,
             direct: true,
             stop: Stop::Seconds(args.seconds),
         };

@@ -15,6 +15,8 @@ pub(super) struct Job<'a> {
     pub(super) file: &'a Path,
     pub(super) size_bytes: u64,
     pub(super) iodepth: u32,
+    /// Completions waited for at a time, on both sides alike; 1 takes each as it comes.
+    pub(super) batch: u32,
     pub(super) direct: bool,
     pub(super) stop: Stop,
 }
@@ -52,6 +54,7 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
     add("--size", job.size_bytes.to_string());
     add("--ios", ios.to_string());
     add("--iodepth", job.iodepth.to_string());
+    add("--batch", job.batch.to_string());
     add("--direct", u8::from(job.direct).to_string());
     if let Some(seconds) = seconds {
         add("--runtime", seconds.to_string());
