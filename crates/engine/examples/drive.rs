@@ -72,6 +72,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch_min: number("batch", 1)? as u32,
         thread_cost: ThreadCost::default,
     };
+    if let Ok(source) = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
+        qd1_engine::clock::use_tsc(source.trim());
+    }
     let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue)?;
     let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
     let lat = &outcome.streams.first().ok_or("nothing was done")?.lat;

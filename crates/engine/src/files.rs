@@ -27,7 +27,7 @@ const LANE_DELETE: usize = 2;
 
 struct Run<'a> {
     dir: BorrowedFd<'a>,
-    meter: Meter,
+    meter: Meter<3>,
     errors: Vec<IoErrors>,
     asked: Asked,
     last_ns: u64,
@@ -55,7 +55,7 @@ pub fn run_files(
     let interval = interval_ns(stop);
     let mut run = Run {
         dir: fd.as_fd(),
-        meter: Meter::new(&classes, started_ns, interval, outbox.clone()),
+        meter: Meter::new(classes, started_ns, interval, outbox.clone()),
         errors: Vec::new(),
         asked: Asked::default(),
         last_ns: started_ns,

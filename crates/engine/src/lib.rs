@@ -40,13 +40,11 @@ pub enum OpKind {
     Fdatasync,
 }
 
-/// One request. `slot` names its buffer and comes back in [`Done`]; a slot has at most one request in flight.
+/// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     /// What to do.
     pub kind: OpKind,
-    /// Buffer and identity, below the `iodepth` the engine was opened with.
-    pub slot: u32,
     /// Bytes; 0 for syncs.
     pub len: u32,
     /// Byte offset in the file; 0 for syncs.
@@ -54,10 +52,8 @@ pub struct Op {
 }
 
 /// The outcome of one request. Times are nanoseconds of the engine's clock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// The request's slot.
-    pub slot: u32,
     /// Bytes moved, or a negative errno.
     pub result: i32,
     /// Just before it was handed to the kernel.
@@ -68,10 +64,27 @@ pub struct Done {
     pub completed_ns: u64,
 }
 
+/// A place for one request in flight: its number names its buffer. The worker fills in `op`, the engine `done`.
+///
+/// Requests stay in their slots and only slot numbers move, which is what keeps a request below 260 instructions.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// What to do.
+    pub op: Op,
+    /// How it went; valid once the slot's number came back.
+    pub done: Done,
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { op: Op { kind: OpKind::Read, len: 0, offset: 0 }, done: Done::default() }
+    }
+}
+
 /// Something that carries out requests and times them.
 ///
-/// The contract, checked by one suite over all engines (`tests/contract.rs`): every request taken by `submit`
-/// comes out of `reap` exactly once, with `issued <= submitted <= completed`; a failing request is a [`Done`]
+/// The contract, checked by one suite over all engines (`tests/contract.rs`): the number of every request taken
+/// by `submit` comes back exactly once, with `issued <= submitted <= completed`; a failing request is a [`Done`]
 /// with a negative result, not an error; nothing is allocated once warm.
 pub trait Engine {
     /// Which engine this is.
@@ -80,18 +93,19 @@ pub trait Engine {
     /// The engine's clock: real, or virtual for the simulated device.
     fn now_ns(&mut self) -> u64;
 
-    /// Takes requests; returns how many of them, from the front, were taken.
+    /// Takes the requests in the slots that `queue` names; returns how many of them, from the front, were taken.
+    /// An engine that completes inside `submit` appends their numbers to `done` right here.
     ///
     /// # Errors
     /// Only when the engine itself is broken; a request's own failure is its `Done`.
-    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError>;
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError>;
 
-    /// Appends completions to `done`, waiting until there are `min` new ones or `until_ns` has passed,
-    /// whichever comes first. With nothing in flight it waits for `until_ns` alone; `min == 0` never waits.
+    /// Appends the numbers of completed slots to `done`, waiting until there are `min` new ones or `until_ns` has
+    /// passed, whichever comes first. With nothing in flight it waits for `until_ns` alone; `min == 0` never waits.
     ///
     /// # Errors
     /// Only when the engine itself is broken.
-    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError>;
+    fn reap(&mut self, slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError>;
 
     /// What the engine could not have (registered buffers, say), for the Record; empty when nothing.
     fn caveat(&self) -> String {
@@ -112,7 +126,8 @@ pub struct Setup {
     pub sim: Option<sim::Device>,
 }
 
-/// Opens an engine. To be called on the thread that will use it (io_uring binds its ring to it).
+/// Opens an engine behind a pointer. To be called on the thread that will use it (io_uring binds its ring to it).
+/// Workers open theirs by type instead, so that the hot loop has no indirect call.
 ///
 /// # Errors
 /// [`EngineError::Unavailable`] when the kernel or a sandbox does not offer it.
@@ -121,7 +136,7 @@ pub fn open(kind: EngineKind, setup: Setup) -> Result<Box<dyn Engine>, EngineErr
         EngineKind::Psync => Box::new(psync::Psync::new(setup)),
         EngineKind::Libaio => Box::new(libaio::Libaio::new(setup)?),
         EngineKind::IoUring => Box::new(io_uring::Uring::new(setup)?),
-        EngineKind::Null => Box::new(null::Null::new(setup)),
+        EngineKind::Null => Box::new(null::Null),
         EngineKind::Sim => Box::new(sim::Sim::new(setup)?),
     })
 }

@@ -3,16 +3,15 @@
 //! Own, because libaio's crates are unmaintained and its C library would not be static. The kernel's structures
 //! are those of `linux/aio_abi.h`. Only O_DIRECT files are truly asynchronous with it.
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{c_long, syscall};
 use qd1_model::plan::EngineKind;
 use rustix::io::Errno;
+use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, clock};
+use crate::{Engine, EngineError, Op, OpKind, Setup, Slot, clock};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
 #[repr(C)]
@@ -62,25 +61,23 @@ const PWRITE: u16 = 1;
 const FSYNC: u16 = 2;
 const FDSYNC: u16 = 3;
 
-#[derive(Clone, Copy, Default)]
-struct Stamp {
-    issued_ns: u64,
-    submitted_ns: u64,
-}
-
 pub(crate) struct Libaio {
     context: u64,
-    fd: RawFd,
     buffers: Arc<Buffers>,
     iocbs: Vec<Iocb>,
     queue: Vec<*mut Iocb>,
-    stamps: Vec<Stamp>,
+    events: Vec<Event>,
     in_flight: usize,
     ring_readable: bool,
 }
 
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+/// The crate's errno as rustix's, which the rest of the project uses.
+fn errno(raw: syscalls::Errno) -> Errno {
+    Errno::from_raw_os_error(raw.into_raw())
+}
+
+fn timespec(wait_ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (wait_ns / 1_000_000_000) as libc::time_t, tv_nsec: (wait_ns % 1_000_000_000) as _ }
 }
 
 impl Libaio {
@@ -88,9 +85,8 @@ impl Libaio {
         let depth = setup.iodepth as usize;
         let mut context = 0u64;
         // SAFETY: io_setup writes one context handle to the address given.
-        let ret = unsafe { syscall(libc::SYS_io_setup, setup.iodepth as c_long, &raw mut context) };
-        if ret < 0 {
-            let why = match last_errno() {
+        if let Err(raw) = unsafe { syscall!(Sysno::io_setup, setup.iodepth, &raw mut context) } {
+            let why = match errno(raw) {
                 Errno::NOSYS | Errno::PERM => "the kernel or a sandbox blocks io_setup".to_owned(),
                 Errno::AGAIN => "io_setup: fs.aio-max-nr is exhausted".to_owned(),
                 errno => format!("io_setup: {errno}"),
@@ -103,49 +99,37 @@ impl Libaio {
         let ring_readable = ring.magic == RING_MAGIC && ring.incompat_features == 0;
         Ok(Self {
             context,
-            fd: setup.fd,
             buffers: setup.buffers,
-            iocbs: vec![Iocb::default(); depth],
+            iocbs: (0..u64::from(setup.iodepth))
+                .map(|slot| Iocb { data: slot, fildes: setup.fd as u32, ..Iocb::default() })
+                .collect(),
             queue: Vec::with_capacity(depth),
-            stamps: vec![Stamp::default(); depth],
+            events: vec![Event::default(); depth],
             in_flight: 0,
             ring_readable,
         })
     }
 
-    #[inline]
-    fn prepare(&mut self, op: &Op) {
-        let opcode = match op.kind {
-            OpKind::Read => PREAD,
-            OpKind::Write => PWRITE,
-            OpKind::Fsync => FSYNC,
-            OpKind::Fdatasync => FDSYNC,
-        };
-        let transfers = matches!(op.kind, OpKind::Read | OpKind::Write);
-        self.iocbs[op.slot as usize] = Iocb {
-            data: u64::from(op.slot),
-            lio_opcode: opcode,
-            fildes: self.fd as u32,
+    #[inline(always)]
+    fn prepare(&mut self, number: u32, op: &Op) {
+        let (opcode, buf) = match op.kind {
+            OpKind::Read => (PREAD, self.buffers.ptr(number) as u64),
+            OpKind::Write => (PWRITE, self.buffers.ptr(number) as u64),
             // The kernel refuses an fsync whose other fields are set.
-            buf: if transfers { self.buffers.ptr(op.slot) as u64 } else { 0 },
-            nbytes: u64::from(op.len),
-            offset: op.offset as i64,
-            ..Iocb::default()
+            OpKind::Fsync => (FSYNC, 0),
+            OpKind::Fdatasync => (FDSYNC, 0),
         };
-    }
-
-    #[inline]
-    fn finish(&mut self, slot: u64, res: i64, completed_ns: u64, done: &mut Vec<Done>) {
-        let Stamp { issued_ns, submitted_ns } = self.stamps[slot as usize];
-        // A request that completed inside io_submit was seen before the stamp after it: keep the order true.
-        let completed_ns = completed_ns.max(submitted_ns);
-        done.push(Done { slot: slot as u32, result: res as i32, issued_ns, submitted_ns, completed_ns });
-        self.in_flight -= 1;
+        let iocb = &mut self.iocbs[number as usize];
+        iocb.lio_opcode = opcode;
+        iocb.buf = buf;
+        iocb.nbytes = u64::from(op.len);
+        iocb.offset = op.offset as i64;
+        self.queue.push(iocb);
     }
 
     /// Takes what lies in the mapped ring; no system call.
-    #[inline]
-    fn take_ring(&mut self, done: &mut Vec<Done>) -> usize {
+    #[inline(always)]
+    fn take_ring(&mut self, slots: &mut [Slot], done: &mut Vec<u32>) -> usize {
         if !self.ring_readable {
             return 0;
         }
@@ -158,53 +142,60 @@ impl Libaio {
             return 0;
         }
         let completed_ns = clock::now_ns();
-        let before = done.len();
         let events = (self.context + u64::from(ring.header_length)) as *const Event;
         let nr = ring.nr;
+        let mut got = 0;
         while head != tail {
             // SAFETY: head < nr, and the entry was published by the kernel as argued above.
-            let event = unsafe { *events.add(head as usize) };
-            self.finish(event.data, event.res, completed_ns, done);
+            let event = unsafe { &*events.add(head as usize) };
+            finish(event, completed_ns, slots, done);
+            got += 1;
             head = if head + 1 == nr { 0 } else { head + 1 };
         }
         ring.head.store(head, Ordering::Release);
-        done.len() - before
+        self.in_flight -= got;
+        got
     }
 
-    fn getevents(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<usize, EngineError> {
-        let mut events = [Event::default(); 64];
-        let max = self.in_flight.min(events.len());
-        let min = min.min(max);
-        let wait_ns = if until_ns == u64::MAX { 0 } else { until_ns.saturating_sub(clock::now_ns()) };
-        let timeout = libc::timespec {
-            tv_sec: (wait_ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (wait_ns % 1_000_000_000) as _,
+    #[inline(always)]
+    fn getevents(
+        &mut self,
+        slots: &mut [Slot],
+        min: usize,
+        until_ns: u64,
+        done: &mut Vec<u32>,
+    ) -> Result<usize, EngineError> {
+        let timeout;
+        let timeout_ptr = if until_ns == u64::MAX {
+            std::ptr::null()
+        } else {
+            timeout = timespec(until_ns.saturating_sub(clock::now_ns()));
+            &raw const timeout
         };
-        let timeout_ptr = if until_ns == u64::MAX { std::ptr::null() } else { &raw const timeout };
+        let (max, events) = (self.events.len(), self.events.as_mut_ptr());
         // SAFETY: events has room for max entries; timeout lives across the call.
-        let got = unsafe {
-            syscall(
-                libc::SYS_io_getevents,
-                self.context,
-                min as c_long,
-                max as c_long,
-                events.as_mut_ptr(),
-                timeout_ptr,
-            )
+        let outcome = unsafe { syscall!(Sysno::io_getevents, self.context, min, max, events, timeout_ptr) };
+        let got = match outcome.map_err(errno) {
+            Ok(got) => got,
+            Err(Errno::INTR) => return Ok(0),
+            Err(errno) => return Err(EngineError::Broken { engine: "libaio", op: "io_getevents", errno }),
         };
-        if got < 0 {
-            let errno = last_errno();
-            if errno == Errno::INTR {
-                return Ok(0);
-            }
-            return Err(EngineError::Broken { engine: "libaio", op: "io_getevents", errno });
-        }
         let completed_ns = clock::now_ns();
-        for event in &events[..got as usize] {
-            self.finish(event.data, event.res, completed_ns, done);
+        for event in &self.events[..got] {
+            finish(event, completed_ns, slots, done);
         }
-        Ok(got as usize)
+        self.in_flight -= got;
+        Ok(got)
     }
+}
+
+#[inline(always)]
+fn finish(event: &Event, completed_ns: u64, slots: &mut [Slot], done: &mut Vec<u32>) {
+    let outcome = &mut slots[event.data as usize].done;
+    outcome.result = event.res as i32;
+    // A request that completed inside io_submit was seen before the stamp after it: keep the order true.
+    outcome.completed_ns = completed_ns.max(outcome.submitted_ns);
+    done.push(event.data as u32);
 }
 
 impl Engine for Libaio {
@@ -216,37 +207,30 @@ impl Engine for Libaio {
         clock::now_ns()
     }
 
-    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
+    #[inline(always)]
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
         self.queue.clear();
-        for op in ops {
-            self.prepare(op);
-            let pointer = &raw mut self.iocbs[op.slot as usize];
-            self.queue.push(pointer);
+        for number in queue {
+            self.prepare(*number, &slots[*number as usize].op);
         }
         let mut taken = 0;
-        while taken < ops.len() {
+        while taken < queue.len() {
             let issued_ns = clock::now_ns();
-            // SAFETY: the queue holds pointers to iocbs of this engine that stay in place (the vector never
+            let (count, list) = (queue.len() - taken, self.queue[taken..].as_ptr());
+            // SAFETY: the list holds pointers to iocbs of this engine that stay in place (the vector never
             // grows), each describing a buffer that outlives the request.
-            let ret = unsafe {
-                syscall(
-                    libc::SYS_io_submit,
-                    self.context,
-                    (ops.len() - taken) as c_long,
-                    self.queue.as_mut_ptr().add(taken),
-                )
-            };
+            let outcome = unsafe { syscall!(Sysno::io_submit, self.context, count, list) };
             let submitted_ns = clock::now_ns();
-            if ret < 0 {
-                match last_errno() {
-                    Errno::INTR => continue,
-                    Errno::AGAIN if taken > 0 || self.in_flight > 0 => break,
-                    errno => return Err(EngineError::Broken { engine: "libaio", op: "io_submit", errno }),
-                }
-            }
-            let count = ret as usize;
-            for op in &ops[taken..taken + count] {
-                self.stamps[op.slot as usize] = Stamp { issued_ns, submitted_ns };
+            let count = match outcome.map_err(errno) {
+                Ok(count) => count,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) if taken > 0 || self.in_flight > 0 => break,
+                Err(errno) => return Err(EngineError::Broken { engine: "libaio", op: "io_submit", errno }),
+            };
+            for number in &queue[taken..taken + count] {
+                let outcome = &mut slots[*number as usize].done;
+                outcome.issued_ns = issued_ns;
+                outcome.submitted_ns = submitted_ns;
             }
             self.in_flight += count;
             taken += count;
@@ -254,14 +238,15 @@ impl Engine for Libaio {
         Ok(taken)
     }
 
-    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
+    #[inline(always)]
+    fn reap(&mut self, slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError> {
         let wanted = min.min(self.in_flight);
-        let mut got = self.take_ring(done);
+        let mut got = self.take_ring(slots, done);
         if min > 0 && wanted == 0 && got == 0 && until_ns != u64::MAX {
             clock::sleep_until(until_ns);
         }
         while got < wanted && (until_ns == u64::MAX || clock::now_ns() < until_ns) {
-            got += self.getevents(wanted - got, until_ns, done)?;
+            got += self.getevents(slots, wanted - got, until_ns, done)?;
         }
         Ok(())
     }
@@ -271,6 +256,6 @@ impl Drop for Libaio {
     fn drop(&mut self) {
         // io_destroy waits for what is in flight, so the buffers are not touched after it.
         // SAFETY: the context came from io_setup and is destroyed once.
-        unsafe { syscall(libc::SYS_io_destroy, self.context) };
+        let _ = unsafe { syscall!(Sysno::io_destroy, self.context) };
     }
 }

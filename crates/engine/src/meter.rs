@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use qd1_model::hist::{CoarseHist, Hist};
+use qd1_model::hist::{CoarseHist, Recorder};
 use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, Stream};
 use qd1_model::units::Bytes;
 
@@ -35,13 +35,13 @@ struct Lane {
     class: OpClass,
     parts: Parts,
     bytes: u64,
-    lat: Hist,
+    lat: Recorder,
     /// slat or write part.
-    first: Hist,
+    first: Recorder,
     /// clat or sync part.
-    second: Hist,
+    second: Recorder,
     slowest: Slowest,
-    ios_now: u64,
+    sum_ns: u64,
     bytes_now: u64,
     sum_now_ns: u64,
     max_now_ns: u64,
@@ -55,6 +55,7 @@ struct Slowest {
 }
 
 impl Slowest {
+    #[cold]
     fn offer(&mut self, slow: Slow) {
         if self.kept.len() < SLOWEST_MAX {
             self.kept.push(slow);
@@ -73,11 +74,11 @@ impl Lane {
             class,
             parts,
             bytes: 0,
-            lat: Hist::new(),
-            first: Hist::new(),
-            second: Hist::new(),
+            lat: Recorder::default(),
+            first: Recorder::default(),
+            second: Recorder::default(),
             slowest: Slowest { kept: Vec::with_capacity(SLOWEST_MAX), bar_ns: 0 },
-            ios_now: 0,
+            sum_ns: 0,
             bytes_now: 0,
             sum_now_ns: 0,
             max_now_ns: 0,
@@ -86,29 +87,32 @@ impl Lane {
     }
 
     fn close(&mut self) -> Option<IntervalStream> {
-        if self.ios_now == 0 {
+        let bins = self.coarse_now.sparse();
+        if bins.is_empty() {
             return None;
         }
         let stream = IntervalStream {
             class: self.class,
-            ios: self.ios_now,
+            ios: bins.iter().map(|(_, count)| u64::from(*count)).sum(),
             bytes: self.bytes_now,
             lat_sum_ns: self.sum_now_ns,
             lat_max_ns: self.max_now_ns,
-            bins: self.coarse_now.sparse(),
+            bins,
         };
-        (self.ios_now, self.bytes_now, self.sum_now_ns, self.max_now_ns) = (0, 0, 0, 0);
+        self.bytes += self.bytes_now;
+        self.sum_ns += self.sum_now_ns;
+        (self.bytes_now, self.sum_now_ns, self.max_now_ns) = (0, 0, 0);
         self.coarse_now.clear();
         Some(stream)
     }
 
     fn finish(self) -> Option<Stream> {
-        if self.lat.count() == 0 {
+        if self.lat.is_empty() {
             return None;
         }
         let mut slowest = self.slowest.kept;
         slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-        let (first, second) = (self.first, self.second);
+        let (first, second) = (self.first.finish(None), self.second.finish(None));
         let (slat, clat, write_part, sync_part) = match self.parts {
             Parts::None => (None, None, None, None),
             Parts::Submission => (Some(first), Some(second), None, None),
@@ -117,7 +121,7 @@ impl Lane {
         Some(Stream {
             class: self.class,
             bytes: Bytes(self.bytes),
-            lat: self.lat,
+            lat: self.lat.finish(Some(self.sum_ns)),
             slat,
             clat,
             write_part,
@@ -128,8 +132,8 @@ impl Lane {
 }
 
 /// Everything one worker measures.
-pub(crate) struct Meter {
-    lanes: Vec<Lane>,
+pub(crate) struct Meter<const N: usize> {
+    lanes: [Lane; N],
     start_ns: u64,
     interval_ns: u64,
     number: u64,
@@ -137,10 +141,10 @@ pub(crate) struct Meter {
     outbox: Outbox,
 }
 
-impl Meter {
+impl<const N: usize> Meter<N> {
     /// A meter for these kinds of operations, counting from `start_ns`.
-    pub(crate) fn new(classes: &[(OpClass, Parts)], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
-        let lanes = classes.iter().map(|(class, parts)| Lane::new(*class, *parts)).collect();
+    pub(crate) fn new(classes: [(OpClass, Parts); N], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
+        let lanes = classes.map(|(class, parts)| Lane::new(class, parts));
         Self { lanes, start_ns, interval_ns, number: 0, boundary_ns: start_ns + interval_ns, outbox }
     }
 
@@ -152,7 +156,8 @@ impl Meter {
         }
         let lane = &mut self.lanes[lane];
         let lat_ns = timing.lat_ns;
-        lane.lat.record(lat_ns);
+        let bin = lane.lat.record(lat_ns);
+        lane.coarse_now.record_fine(bin);
         match lane.parts {
             Parts::None => {}
             Parts::Submission => {
@@ -164,12 +169,9 @@ impl Meter {
                 lane.first.record(lat_ns - timing.sync_ns.min(lat_ns));
             }
         }
-        lane.bytes += u64::from(bytes);
-        lane.ios_now += 1;
         lane.bytes_now += u64::from(bytes);
         lane.sum_now_ns += lat_ns;
         lane.max_now_ns = lane.max_now_ns.max(lat_ns);
-        lane.coarse_now.record(lat_ns);
         if lat_ns > lane.slowest.bar_ns {
             let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
             lane.slowest.offer(Slow { at_ns, lat_ns });

@@ -2,17 +2,9 @@
 
 use qd1_model::plan::EngineKind;
 
-use crate::{Done, Engine, EngineError, Op, Setup, clock};
+use crate::{Done, Engine, EngineError, Slot, clock};
 
-pub(crate) struct Null {
-    done: Vec<Done>,
-}
-
-impl Null {
-    pub(crate) fn new(setup: Setup) -> Self {
-        Self { done: Vec::with_capacity(setup.iodepth as usize) }
-    }
-}
+pub(crate) struct Null;
 
 impl Engine for Null {
     fn kind(&self) -> EngineKind {
@@ -23,21 +15,28 @@ impl Engine for Null {
         clock::now_ns()
     }
 
-    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
-        for op in ops {
+    #[inline(always)]
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
+        for number in queue {
+            let slot = &mut slots[*number as usize];
             let issued_ns = clock::now_ns();
             let completed_ns = clock::now_ns();
-            let result = op.len as i32;
-            self.done.push(Done { slot: op.slot, result, issued_ns, submitted_ns: issued_ns, completed_ns });
+            slot.done = Done { result: slot.op.len as i32, issued_ns, submitted_ns: issued_ns, completed_ns };
+            done.push(*number);
         }
-        Ok(ops.len())
+        Ok(queue.len())
     }
 
-    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
-        if self.done.is_empty() && min > 0 && until_ns != u64::MAX {
+    fn reap(
+        &mut self,
+        _slots: &mut [Slot],
+        min: usize,
+        until_ns: u64,
+        _done: &mut Vec<u32>,
+    ) -> Result<(), EngineError> {
+        if min > 0 && until_ns != u64::MAX {
             clock::sleep_until(until_ns);
         }
-        done.append(&mut self.done);
         Ok(())
     }
 }

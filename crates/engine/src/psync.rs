@@ -1,6 +1,6 @@
 //! pread and pwrite, one at a time: the engine with the fewest moving parts, best at depth 1.
 //!
-//! A request completes inside `submit`; `reap` hands it out.
+//! A request completes inside `submit`.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -9,34 +9,33 @@ use qd1_model::plan::EngineKind;
 use rustix::io::{Errno, pread, pwrite};
 
 use crate::buf::Buffers;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, clock};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, clock};
 
 pub(crate) struct Psync {
     fd: BorrowedFd<'static>,
     buffers: Arc<Buffers>,
-    done: Vec<Done>,
 }
 
 impl Psync {
     pub(crate) fn new(setup: Setup) -> Self {
         // SAFETY: the caller keeps the file open for the engine's life (see Setup::fd), and it is never -1.
         let fd = unsafe { BorrowedFd::borrow_raw(setup.fd) };
-        Self { fd, buffers: setup.buffers, done: Vec::with_capacity(setup.iodepth as usize) }
+        Self { fd, buffers: setup.buffers }
     }
 
-    #[inline]
-    fn perform(&self, op: &Op) -> i32 {
+    #[inline(always)]
+    fn perform(&self, number: u32, op: &Op) -> i32 {
         let len = op.len as usize;
         debug_assert!(len <= self.buffers.stride());
         let outcome = match op.kind {
             OpKind::Read => {
                 // SAFETY: the slot's buffer holds at least len bytes and has no other request in flight.
-                let buffer = unsafe { std::slice::from_raw_parts_mut(self.buffers.ptr(op.slot), len) };
+                let buffer = unsafe { std::slice::from_raw_parts_mut(self.buffers.ptr(number), len) };
                 pread(self.fd, buffer, op.offset)
             }
             OpKind::Write => {
                 // SAFETY: as above.
-                let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(op.slot), len) };
+                let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(number), len) };
                 pwrite(self.fd, buffer, op.offset)
             }
             OpKind::Fsync => rustix::fs::fsync(self.fd).map(|()| 0),
@@ -58,24 +57,32 @@ impl Engine for Psync {
         clock::now_ns()
     }
 
-    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
-        for op in ops {
+    #[inline(always)]
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
+        for number in queue {
+            let slot = &mut slots[*number as usize];
             let issued_ns = clock::now_ns();
-            let mut result = self.perform(op);
+            let mut result = self.perform(*number, &slot.op);
             while result == -Errno::INTR.raw_os_error() {
-                result = self.perform(op);
+                result = self.perform(*number, &slot.op);
             }
             let completed_ns = clock::now_ns();
-            self.done.push(Done { slot: op.slot, result, issued_ns, submitted_ns: issued_ns, completed_ns });
+            slot.done = Done { result, issued_ns, submitted_ns: issued_ns, completed_ns };
+            done.push(*number);
         }
-        Ok(ops.len())
+        Ok(queue.len())
     }
 
-    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
-        if self.done.is_empty() && min > 0 && until_ns != u64::MAX {
+    fn reap(
+        &mut self,
+        _slots: &mut [Slot],
+        min: usize,
+        until_ns: u64,
+        _done: &mut Vec<u32>,
+    ) -> Result<(), EngineError> {
+        if min > 0 && until_ns != u64::MAX {
             clock::sleep_until(until_ns);
         }
-        done.append(&mut self.done);
         Ok(())
     }
 }

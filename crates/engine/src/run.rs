@@ -12,11 +12,16 @@ use qd1_model::plan::{EngineKind, IoWork, Order, Stop};
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
 
 use crate::buf::Buffers;
+use crate::io_uring::Uring;
+use crate::libaio::Libaio;
 use crate::load::Region;
 use crate::meter::Outbox;
+use crate::null::Null;
+use crate::psync::Psync;
+use crate::sim::Sim;
 pub use crate::worker::Asked;
 use crate::worker::{self, Finished, Task, Window};
-use crate::{EngineError, Setup, clock, sim};
+use crate::{Engine, EngineError, Setup, clock, sim};
 
 /// One step of block I/O, ready to run.
 pub struct IoJob<'a> {
@@ -117,7 +122,8 @@ pub fn run_io(
             std::thread::Builder::new()
                 .name(format!("qd1-worker-{index}"))
                 .spawn_scoped(scope, move || {
-                    let result = run_worker(job, index as u32, outbox, stop, barrier, window, broken);
+                    let shared = Shared { stop, broken, barrier, window };
+                    let result = run_worker(job, index as u32, outbox, &shared);
                     // The controller may have given up; nobody is left to tell then.
                     let _ = sender.send(result);
                 })
@@ -128,57 +134,75 @@ pub fn run_io(
     })
 }
 
-fn run_worker(
-    job: &IoJob<'_>,
-    index: u32,
-    outbox: Outbox,
-    stop: &AtomicBool,
-    barrier: &Barrier,
-    window: &OnceLock<Window>,
-    broken: &AtomicBool,
-) -> Result<Brought, EngineError> {
-    let opened = open_worker(job, index);
-    if opened.is_err() {
-        broken.store(true, Ordering::SeqCst);
-    }
-    if barrier.wait().is_leader() {
-        let measure_ns = clock::now_ns() + job.stop.ramp_ns;
-        let deadline_ns = measure_ns + job.stop.max_ns;
-        let _ = window.set(Window { measure_ns, deadline_ns, interval_ns: interval_ns(job.stop) });
-    }
-    barrier.wait();
-    let (mut engine, buffers) = opened?;
-    if broken.load(Ordering::SeqCst) {
-        return Err(EngineError::Worker("another worker could not open its engine".to_owned()));
-    }
-    let window = *window.get().expect("the leader set it before the second barrier");
-    let task = Task {
-        work: job.work,
-        region: region(job, index),
-        seed: worker_seed(job.seed, index),
-        buffers,
-        stop,
-        outbox,
-        budget: job.work.io_size.0 / u64::from(job.work.numjobs.max(1)),
-        batch_min: job.batch_min.max(1) as usize,
-    };
-    let before = (job.thread_cost)();
-    let finished = worker::run(engine.as_mut(), task, window)?;
-    let cost = (job.thread_cost)().since(&before);
-    Ok(Brought { finished, cost, caveat: engine.caveat() })
+/// What all workers of a step share.
+struct Shared<'a> {
+    stop: &'a AtomicBool,
+    broken: &'a AtomicBool,
+    barrier: &'a Barrier,
+    window: &'a OnceLock<Window>,
 }
 
-type Opened = (Box<dyn crate::Engine>, Arc<Buffers>);
+/// Opens this worker's engine by its type, so that the hot loop is compiled for it.
+fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) -> Result<Brought, EngineError> {
+    let buffers = Buffers::new(job.work.iodepth, job.work.block_max(), worker_seed(job.seed, index) ^ 0xDA7A);
+    let setup = buffers.map(|buffers| {
+        let fd = match job.files {
+            [] => -1,
+            files => files[index as usize % files.len()].as_raw_fd(),
+        };
+        Setup { fd, iodepth: job.work.iodepth, buffers: Arc::new(buffers), sim: None }
+    });
+    let lane = Seat { job, index, outbox, shared, buffers: setup.as_ref().ok().map(|setup| setup.buffers.clone()) };
+    match job.kind {
+        EngineKind::Psync => lane.run(setup.map(Psync::new)),
+        EngineKind::Libaio => lane.run(setup.and_then(Libaio::new)),
+        EngineKind::IoUring => lane.run(setup.and_then(Uring::new)),
+        EngineKind::Null => lane.run(setup.map(|_| Null)),
+        EngineKind::Sim => lane.run(setup.and_then(Sim::new)),
+    }
+}
 
-fn open_worker(job: &IoJob<'_>, index: u32) -> Result<Opened, EngineError> {
-    let buffers =
-        Arc::new(Buffers::new(job.work.iodepth, job.work.block_max(), worker_seed(job.seed, index) ^ 0xDA7A)?);
-    let fd = match job.files {
-        [] => -1,
-        files => files[index as usize % files.len()].as_raw_fd(),
-    };
-    let setup = Setup { fd, iodepth: job.work.iodepth, buffers: buffers.clone(), sim: job.sim.clone() };
-    Ok((crate::open(job.kind, setup)?, buffers))
+/// One worker's place among the others.
+struct Seat<'a> {
+    job: &'a IoJob<'a>,
+    index: u32,
+    outbox: Outbox,
+    shared: &'a Shared<'a>,
+    buffers: Option<Arc<Buffers>>,
+}
+
+impl Seat<'_> {
+    fn run<E: Engine>(self, opened: Result<E, EngineError>) -> Result<Brought, EngineError> {
+        let (job, shared) = (self.job, self.shared);
+        if opened.is_err() {
+            shared.broken.store(true, Ordering::SeqCst);
+        }
+        if shared.barrier.wait().is_leader() {
+            let measure_ns = clock::now_ns() + job.stop.ramp_ns;
+            let deadline_ns = measure_ns + job.stop.max_ns;
+            let _ = shared.window.set(Window { measure_ns, deadline_ns, interval_ns: interval_ns(job.stop) });
+        }
+        shared.barrier.wait();
+        let mut engine = opened?;
+        if shared.broken.load(Ordering::SeqCst) {
+            return Err(EngineError::Worker("another worker could not open its engine".to_owned()));
+        }
+        let window = *shared.window.get().expect("the leader set it before the second barrier");
+        let task = Task {
+            work: job.work,
+            region: region(job, self.index),
+            seed: worker_seed(job.seed, self.index),
+            buffers: self.buffers.expect("an engine was opened with them"),
+            stop: shared.stop,
+            outbox: self.outbox,
+            budget: job.work.io_size.0 / u64::from(job.work.numjobs.max(1)),
+            batch_min: job.batch_min.max(1) as usize,
+        };
+        let before = (job.thread_cost)();
+        let finished = worker::run(&mut engine, task, window)?;
+        let cost = (job.thread_cost)().since(&before);
+        Ok(Brought { finished, cost, caveat: engine.caveat() })
+    }
 }
 
 fn worker_seed(seed: u64, index: u32) -> u64 {
@@ -388,7 +412,7 @@ fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
     work.numjobs = 1;
     let buffers = Arc::new(Buffers::new(work.iodepth, work.block_max(), job.seed)?);
     let setup = Setup { fd: -1, iodepth: work.iodepth, buffers: buffers.clone(), sim: job.sim.clone() };
-    let mut engine = crate::open(EngineKind::Sim, setup)?;
+    let mut engine = Sim::new(setup)?;
     let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
     let measure_ns = job.stop.ramp_ns;
     let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: interval_ns(job.stop) };
@@ -402,7 +426,7 @@ fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
         batch_min: 1,
         work: &work,
     };
-    let finished = worker::run(engine.as_mut(), task, window)?;
+    let finished = worker::run(&mut engine, task, window)?;
     let mut merger = Merger::default();
     merger.take(&outboxes);
     let brought = Brought { finished, cost: ThreadCost::default(), caveat: String::new() };

@@ -13,7 +13,7 @@ use rand_core::SeedableRng;
 use rand_distr::{Distribution, LogNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
 /// One log-normal mode of a latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,18 +241,11 @@ impl State {
     }
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Pending {
-    completed_ns: u64,
-    slot: u32,
-    issued_ns: u64,
-    result: i32,
-}
-
 pub(crate) struct Sim {
     state: State,
     now_ns: u64,
-    pending: BinaryHeap<Reverse<Pending>>,
+    /// (completion, slot), the earliest first.
+    pending: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Sim {
@@ -272,39 +265,33 @@ impl Engine for Sim {
         self.now_ns
     }
 
-    fn submit(&mut self, ops: &[Op]) -> Result<usize, EngineError> {
-        for op in ops {
-            let completed = self.state.complete_ns(op, self.now_ns as f64).max(self.now_ns as f64 + 1.0);
-            self.pending.push(Reverse(Pending {
-                completed_ns: completed.round() as u64,
-                slot: op.slot,
-                issued_ns: self.now_ns,
-                result: op.len as i32,
-            }));
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
+        for number in queue {
+            let slot = &mut slots[*number as usize];
+            let now_ns = self.now_ns;
+            let completed = self.state.complete_ns(&slot.op, now_ns as f64).max(now_ns as f64 + 1.0);
+            let completed_ns = completed.round() as u64;
+            let result = slot.op.len as i32;
+            slot.done = Done { result, issued_ns: now_ns, submitted_ns: now_ns, completed_ns };
+            self.pending.push(Reverse((completed_ns, *number)));
         }
-        Ok(ops.len())
+        Ok(queue.len())
     }
 
-    fn reap(&mut self, min: usize, until_ns: u64, done: &mut Vec<Done>) -> Result<(), EngineError> {
+    fn reap(&mut self, _slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError> {
         let wanted = min.min(self.pending.len());
         let mut got = 0;
-        while let Some(Reverse(next)) = self.pending.peek() {
-            let ripe = next.completed_ns <= self.now_ns;
-            if !ripe && (got >= wanted || next.completed_ns > until_ns) {
+        while let Some(Reverse((completed_ns, number))) = self.pending.peek().copied() {
+            let ripe = completed_ns <= self.now_ns;
+            if !ripe && (got >= wanted || completed_ns > until_ns) {
                 break;
             }
-            let Some(Reverse(next)) = self.pending.pop() else { break };
-            self.now_ns = self.now_ns.max(next.completed_ns);
-            done.push(Done {
-                slot: next.slot,
-                result: next.result,
-                issued_ns: next.issued_ns,
-                submitted_ns: next.issued_ns,
-                completed_ns: next.completed_ns,
-            });
+            self.pending.pop();
+            self.now_ns = self.now_ns.max(completed_ns);
+            done.push(number);
             got += 1;
         }
-        if min > 0 && got < min.max(1) && until_ns != u64::MAX {
+        if got < min && until_ns != u64::MAX {
             self.now_ns = self.now_ns.max(until_ns);
         }
         Ok(())

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_model::plan::{IoWork, Sync};
+use qd1_model::plan::{Arrival, EngineKind, IoWork, Sync};
 use qd1_model::record::{IoErrors, OpClass};
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::load::{Arrivals, Load, Region};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::{Done, Engine, EngineError, Op, OpKind, errno_name};
+use crate::{Engine, EngineError, Op, OpKind, Slot, errno_name};
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
@@ -86,39 +86,34 @@ pub(crate) struct Finished {
     pub(crate) exhausted: bool,
 }
 
+/// What the worker keeps of a slot besides the request itself.
 #[derive(Clone, Copy, Default)]
-struct Slot {
-    /// When the request was due, or 0 under a closed loop.
-    due_ns: u64,
-    /// Start of a commit's write, once it is done and its sync is under way.
-    write_issued_ns: u64,
-    offset: u64,
+struct Flow {
+    /// When latency began to count, if not at the issue of the current request: when the request was due (open
+    /// loop), or when the commit's write was issued. 0 otherwise.
+    from_ns: u64,
+    /// Bytes of the commit's write, whose sync is under way.
     len: u32,
-    kind: Phase,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Phase {
-    #[default]
-    Read,
-    Write,
-    Sync,
 }
 
 struct Worker<'a> {
-    engine: &'a mut dyn Engine,
     load: Load,
     arrivals: Option<Arrivals>,
     window: Window,
     task: Task<'a>,
     sync_op: Option<OpKind>,
+    commits: bool,
     slots: Vec<Slot>,
+    flows: Vec<Flow>,
+    /// Whether `flows` matter: open loop, or commits by a sync of their own.
+    flowing: bool,
+    /// Slots waiting for a request to be due; always empty under a closed loop, where a slot is refilled at once.
     free: Vec<u32>,
-    queue: Vec<Op>,
+    queue: Vec<u32>,
     in_flight: usize,
     left: u64,
     stamp: u64,
-    meter: Meter,
+    meter: Meter<2>,
     asked: Asked,
     errors: Vec<IoErrors>,
     error_count: u64,
@@ -128,7 +123,7 @@ struct Worker<'a> {
 }
 
 /// Runs requests until the window closes, the budget is used up, or `stop` is set; then drains.
-pub(crate) fn run(engine: &mut dyn Engine, task: Task<'_>, window: Window) -> Result<Finished, EngineError> {
+pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Window) -> Result<Finished, EngineError> {
     let depth = task.work.iodepth;
     let commits = task.work.sync.commits();
     let sync_op = match task.work.sync {
@@ -136,8 +131,7 @@ pub(crate) fn run(engine: &mut dyn Engine, task: Task<'_>, window: Window) -> Re
         Sync::Fdatasync => Some(OpKind::Fdatasync),
         Sync::None | Sync::OSync | Sync::ODsync | Sync::EndFsync => None,
     };
-    let asynchronous =
-        matches!(engine.kind(), qd1_model::plan::EngineKind::Libaio | qd1_model::plan::EngineKind::IoUring);
+    let asynchronous = matches!(engine.kind(), EngineKind::Libaio | EngineKind::IoUring);
     let io_parts = if asynchronous { Parts::Submission } else { Parts::None };
     let write_lane = match (commits, sync_op) {
         (true, Some(_)) => (OpClass::Commit, Parts::Sync),
@@ -145,50 +139,69 @@ pub(crate) fn run(engine: &mut dyn Engine, task: Task<'_>, window: Window) -> Re
         _ => (OpClass::Write, io_parts),
     };
     let classes = [(OpClass::Read, io_parts), write_lane];
-    let meter = Meter::new(&classes, window.measure_ns, window.interval_ns, task.outbox.clone());
     let start_ns = engine.now_ns();
     let worker = Worker {
         load: Load::new(task.work, task.region, task.seed),
         arrivals: Arrivals::new(task.work.arrival, start_ns, task.seed),
         sync_op,
+        commits,
+        flowing: sync_op.is_some() || task.work.arrival != Arrival::Closed,
         slots: vec![Slot::default(); depth as usize],
+        flows: vec![Flow::default(); depth as usize],
         free: (0..depth).rev().collect(),
         queue: Vec::with_capacity(depth as usize),
         in_flight: 0,
         left: if task.budget == 0 { u64::MAX } else { task.budget },
         stamp: task.seed,
-        meter,
+        meter: Meter::new(classes, window.measure_ns, window.interval_ns, task.outbox.clone()),
         asked: Asked::default(),
         errors: Vec::new(),
         error_count: 0,
         last_ns: start_ns,
         stopping: false,
         exhausted: false,
-        engine,
         window,
         task,
     };
-    worker.run(asynchronous)
+    worker.run(engine)
 }
 
 impl Worker<'_> {
-    fn run(mut self, asynchronous: bool) -> Result<Finished, EngineError> {
-        let mut done: Vec<Done> = Vec::with_capacity(self.slots.len() + 64);
+    fn run<E: Engine + ?Sized>(mut self, engine: &mut E) -> Result<Finished, EngineError> {
+        let mut done: Vec<u32> = Vec::with_capacity(self.slots.len() + 64);
+        let open_loop = self.arrivals.is_some();
+        if !open_loop {
+            while let Some(slot) = self.free.pop() {
+                self.first_draw(slot, 0);
+            }
+        }
         loop {
-            self.fill();
-            self.submit()?;
-            if self.stopping && self.in_flight == 0 && self.queue.is_empty() {
+            if open_loop {
+                self.fill_due(engine.now_ns());
+            }
+            if !self.queue.is_empty() {
+                let taken = engine.submit(&mut self.slots, &self.queue, &mut done)?;
+                self.in_flight += taken;
+                if taken == self.queue.len() {
+                    self.queue.clear();
+                } else {
+                    self.queue.drain(..taken);
+                }
+            } else if self.in_flight == 0 && self.stopping {
                 break;
             }
-            done.clear();
-            let until_ns = self.wait_until();
-            self.engine.reap(self.task.batch_min.min(self.in_flight.max(1)), until_ns, &mut done)?;
-            for finished in &done {
-                self.account(finished, asynchronous);
+            if done.is_empty() {
+                let until_ns = if open_loop { self.wait_until(engine.now_ns()) } else { u64::MAX };
+                engine.reap(&mut self.slots, self.task.batch_min.min(self.in_flight.max(1)), until_ns, &mut done)?;
             }
-            if self.last_ns >= self.window.deadline_ns || self.task.stop.load(Ordering::Relaxed) {
+            self.in_flight -= done.len();
+            if self.task.stop.load(Ordering::Relaxed) {
                 self.stopping = true;
             }
+            for number in &done {
+                self.account(*number);
+            }
+            done.clear();
         }
         let successes = self.asked.reads + self.asked.writes;
         Ok(Finished {
@@ -201,50 +214,32 @@ impl Worker<'_> {
         })
     }
 
-    /// Queues a request for each free slot, as far as the arrivals say that one is due.
-    #[inline]
-    fn fill(&mut self) {
-        if self.stopping {
-            return;
-        }
-        match &self.arrivals {
-            None => {
-                while let Some(slot) = self.free.pop() {
-                    if !self.draw(slot, 0) {
-                        return;
-                    }
-                }
-            }
-            Some(_) => self.fill_due(),
-        }
-    }
-
-    fn fill_due(&mut self) {
-        let now_ns = self.engine.now_ns();
+    /// Queues a request for each free slot, as far as requests are due.
+    fn fill_due(&mut self, now_ns: u64) {
         self.last_ns = self.last_ns.max(now_ns.min(self.window.deadline_ns));
-        while let Some(due_ns) = self.arrivals.as_ref().map(Arrivals::due_ns) {
-            if due_ns > now_ns {
-                return;
-            }
-            let Some(slot) = self.free.pop() else { return };
-            if let Some(arrivals) = &mut self.arrivals {
-                arrivals.advance();
-            }
-            if !self.draw(slot, due_ns) {
-                return;
-            }
+        if now_ns >= self.window.deadline_ns || self.task.stop.load(Ordering::Relaxed) {
+            self.stopping = true;
+        }
+        while !self.stopping
+            && let Some(arrivals) = &mut self.arrivals
+            && arrivals.due_ns() <= now_ns
+            && let Some(slot) = self.free.pop()
+        {
+            let due_ns = arrivals.due_ns();
+            arrivals.advance();
+            self.first_draw(slot, due_ns);
         }
     }
 
-    /// Queues the next request on `slot`; false when the budget is used up.
-    #[inline]
-    fn draw(&mut self, slot: u32, due_ns: u64) -> bool {
+    /// Queues the next request on `slot`, unless the budget is used up.
+    #[inline(always)]
+    fn draw(&mut self, slot: u32, due_ns: u64) {
         let request = self.load.next_request();
         if self.left < u64::from(request.len) {
             self.free.push(slot);
             self.stopping = true;
             self.exhausted = true;
-            return false;
+            return;
         }
         self.left -= u64::from(request.len);
         let kind = if request.read {
@@ -254,110 +249,108 @@ impl Worker<'_> {
             self.task.buffers.stamp(slot, request.len, self.stamp);
             OpKind::Write
         };
-        let phase = if request.read { Phase::Read } else { Phase::Write };
-        self.slots[slot as usize] =
-            Slot { due_ns, write_issued_ns: 0, offset: request.offset, len: request.len, kind: phase };
-        self.queue.push(Op { kind, slot, len: request.len, offset: request.offset });
-        true
+        self.slots[slot as usize].op = Op { kind, len: request.len, offset: request.offset };
+        if self.flowing {
+            self.flows[slot as usize].from_ns = due_ns;
+        }
+        self.queue.push(slot);
     }
 
-    #[inline]
-    fn submit(&mut self) -> Result<(), EngineError> {
-        if self.queue.is_empty() {
-            return Ok(());
-        }
-        let taken = self.engine.submit(&self.queue)?;
-        self.in_flight += taken;
-        if taken == self.queue.len() {
-            self.queue.clear();
-        } else {
-            self.queue.drain(..taken);
-        }
-        Ok(())
+    /// [`Self::draw`] away from the hot path, where it is inlined.
+    #[inline(never)]
+    fn first_draw(&mut self, slot: u32, due_ns: u64) {
+        self.draw(slot, due_ns);
     }
 
-    /// How long to wait for a completion: for ever under a closed loop, else until a request is due.
-    #[inline]
-    fn wait_until(&mut self) -> u64 {
+    /// How long an open-loop worker waits for a completion: until a request is due, or it is time to look at the
+    /// stop flag again.
+    fn wait_until(&self, now_ns: u64) -> u64 {
         match &self.arrivals {
             Some(arrivals) if !self.stopping => {
-                let look_ns = self.engine.now_ns() + STOP_LOOK_NS;
                 let due_ns = if self.free.is_empty() { u64::MAX } else { arrivals.due_ns() };
-                due_ns.min(look_ns).min(self.window.deadline_ns)
+                due_ns.min(now_ns + STOP_LOOK_NS).min(self.window.deadline_ns)
             }
             _ => u64::MAX,
         }
     }
 
-    #[inline]
-    fn account(&mut self, done: &Done, asynchronous: bool) {
-        self.in_flight -= 1;
+    #[inline(always)]
+    fn account(&mut self, number: u32) {
+        let Slot { op, done } = self.slots[number as usize];
         self.last_ns = done.completed_ns;
-        let slot = self.slots[done.slot as usize];
-        let expected = if slot.kind == Phase::Sync { 0 } else { slot.len };
-        if done.result != expected as i32 {
-            self.fault(done, slot);
+        if done.result != op.len as i32 {
+            self.fault(number);
             return;
         }
-        match slot.kind {
-            Phase::Read => {
+        // Under an open loop latency counts from when the request was due, so that a stall is not hidden.
+        let mut from_ns = done.issued_ns;
+        if self.flowing {
+            let due_ns = self.flows[number as usize].from_ns;
+            from_ns = if due_ns > 0 { due_ns } else { from_ns };
+        }
+        let (lane, len, sync_ns) = match op.kind {
+            OpKind::Read => {
                 self.asked.reads += 1;
-                self.asked.read_bytes += u64::from(slot.len);
-                self.record(LANE_READ, done, slot, done.issued_ns, 0, asynchronous);
+                self.asked.read_bytes += u64::from(op.len);
+                (LANE_READ, op.len, 0)
             }
-            Phase::Write => {
+            OpKind::Write => {
                 self.asked.writes += 1;
-                self.asked.write_bytes += u64::from(slot.len);
+                self.asked.write_bytes += u64::from(op.len);
                 if let Some(kind) = self.sync_op {
-                    let state = &mut self.slots[done.slot as usize];
-                    state.kind = Phase::Sync;
-                    state.write_issued_ns = done.issued_ns;
-                    self.queue.push(Op { kind, slot: done.slot, len: 0, offset: 0 });
+                    self.flows[number as usize] = Flow { from_ns, len: op.len };
+                    self.slots[number as usize].op = Op { kind, len: 0, offset: 0 };
+                    self.queue.push(number);
                     return;
                 }
-                self.asked.syncs += u64::from(self.task.work.sync.commits());
-                self.record(LANE_WRITE, done, slot, done.issued_ns, 0, asynchronous);
+                self.asked.syncs += u64::from(self.commits);
+                (LANE_WRITE, op.len, 0)
             }
-            Phase::Sync => {
+            OpKind::Fsync | OpKind::Fdatasync => {
                 self.asked.syncs += 1;
-                let sync_ns = done.completed_ns - done.issued_ns;
-                self.record(LANE_WRITE, done, slot, slot.write_issued_ns, sync_ns, false);
+                (LANE_WRITE, self.flows[number as usize].len, done.completed_ns - done.issued_ns)
             }
+        };
+        if from_ns >= self.window.measure_ns {
+            let slat_ns = done.submitted_ns - done.issued_ns;
+            let lat_ns = done.completed_ns.saturating_sub(from_ns);
+            let timing = Timing { lat_ns, slat_ns, sync_ns, completed_ns: done.completed_ns };
+            self.meter.record(lane, len, &timing);
         }
-        self.free.push(done.slot);
+        self.refill(number);
     }
 
-    #[inline]
-    fn record(&mut self, lane: usize, done: &Done, slot: Slot, issued_ns: u64, sync_ns: u64, asynchronous: bool) {
-        // Under an open loop latency counts from when the request was due, so that a stall is not hidden.
-        let from_ns = if slot.due_ns > 0 { slot.due_ns } else { issued_ns };
-        if from_ns < self.window.measure_ns {
-            return;
+    /// The slot is free: draws the next request at once under a closed loop, unless it is time to stop.
+    #[inline(always)]
+    fn refill(&mut self, slot: u32) {
+        self.stopping |= self.last_ns >= self.window.deadline_ns;
+        if self.stopping || self.arrivals.is_some() {
+            self.free.push(slot);
+        } else {
+            self.draw(slot, 0);
         }
-        let slat_ns = if asynchronous { done.submitted_ns - issued_ns } else { 0 };
-        let timing = Timing {
-            lat_ns: done.completed_ns.saturating_sub(from_ns),
-            slat_ns,
-            sync_ns,
-            completed_ns: done.completed_ns,
-        };
-        self.meter.record(lane, slot.len, &timing);
     }
 
     /// Counts a failed or short request; its slot is free again.
     #[cold]
-    fn fault(&mut self, done: &Done, slot: Slot) {
+    fn fault(&mut self, number: u32) {
+        let Slot { op, done } = self.slots[number as usize];
         let error =
             if done.result < 0 { errno_name(Errno::from_raw_os_error(-done.result)) } else { "short".to_owned() };
         match self.errors.iter_mut().find(|known| known.error == error) {
             Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error, count: 1, first_offset: slot.offset }),
+            None => self.errors.push(IoErrors { error, count: 1, first_offset: op.offset }),
         }
         self.error_count += 1;
         let successes = self.asked.reads + self.asked.writes;
         if self.error_count > ERRORS_MAX || (self.error_count >= ERRORS_WITHOUT_SUCCESS && successes == 0) {
             self.stopping = true;
         }
-        self.free.push(done.slot);
+        if self.stopping || self.last_ns >= self.window.deadline_ns || self.arrivals.is_some() {
+            self.stopping |= self.last_ns >= self.window.deadline_ns;
+            self.free.push(number);
+        } else {
+            self.first_draw(number, 0);
+        }
     }
 }

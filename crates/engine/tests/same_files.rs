@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use qd1_engine::buf::Buffers;
 use qd1_engine::target::{OpenAs, Target};
-use qd1_engine::{Op, OpKind, Setup, open};
+use qd1_engine::{Op, OpKind, Setup, Slot, open};
 use qd1_model::plan::EngineKind;
 
 const DEPTH: u32 = 4;
@@ -24,11 +24,12 @@ fn run(kind: EngineKind, direct: bool, steps: &[Step]) -> Option<Vec<u8>> {
     let buffers = Arc::new(Buffers::new(DEPTH, BLOCK * 4, 5).unwrap());
     let setup = Setup { fd: file.as_raw_fd(), iodepth: DEPTH, buffers: buffers.clone(), sim: None };
     let mut engine = open(kind, setup).ok()?;
+    let mut slots = vec![Slot::default(); DEPTH as usize];
     let mut done = Vec::new();
     // Batches of requests that do not overlap, since order inside a batch is not promised.
     for (number, batch) in steps.chunks(DEPTH as usize).enumerate() {
         let mut taken = std::collections::HashSet::new();
-        let mut ops = Vec::new();
+        let mut queue: Vec<u32> = Vec::new();
         for (slot, (kind, block, blocks)) in batch.iter().enumerate() {
             let blocks = u64::from((*blocks).min(4)).min(BLOCKS - block);
             if (*block..block + blocks).any(|block| taken.contains(&block)) {
@@ -37,31 +38,32 @@ fn run(kind: EngineKind, direct: bool, steps: &[Step]) -> Option<Vec<u8>> {
             taken.extend(*block..block + blocks);
             let (slot, len) = (slot as u32, blocks as u32 * BLOCK);
             let offset = block * u64::from(BLOCK);
-            ops.push(match kind {
-                0 => Op { kind: OpKind::Read, slot, len, offset },
+            queue.push(slot);
+            slots[slot as usize].op = match kind {
+                0 => Op { kind: OpKind::Read, len, offset },
                 1 => {
                     buffers.stamp(slot, len, number as u64 * 100 + u64::from(slot));
-                    Op { kind: OpKind::Write, slot, len, offset }
+                    Op { kind: OpKind::Write, len, offset }
                 }
-                2 => Op { kind: OpKind::Fsync, slot, len: 0, offset: 0 },
-                _ => Op { kind: OpKind::Fdatasync, slot, len: 0, offset: 0 },
-            });
-        }
-        let mut at = 0;
-        while at < ops.len() {
-            at += engine.submit(&ops[at..]).unwrap();
+                2 => Op { kind: OpKind::Fsync, len: 0, offset: 0 },
+                _ => Op { kind: OpKind::Fdatasync, len: 0, offset: 0 },
+            };
         }
         done.clear();
-        while done.len() < ops.len() {
-            engine.reap(1, u64::MAX, &mut done).unwrap();
+        let mut at = 0;
+        while at < queue.len() {
+            at += engine.submit(&mut slots, &queue[at..], &mut done).unwrap();
         }
-        assert!(done.iter().all(|done| done.result >= 0), "{done:?}");
+        while done.len() < queue.len() {
+            engine.reap(&mut slots, 1, u64::MAX, &mut done).unwrap();
+        }
+        assert!(queue.iter().all(|number| slots[*number as usize].done.result >= 0));
         // A read overwrites its buffer: refill it so that later writes carry the same bytes in every engine.
-        for op in &ops {
-            if op.kind == OpKind::Read {
-                let fresh = Buffers::new(DEPTH, BLOCK * 4, 5).unwrap().copy(op.slot, BLOCK as usize * 4);
+        for number in &queue {
+            if slots[*number as usize].op.kind == OpKind::Read {
+                let fresh = Buffers::new(DEPTH, BLOCK * 4, 5).unwrap().copy(*number, BLOCK as usize * 4);
                 // SAFETY: the slot is idle, and both are BLOCK * 4 bytes long.
-                unsafe { std::ptr::copy_nonoverlapping(fresh.as_ptr(), buffers.ptr(op.slot), fresh.len()) };
+                unsafe { std::ptr::copy_nonoverlapping(fresh.as_ptr(), buffers.ptr(*number), fresh.len()) };
             }
         }
     }

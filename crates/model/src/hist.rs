@@ -112,6 +112,70 @@ impl Hist {
     }
 }
 
+/// Bins below this value are exact; above, each power of two has half as many.
+const FINE_EXACT: u64 = 2048;
+/// log2 of the bins per power of two.
+const FINE_BITS: u32 = 10;
+const FINE_BINS: usize = ((41 - FINE_BITS as usize) << FINE_BITS) + 1024;
+
+/// Index of the fine bin of a latency.
+#[inline]
+fn fine_index(value_ns: u64) -> usize {
+    let value = value_ns.min(LATENCY_MAX_NS);
+    let shift = (value | (FINE_EXACT - 1)).ilog2() - FINE_BITS;
+    ((shift as usize) << FINE_BITS) + (value >> shift) as usize
+}
+
+/// Lowest value of fine bin `index`, in nanoseconds.
+fn fine_low_ns(index: usize) -> u64 {
+    let shift = (index >> FINE_BITS).saturating_sub(1);
+    ((index - (shift << FINE_BITS)) as u64) << shift
+}
+
+/// What the hot loop fills: the bins of a [`Hist`] as a flat array, one add per value.
+///
+/// `Hist::record` keeps count, minimum and maximum up to date and costs five times as much; here they are worked
+/// out at the end, by [`Recorder::finish`].
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    counts: Box<[u64; FINE_BINS]>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        let counts = vec![0; FINE_BINS].into_boxed_slice();
+        Self { counts: counts.try_into().expect("made with this length") }
+    }
+}
+
+impl Recorder {
+    /// Counts one value; returns its bin, for [`CoarseHist::record_fine`].
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) -> usize {
+        let index = fine_index(value_ns);
+        self.counts[index] += 1;
+        index
+    }
+
+    /// Whether nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0)
+    }
+
+    /// The values counted, as a [`Hist`]. Their exact sum is the caller's, or that of the bins' midpoints.
+    pub fn finish(&self, sum_ns: Option<u64>) -> Hist {
+        let mut hist = Hist::new();
+        for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            hist.inner.saturating_record_n(fine_low_ns(index), *count);
+        }
+        hist.sum_ns = match sum_ns {
+            Some(exact) => u128::from(exact),
+            None => hist.bins().map(|(middle, count)| u128::from(middle) * u128::from(count)).sum(),
+        };
+        hist
+    }
+}
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hist")]
 /// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding (three digits, ns).
@@ -168,24 +232,21 @@ impl JsonSchema for Hist {
     }
 }
 
-/// Bins of a [`CoarseHist`]: 16 per power of two, up to [`LATENCY_MAX_NS`].
-pub const COARSE_BINS: usize = 16 * 38;
+/// Bins of a [`CoarseHist`]: 64 fine bins each.
+pub const COARSE_BINS: usize = FINE_BINS >> COARSE_BITS;
+/// log2 of the fine bins in a coarse one.
+const COARSE_BITS: usize = 6;
 
-/// Index of the coarse bin of a latency: exact below 16 ns, then 16 bins per power of two (at most 6.25 % wide).
+/// Index of the coarse bin of a latency: 64 ns wide below 1,024 ns, then 16 bins per power of two (at most 6.25 %
+/// wide).
 #[inline]
 pub fn coarse_index(value_ns: u64) -> usize {
-    let shift = (value_ns | 8).ilog2().saturating_sub(4);
-    let index = ((shift as usize) << 4) + (value_ns >> shift) as usize;
-    index.min(COARSE_BINS - 1)
+    fine_index(value_ns) >> COARSE_BITS
 }
 
 /// Lowest value of coarse bin `index`, in nanoseconds: the inverse of [`coarse_index`].
 pub fn coarse_low_ns(index: usize) -> u64 {
-    if index < 32 {
-        return index as u64;
-    }
-    let shift = (index >> 4) - 1;
-    ((index & 15) as u64 + 16) << shift
+    fine_low_ns(index << COARSE_BITS)
 }
 
 /// A fixed-size latency histogram for one interval, cheap to fill: one add per value.
@@ -205,6 +266,12 @@ impl CoarseHist {
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
         self.counts[coarse_index(value_ns)] += 1;
+    }
+
+    /// Counts one value that [`Recorder::record`] put into fine bin `fine`.
+    #[inline]
+    pub fn record_fine(&mut self, fine: usize) {
+        self.counts[fine >> COARSE_BITS] += 1;
     }
 
     /// Forgets everything, keeps the memory.
@@ -246,6 +313,15 @@ mod tests {
         }
 
         #[test]
+        fn a_recorder_counts_as_a_hist_does(values in prop::collection::vec(0u64..LATENCY_MAX_NS, 0..200)) {
+            let (mut recorder, mut hist) = (Recorder::default(), Hist::new());
+            for value in &values { recorder.record(*value); hist.record(*value); }
+            let recorded = recorder.finish(Some(values.iter().sum()));
+            prop_assert_eq!(recorded.sum_ns(), hist.sum_ns());
+            prop_assert_eq!(recorded.bins().collect::<Vec<_>>(), hist.bins().collect::<Vec<_>>());
+        }
+
+        #[test]
         fn coarse_merging_is_recording_both(a in prop::collection::vec(any::<u64>(), 0..200), b in prop::collection::vec(any::<u64>(), 0..200)) {
             let of = |values: &[u64]| { let mut hist = CoarseHist::default(); values.iter().for_each(|v| hist.record(*v)); hist };
             let mut merged = of(&a);
@@ -275,6 +351,19 @@ mod tests {
             values.iter().for_each(|v| hist.record(*v));
             let text = serde_json::to_string(&hist).unwrap();
             prop_assert_eq!(serde_json::from_str::<Hist>(&text).unwrap(), hist);
+        }
+    }
+
+    #[test]
+    fn a_recorder_holds_the_edges_of_every_bin() {
+        for bit in 0..=40 {
+            for value in [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1] {
+                let mut recorder = Recorder::default();
+                recorder.record(value);
+                let mut direct = Hist::new();
+                direct.record(value.min(LATENCY_MAX_NS));
+                assert_eq!(recorder.finish(None).bins().collect::<Vec<_>>(), direct.bins().collect::<Vec<_>>(), "{value}");
+            }
         }
     }
 

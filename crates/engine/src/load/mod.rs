@@ -42,7 +42,8 @@ pub struct Load {
 }
 
 enum Blocks {
-    Fixed(u32),
+    /// Size, and how many fit in the region: a division saved per request.
+    Fixed { len: u32, count: u64 },
     /// (upper bound of the draw, size), rising; the last bound is 2^32.
     Weighted(Vec<(u64, u32)>),
 }
@@ -50,8 +51,30 @@ enum Blocks {
 enum Cursor {
     Sequential { at: u64 },
     Random,
-    Full { permutation: Permutation, at: u64, seed: u64, block: u32 },
+    Full(Full),
     Zipf(Zipf),
+}
+
+/// Full coverage: one permutation of the blocks after another.
+struct Full {
+    permutation: Permutation,
+    at: u64,
+    seed: u64,
+    block: u32,
+}
+
+impl Full {
+    #[inline(never)]
+    fn next_offset(&mut self) -> u64 {
+        if self.at == self.permutation.len() {
+            self.at = 0;
+            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            self.permutation = Permutation::new(self.permutation.len(), self.seed);
+        }
+        let index = self.permutation.get(self.at);
+        self.at += 1;
+        index * u64::from(self.block)
+    }
 }
 
 /// Uniform draw below `n` by Lemire's multiplication (bias below 2^-32 for n < 2^32).
@@ -64,17 +87,17 @@ impl Load {
     /// The requests of one worker of `work`, confined to `region`.
     pub fn new(work: &IoWork, region: Region, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let blocks = Blocks::new(&work.blocks);
+        let blocks = Blocks::new(&work.blocks, region.length);
         let smallest = work.blocks.iter().map(|share| share.bytes).min().unwrap_or(4096);
         let order = match work.order {
             Order::Sequential => Cursor::Sequential { at: 0 },
             Order::Random => Cursor::Random,
-            Order::RandomFull => Cursor::Full {
+            Order::RandomFull => Cursor::Full(Full {
                 permutation: Permutation::new(region.length / u64::from(smallest), seed),
                 at: 0,
                 seed,
                 block: smallest,
-            },
+            }),
             Order::Zipf { theta } => Cursor::Zipf(Zipf::new(region.length / u64::from(smallest), theta, seed)),
         };
         let read_below = u64::from(work.rwmixread.min(100)) * (1 << 32) / 100;
@@ -82,7 +105,7 @@ impl Load {
     }
 
     /// The next request.
-    #[inline]
+    #[inline(always)]
     pub fn next_request(&mut self) -> Request {
         let read = match self.read_below {
             0 => false,
@@ -90,16 +113,20 @@ impl Load {
             share => (self.rng.next_u64() >> 32) < share,
         };
         let len = match &self.blocks {
-            Blocks::Fixed(len) => *len,
+            Blocks::Fixed { len, count } => {
+                let (len, count) = (*len, *count);
+                let offset = self.next_offset(len, count);
+                return Request { read, offset: self.region.start + offset, len };
+            }
             Blocks::Weighted(table) => pick(table, self.rng.next_u64() >> 32),
         };
-        let offset = self.next_offset(len);
+        let count = (self.region.length / u64::from(len)).max(1);
+        let offset = self.next_offset(len, count);
         Request { read, offset: self.region.start + offset, len }
     }
 
-    #[inline]
-    fn next_offset(&mut self, len: u32) -> u64 {
-        let blocks = (self.region.length / u64::from(len)).max(1);
+    #[inline(always)]
+    fn next_offset(&mut self, len: u32, blocks: u64) -> u64 {
         match &mut self.order {
             Cursor::Sequential { at } => {
                 if *at + u64::from(len) > self.region.length {
@@ -110,26 +137,17 @@ impl Load {
                 offset
             }
             Cursor::Random => below(&mut self.rng, blocks) * u64::from(len),
-            Cursor::Full { permutation, at, seed, block } => {
-                if *at == permutation.len() {
-                    *at = 0;
-                    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                    *permutation = Permutation::new(permutation.len(), *seed);
-                }
-                let index = permutation.get(*at);
-                *at += 1;
-                let offset = index * u64::from(*block);
-                offset.min(self.region.length.saturating_sub(u64::from(len)))
-            }
+            Cursor::Full(full) => full.next_offset().min(self.region.length.saturating_sub(u64::from(len))),
             Cursor::Zipf(zipf) => zipf.draw(&mut self.rng) % blocks * u64::from(len),
         }
     }
 }
 
 impl Blocks {
-    fn new(shares: &[BlockShare]) -> Self {
+    fn new(shares: &[BlockShare], region: u64) -> Self {
         if let [only] = shares {
-            return Self::Fixed(only.bytes);
+            let count = (region / u64::from(only.bytes.max(1))).max(1);
+            return Self::Fixed { len: only.bytes, count };
         }
         let total: u64 = shares.iter().map(|share| u64::from(share.weight)).sum::<u64>().max(1);
         let mut sum = 0;

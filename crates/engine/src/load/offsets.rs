@@ -74,7 +74,7 @@ impl Zipf {
     }
 
     /// The next block number.
-    #[inline]
+    #[inline(never)]
     pub fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u64 {
         let rank = self.ranks.sample(rng) as u64 - 1;
         self.places.get(rank.min(self.places.len() - 1))
