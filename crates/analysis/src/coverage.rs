@@ -11,10 +11,14 @@ use qd1_model::hist::CoarseHist;
 use qd1_model::record::{Interval, IntervalStream, OpClass};
 use qd1_model::{Estimate, Hist};
 
-use crate::stats;
+use crate::stats::{self, Quantiles};
 
-/// Length of an interval of the simulated runs, ns, as in real ones.
-const INTERVAL_NS: u64 = 100_000_000;
+/// Length of an interval of the simulated runs, ns, as in real ones: a hundredth of the longest duration, within 10
+/// and 100 ms (engine/run.rs).
+fn interval_ns(duration_ns: u64) -> u64 {
+    (duration_ns / 100).clamp(10_000_000, 100_000_000)
+}
+
 /// How often an adaptive run is looked at, ns.
 const LOOK_NS: u64 = 500_000_000;
 /// Kind of operation simulated.
@@ -145,6 +149,7 @@ struct Run {
     process: Process,
     scale: f64,
     rng: Rng,
+    interval_ns: u64,
     /// State of the process: the AR(1) value, or 1 in a slow phase.
     state: f64,
     now_ns: f64,
@@ -154,15 +159,25 @@ struct Run {
 }
 
 impl Run {
-    fn new(process: Process, mean_ns: f64, seed: u64) -> Self {
+    fn new(case: &Case, seed: u64) -> Self {
+        let (process, mean_ns) = (case.process, case.mean_ns as f64);
         let mut rng = Rng::new(seed);
         let state = match process {
             Process::Phases { .. } => f64::from(u8::from(rng.uniform() < process.mixture().0)),
             _ => rng.normal(),
         };
         let scale = process.scale(mean_ns);
-        let mut run =
-            Self { process, scale, rng, state, now_ns: 0.0, pending_ns: 0.0, hist: Hist::new(), intervals: Vec::new() };
+        let mut run = Self {
+            process,
+            scale,
+            rng,
+            interval_ns: interval_ns(case.duration_ns),
+            state,
+            now_ns: 0.0,
+            pending_ns: 0.0,
+            hist: Hist::new(),
+            intervals: Vec::new(),
+        };
         run.pending_ns = run.draw();
         run
     }
@@ -194,8 +209,8 @@ impl Run {
     fn advance(&mut self, until_ns: u64) {
         let mut coarse = CoarseHist::default();
         let first = self.intervals.len() as u64;
-        for index in first..until_ns / INTERVAL_NS {
-            let end = ((index + 1) * INTERVAL_NS) as f64;
+        for index in first..until_ns / self.interval_ns {
+            let end = ((index + 1) * self.interval_ns) as f64;
             let mut stream =
                 IntervalStream { class: CLASS, ios: 0, bytes: 0, lat_sum_ns: 0, lat_max_ns: 0, bins: Vec::new() };
             coarse.clear();
@@ -212,7 +227,7 @@ impl Run {
             }
             stream.bins = coarse.sparse();
             let streams = if stream.ios > 0 { vec![stream] } else { Vec::new() };
-            self.intervals.push(Interval { start_ns: index * INTERVAL_NS, length_ns: INTERVAL_NS, streams });
+            self.intervals.push(Interval { start_ns: index * self.interval_ns, length_ns: self.interval_ns, streams });
         }
     }
 }
@@ -276,7 +291,7 @@ fn truths(case: &Case) -> [(&'static str, f64); 5] {
 
 /// One run of `case`: its estimates in the order of [`truths`], and its duration in ns.
 fn run_once(case: &Case, seed: u64) -> ([Estimate; 5], u64) {
-    let mut run = Run::new(case.process, case.mean_ns as f64, seed);
+    let mut run = Run::new(case, seed);
     let mut duration = case.duration_ns;
     if let Some((q, tolerance, min_ns)) = case.stop {
         duration = min_ns;
@@ -290,11 +305,11 @@ fn run_once(case: &Case, seed: u64) -> ([Estimate; 5], u64) {
         }
     }
     run.advance(duration);
-    let quantile = |q| stats::quantile(&run.hist, &run.intervals, CLASS, q);
+    let quantiles = Quantiles::new(&run.hist, &run.intervals, CLASS);
     let estimates = [
-        quantile(0.5),
-        quantile(0.99),
-        quantile(0.999),
+        quantiles.at(0.5),
+        quantiles.at(0.99),
+        quantiles.at(0.999),
         stats::mean(&run.hist, &run.intervals, CLASS),
         stats::rate(&run.intervals, CLASS),
     ];

@@ -2,7 +2,7 @@
 
 use qd1_model::metric::{Better, Metric, metric};
 use qd1_model::verdict::{Criterion, Judged, ThresholdClass};
-use qd1_model::{Estimate, Grade, Record, Summary, Thresholds, Verdict};
+use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
 /// Grades every class of `thresholds`.
 ///
@@ -64,14 +64,30 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     }
     let (mut grade, mut why) = grade_figure(metric, criterion, &figure);
     if grade == Grade::NotResolved
-        && let Some(lower) = lower_percentile(metric.name)
-        && let Some(bound) = (lower.get)(stream)
-        && end_grade(lower, criterion, bound.low) == Some(Grade::Fail)
+        && let Some((title, bound)) = failing_lower_percentile(metric, criterion, stream)
     {
         grade = Grade::Fail;
-        why = format!("already {} is at least {}", lower.title, metric.unit.format(bound.low.unwrap_or_default()));
+        why = format!("already {title} is at least {}", metric.unit.format(bound));
     }
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
+}
+
+/// The nearest lower percentile of the stream whose lower bound already fails, and that bound: a higher percentile
+/// can only be worse.
+fn failing_lower_percentile(
+    metric: &Metric,
+    criterion: &Criterion,
+    stream: &StreamSummary,
+) -> Option<(&'static str, f64)> {
+    let mut name = metric.name;
+    while let Some(lower) = lower_percentile(name) {
+        let bound = (lower.get)(stream).and_then(|figure| figure.low);
+        if let (Some(bound), Some(Grade::Fail)) = (bound, end_grade(lower, criterion, bound)) {
+            return Some((lower.title, bound));
+        }
+        name = lower.name;
+    }
+    None
 }
 
 /// The percentile below, of which a higher one can only be worse.
@@ -141,5 +157,96 @@ fn why_not_run(record: &Record, step: &str) -> String {
         (true, true) => format!("the run was interrupted before step {step}"),
         (true, false) => format!("step {step} did not run"),
         (false, _) => format!("step {step} is not part of this run"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::{Rw, Skipped, Sync};
+    use qd1_model::record::{IoErrors, OpClass};
+
+    fn criterion(metric: &str, pass: f64, fail: f64) -> Criterion {
+        let source = "test".to_owned();
+        Criterion { step: "reads".to_owned(), op: OpClass::Read, metric: metric.to_owned(), pass, fail, source }
+    }
+
+    fn judged(record: &Record, criterion: Criterion) -> Verdict {
+        let class = ThresholdClass { name: "web".to_owned(), title: "web".to_owned(), criterion: vec![criterion] };
+        judge(record, &crate::summarize(record), &Thresholds { class: vec![class] }).remove(0)
+    }
+
+    /// Grade of a lower-is-better figure with this interval against 10 and 20.
+    fn grade(low: f64, value: f64, high: f64) -> Grade {
+        let figure = Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() };
+        grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure).0
+    }
+
+    #[test]
+    fn the_whole_interval_decides() {
+        assert_eq!(grade(5.0, 7.0, 10.0), Grade::Pass);
+        assert_eq!(grade(5.0, 9.0, 11.0), Grade::Marginal);
+        assert_eq!(grade(11.0, 12.0, 20.0), Grade::Marginal);
+        assert_eq!(grade(15.0, 19.0, 22.0), Grade::Marginal);
+        assert_eq!(grade(15.0, 21.0, 25.0), Grade::Fail);
+        assert_eq!(grade(21.0, 30.0, 40.0), Grade::Fail);
+        assert_eq!(grade(9.0, 15.0, 21.0), Grade::NotResolved);
+    }
+
+    #[test]
+    fn where_higher_is_better_the_ends_change_places() {
+        let figure = |low, high| Estimate { value: Some(low), low: Some(low), high: Some(high), ..Estimate::default() };
+        let iops = metric("iops").unwrap();
+        let limits = criterion("iops", 1000.0, 500.0);
+        assert_eq!(grade_figure(iops, &limits, &figure(1100.0, 1300.0)).0, Grade::Pass);
+        assert_eq!(grade_figure(iops, &limits, &figure(300.0, 400.0)).0, Grade::Fail);
+        let spanning = grade_figure(iops, &limits, &figure(400.0, 1200.0));
+        assert_eq!(spanning.0, Grade::NotResolved);
+        assert_eq!(spanning.1, "the interval 400..1.20k spans both thresholds");
+    }
+
+    #[test]
+    fn a_few_slow_commits_fail_without_a_resolved_tail() {
+        let mut record = testing::empty();
+        testing::step(&mut record, "reads", testing::io(Rw::Randread, 4096, Sync::None, true), 5, 30_000_000);
+        let verdict = judged(&record, criterion("lat_p999_ns", 2e6, 10e6));
+        assert_eq!(verdict.grade, Grade::Fail);
+        assert!(verdict.judged[0].figure.unwrap().value.is_none(), "100 operations do not resolve p99.9");
+    }
+
+    #[test]
+    fn a_few_fast_ones_are_not_resolved_and_say_how_many_it_takes() {
+        let mut record = testing::empty();
+        testing::step(&mut record, "reads", testing::io(Rw::Randread, 4096, Sync::None, true), 15, 300_000);
+        let verdict = judged(&record, criterion("lat_p999_ns", 2e6, 10e6));
+        assert_eq!(verdict.grade, Grade::NotResolved);
+        assert!(verdict.judged[0].why.starts_with("too few samples: n=300, needs about"), "{}", verdict.judged[0].why);
+    }
+
+    #[test]
+    fn errors_and_absent_steps_are_not_resolved_and_say_why() {
+        let mut record = testing::record();
+        let limits = criterion("lat_p50_ns", 1e9, 2e9);
+        assert_eq!(judged(&record, limits.clone()).grade, Grade::Pass);
+        record.steps[0].errors.push(IoErrors { error: "EIO".to_owned(), count: 7, first_offset: 0 });
+        assert_eq!(judged(&record, limits.clone()).judged[0].why, "7 requests of step reads failed");
+        record.steps.remove(0);
+        assert_eq!(judged(&record, limits.clone()).judged[0].why, "step reads did not run");
+        record.plan.skipped.push(Skipped { name: "reads".to_owned(), why: "no space".to_owned() });
+        assert_eq!(judged(&record, limits).judged[0].why, "step reads was skipped: no space");
+    }
+
+    #[test]
+    fn a_class_fails_before_it_is_not_resolved() {
+        let record = testing::record();
+        let class = ThresholdClass {
+            name: "web".to_owned(),
+            title: "web".to_owned(),
+            criterion: vec![criterion("lat_p50_ns", 1.0, 2.0), criterion("nonsense", 1.0, 2.0)],
+        };
+        let verdicts = judge(&record, &crate::summarize(&record), &Thresholds { class: vec![class] });
+        assert_eq!(verdicts[0].judged[1].grade, Grade::NotResolved);
+        assert_eq!(verdicts[0].grade, Grade::Fail);
     }
 }

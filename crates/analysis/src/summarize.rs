@@ -5,7 +5,7 @@ use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{OpClass, Record, StepRecord, Stream};
 use qd1_model::{StepSummary, StreamSummary, Summary};
 
-use crate::stats;
+use crate::stats::{self, Quantiles};
 
 /// Every figure of every step, with intervals.
 #[must_use]
@@ -32,8 +32,9 @@ pub fn summarize(record: &Record) -> Summary {
 /// One stream.
 fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> StreamSummary {
     let class = stream.class;
-    let quantile = |q| stats::quantile(&stream.lat, &step.intervals, class, q);
-    let sync = |q| stream.sync_part.as_ref().map(|part| stats::quantile_of_part(part, &step.intervals, class, q));
+    let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
+    let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
+    let sync = |q| of_sync.as_ref().map(|quantiles| quantiles.at(q));
     let (iops, bytes_per_second) = rates(step, plan, stream);
     StreamSummary {
         class,
@@ -41,10 +42,10 @@ fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream)
         iops,
         bytes_per_second,
         lat_mean_ns: stats::mean(&stream.lat, &step.intervals, class),
-        lat_p50_ns: quantile(0.5),
-        lat_p99_ns: quantile(0.99),
-        lat_p999_ns: quantile(0.999),
-        lat_p9999_ns: quantile(0.9999),
+        lat_p50_ns: quantiles.at(0.5),
+        lat_p99_ns: quantiles.at(0.99),
+        lat_p999_ns: quantiles.at(0.999),
+        lat_p9999_ns: quantiles.at(0.9999),
         lat_max_ns: stream.lat.max_ns(),
         sync_p50_ns: sync(0.5),
         sync_p99_ns: sync(0.99),
@@ -72,4 +73,45 @@ fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estima
         return (once(ios as f64 / seconds), once(bytes / seconds));
     }
     (stats::rate(&step.intervals, class), stats::byte_rate(&step.intervals, class))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::Rw;
+
+    #[test]
+    fn every_stream_of_every_step_gets_its_figures() {
+        let summary = summarize(&testing::record());
+        let reads = summary.stream("reads", OpClass::Read).unwrap();
+        assert_eq!((reads.ios, reads.iops.value), (16_000, Some(8000.0)));
+        assert_eq!(reads.bytes_per_second.value, Some(8000.0 * 4096.0));
+        assert!(reads.lat_p999_ns.is_resolved());
+        assert_eq!(reads.sync_p99_ns, None);
+        let commits = summary.stream("commits", OpClass::Commit).unwrap();
+        assert!(commits.sync_p99_ns.unwrap().is_resolved());
+        assert!(!commits.lat_p999_ns.is_resolved(), "1,000 commits do not resolve p99.9");
+    }
+
+    #[test]
+    fn a_final_fsync_is_inside_the_rate_and_one_drain_has_no_interval() {
+        let mut record = testing::empty();
+        let step =
+            testing::step(&mut record, "big", testing::io(Rw::Write, 1 << 20, Sync::EndFsync, false), 50, 500_000);
+        (step.end_fsync_ns, step.runtime_ns) = (2_000_000_000, 4_000_000_000);
+        let rate = summarize(&record).steps[0].streams[0].bytes_per_second;
+        assert_eq!((rate.value, rate.low, rate.high), (Some(1000.0 * 1048576.0 / 4.0), None, None));
+    }
+
+    #[test]
+    fn file_operations_are_counted_over_their_own_time() {
+        let mut record = testing::empty();
+        let step = testing::step(&mut record, "files", testing::io(Rw::Write, 4096, Sync::None, false), 10, 1_000_000);
+        // Creates take a tenth of each interval; what the rest of the time goes to is not theirs.
+        step.streams[0].class = OpClass::Create;
+        step.intervals.iter_mut().for_each(|interval| interval.streams[0].class = OpClass::Create);
+        let creates = summarize(&record).stream("files", OpClass::Create).unwrap().iops;
+        assert!((850.0..1000.0).contains(&creates.value.unwrap()), "{creates:?}");
+    }
 }

@@ -19,6 +19,8 @@ use series::{Of, Series};
 /// Operations beyond a quantile from which its VIF is estimated; a rarer quantile borrows from this one.
 const PILOT_EXCEEDANCES: f64 = 60.0;
 
+/// A mean or rate known no better than within this factor is not resolved.
+const FACTOR_MAX: f64 = 10.0;
 /// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
 const EXCESS_SIGMA: f64 = 1.5;
 
@@ -31,7 +33,26 @@ const EXCESS_SIGMA: f64 = 1.5;
 /// there is one: a lower bound may be enough to fail a disk.
 #[must_use]
 pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
-    quantile_of(&Series::new(intervals, class), hist.count(), q, |rank| at_fractional_rank(hist, rank))
+    Quantiles::new(hist, intervals, class).at(q)
+}
+
+/// Several quantiles of one stream, whose histogram and intervals are walked only once.
+pub(crate) struct Quantiles {
+    sorted: Sorted,
+    series: Series,
+    n: u64,
+}
+
+impl Quantiles {
+    /// Prepares for [`quantile`] of `hist`.
+    pub(crate) fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
+        Self { sorted: Sorted::new(hist), series: Series::while_active(intervals, class), n: hist.count() }
+    }
+
+    /// [`quantile`] `q`.
+    pub(crate) fn at(&self, q: f64) -> Estimate {
+        quantile_of(&self.series, self.n, q, |rank| self.sorted.at(rank))
+    }
 }
 
 /// Quantile `q` of a part of each operation (the sync part of commits): `part` holds one value for each
@@ -45,16 +66,16 @@ pub fn quantile_of_part(part: &Hist, intervals: &[Interval], class: OpClass, q: 
 /// the bin.
 #[must_use]
 pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
-    let series = Series::new(intervals, class);
+    let series = Series::while_active(intervals, class);
     quantile_of(&series, series.n, q, |rank| series.at_rank(rank))
 }
 
 /// Mean latency of `class`, ns: sum of latencies over operations. `hist` gives the exact mean.
 #[must_use]
 pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
-    let series = Series::new(intervals, class);
+    let series = Series::while_active(intervals, class);
     let mut estimate = ratio(&series, Of::LatSum, Of::Ios);
-    if hist.count() > 0 {
+    if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
         estimate.value = Some(hist.mean_ns());
@@ -69,21 +90,21 @@ pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
 /// Operations of `class` per second.
 #[must_use]
 pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    ratio(&Series::new(intervals, class), Of::Ios, Of::Seconds)
+    scaled(ratio(&Series::new(intervals, class), Of::Ios, Of::Length), 1e9)
 }
 
 /// Operations of `class` per second of their own time, for steps in which one worker does different things one
 /// after another (create, then stat, then delete): operations over the sum of their latencies.
 #[must_use]
 pub fn rate_of_own_time(intervals: &[Interval], class: OpClass) -> Estimate {
-    let series = Series::new(intervals, class);
+    let series = Series::while_active(intervals, class);
     scaled(ratio(&series, Of::Ios, Of::LatSum), 1e9)
 }
 
 /// Bytes moved by `class` per second.
 #[must_use]
 pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    ratio(&Series::new(intervals, class), Of::Bytes, Of::Seconds)
+    scaled(ratio(&Series::new(intervals, class), Of::Bytes, Of::Length), 1e9)
 }
 
 /// Whether the half width of the interval is at most `tolerance` times the value.
@@ -106,29 +127,30 @@ pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
     Estimate { value: times(estimate.value), low: times(estimate.low), high: times(estimate.high), ..estimate }
 }
 
-/// sum x / sum y with its interval; without one for fewer than four batches.
+/// sum x / sum y with its interval; without one for fewer than four batches, without a value where it is known only
+/// within a factor of ten.
+///
+/// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
+/// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
 fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
     let (x, y) = (series.each(x), series.each(y));
-    let total: f64 = y.iter().sum();
-    if series.n == 0 || total <= 0.0 {
+    let (n, total) = (series.n, y.iter().sum::<f64>());
+    if n == 0 || total <= 0.0 {
         return Estimate { n_needed: 1, ..Estimate::default() };
     }
     let value = x.iter().sum::<f64>() / total;
-    let n = series.n as f64;
     let Some(run) = residual_run(&x, &y, value) else {
-        return Estimate { value: Some(value), n: series.n, ..Estimate::default() };
+        return Estimate { value: Some(value), n, ..Estimate::default() };
     };
-    let error = run.variance.sqrt() / total;
-    let factor = if value > 0.0 { (run.t_975() * error / value).exp() } else { 1.0 };
-    let n_effective = if error > 0.0 { (value / error).powi(2).min(n) } else { n };
-    Estimate {
-        value: Some(value),
-        low: Some(value / factor),
-        high: Some(value * factor),
-        n: series.n,
-        n_effective,
-        n_needed: 0,
+    let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
+    let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
+    let exponent = run.t_975() * relative;
+    if exponent > FACTOR_MAX.ln() {
+        let n_needed = (n as f64 * (exponent / FACTOR_MAX.ln()).powi(2)).ceil() as u64;
+        return Estimate { n, n_effective, n_needed, ..Estimate::default() };
     }
+    let factor = exponent.exp();
+    Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective, n_needed: 0 }
 }
 
 /// Long-run variance of x_i - `ratio` y_i.
@@ -201,12 +223,150 @@ fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0), df: run.df })
 }
 
-/// The latency at fractional 1-based rank, linear between neighbouring order statistics, ns.
-fn at_fractional_rank(hist: &Hist, rank: f64) -> f64 {
-    let below = rank.floor();
-    let low = hist.at_rank(below as u64) as f64;
-    if rank <= below {
-        return low;
+/// The sorted values of a histogram, to be looked up by rank: walking all its bins once per quantile is enough.
+struct Sorted {
+    /// Value in ns, and how many values are at or below it.
+    bins: Vec<(f64, u64)>,
+}
+
+impl Sorted {
+    fn new(hist: &Hist) -> Self {
+        let mut below = 0;
+        let cumulative = |(value, count): (u64, u64)| {
+            below += count;
+            (value as f64, below)
+        };
+        Self { bins: hist.bins().map(cumulative).collect() }
     }
-    low + (hist.at_rank(below as u64 + 1) as f64 - low) * (rank - below)
+
+    /// The value at a whole 1-based rank.
+    fn at_whole(&self, rank: u64) -> f64 {
+        let index = self.bins.partition_point(|(_, at_or_below)| *at_or_below < rank);
+        self.bins.get(index).or(self.bins.last()).map_or(0.0, |(value, _)| *value)
+    }
+
+    /// The value at a fractional 1-based rank, linear between neighbouring order statistics.
+    fn at(&self, rank: f64) -> f64 {
+        let below = rank.floor();
+        let low = self.at_whole(below as u64);
+        low + (self.at_whole(below as u64 + 1) - low) * (rank - below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use proptest::prelude::*;
+    use qd1_model::hist::CoarseHist;
+    use qd1_model::record::IntervalStream;
+
+    const CLASS: OpClass = OpClass::Read;
+
+    /// A histogram and its intervals, from latencies in time order.
+    fn run_of(intervals: &[Vec<u64>]) -> (Hist, Vec<Interval>) {
+        let mut hist = Hist::new();
+        let of = |(index, latencies): (usize, &Vec<u64>)| {
+            let mut coarse = CoarseHist::default();
+            latencies.iter().for_each(|lat| {
+                coarse.record(*lat);
+                hist.record(*lat);
+            });
+            let stream = IntervalStream {
+                class: CLASS,
+                ios: latencies.len() as u64,
+                bytes: latencies.len() as u64 * 4096,
+                lat_sum_ns: latencies.iter().sum(),
+                lat_max_ns: latencies.iter().copied().max().unwrap_or(0),
+                bins: coarse.sparse(),
+            };
+            Interval { start_ns: index as u64 * 100_000_000, length_ns: 100_000_000, streams: vec![stream] }
+        };
+        let intervals = intervals.iter().enumerate().map(of).collect();
+        (hist, intervals)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn the_value_lies_in_its_interval_and_higher_quantiles_are_higher(
+            latencies in prop::collection::vec(prop::collection::vec(1_000u64..100_000_000, 0..60), 1..30)
+        ) {
+            let (hist, intervals) = run_of(&latencies);
+            let mut last = 0.0;
+            for q in [0.5, 0.9, 0.99, 0.999] {
+                let estimate = quantile(&hist, &intervals, CLASS, q);
+                prop_assert!(estimate.n_effective <= estimate.n as f64);
+                prop_assert_eq!(estimate.is_resolved(), estimate.n_needed == 0);
+                if let Some(value) = estimate.value {
+                    prop_assert!(estimate.low.unwrap() <= value && value <= estimate.high.unwrap());
+                    prop_assert!(value >= last);
+                    last = value;
+                }
+            }
+        }
+
+        #[test]
+        fn the_coarse_quantile_is_within_a_bin_of_the_fine_one(
+            latencies in prop::collection::vec(prop::collection::vec(1_000u64..100_000_000, 10..60), 8..30),
+        ) {
+            let (hist, intervals) = run_of(&latencies);
+            let fine = quantile(&hist, &intervals, CLASS, 0.5).value;
+            let coarse = quantile_coarse(&intervals, CLASS, 0.5).value;
+            prop_assert_eq!(fine.is_some(), coarse.is_some());
+            if let (Some(fine), Some(coarse)) = (fine, coarse) {
+                prop_assert!((fine / coarse - 1.0).abs() < 0.07, "{} {}", fine, coarse);
+            }
+        }
+    }
+
+    #[test]
+    fn p999_of_300_commits_is_not_resolved_and_says_what_it_needs() {
+        let (stream, intervals) = testing::stream(CLASS, 4096, 15, 1_000_000);
+        let estimate = quantile(&stream.lat, &intervals, CLASS, 0.999);
+        assert_eq!((estimate.value, estimate.high, estimate.n), (None, None, 300));
+        assert!(estimate.n_needed >= 3688, "{}", estimate.n_needed);
+        assert!(estimate.low.is_some(), "a lower bound there is");
+    }
+
+    #[test]
+    fn a_slow_half_of_the_run_counts_as_two_samples_and_not_as_thousands() {
+        let shuffled: Vec<Vec<u64>> =
+            (0..100).map(|_| (0..100).map(|op| 100_000 + 900_000 * (op % 2)).collect()).collect();
+        let halves: Vec<Vec<u64>> = (0..100).map(|index| vec![100_000 + 900_000 * (index / 50); 100]).collect();
+        let of = |latencies: &[Vec<u64>]| {
+            let (hist, intervals) = run_of(latencies);
+            quantile(&hist, &intervals, CLASS, 0.5).n_effective
+        };
+        assert!(of(&shuffled) > 9_000.0);
+        assert!(of(&halves) < 20.0);
+    }
+
+    #[test]
+    fn rates_count_time_and_means_count_operations() {
+        let (stream, intervals) = testing::stream(CLASS, 4096, 50, 1_000_000);
+        let rate = rate(&intervals, CLASS);
+        assert_eq!(rate.value, Some(500.0));
+        assert_eq!(byte_rate(&intervals, CLASS).value, Some(500.0 * 4096.0));
+        let mean = mean(&stream.lat, &intervals, CLASS);
+        assert!(mean.low.unwrap() <= stream.lat.mean_ns() && stream.lat.mean_ns() <= mean.high.unwrap());
+        assert!(precise_enough(&mean, 0.05) && !precise_enough(&mean, 1e-6));
+    }
+
+    #[test]
+    fn three_intervals_show_a_rate_but_pretend_no_interval() {
+        let (stream, mut intervals) = testing::stream(CLASS, 4096, 50, 1_000_000);
+        intervals.truncate(3);
+        let rate = rate(&intervals, CLASS);
+        assert_eq!((rate.value, rate.low, rate.high), (Some(500.0), None, None));
+        assert!(!quantile(&stream.lat, &intervals, CLASS, 0.5).is_resolved());
+    }
+
+    #[test]
+    fn no_operations_give_no_figures() {
+        for estimate in [rate(&[], CLASS), mean(&Hist::new(), &[], CLASS), quantile_coarse(&[], CLASS, 0.5)] {
+            assert_eq!((estimate.value, estimate.n), (None, 0));
+        }
+    }
 }

@@ -39,8 +39,8 @@ struct Batch {
 /// A quantity of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
-    /// Length, seconds.
-    Seconds,
+    /// Length, ns.
+    Length,
     /// Operations.
     Ios,
     /// Bytes.
@@ -50,6 +50,15 @@ pub(crate) enum Of {
 }
 
 impl Series {
+    /// [`Series::new`] without the intervals before the first and after the last operation of `class`: for figures
+    /// that count operations and not time, in steps that do different things one after another.
+    pub(crate) fn while_active(intervals: &[Interval], class: OpClass) -> Self {
+        let active = |interval: &Interval| of_class(interval, class).is_some_and(|stream| stream.ios > 0);
+        let first = intervals.iter().position(active).unwrap_or(0);
+        let end = intervals.iter().rposition(active).map_or(0, |last| last + 1);
+        Self::new(intervals.get(first..end).unwrap_or_default(), class)
+    }
+
     /// Gathers `class` from `intervals`, neighbours merged where there are too many or they hold too little.
     pub(crate) fn new(intervals: &[Interval], class: OpClass) -> Self {
         let n: u64 = intervals.iter().filter_map(|interval| of_class(interval, class)).map(|s| s.ios).sum();
@@ -82,7 +91,7 @@ impl Series {
         self.batches
             .iter()
             .map(|batch| match of {
-                Of::Seconds => batch.length_ns / 1e9,
+                Of::Length => batch.length_ns,
                 Of::Ios => batch.ios,
                 Of::Bytes => batch.bytes,
                 Of::LatSum => batch.lat_sum_ns,
