@@ -26,6 +26,8 @@ enum Form {
     Help(&'static [&'static [&'static str]]),
 }
 
+/// The generated pages: a row such as `Page { file: "docs/schema.json", form: Form::Output(&["schema"]) }`, as soon as
+/// the binary has the command.
 const PAGES: &[Page] = &[];
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
