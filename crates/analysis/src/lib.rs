@@ -1,8 +1,8 @@
 //! From a Record to figures, findings and verdicts. Pure: it opens no file, reads no clock and spawns nothing,
 //! so that an old Record is judged again by a newer analysis with no more than a function call.
 //!
-//! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize`] applies them
-//! to every stream, [`findings`] runs the table of detectors, [`judge`] compares with thresholds, and [`analyse`]
+//! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
+//! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -89,3 +89,50 @@ fn lag_one(residuals: &[f64]) -> f64 {
     let product: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
     product / power + 1.0 / residuals.len() as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in -1..1 without any pattern in time.
+    fn noise(count: usize) -> Vec<f64> {
+        let mix = |z: u64| (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let scramble = |i: usize| mix(mix((i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let raw: Vec<f64> = (0..count).map(|i| (scramble(i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0).collect();
+        let mean = raw.iter().sum::<f64>() / count as f64;
+        raw.iter().map(|value| value - mean).collect()
+    }
+
+    #[test]
+    fn of_independent_residuals_it_is_their_variance() {
+        let residuals = noise(400);
+        let plain: f64 = residuals.iter().map(|d| d * d).sum();
+        let run = long_run(&residuals).unwrap();
+        assert!((run.variance / plain - 1.0).abs() < 0.25, "{}", run.variance / plain);
+        assert!(run.df > 100.0 && run.t_975() < 2.0, "{}", run.df);
+    }
+
+    #[test]
+    fn of_residuals_in_runs_of_ten_it_is_ten_times_as_much() {
+        let residuals: Vec<f64> = noise(200).iter().flat_map(|value| [*value; 10]).collect();
+        let plain: f64 = residuals.iter().map(|d| d * d).sum();
+        let run = long_run(&residuals).unwrap();
+        assert!((5.0..15.0).contains(&(run.variance / plain)), "{}", run.variance / plain);
+        assert!(run.df < 200.0, "fewer degrees of freedom: {}", run.df);
+    }
+
+    #[test]
+    fn three_batches_tell_nothing() {
+        assert!(long_run(&[1.0, -2.0, 1.0]).is_none());
+    }
+
+    #[test]
+    fn the_recurrence_is_the_cosine() {
+        let residuals = noise(50);
+        for j in [1, 7, 49] {
+            let cosine = |i: usize| (PI * j as f64 * (i as f64 + 0.5) / 50.0).cos();
+            let direct: f64 = residuals.iter().enumerate().map(|(i, d)| d * cosine(i)).sum();
+            assert!((projection(&residuals, j) - (2.0f64 / 50.0).sqrt() * direct).abs() < 1e-9);
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! Estimates with 95 % confidence intervals that hold for dependent samples.
 //!
 //! Every figure is a ratio of two sums over the intervals of a step: R = sum x / sum y. Its variance is that of
-//! the residuals x_i - R y_i, long-run (see [`long_run`]), over (sum y)^2. For a quantile, x counts the
+//! the residuals x_i - R y_i, long-run (see `long_run.rs`), over (sum y)^2. For a quantile, x counts the
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
-//! ranks are taken (see [`rank`]).
+//! ranks are taken (see `rank.rs`). How well all this works is measured in [`crate::coverage`], and so is that looking
+//! every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
 mod long_run;
 mod rank;
@@ -16,7 +17,9 @@ use qd1_model::{Estimate, Hist};
 use long_run::{LongRun, Z_975, long_run};
 use series::{Of, Series};
 
-/// Operations beyond a quantile from which its VIF is estimated; a rarer quantile borrows from this one.
+/// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
+/// has as many: a handful of exceedances says little of how they cluster, and runs in which they happen not to would
+/// be the ones that resolve it.
 const PILOT_EXCEEDANCES: f64 = 60.0;
 
 /// A mean or rate known no better than within this factor is not resolved.
@@ -28,7 +31,7 @@ const EXCESS_SIGMA: f64 = 1.5;
 ///
 /// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed`
 /// given) when the effective number of samples is so small that the interval's upper limit would lie beyond the
-/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see [`rank`]), or when there are fewer
+/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs`), or when there are fewer
 /// than four intervals, so that nothing is known of autocorrelation. Where not resolved, `low` is still given if
 /// there is one: a lower bound may be enough to fail a disk.
 #[must_use]

@@ -15,7 +15,7 @@ const TAIL: f64 = 0.025;
 /// Fractional ranks as shares of n + 1, both in 0..1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranks {
-    /// Lower limit; 0 when even the smallest value is not surely below.
+    /// Lower limit; absent when even the smallest value is not surely below.
     pub(crate) low: Option<f64>,
     /// Upper limit; absent when even the largest value is not surely above.
     pub(crate) high: Option<f64>,
