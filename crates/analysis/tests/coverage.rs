@@ -1,5 +1,6 @@
 //! The central claim, on a sample of the table that `examples/coverage.rs` prints in full: nominal 95 % intervals
-//! cover the truth in 93 to 97 % of seeded runs, for independent and for dependent latencies.
+//! are to cover the truth in 93 to 97 % of seeded runs, for independent and for dependent latencies. `coverage.rs` says
+//! where they do not.
 
 use qd1_analysis::coverage::{Case, CoverageRow, Process, study};
 
