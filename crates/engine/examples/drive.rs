@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ios = number("ios", 0)?;
     let runtime_s = number("runtime", 3600)?;
     let direct = number("direct", 1)? == 1;
-    let target = Target::existing(Path::new(path), false);
+    let target = Target::existing(Path::new(path));
     let fd = target.open(OpenAs { write: rw.writes(), direct, ..OpenAs::default() })?;
     let end = rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0))?;
     let work = IoWork {

@@ -123,6 +123,8 @@ pub struct Job {
     pub sync: Option<Sync>,
     /// Which file the job uses.
     pub file: Option<crate::plan::FileUse>,
+    /// Size of each worker's own file. Default 16 MiB.
+    pub size: Option<Bytes>,
     /// Random offsets without repetition until every block was visited.
     pub full_coverage: Option<bool>,
     /// Zipf exponent of the random offsets.

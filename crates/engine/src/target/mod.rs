@@ -30,9 +30,10 @@ pub struct OpenAs {
 /// Something that holds data: an unnamed file, an existing file, a block device.
 pub struct Target {
     path: PathBuf,
-    /// Keeps an unnamed file alive; an existing one is opened by path each time.
+    /// Keeps an unnamed file alive, or a device held exclusively; other targets are opened by path each time.
     holder: Option<OwnedFd>,
-    exclusive: bool,
+    /// A file that we made: its length and space are ours to change.
+    made: bool,
 }
 
 const BASE: OFlags = OFlags::CLOEXEC.union(OFlags::NOATIME);
@@ -59,13 +60,24 @@ impl Target {
             }
             Err(errno) => return Err(EngineError::path("create a file in", dir, errno)),
         };
-        Ok(Self { path: dir.to_owned(), holder: Some(holder), exclusive: false })
+        Ok(Self { path: dir.to_owned(), holder: Some(holder), made: true })
     }
 
-    /// An existing file or block device. With `exclusive` (for a device to be overwritten) every open is O_EXCL,
-    /// which the kernel refuses while the device is mounted or held.
-    pub fn existing(path: &Path, exclusive: bool) -> Self {
-        Self { path: path.to_owned(), holder: None, exclusive }
+    /// An existing file or block device, to be read.
+    pub fn existing(path: &Path) -> Self {
+        Self { path: path.to_owned(), holder: None, made: false }
+    }
+
+    /// A block device to be overwritten, held with O_EXCL: the kernel refuses that while it is mounted or part of
+    /// something, and refuses others to mount it from now on.
+    ///
+    /// # Errors
+    /// EBUSY when it is in use.
+    pub fn exclusive(path: &Path) -> Result<Self, EngineError> {
+        let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+        let holder = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| EngineError::path("open exclusively", path, errno))?;
+        Ok(Self { path: path.to_owned(), holder: Some(holder), made: false })
     }
 
     /// The path given, or the directory an unnamed file lives in.
@@ -86,9 +98,6 @@ impl Target {
             Sync::OSync => flags |= OFlags::SYNC,
             Sync::ODsync => flags |= OFlags::DSYNC,
             Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::EndFsync => {}
-        }
-        if self.exclusive && how.write {
-            flags |= OFlags::EXCL;
         }
         // /proc/self/fd reopens the same file with other flags, even one without a name.
         let path = match &self.holder {
@@ -136,7 +145,10 @@ impl Target {
     }
 
     fn file(&self) -> Result<&OwnedFd, EngineError> {
-        self.holder.as_ref().ok_or_else(|| EngineError::Plan(format!("{} is not ours to change", self.path.display())))
+        match &self.holder {
+            Some(holder) if self.made => Ok(holder),
+            _ => Err(EngineError::Plan(format!("{} is not ours to change", self.path.display()))),
+        }
     }
 }
 

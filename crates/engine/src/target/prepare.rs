@@ -40,7 +40,9 @@ pub fn fill(
     watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
 ) -> Result<Filled, EngineError> {
     let begin_ns = clock::now_ns();
-    target.allocate(size)?;
+    if target.made {
+        target.allocate(size)?;
+    }
     let fd = target.open(OpenAs { write: true, direct, sync: Sync::None })?;
     let block = (BLOCK as u64).min(size) as u32;
     let work = IoWork {
@@ -83,7 +85,7 @@ pub fn fill(
     rustix::fs::fsync(&files[0]).map_err(|errno| EngineError::path("fsync", target.path(), errno))?;
     let end_ns = clock::now_ns();
     let written = outcome.asked.write_bytes.min(size);
-    if written < size {
+    if written < size && target.made {
         target.set_len(written)?;
     }
     let lat = outcome
@@ -97,7 +99,7 @@ pub fn fill(
         fsync_ns: end_ns - fsync_begin_ns,
         lat,
         shortened: written < size,
-        extents: target.extents(written),
+        extents: if target.made { target.extents(written) } else { None },
     };
     Ok(Filled { prepare, errors: outcome.errors })
 }

@@ -1,0 +1,198 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use qd1_model::Bytes;
+use qd1_model::plan::EngineChoice;
+use qd1_model::units::parse_duration_ns;
+
+use crate::report::Format;
+
+/// Names of all commands, for "did you mean".
+pub(crate) const COMMANDS: &[&str] = &["check", "history", "schema", "help"];
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
+to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
+
+/// Tells what a disk will feel like to the programs on it, and proves it.
+#[derive(Debug, Parser)]
+#[command(name = "qd1", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    /// Without a command: `check`.
+    #[command(flatten)]
+    pub(crate) check: CheckArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure the disk under PATH and judge it, in about a minute (the default command)
+    #[command(after_help = EXIT_CODES)]
+    Check(CheckArgs),
+    /// List the runs kept here, or show one again with today's analysis
+    History(HistoryArgs),
+    /// Print the JSON Schema of what `--json` prints
+    Schema,
+    /// Removes a scratch directory when the process that made it is gone.
+    #[command(hide = true, name = "__janitor")]
+    Janitor { dir: PathBuf },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// About 15 seconds; wider intervals
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// Minutes; tighter intervals
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Size of the test file, for example 4G (default 1GiB)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
+    /// Longest time of each step, for example 30s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) runtime: Option<u64>,
+    /// Only these steps, separated by commas: qd1, commit1, commit4, wal, read32, write32, seqread, seqwrite, files,
+    /// buffered
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    #[arg(long, value_name = "ENGINE", value_parser = engine)]
+    pub(crate) engine: Option<EngineChoice>,
+    /// Seed of offsets, data and arrivals, to repeat a run exactly
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
+    /// Show what would be done: steps, time, bytes written, space
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) thresholds: Option<PathBuf>,
+    /// Exit with code 3 if any verdict is this bad or worse
+    #[arg(long, value_name = "GRADE", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
+    /// Do not keep the run in the history
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The grades that `--fail-on` takes, from strict to lenient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A class failed.
+    Fail,
+    /// A class failed or could not be resolved.
+    NotResolved,
+    /// A class failed, could not be resolved, or is marginal.
+    Marginal,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Form of the result on stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Write the result to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Leave out names, addresses, models and paths, to share the result
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Colour: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) color: When,
+}
+
+impl OutputArgs {
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct HistoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<HistoryCommand>,
+    /// How many runs to list, the newest first
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// List as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Print one run again, from what was measured then, with today's analysis
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Thresholds of your own instead of the built-in ones
+        #[arg(long, value_name = "FILE")]
+        thresholds: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+fn duration(text: &str) -> Result<u64, String> {
+    parse_duration_ns(text).map_err(|error| error.to_string())
+}
+
+fn engine(text: &str) -> Result<EngineChoice, String> {
+    text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_visible_command_is_known_to_did_you_mean() {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(COMMANDS.contains(&command.get_name()), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn without_a_command_it_is_check() {
+        let cli = Cli::parse_from(["qd1", "--quick", "/srv"]);
+        assert!(cli.command.is_none() && cli.check.quick && cli.check.path == std::path::Path::new("/srv"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Where results go: stdout or a file (whole or not at all), with or without colour, at the terminal's width.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::{OutputArgs, When};
+use crate::problem::Problem;
+use crate::report::{self, Style};
+
+/// Columns where nothing tells.
+const WIDTH: usize = 80;
+
+/// What the destination can show.
+pub(crate) fn style(args: &OutputArgs) -> Style {
+    let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
+    Style { color: color(args.color, to_terminal), width: if to_terminal { terminal_width() } else { WIDTH } }
+}
+
+/// NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, and both over the terminal; `--color` over all.
+fn color(when: When, to_terminal: bool) -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    match when {
+        When::Always => true,
+        When::Never => false,
+        When::Auto if set("NO_COLOR") => false,
+        When::Auto if set("CLICOLOR_FORCE") => true,
+        When::Auto => to_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+    }
+}
+
+fn terminal_width() -> usize {
+    let told = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+    told.ok().filter(|columns| *columns > 0).unwrap_or(WIDTH)
+}
+
+/// Fails early where `-o` could not be written: not after a minute of measuring.
+///
+/// # Errors
+/// When the directory is missing or cannot be written.
+pub(crate) fn check_destination(path: &Path) -> Result<()> {
+    temporary(path).map(drop)
+}
+
+fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let dir = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if path.is_dir() {
+        return Err(Problem::usage(format!("-o {}: is a directory; name a file", path.display())).into());
+    }
+    tempfile::Builder::new().prefix(".qd1-").tempfile_in(dir).map_err(|error| {
+        Problem::usage(format!("-o {}: cannot write there: {error}; choose another place", path.display())).into()
+    })
+}
+
+/// Writes `text` to stdout, or to the file of `-o` by renaming a finished one over it.
+///
+/// # Errors
+/// When it cannot be written. A reader that went away (`| head`) is no error.
+pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
+    let Some(path) = &args.output else {
+        let mut stdout = std::io::stdout().lock();
+        return match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome.context("cannot write to stdout"),
+        };
+    };
+    let mut file = temporary(path)?;
+    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(readable).with_context(|| format!("cannot write {}", path.display()))?;
+    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
+
+/// Renders a report as asked and writes it.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report) -> Result<()> {
+    if args.redact {
+        report::redact(report);
+    }
+    write(args, &report::render(report, args.format(), &style(args))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_directory_is_found_before_measuring() {
+        let error = check_destination(Path::new("/nonexistent/out.json")).unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/out.json"), "{error}");
+    }
+
+    #[test]
+    fn colour_follows_the_flag_before_the_terminal() {
+        assert!(color(When::Always, false));
+        assert!(!color(When::Never, true));
+    }
+}

@@ -1,0 +1,273 @@
+//! From a Spec to a Plan: fills every default, makes every refusal. After it nothing else refuses.
+
+use anyhow::Result;
+use qd1_engine::target::PathKind;
+use qd1_model::Bytes;
+use qd1_model::plan::{
+    Arrival, BlockShare, FileUse, FilesWork, IoWork, Order, Plan, Skipped, StepPlan, Stop, Sync, TargetKind,
+    TargetPlan, Work,
+};
+use qd1_model::spec::{Effort, Job, Spec};
+
+use crate::place::Place;
+use crate::problem::{Kind, Problem};
+
+/// Smallest test file worth reading from.
+const SIZE_MIN: u64 = 16 << 20;
+/// Size of a worker's own file where the job names none: PostgreSQL's log segment.
+const OWN_SIZE: Bytes = Bytes::mib(16);
+/// Space always left free: the larger of this and a tenth of the filesystem.
+const LEAVE_FREE: u64 = 1 << 30;
+/// For the most that a step may write: no disk here is faster than this, and no request than that.
+const WRITE_RATE_MAX: u64 = 8 << 30;
+const WRITE_NS_MIN: u64 = 10_000;
+
+/// Decides.
+///
+/// # Errors
+/// Every refusal: unknown step names, sizes that do not fit or align, writing a device without leave.
+pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
+    let kind = target_kind(spec, place)?;
+    let mut size = spec.size.unwrap_or_else(|| spec.suite.size.get(spec.effort)).0;
+    if let PathKind::File(length) | PathKind::Block(length) = place.kind {
+        size = size.min(length);
+    }
+    let align = u64::from(place.direct.align.max(4096));
+    size = size / align * align;
+    if size < SIZE_MIN {
+        let message = format!("a test area of {} is too small to mean anything; --size needs at least {}", Bytes(size), Bytes(SIZE_MIN));
+        return Err(Problem::usage(message).into());
+    }
+    let mut plan = Plan {
+        suite: spec.suite.name.clone(),
+        target: TargetPlan {
+            path: place.path.clone(),
+            kind,
+            filesystem: place.filesystem.kind.clone(),
+            size: Bytes(size),
+            direct: place.direct.supported,
+            align: place.direct.align,
+            prepare_max_ns: spec.suite.prepare.get(spec.effort).0,
+        },
+        steps: Vec::new(),
+        skipped: Vec::new(),
+        seed,
+    };
+    check_names(spec)?;
+    for job in &spec.suite.job {
+        if !spec.only.is_empty() && !spec.only.contains(&job.name) {
+            plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+            continue;
+        }
+        match step(spec, job, &plan.target)? {
+            Ok(step) => plan.steps.push(step),
+            Err(why) => plan.skipped.push(Skipped { name: job.name.clone(), why: why.to_owned() }),
+        }
+    }
+    if plan.steps.is_empty() {
+        let reasons: Vec<String> = plan.skipped.iter().map(|skip| format!("{}: {}", skip.name, skip.why)).collect();
+        return Err(Problem::usage(format!("no step is left to run ({})", reasons.join("; "))).into());
+    }
+    if kind == TargetKind::Directory {
+        fit(&mut plan, place, spec.size.is_some())?;
+    }
+    Ok(plan)
+}
+
+fn target_kind(spec: &Spec, place: &Place) -> Result<TargetKind> {
+    let is_block = matches!(place.kind, PathKind::Block(_));
+    let Some(named) = &spec.destroy else {
+        return Ok(match place.kind {
+            PathKind::Directory => TargetKind::Directory,
+            PathKind::Block(_) => TargetKind::BlockReadOnly,
+            PathKind::File(_) | PathKind::Other => TargetKind::File,
+        });
+    };
+    let same = std::fs::canonicalize(named).is_ok_and(|named| named == place.path);
+    if !is_block || !same {
+        let message = format!(
+            "--destroy has to name the same block device as PATH ({}), so that no disk is overwritten by a slip; \
+             nothing was written",
+            place.path.display()
+        );
+        return Err(Problem::new(Kind::Unsafe, message).into());
+    }
+    Ok(TargetKind::BlockDestroy)
+}
+
+fn check_names(spec: &Spec) -> Result<()> {
+    let names: Vec<&str> = spec.suite.job.iter().map(|job| job.name.as_str()).collect();
+    match spec.only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        None => Ok(()),
+        Some(wanted) => {
+            let message = format!("there is no step {wanted:?} in {}; choose from {}", spec.suite.name, names.join(", "));
+            Err(Problem::usage(message).into())
+        }
+    }
+}
+
+/// One job's step, or why it is left out here.
+fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<StepPlan, &'static str>> {
+    let max_ns = spec.runtime_ns.unwrap_or_else(|| job.runtime.get(spec.effort).0);
+    if max_ns == 0 {
+        return Err(Problem::usage("--runtime needs some time, for example 5s").into());
+    }
+    let mut title = job.title.clone();
+    let work = if let Some(files) = job.files {
+        if target.kind != TargetKind::Directory {
+            return Ok(Err("needs a filesystem"));
+        }
+        Work::Files(FilesWork { size: files.size, count: files.count })
+    } else {
+        match io_work(spec, job, target)? {
+            Ok(work) => {
+                if job.rw.is_some_and(|rw| rw.reads() && rw.writes()) && work.rwmixread == 100 {
+                    title.push_str(" (reads only: the target is not written)");
+                }
+                Work::Io(work)
+            }
+            Err(why) => return Ok(Err(why)),
+        }
+    };
+    let adaptive = job.adaptive.unwrap_or(true) && job.files.is_none();
+    let stop = Stop {
+        min_ns: max_ns / 4,
+        max_ns,
+        ramp_ns: if job.files.is_some() || job.sync == Some(Sync::EndFsync) { 0 } else { (max_ns / 20).min(250_000_000) },
+        quantile: if adaptive { job.stop_percentile.unwrap_or(99.0) / 100.0 } else { 0.0 },
+        tolerance: if spec.effort == Effort::Full { 0.03 } else { 0.05 },
+    };
+    let writes_max = Bytes(writes_max(&work, &stop));
+    Ok(Ok(StepPlan { name: job.name.clone(), title, work, stop, writes_max }))
+}
+
+fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<IoWork, &'static str>> {
+    let Some(rw) = job.rw else {
+        return Err(Problem::usage(format!("job {:?} says neither rw nor files", job.name)).into());
+    };
+    let writable = matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy);
+    if !writable && !rw.reads() {
+        return Ok(Err("it writes, and the target is only read"));
+    }
+    let rwmixread = match (rw.reads(), rw.writes() && writable) {
+        (true, true) => job.rwmixread.unwrap_or(50),
+        (true, false) => 100,
+        _ => 0,
+    };
+    let rw = if writable { rw } else { read_only(rw) };
+    let blocks: Vec<BlockShare> = match (&job.bssplit, job.bs) {
+        (Some(split), _) => split.iter().map(|(bytes, weight)| BlockShare { bytes: bytes.0 as u32, weight: *weight }).collect(),
+        (None, bs) => vec![BlockShare { bytes: bs.unwrap_or(Bytes::kib(4)).0 as u32, weight: 1 }],
+    };
+    let direct = job.direct.unwrap_or(true) && target.direct;
+    let largest = u64::from(blocks.iter().map(|share| share.bytes).max().unwrap_or(0));
+    if let Some(share) = blocks.iter().find(|share| share.bytes == 0 || direct && share.bytes % target.align != 0) {
+        let message = format!(
+            "{}: direct I/O here works in multiples of {} bytes, not {}; use direct = false or another bs",
+            job.name, target.align, share.bytes
+        );
+        return Err(Problem::usage(message).into());
+    }
+    let numjobs = job.numjobs.unwrap_or(1).max(1);
+    let own = job.size.unwrap_or(OWN_SIZE).0;
+    // A device has no files: workers that want their own get a part of it.
+    let (file, size) = match job.file.unwrap_or_default() {
+        FileUse::Shared => (FileUse::Shared, target.size.0),
+        file if target.kind == TargetKind::Directory => (file, own),
+        _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
+    };
+    if size < largest * u64::from(numjobs) {
+        return Err(Problem::usage(format!("{}: {} is smaller than one block for each worker", job.name, Bytes(size))).into());
+    }
+    Ok(Ok(IoWork {
+        ioengine: spec.engine.or(job.ioengine).unwrap_or_default(),
+        rw,
+        rwmixread,
+        order: order(job, rw)?,
+        blocks,
+        iodepth: job.iodepth.unwrap_or(1).max(1),
+        numjobs,
+        direct,
+        sync: job.sync.unwrap_or_default(),
+        file,
+        size: Bytes(size),
+        io_size: job.io_size.unwrap_or_default(),
+        arrival: match (job.rate_iops, job.poisson.unwrap_or(false)) {
+            (None, _) => Arrival::Closed,
+            (Some(iops), _) if !(iops > 0.0 && iops.is_finite()) => {
+                return Err(Problem::usage(format!("{}: rate_iops has to be above 0", job.name)).into());
+            }
+            (Some(iops), true) => Arrival::Poisson { iops },
+            (Some(iops), false) => Arrival::Fixed { iops },
+        },
+    }))
+}
+
+fn read_only(rw: qd1_model::plan::Rw) -> qd1_model::plan::Rw {
+    use qd1_model::plan::Rw;
+    if rw.is_random() { Rw::Randread } else { Rw::Read }
+}
+
+fn order(job: &Job, rw: qd1_model::plan::Rw) -> Result<Order> {
+    Ok(match (rw.is_random(), job.zipf_theta, job.full_coverage) {
+        (false, ..) => Order::Sequential,
+        (true, Some(theta), _) if theta > 0.0 && theta.is_finite() => Order::Zipf { theta },
+        (true, Some(theta), _) => {
+            return Err(Problem::usage(format!("{}: zipf_theta has to be above 0, not {theta}", job.name)).into());
+        }
+        (true, None, Some(true)) => Order::RandomFull,
+        (true, None, _) => Order::Random,
+    })
+}
+
+/// The most a step can write: what it is limited to, or what the fastest disk would take in its time.
+fn writes_max(work: &Work, stop: &Stop) -> u64 {
+    match work {
+        Work::Files(files) => files.count * files.size.0,
+        Work::Io(io) if !io.rw.writes() => 0,
+        Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
+        Work::Io(io) => {
+            let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
+            let in_flight = f64::from(io.iodepth * io.numjobs);
+            let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
+            let share = 1.0 - f64::from(io.rwmixread) / 100.0;
+            let fill = if io.file == FileUse::Own { io.size.0 * u64::from(io.numjobs) } else { 0 };
+            (per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64 + fill
+        }
+    }
+}
+
+/// Makes the plan fit into the space that may be used, or refuses.
+fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+    let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
+    let leave = LEAVE_FREE.max(total / 10);
+    let usable = free.saturating_sub(leave);
+    let needed = plan.space_max().0;
+    if needed <= usable {
+        return Ok(());
+    }
+    let shared = if plan.needs_shared_file() { plan.target.size.0 } else { 0 };
+    let own = needed - shared;
+    let smaller = usable.saturating_sub(own) / SIZE_MIN * SIZE_MIN;
+    if !size_given && shared > 0 && smaller >= SIZE_MIN {
+        plan.target.size = Bytes(smaller);
+        for step in &mut plan.steps {
+            if let Work::Io(io) = &mut step.work
+                && io.file == FileUse::Shared
+            {
+                io.size = Bytes(smaller);
+            }
+        }
+        return Ok(());
+    }
+    let message = format!(
+        "not enough space in {}: the test needs {}, and {} may be used ({} free, of which {} stay free); free some \
+         space, give a smaller --size, or choose steps with --only",
+        place.path.display(),
+        Bytes(needed),
+        Bytes(usable),
+        Bytes(free),
+        Bytes(leave)
+    );
+    Err(Problem::new(Kind::Unsafe, message).into())
+}

@@ -1,0 +1,157 @@
+//! What stderr shows while a run goes on: a live line on a terminal, a plain line now and then elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use qd1_analysis::stats;
+use qd1_engine::clock;
+use qd1_engine::run::Progress as Watched;
+use qd1_model::plan::{Plan, StepPlan, Stop};
+use qd1_model::record::{Interval, StepRecord};
+use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
+use qd1_model::{Estimate, OpClass};
+
+/// Without a terminal, a line at most this often.
+const LINE_EVERY_NS: u64 = 10_000_000_000;
+
+/// Progress of one run.
+pub(crate) struct Progress {
+    mode: Mode,
+    names: Vec<String>,
+    budgets_ns: Vec<u64>,
+    current: usize,
+    figures: String,
+    line_ns: u64,
+}
+
+enum Mode {
+    Quiet,
+    Lines,
+    Bar(ProgressBar),
+}
+
+impl Progress {
+    pub(crate) fn new(quiet: bool) -> Self {
+        let mode = if quiet {
+            Mode::Quiet
+        } else if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let template = ProgressStyle::with_template("{spinner} {wide_msg}");
+            bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_spinner()).tick_chars("|/-\\ "));
+            bar.enable_steady_tick(Duration::from_millis(150));
+            Mode::Bar(bar)
+        } else {
+            Mode::Lines
+        };
+        Self { mode, names: Vec::new(), budgets_ns: Vec::new(), current: 0, figures: String::new(), line_ns: 0 }
+    }
+
+    pub(crate) fn begin(&mut self, plan: &Plan) {
+        self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
+        self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
+        let place = plan.target.path.display();
+        let longest = format_span_ns(plan.duration_max_ns());
+        self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
+    }
+
+    pub(crate) fn prepare(&mut self, size: Bytes) {
+        self.figures = format!("writing the test file, {size}");
+        self.show(&self.figures.clone());
+    }
+
+    /// While the test file is written.
+    pub(crate) fn prepared(&mut self, now: &Watched<'_>) {
+        let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
+        if now.elapsed_ns > 0 {
+            let rate = format_rate(bytes as f64 * 1e9 / now.elapsed_ns as f64);
+            self.show(&format!("{}: {} done, {rate}", self.figures.clone(), Bytes(bytes >> 20 << 20)));
+        }
+    }
+
+    pub(crate) fn step(&mut self, index: usize, step: &StepPlan) {
+        self.current = index;
+        self.figures.clear();
+        self.show(&format!("[{}/{}] {}: {}", index + 1, self.names.len(), step.name, step.title));
+    }
+
+    /// Works out the running figures of a step: p99.9 of the operation that is waited for.
+    pub(crate) fn figures(&mut self, intervals: &[Interval]) {
+        if matches!(self.mode, Mode::Quiet) {
+            return;
+        }
+        let classes = OpClass::ALL.into_iter().filter_map(|class| {
+            let of_class = || intervals.iter().flat_map(|i| &i.streams).filter(move |stream| stream.class == class);
+            let ios: u64 = of_class().map(|stream| stream.ios).sum();
+            (ios > 0).then(|| {
+                let last = of_class().last().map_or(0, |stream| stream.ios);
+                let length_ns = intervals.last().map_or(1, |interval| interval.length_ns.max(1));
+                let rate = format_count(last as f64 * 1e9 / length_ns as f64);
+                format!("{} {rate}/s, {}", class.name(), percentile(intervals, class))
+            })
+        });
+        self.figures = classes.collect::<Vec<_>>().join("; ");
+    }
+
+    pub(crate) fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
+        let later: u64 = self.budgets_ns.iter().skip(self.current + 1).sum();
+        let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
+        let name = self.names.get(self.current).map_or("", String::as_str);
+        let position = format!("[{}/{}]", self.current + 1, self.names.len());
+        let line = format!("{position} {name}, at most {left} left  {}", self.figures);
+        self.show(&line);
+    }
+
+    pub(crate) fn step_done(&mut self, record: &StepRecord) {
+        let parts: Vec<String> = record
+            .streams
+            .iter()
+            .map(|stream| {
+                let rate = stream.lat.count() as f64 * 1e9 / record.runtime_ns.max(1) as f64;
+                format!("{} {}/s, p50 {}", stream.class.name(), format_count(rate), format_ns(stream.lat.quantile(0.5) as f64))
+            })
+            .collect();
+        let failed: u64 = record.errors.iter().map(|error| error.count).sum();
+        let failed = if failed > 0 { format!("; {failed} requests FAILED") } else { String::new() };
+        let position = format!("[{}/{}]", self.current + 1, self.names.len());
+        self.say(&format!("{position} {:<9} {}{failed}", record.name, parts.join("; ")));
+    }
+
+    /// A line that stays.
+    fn say(&mut self, line: &str) {
+        match &self.mode {
+            Mode::Quiet => {}
+            Mode::Lines => anstream::eprintln!("{line}"),
+            Mode::Bar(bar) => bar.println(line),
+        }
+        self.line_ns = clock::now_ns();
+    }
+
+    /// A line that the next one replaces; without a terminal one in ten seconds is said.
+    fn show(&mut self, line: &str) {
+        match &self.mode {
+            Mode::Quiet => {}
+            Mode::Bar(bar) => bar.set_message(line.to_owned()),
+            Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.say(line),
+            Mode::Lines => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Mode::Bar(bar) = &self.mode {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The highest percentile up to p99.9 that the samples so far resolve.
+fn percentile(intervals: &[Interval], class: OpClass) -> String {
+    for (name, q) in [("p99.9", 0.999), ("p99", 0.99), ("p50", 0.5)] {
+        if let Estimate { value: Some(value), .. } = stats::quantile_coarse(intervals, class, q) {
+            return format!("{name} {}", format_ns(value));
+        }
+    }
+    "p99.9 not resolved yet".to_owned()
+}

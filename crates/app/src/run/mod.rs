@@ -1,0 +1,144 @@
+//! Carries out a Plan and brings back the Record: prepares the target, runs each step, reads the machine around it.
+
+mod counters;
+mod step;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use qd1_engine::clock;
+use qd1_engine::run::Wish;
+use qd1_engine::target::{Target, fill};
+use qd1_model::SCHEMA_VERSION;
+use qd1_model::environment::Environment;
+use qd1_model::plan::{FileUse, Plan, TargetKind, Work};
+use qd1_model::record::{Prepare, Record};
+use qd1_probe::Machine;
+
+use crate::progress::Progress;
+use counters::Counters;
+
+/// What a run is besides its plan.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) id: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) machine: &'a Machine,
+}
+
+/// What the steps of a run share.
+struct Run<'a> {
+    plan: Plan,
+    circumstances: &'a Circumstances<'a>,
+    cancel: &'a AtomicBool,
+    shared: Option<Target>,
+    prepared: Option<Prepare>,
+    counters: Counters<'a>,
+    begin_ns: u64,
+}
+
+/// Runs the plan to its end, or until `cancel` is set: what was measured until then comes back.
+///
+/// # Errors
+/// When the target cannot be made or an engine cannot be had. Failing requests are in the Record instead.
+pub(crate) fn execute(
+    plan: Plan,
+    circumstances: &Circumstances<'_>,
+    cancel: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<Record> {
+    let mut environment = circumstances.machine.environment(&plan.target.path);
+    clock::use_tsc(&environment.clock.source);
+    (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
+    let begin_ns = clock::now_ns();
+    let started_unix_ns = clock::wall_ns();
+    progress.begin(&plan);
+    let counters = Counters::new(circumstances.machine, &environment.devices);
+    let mut run = Run { plan, circumstances, cancel, shared: None, prepared: None, counters, begin_ns };
+    run.open_shared(progress)?;
+    let mut steps = Vec::new();
+    for index in 0..run.plan.steps.len() {
+        if cancel.load(Ordering::Relaxed) {
+            break;
+        }
+        let step = run.plan.steps[index].clone();
+        progress.step(index, &step);
+        let record = step::run(&mut run, &step, progress)?;
+        progress.step_done(&record);
+        steps.push(record);
+    }
+    Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+impl Run<'_> {
+    /// Makes the shared file and writes it whole, or opens what is given.
+    fn open_shared(&mut self, progress: &mut Progress) -> Result<()> {
+        let target = &self.plan.target;
+        let shared = match target.kind {
+            TargetKind::Directory if !self.plan.needs_shared_file() => return Ok(()),
+            TargetKind::Directory => Target::create_in(&target.path, &self.circumstances.id)?,
+            TargetKind::File => {
+                let given = Target::existing(&target.path);
+                // Nothing was written: only what the extents say is of interest.
+                let extents = given.extents(target.size.0);
+                self.prepared = extents.is_some().then(|| Prepare { extents, ..Prepare::default() });
+                given
+            }
+            TargetKind::BlockReadOnly => Target::existing(&target.path),
+            TargetKind::BlockDestroy => Target::exclusive(&target.path)?,
+        };
+        if matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy) {
+            progress.prepare(target.size);
+            let mut watch = |now: &qd1_engine::run::Progress<'_>| {
+                progress.prepared(now);
+                Wish::Continue
+            };
+            let (size, seed) = (target.size.0, self.plan.seed);
+            let filled = fill(&shared, size, target.prepare_max_ns, target.direct, seed, self.cancel, &mut watch)?;
+            if let Some(error) = filled.errors.first() {
+                anyhow::bail!(
+                    "writing the test file failed: {} at offset {}; the disk, or its quota, does not take {}",
+                    error.error,
+                    error.first_offset,
+                    target.size
+                );
+            }
+            self.shrink_to(filled.prepare.bytes.0);
+            self.prepared = Some(filled.prepare);
+        }
+        self.shared = Some(shared);
+        Ok(())
+    }
+
+    /// On a disk too slow to write the whole file in time, all steps use what there is.
+    fn shrink_to(&mut self, bytes: u64) {
+        self.plan.target.size.0 = self.plan.target.size.0.min(bytes);
+        for step in &mut self.plan.steps {
+            if let Work::Io(io) = &mut step.work
+                && io.file == FileUse::Shared
+            {
+                io.size.0 = io.size.0.min(bytes);
+            }
+        }
+    }
+
+    fn into_record(
+        self,
+        environment: Environment,
+        started_unix_ns: u64,
+        steps: Vec<qd1_model::record::StepRecord>,
+    ) -> Record {
+        Record {
+            schema_version: SCHEMA_VERSION,
+            id: self.circumstances.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.circumstances.command.clone(),
+            started_unix_ns,
+            elapsed_ns: clock::now_ns() - self.begin_ns,
+            interrupted: self.cancel.load(Ordering::Relaxed),
+            plan: self.plan,
+            environment,
+            prepare: self.prepared,
+            steps,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A directory for files that need names, gone after the run however it ends.
+//!
+//! Dropping it removes it. If this process is killed, a helper process (the same binary) sees its pipe close and
+//! removes it; if that is killed too, the next run in the same place does, since nobody holds the lock any more.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result};
+use rustix::fs::FlockOperation;
+
+const PREFIX: &str = ".qd1-scratch-";
+
+/// The directory.
+pub(crate) struct Scratch {
+    path: PathBuf,
+    /// Holds the lock that tells other runs that it is in use.
+    _lock: File,
+    helper: Option<Child>,
+}
+
+impl Scratch {
+    /// Makes it in `dir`, after clearing what dead runs left there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn create(dir: &Path, id: &str) -> Result<Self> {
+        clear_leftovers(dir);
+        let path = dir.join(format!("{PREFIX}{id}"));
+        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let lock = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        // Without locks (some network filesystems) only the leftovers of other runs are at stake.
+        let _ = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        let helper = Command::new("/proc/self/exe")
+            .arg("__janitor")
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C in a terminal goes to the foreground group: the helper must outlive it.
+            .process_group(0)
+            .spawn()
+            .ok();
+        Ok(Self { path, _lock: lock, helper })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing better can be done about a failure here; the helper tries once more.
+        let _ = std::fs::remove_dir_all(&self.path);
+        if let Some(helper) = &mut self.helper {
+            drop(helper.stdin.take());
+            let _ = helper.wait();
+        }
+    }
+}
+
+/// Removes scratch directories whose maker is gone: nobody holds their lock.
+fn clear_leftovers(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let Ok(lock) = File::open(entry.path()) else { continue };
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The helper: waits for its maker to end, then removes `dir` if it is still there.
+pub(crate) fn janitor(dir: &Path) -> Result<ExitCode> {
+    let ours = dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    anyhow::ensure!(ours, "not a scratch directory of qd1");
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    let _ = std::fs::remove_dir_all(dir);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_run_left_is_cleared_and_what_a_living_one_uses_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dead, alive) = (dir.path().join(".qd1-scratch-dead"), dir.path().join(".qd1-scratch-alive"));
+        std::fs::create_dir(&dead).unwrap();
+        std::fs::write(dead.join("f00000001"), b"x").unwrap();
+        std::fs::create_dir(&alive).unwrap();
+        let lock = File::open(&alive).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        clear_leftovers(dir.path());
+        assert!(!dead.exists());
+        assert!(alive.exists());
+    }
+
+    #[test]
+    fn the_helper_refuses_any_other_directory() {
+        assert!(janitor(Path::new("/tmp")).is_err());
+    }
+}
