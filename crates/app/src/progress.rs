@@ -72,7 +72,7 @@ impl Progress {
     pub(crate) fn step(&mut self, index: usize, step: &StepPlan) {
         self.current = index;
         self.figures.clear();
-        self.show(&format!("[{}/{}] {}: {}", index + 1, self.names.len(), step.name, step.title));
+        self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
     }
 
     /// Works out the running figures of a step: p99.9 of the operation that is waited for.
@@ -97,24 +97,33 @@ impl Progress {
         let later: u64 = self.budgets_ns.iter().skip(self.current + 1).sum();
         let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
         let name = self.names.get(self.current).map_or("", String::as_str);
-        let position = format!("[{}/{}]", self.current + 1, self.names.len());
+        let position = self.position();
         let line = format!("{position} {name}, at most {left} left  {}", self.figures);
         self.show(&line);
     }
 
     pub(crate) fn step_done(&mut self, record: &StepRecord) {
+        // Operations that came one kind after another share no rate.
+        let mixed = record.streams.len() > 2;
         let parts: Vec<String> = record
             .streams
             .iter()
             .map(|stream| {
-                let rate = stream.lat.count() as f64 * 1e9 / record.runtime_ns.max(1) as f64;
-                format!("{} {}/s, p50 {}", stream.class.name(), format_count(rate), format_ns(stream.lat.quantile(0.5) as f64))
+                let (class, p50) = (stream.class.name(), format_ns(stream.lat.quantile(0.5) as f64));
+                let rate = format_count(stream.lat.count() as f64 * 1e9 / record.runtime_ns.max(1) as f64);
+                if mixed { format!("{class} p50 {p50}") } else { format!("{class} {rate}/s, p50 {p50}") }
             })
             .collect();
         let failed: u64 = record.errors.iter().map(|error| error.count).sum();
         let failed = if failed > 0 { format!("; {failed} requests FAILED") } else { String::new() };
-        let position = format!("[{}/{}]", self.current + 1, self.names.len());
+        let position = self.position();
         self.say(&format!("{position} {:<9} {}{failed}", record.name, parts.join("; ")));
+    }
+
+    /// `[ 3/10]`: as wide for every step.
+    fn position(&self) -> String {
+        let count = self.names.len().to_string();
+        format!("[{:>width$}/{count}]", self.current + 1, width = count.len())
     }
 
     /// A line that stays.

@@ -21,6 +21,9 @@ pub(super) fn args(job: &Job<'_>) -> Vec<String> {
         "--randrepeat=1",
         "--invalidate=0",
         "--group_reporting=1",
+        // The whole latency, submission included, as ours is; fio's default percentiles leave it out.
+        "--lat_percentiles=1",
+        "--clat_percentiles=0",
         "--output-format=json",
     ]
     .map(String::from)
@@ -69,7 +72,7 @@ fn read_side(text: &str) -> Result<Value> {
 fn figures(text: &str) -> Result<Figures> {
     let read = read_side(text)?;
     let field = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
-    let percentiles = &read["clat_ns"]["percentile"];
+    let percentiles = &read["lat_ns"]["percentile"];
     Ok(Figures {
         iops: field(&read["iops"], "iops")?,
         p50_ns: field(&percentiles["50.000000"], "p50")?,
@@ -88,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_read_side_of_the_first_job_is_read() {
-        let text = "fio: a warning\n{\"jobs\":[{\"read\":{\"total_ios\":5,\"iops\":12.5,\"clat_ns\":{\"percentile\":\
+        let text = "fio: a warning\n{\"jobs\":[{\"read\":{\"total_ios\":5,\"iops\":12.5,\"lat_ns\":{\"percentile\":\
                     {\"50.000000\":700,\"99.000000\":900}}}}]}";
         assert_eq!(figures(text).unwrap(), Figures { iops: 12.5, p50_ns: 700.0, p99_ns: 900.0 });
         assert_eq!(ios(text).unwrap(), 5);
