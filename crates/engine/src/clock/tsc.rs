@@ -6,17 +6,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds per tick in units of 2^-32; 0 while CLOCK_MONOTONIC is used.
-static SCALE: AtomicU64 = AtomicU64::new(0);
-/// The counter at calibration, and CLOCK_MONOTONIC then.
-static BASE_TICKS: AtomicU64 = AtomicU64::new(0);
-static BASE_NS: AtomicU64 = AtomicU64::new(0);
+/// [`Scale::per_tick`]; written last.
+static PER_TICK: AtomicU64 = AtomicU64::new(0);
+/// [`Scale::offset_ns`].
+static OFFSET_NS: AtomicU64 = AtomicU64::new(0);
 
 /// How long the scale is measured.
 const CALIBRATION_NS: u64 = 20_000_000;
 
 #[cfg(target_arch = "x86_64")]
-#[inline]
+#[inline(always)]
 fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has the instruction; a system that traps it (PR_SET_TSC) kills the
     // process, and one that emulates it is not using it as its clock source, which `use_tsc` asks for.
@@ -24,20 +23,37 @@ fn ticks() -> u64 {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-#[inline]
+#[inline(always)]
 fn ticks() -> u64 {
     0
 }
 
-#[inline]
-pub(super) fn now_ns() -> Option<u64> {
-    let scale = SCALE.load(Ordering::Relaxed);
-    if scale == 0 {
-        return None;
+/// How ticks become nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// Nanoseconds per tick in units of 2^-64, so that the high half of one multiplication is the time; 0 while
+    /// CLOCK_MONOTONIC is used.
+    per_tick: u64,
+    /// What is added, modulo 2^64, to agree with CLOCK_MONOTONIC at calibration.
+    offset_ns: u64,
+}
+
+/// The scale found by [`use_tsc`].
+pub(super) fn scale() -> Scale {
+    let per_tick = PER_TICK.load(Ordering::Acquire);
+    Scale { per_tick, offset_ns: OFFSET_NS.load(Ordering::Relaxed) }
+}
+
+impl Scale {
+    #[inline(always)]
+    pub(super) fn now_ns(&self) -> Option<u64> {
+        (self.per_tick != 0).then(|| scaled(ticks(), self.per_tick).wrapping_add(self.offset_ns))
     }
-    let since = ticks().wrapping_sub(BASE_TICKS.load(Ordering::Relaxed));
-    let since_ns = (u128::from(since) * u128::from(scale)) >> 32;
-    Some(BASE_NS.load(Ordering::Relaxed) + since_ns as u64)
+}
+
+#[inline(always)]
+fn scaled(ticks: u64, per_tick: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(per_tick)) >> 64) as u64
 }
 
 /// A pair of readings of both clocks, taken as close together as eleven attempts allow.
@@ -57,8 +73,9 @@ fn pair() -> (u64, u64) {
 /// checked that it is constant, runs on in sleep and agrees between processors. To be called once, before any
 /// worker starts; takes 20 ms. Returns whether it is used.
 pub fn use_tsc(clocksource: &str) -> bool {
-    if clocksource != "tsc" || !cfg!(target_arch = "x86_64") || SCALE.load(Ordering::Relaxed) != 0 {
-        return SCALE.load(Ordering::Relaxed) != 0;
+    let used = PER_TICK.load(Ordering::Acquire) != 0;
+    if used || clocksource != "tsc" || !cfg!(target_arch = "x86_64") {
+        return used;
     }
     let (ticks_before, ns_before) = pair();
     while super::monotonic_ns() < ns_before + CALIBRATION_NS {
@@ -66,14 +83,14 @@ pub fn use_tsc(clocksource: &str) -> bool {
     }
     let (ticks_after, ns_after) = pair();
     let ticks = ticks_after.wrapping_sub(ticks_before);
-    let scale = (u128::from(ns_after - ns_before) << 32) / u128::from(ticks.max(1));
-    // Between 100 MHz and 20 GHz; anything else is not a counter we understand.
-    if !((1u128 << 32) / 20..=(10u128 << 32)).contains(&scale) {
+    let per_tick = (u128::from(ns_after - ns_before) << 64) / u128::from(ticks.max(1));
+    // Between 1 GHz (a slower counter's nanoseconds per tick do not fit) and 20 GHz; anything else is not a counter
+    // we understand.
+    let Some(per_tick) = u64::try_from(per_tick).ok().filter(|per_tick| *per_tick >= u64::MAX / 20) else {
         return false;
-    }
-    BASE_TICKS.store(ticks_after, Ordering::Relaxed);
-    BASE_NS.store(ns_after, Ordering::Relaxed);
-    SCALE.store(scale as u64, Ordering::Release);
+    };
+    OFFSET_NS.store(ns_after.wrapping_sub(scaled(ticks_after, per_tick)), Ordering::Relaxed);
+    PER_TICK.store(per_tick, Ordering::Release);
     true
 }
 
@@ -97,7 +114,7 @@ mod tests {
 
     #[test]
     fn an_untrusted_source_is_not_used() {
-        let used_before = SCALE.load(Ordering::Relaxed) != 0;
+        let used_before = PER_TICK.load(Ordering::Relaxed) != 0;
         assert_eq!(use_tsc("hpet"), used_before);
     }
 }
