@@ -45,6 +45,8 @@ struct Lane {
     bytes_now: u64,
     sum_now_ns: u64,
     max_now_ns: u64,
+    /// A latency above this is the interval's maximum so far, or among the slowest of the run, or both.
+    notable_ns: u64,
     coarse_now: CoarseHist,
 }
 
@@ -55,8 +57,10 @@ struct Slowest {
 }
 
 impl Slowest {
-    #[cold]
     fn offer(&mut self, slow: Slow) {
+        if slow.lat_ns <= self.bar_ns {
+            return;
+        }
         if self.kept.len() < SLOWEST_MAX {
             self.kept.push(slow);
         } else if let Some(least) = self.kept.iter_mut().min_by_key(|kept| kept.lat_ns) {
@@ -69,6 +73,14 @@ impl Slowest {
 }
 
 impl Lane {
+    /// Notes a latency above [`Self::notable_ns`] of an operation begun `at_ns` after the start.
+    #[cold]
+    fn note(&mut self, at_ns: u64, lat_ns: u64) {
+        self.max_now_ns = self.max_now_ns.max(lat_ns);
+        self.slowest.offer(Slow { at_ns, lat_ns });
+        self.notable_ns = self.max_now_ns.min(self.slowest.bar_ns);
+    }
+
     fn new(class: OpClass, parts: Parts) -> Self {
         Self {
             class,
@@ -82,6 +94,7 @@ impl Lane {
             bytes_now: 0,
             sum_now_ns: 0,
             max_now_ns: 0,
+            notable_ns: 0,
             coarse_now: CoarseHist::default(),
         }
     }
@@ -101,7 +114,7 @@ impl Lane {
         };
         self.bytes += self.bytes_now;
         self.sum_ns += self.sum_now_ns;
-        (self.bytes_now, self.sum_now_ns, self.max_now_ns) = (0, 0, 0);
+        (self.bytes_now, self.sum_now_ns, self.max_now_ns, self.notable_ns) = (0, 0, 0, 0);
         self.coarse_now.clear();
         Some(stream)
     }
@@ -112,11 +125,11 @@ impl Lane {
         }
         let mut slowest = self.slowest.kept;
         slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-        let (first, second) = (self.first.finish(None), self.second.finish(None));
+        let part = |recorder: &Recorder| Some(recorder.finish(None));
         let (slat, clat, write_part, sync_part) = match self.parts {
             Parts::None => (None, None, None, None),
-            Parts::Submission => (Some(first), Some(second), None, None),
-            Parts::Sync => (None, None, Some(first), Some(second)),
+            Parts::Submission => (part(&self.first), part(&self.second), None, None),
+            Parts::Sync => (None, None, part(&self.first), part(&self.second)),
         };
         Some(Stream {
             class: self.class,
@@ -148,8 +161,8 @@ impl<const N: usize> Meter<N> {
         Self { lanes, start_ns, interval_ns, number: 0, boundary_ns: start_ns + interval_ns, outbox }
     }
 
-    /// Counts one operation of lane `lane`. Operations come in the order of their completion, nearly.
-    #[inline]
+    /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
+    #[inline(always)]
     pub(crate) fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
         if timing.completed_ns >= self.boundary_ns {
             self.turn(timing.completed_ns);
@@ -171,10 +184,9 @@ impl<const N: usize> Meter<N> {
         }
         lane.bytes_now += u64::from(bytes);
         lane.sum_now_ns += lat_ns;
-        lane.max_now_ns = lane.max_now_ns.max(lat_ns);
-        if lat_ns > lane.slowest.bar_ns {
+        if lat_ns > lane.notable_ns {
             let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
-            lane.slowest.offer(Slow { at_ns, lat_ns });
+            lane.note(at_ns, lat_ns);
         }
     }
 

@@ -118,12 +118,14 @@ const FINE_EXACT: u64 = 2048;
 const FINE_BITS: u32 = 10;
 const FINE_BINS: usize = ((41 - FINE_BITS as usize) << FINE_BITS) + 1024;
 
-/// Index of the fine bin of a latency.
-#[inline]
-fn fine_index(value_ns: u64) -> usize {
-    let value = value_ns.min(LATENCY_MAX_NS);
-    let shift = (value | (FINE_EXACT - 1)).ilog2() - FINE_BITS;
-    ((shift as usize) << FINE_BITS) + (value >> shift) as usize
+/// The bin of [`LATENCY_MAX_NS`], which also holds what lies above.
+const FINE_LAST: usize = fine_index(LATENCY_MAX_NS);
+
+/// Index of the fine bin of a latency; beyond [`FINE_LAST`] for one above the maximum.
+#[inline(always)]
+const fn fine_index(value_ns: u64) -> usize {
+    let shift = (value_ns | (FINE_EXACT - 1)).ilog2() - FINE_BITS;
+    ((shift as usize) << FINE_BITS) + (value_ns >> shift) as usize
 }
 
 /// Lowest value of fine bin `index`, in nanoseconds.
@@ -150,11 +152,21 @@ impl Default for Recorder {
 
 impl Recorder {
     /// Counts one value; returns its bin, for [`CoarseHist::record_fine`].
-    #[inline]
-    pub fn record(&mut self, value_ns: u64) -> usize {
+    #[inline(always)]
+    pub fn record(&mut self, value_ns: u64) -> FineBin {
         let index = fine_index(value_ns);
+        // One comparison both clamps the value and keeps the index inside the array.
+        if index > FINE_LAST {
+            return self.record_last();
+        }
         self.counts[index] += 1;
-        index
+        FineBin(index)
+    }
+
+    #[cold]
+    fn record_last(&mut self) -> FineBin {
+        self.counts[FINE_LAST] += 1;
+        FineBin(FINE_LAST)
     }
 
     /// Whether nothing was counted.
@@ -165,16 +177,20 @@ impl Recorder {
     /// The values counted, as a [`Hist`]. Their exact sum is the caller's, or that of the bins' midpoints.
     pub fn finish(&self, sum_ns: Option<u64>) -> Hist {
         let mut hist = Hist::new();
+        let mut middles_ns = 0;
         for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            hist.inner.saturating_record_n(fine_low_ns(index), *count);
+            let low_ns = fine_low_ns(index);
+            hist.inner.saturating_record_n(low_ns, *count);
+            middles_ns += u128::from(hist.inner.median_equivalent(low_ns)) * u128::from(*count);
         }
-        hist.sum_ns = match sum_ns {
-            Some(exact) => u128::from(exact),
-            None => hist.bins().map(|(middle, count)| u128::from(middle) * u128::from(count)).sum(),
-        };
+        hist.sum_ns = sum_ns.map_or(middles_ns, u128::from);
         hist
     }
 }
+
+/// The bin of one value in a [`Recorder`].
+#[derive(Clone, Copy, Debug)]
+pub struct FineBin(usize);
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hist")]
@@ -241,7 +257,7 @@ const COARSE_BITS: usize = 6;
 /// wide).
 #[inline]
 pub fn coarse_index(value_ns: u64) -> usize {
-    fine_index(value_ns) >> COARSE_BITS
+    fine_index(value_ns.min(LATENCY_MAX_NS)) >> COARSE_BITS
 }
 
 /// Lowest value of coarse bin `index`, in nanoseconds: the inverse of [`coarse_index`].
@@ -268,10 +284,10 @@ impl CoarseHist {
         self.counts[coarse_index(value_ns)] += 1;
     }
 
-    /// Counts one value that [`Recorder::record`] put into fine bin `fine`.
-    #[inline]
-    pub fn record_fine(&mut self, fine: usize) {
-        self.counts[fine >> COARSE_BITS] += 1;
+    /// Counts one value that [`Recorder::record`] put into bin `fine`.
+    #[inline(always)]
+    pub fn record_fine(&mut self, fine: FineBin) {
+        self.counts[fine.0 >> COARSE_BITS] += 1;
     }
 
     /// Forgets everything, keeps the memory.
@@ -362,7 +378,11 @@ mod tests {
                 recorder.record(value);
                 let mut direct = Hist::new();
                 direct.record(value.min(LATENCY_MAX_NS));
-                assert_eq!(recorder.finish(None).bins().collect::<Vec<_>>(), direct.bins().collect::<Vec<_>>(), "{value}");
+                assert_eq!(
+                    recorder.finish(None).bins().collect::<Vec<_>>(),
+                    direct.bins().collect::<Vec<_>>(),
+                    "{value}"
+                );
             }
         }
     }
