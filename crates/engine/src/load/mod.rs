@@ -4,7 +4,7 @@ mod arrival;
 mod offsets;
 
 use rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::Xoroshiro128Plus;
 
 use qd1_model::plan::{BlockShare, IoWork, Order};
 
@@ -33,12 +33,29 @@ pub struct Request {
 
 /// An endless stream of requests for one worker.
 pub struct Load {
-    rng: Xoshiro256PlusPlus,
+    /// The smallest good generator: its weak bits are the lowest ones, and every draw here uses the high ones.
+    rng: Xoroshiro128Plus,
+    region: Region,
+    shape: Shape,
+}
+
+enum Shape {
+    /// One direction, one block size, any block as likely as another: what most runs are, and the one whose cost
+    /// per request is counted.
+    Uniform {
+        read: bool,
+        len: u32,
+        count: u64,
+    },
+    Mixed(Mixed),
+}
+
+/// Everything else.
+struct Mixed {
     /// A draw below this is a read: the read share scaled to 2^32.
     read_below: u64,
     blocks: Blocks,
     order: Cursor,
-    region: Region,
 }
 
 enum Blocks {
@@ -64,7 +81,6 @@ struct Full {
 }
 
 impl Full {
-    #[inline(never)]
     fn next_offset(&mut self) -> u64 {
         if self.at == self.permutation.len() {
             self.at = 0;
@@ -78,15 +94,15 @@ impl Full {
 }
 
 /// Uniform draw below `n` by Lemire's multiplication (bias below 2^-32 for n < 2^32).
-#[inline]
-fn below(rng: &mut Xoshiro256PlusPlus, n: u64) -> u64 {
+#[inline(always)]
+fn below(rng: &mut Xoroshiro128Plus, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
 impl Load {
     /// The requests of one worker of `work`, confined to `region`.
     pub fn new(work: &IoWork, region: Region, seed: u64) -> Self {
-        let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let rng = Xoroshiro128Plus::seed_from_u64(seed);
         let blocks = Blocks::new(&work.blocks, region.length);
         let smallest = work.blocks.iter().map(|share| share.bytes).min().unwrap_or(4096);
         let order = match work.order {
@@ -101,45 +117,54 @@ impl Load {
             Order::Zipf { theta } => Cursor::Zipf(Zipf::new(region.length / u64::from(smallest), theta, seed)),
         };
         let read_below = u64::from(work.rwmixread.min(100)) * (1 << 32) / 100;
-        Self { rng, read_below, blocks, order, region }
+        let one_way = read_below == 0 || read_below == 1 << 32;
+        let shape = match (blocks, order) {
+            (Blocks::Fixed { len, count }, Cursor::Random) if one_way => {
+                Shape::Uniform { read: read_below > 0, len, count }
+            }
+            (blocks, order) => Shape::Mixed(Mixed { read_below, blocks, order }),
+        };
+        Self { rng, region, shape }
     }
 
     /// The next request.
     #[inline(always)]
     pub fn next_request(&mut self) -> Request {
-        let read = match self.read_below {
-            0 => false,
-            share if share == 1 << 32 => true,
-            share => (self.rng.next_u64() >> 32) < share,
-        };
-        let len = match &self.blocks {
-            Blocks::Fixed { len, count } => {
-                let (len, count) = (*len, *count);
-                let offset = self.next_offset(len, count);
-                return Request { read, offset: self.region.start + offset, len };
+        match &mut self.shape {
+            Shape::Uniform { read, len, count } => {
+                let offset = self.region.start + below(&mut self.rng, *count) * u64::from(*len);
+                Request { read: *read, offset, len: *len }
             }
-            Blocks::Weighted(table) => pick(table, self.rng.next_u64() >> 32),
-        };
-        let count = (self.region.length / u64::from(len)).max(1);
-        let offset = self.next_offset(len, count);
-        Request { read, offset: self.region.start + offset, len }
+            Shape::Mixed(mixed) => mixed.next_request(&mut self.rng, self.region),
+        }
     }
+}
 
-    #[inline(always)]
-    fn next_offset(&mut self, len: u32, blocks: u64) -> u64 {
-        match &mut self.order {
+impl Mixed {
+    #[inline(never)]
+    fn next_request(&mut self, rng: &mut Xoroshiro128Plus, region: Region) -> Request {
+        let read = (rng.next_u64() >> 32) < self.read_below;
+        let (len, count) = match &self.blocks {
+            Blocks::Fixed { len, count } => (*len, *count),
+            Blocks::Weighted(table) => {
+                let len = pick(table, rng.next_u64() >> 32);
+                (len, (region.length / u64::from(len)).max(1))
+            }
+        };
+        let offset = match &mut self.order {
             Cursor::Sequential { at } => {
-                if *at + u64::from(len) > self.region.length {
+                if *at + u64::from(len) > region.length {
                     *at = 0;
                 }
                 let offset = *at;
                 *at += u64::from(len);
                 offset
             }
-            Cursor::Random => below(&mut self.rng, blocks) * u64::from(len),
-            Cursor::Full(full) => full.next_offset().min(self.region.length.saturating_sub(u64::from(len))),
-            Cursor::Zipf(zipf) => zipf.draw(&mut self.rng) % blocks * u64::from(len),
-        }
+            Cursor::Random => below(rng, count) * u64::from(len),
+            Cursor::Full(full) => full.next_offset().min(region.length.saturating_sub(u64::from(len))),
+            Cursor::Zipf(zipf) => zipf.draw(rng) % count * u64::from(len),
+        };
+        Request { read, offset: region.start + offset, len }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Random orders: a permutation that needs no memory, and Zipf popularity.
 
+use rand_core::RngCore;
 use rand_distr::Distribution;
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A pseudo-random permutation of `0..len`: a four-round Feistel network on the next even power of two, walked
 /// until it falls inside the range (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains",
@@ -74,8 +74,7 @@ impl Zipf {
     }
 
     /// The next block number.
-    #[inline(never)]
-    pub fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> u64 {
+    pub fn draw(&self, rng: &mut impl RngCore) -> u64 {
         let rank = self.ranks.sample(rng) as u64 - 1;
         self.places.get(rank.min(self.places.len() - 1))
     }
