@@ -93,6 +93,11 @@ pub trait Engine {
     /// The engine's clock: real, or virtual for the simulated device.
     fn now_ns(&mut self) -> u64;
 
+    /// Whether taking a request and completing it are two things, so that slat and clat are figures of their own.
+    fn queues(&self) -> bool {
+        false
+    }
+
     /// Takes the requests in the slots that `queue` names; returns how many of them, from the front, were taken.
     /// An engine that completes inside `submit` appends their numbers to `done` right here.
     ///
@@ -106,6 +111,13 @@ pub trait Engine {
     /// # Errors
     /// Only when the engine itself is broken.
     fn reap(&mut self, slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError>;
+
+    /// Carries out one request from issue to completion on the buffer of slot `number`: what `submit` and `reap` do
+    /// together, without lists, since depth 1 is what users wait for. Nothing else may be in flight.
+    ///
+    /// # Errors
+    /// Only when the engine itself is broken; a request's own failure is its `Done`.
+    fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError>;
 
     /// What the engine could not have (registered buffers, say), for the Record; empty when nothing.
     fn caveat(&self) -> String {
@@ -136,7 +148,7 @@ pub fn open(kind: EngineKind, setup: Setup) -> Result<Box<dyn Engine>, EngineErr
         EngineKind::Psync => Box::new(psync::Psync::new(setup)),
         EngineKind::Libaio => Box::new(libaio::Libaio::new(setup)?),
         EngineKind::IoUring => Box::new(io_uring::Uring::new(setup)?),
-        EngineKind::Null => Box::new(null::Null),
+        EngineKind::Null => Box::new(null::Null::default()),
         EngineKind::Sim => Box::new(sim::Sim::new(setup)?),
     })
 }

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
-use crate::{Engine, EngineError, Op, OpKind, Setup, Slot, clock};
+use crate::clock::{self, Clock};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
 #[repr(C)]
@@ -63,17 +64,24 @@ const FDSYNC: u16 = 3;
 
 pub(crate) struct Libaio {
     context: u64,
-    buffers: Arc<Buffers>,
+    clock: Clock,
+    /// One for each slot, filled in but for what differs between its requests.
     iocbs: Vec<Iocb>,
     queue: Vec<*mut Iocb>,
     events: Vec<Event>,
     in_flight: usize,
     ring_readable: bool,
+    /// Where the kernel reads and writes; `io_destroy` comes before they are freed.
+    buffers: Arc<Buffers>,
 }
 
 /// The crate's errno as rustix's, which the rest of the project uses.
 fn errno(raw: syscalls::Errno) -> Errno {
     Errno::from_raw_os_error(raw.into_raw())
+}
+
+fn broken(op: &'static str, errno: Errno) -> EngineError {
+    EngineError::Broken { engine: "libaio", op, errno }
 }
 
 fn timespec(wait_ns: u64) -> libc::timespec {
@@ -99,7 +107,7 @@ impl Libaio {
         let ring_readable = ring.magic == RING_MAGIC && ring.incompat_features == 0;
         Ok(Self {
             context,
-            buffers: setup.buffers,
+            clock: Clock::new(),
             iocbs: (0..u64::from(setup.iodepth))
                 .map(|slot| Iocb { data: slot, fildes: setup.fd as u32, ..Iocb::default() })
                 .collect(),
@@ -107,11 +115,12 @@ impl Libaio {
             events: vec![Event::default(); depth],
             in_flight: 0,
             ring_readable,
+            buffers: setup.buffers,
         })
     }
 
     #[inline(always)]
-    fn prepare(&mut self, number: u32, op: &Op) {
+    fn prepare(&mut self, number: u32, op: &Op) -> *mut Iocb {
         let (opcode, buf) = match op.kind {
             OpKind::Read => (PREAD, self.buffers.ptr(number) as u64),
             OpKind::Write => (PWRITE, self.buffers.ptr(number) as u64),
@@ -124,12 +133,20 @@ impl Libaio {
         iocb.buf = buf;
         iocb.nbytes = u64::from(op.len);
         iocb.offset = op.offset as i64;
-        self.queue.push(iocb);
+        iocb
     }
 
-    /// Takes what lies in the mapped ring; no system call.
+    /// Hands over the iocbs that `list` points to; returns how many the kernel took.
     #[inline(always)]
-    fn take_ring(&mut self, slots: &mut [Slot], done: &mut Vec<u32>) -> usize {
+    fn hand_over(&self, list: &[*mut Iocb]) -> Result<usize, Errno> {
+        // SAFETY: the list holds pointers to iocbs of this engine that stay in place (the vector never grows), each
+        // describing a slot's own buffer, which outlives the request.
+        unsafe { syscall!(Sysno::io_submit, self.context, list.len(), list.as_ptr()) }.map_err(errno)
+    }
+
+    /// Shows what lies in the mapped ring to `each`, with the time it was seen at; no system call.
+    #[inline(always)]
+    fn take_ring(&mut self, mut each: impl FnMut(&Event, u64)) -> usize {
         if !self.ring_readable {
             return 0;
         }
@@ -141,35 +158,33 @@ impl Libaio {
         if head == tail {
             return 0;
         }
-        let completed_ns = clock::now_ns();
+        let now_ns = self.clock.now_ns();
         let events = (self.context + u64::from(ring.header_length)) as *const Event;
         let nr = ring.nr;
         let mut got = 0;
         while head != tail {
             // SAFETY: head < nr, and the entry was published by the kernel as argued above.
-            let event = unsafe { &*events.add(head as usize) };
-            finish(event, completed_ns, slots, done);
+            each(unsafe { &*events.add(head as usize) }, now_ns);
             got += 1;
             head = if head + 1 == nr { 0 } else { head + 1 };
         }
         ring.head.store(head, Ordering::Release);
-        self.in_flight -= got;
         got
     }
 
+    /// Waits for `min` events, or until `until_ns`, and shows what came to `each`, with the time it was seen at.
     #[inline(always)]
     fn getevents(
         &mut self,
-        slots: &mut [Slot],
         min: usize,
         until_ns: u64,
-        done: &mut Vec<u32>,
+        mut each: impl FnMut(&Event, u64),
     ) -> Result<usize, EngineError> {
         let timeout;
         let timeout_ptr = if until_ns == u64::MAX {
             std::ptr::null()
         } else {
-            timeout = timespec(until_ns.saturating_sub(clock::now_ns()));
+            timeout = timespec(until_ns.saturating_sub(self.clock.now_ns()));
             &raw const timeout
         };
         let (max, events) = (self.events.len(), self.events.as_mut_ptr());
@@ -178,24 +193,26 @@ impl Libaio {
         let got = match outcome.map_err(errno) {
             Ok(got) => got,
             Err(Errno::INTR) => return Ok(0),
-            Err(errno) => return Err(EngineError::Broken { engine: "libaio", op: "io_getevents", errno }),
+            Err(errno) => return Err(broken("io_getevents", errno)),
         };
-        let completed_ns = clock::now_ns();
+        let now_ns = self.clock.now_ns();
         for event in &self.events[..got] {
-            finish(event, completed_ns, slots, done);
+            each(event, now_ns);
         }
-        self.in_flight -= got;
         Ok(got)
     }
 }
 
+/// What to do with an event: its slot's outcome is filled in, and its number is done.
 #[inline(always)]
-fn finish(event: &Event, completed_ns: u64, slots: &mut [Slot], done: &mut Vec<u32>) {
-    let outcome = &mut slots[event.data as usize].done;
-    outcome.result = event.res as i32;
-    // A request that completed inside io_submit was seen before the stamp after it: keep the order true.
-    outcome.completed_ns = completed_ns.max(outcome.submitted_ns);
-    done.push(event.data as u32);
+fn deliver(slots: &mut [Slot], done: &mut Vec<u32>) -> impl FnMut(&Event, u64) {
+    |event, now_ns| {
+        let outcome = &mut slots[event.data as usize].done;
+        outcome.result = event.res as i32;
+        // A request that completed inside io_submit was seen before the stamp after it: keep the order true.
+        outcome.completed_ns = now_ns.max(outcome.submitted_ns);
+        done.push(event.data as u32);
+    }
 }
 
 impl Engine for Libaio {
@@ -204,28 +221,30 @@ impl Engine for Libaio {
     }
 
     fn now_ns(&mut self) -> u64 {
-        clock::now_ns()
+        self.clock.now_ns()
+    }
+
+    fn queues(&self) -> bool {
+        true
     }
 
     #[inline(always)]
     fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
         self.queue.clear();
         for number in queue {
-            self.prepare(*number, &slots[*number as usize].op);
+            let iocb = self.prepare(*number, &slots[*number as usize].op);
+            self.queue.push(iocb);
         }
         let mut taken = 0;
         while taken < queue.len() {
-            let issued_ns = clock::now_ns();
-            let (count, list) = (queue.len() - taken, self.queue[taken..].as_ptr());
-            // SAFETY: the list holds pointers to iocbs of this engine that stay in place (the vector never
-            // grows), each describing a buffer that outlives the request.
-            let outcome = unsafe { syscall!(Sysno::io_submit, self.context, count, list) };
-            let submitted_ns = clock::now_ns();
-            let count = match outcome.map_err(errno) {
+            let issued_ns = self.clock.now_ns();
+            let outcome = self.hand_over(&self.queue[taken..]);
+            let submitted_ns = self.clock.now_ns();
+            let count = match outcome {
                 Ok(count) => count,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if taken > 0 || self.in_flight > 0 => break,
-                Err(errno) => return Err(EngineError::Broken { engine: "libaio", op: "io_submit", errno }),
+                Err(errno) => return Err(broken("io_submit", errno)),
             };
             for number in &queue[taken..taken + count] {
                 let outcome = &mut slots[*number as usize].done;
@@ -241,14 +260,36 @@ impl Engine for Libaio {
     #[inline(always)]
     fn reap(&mut self, slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError> {
         let wanted = min.min(self.in_flight);
-        let mut got = self.take_ring(slots, done);
+        let mut got = self.take_ring(deliver(slots, done));
         if min > 0 && wanted == 0 && got == 0 && until_ns != u64::MAX {
             clock::sleep_until(until_ns);
         }
-        while got < wanted && (until_ns == u64::MAX || clock::now_ns() < until_ns) {
-            got += self.getevents(slots, wanted - got, until_ns, done)?;
+        while got < wanted && (until_ns == u64::MAX || self.clock.now_ns() < until_ns) {
+            got += self.getevents(wanted - got, until_ns, deliver(slots, done))?;
         }
+        self.in_flight -= got;
         Ok(())
+    }
+
+    #[inline(always)]
+    fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
+        let list = [self.prepare(number, op)];
+        let issued_ns = self.clock.now_ns();
+        loop {
+            match self.hand_over(&list) {
+                Ok(1) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(broken("io_submit", errno)),
+            }
+        }
+        let submitted_ns = self.clock.now_ns();
+        let (mut result, mut completed_ns) = (0, 0);
+        let mut note = |event: &Event, now_ns| (result, completed_ns) = (event.res as i32, now_ns);
+        let mut got = self.take_ring(&mut note);
+        while got == 0 {
+            got = self.getevents(1, u64::MAX, &mut note)?;
+        }
+        Ok(Done { result, issued_ns, submitted_ns, completed_ns: completed_ns.max(submitted_ns) })
     }
 }
 

@@ -2,9 +2,13 @@
 
 use qd1_model::plan::EngineKind;
 
-use crate::{Done, Engine, EngineError, Slot, clock};
+use crate::clock::{self, Clock};
+use crate::{Done, Engine, EngineError, Op, Slot};
 
-pub(crate) struct Null;
+#[derive(Default)]
+pub(crate) struct Null {
+    clock: Clock,
+}
 
 impl Engine for Null {
     fn kind(&self) -> EngineKind {
@@ -12,19 +16,24 @@ impl Engine for Null {
     }
 
     fn now_ns(&mut self) -> u64 {
-        clock::now_ns()
+        self.clock.now_ns()
     }
 
     #[inline(always)]
     fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
         for number in queue {
             let slot = &mut slots[*number as usize];
-            let issued_ns = clock::now_ns();
-            let completed_ns = clock::now_ns();
-            slot.done = Done { result: slot.op.len as i32, issued_ns, submitted_ns: issued_ns, completed_ns };
+            slot.done = self.one(*number, &slot.op)?;
             done.push(*number);
         }
         Ok(queue.len())
+    }
+
+    #[inline(always)]
+    fn one(&mut self, _number: u32, op: &Op) -> Result<Done, EngineError> {
+        let issued_ns = self.clock.now_ns();
+        let completed_ns = self.clock.now_ns();
+        Ok(Done { result: op.len as i32, issued_ns, submitted_ns: issued_ns, completed_ns })
     }
 
     fn reap(

@@ -9,18 +9,20 @@ use qd1_model::plan::EngineKind;
 use rustix::io::{Errno, pread, pwrite};
 
 use crate::buf::Buffers;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, clock};
+use crate::clock::{self, Clock};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
 pub(crate) struct Psync {
     fd: BorrowedFd<'static>,
     buffers: Arc<Buffers>,
+    clock: Clock,
 }
 
 impl Psync {
     pub(crate) fn new(setup: Setup) -> Self {
         // SAFETY: the caller keeps the file open for the engine's life (see Setup::fd), and it is never -1.
         let fd = unsafe { BorrowedFd::borrow_raw(setup.fd) };
-        Self { fd, buffers: setup.buffers }
+        Self { fd, buffers: setup.buffers, clock: Clock::new() }
     }
 
     #[inline(always)]
@@ -54,23 +56,28 @@ impl Engine for Psync {
     }
 
     fn now_ns(&mut self) -> u64 {
-        clock::now_ns()
+        self.clock.now_ns()
     }
 
     #[inline(always)]
     fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
         for number in queue {
             let slot = &mut slots[*number as usize];
-            let issued_ns = clock::now_ns();
-            let mut result = self.perform(*number, &slot.op);
-            while result == -Errno::INTR.raw_os_error() {
-                result = self.perform(*number, &slot.op);
-            }
-            let completed_ns = clock::now_ns();
-            slot.done = Done { result, issued_ns, submitted_ns: issued_ns, completed_ns };
+            slot.done = self.one(*number, &slot.op)?;
             done.push(*number);
         }
         Ok(queue.len())
+    }
+
+    #[inline(always)]
+    fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
+        let issued_ns = self.clock.now_ns();
+        let mut result = self.perform(number, op);
+        while result == -Errno::INTR.raw_os_error() {
+            result = self.perform(number, op);
+        }
+        let completed_ns = self.clock.now_ns();
+        Ok(Done { result, issued_ns, submitted_ns: issued_ns, completed_ns })
     }
 
     fn reap(

@@ -157,7 +157,7 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
         EngineKind::Psync => lane.run(setup.map(Psync::new)),
         EngineKind::Libaio => lane.run(setup.and_then(Libaio::new)),
         EngineKind::IoUring => lane.run(setup.and_then(Uring::new)),
-        EngineKind::Null => lane.run(setup.map(|_| Null)),
+        EngineKind::Null => lane.run(setup.map(|_| Null::default())),
         EngineKind::Sim => lane.run(setup.and_then(Sim::new)),
     }
 }

@@ -254,6 +254,14 @@ impl Sim {
         let pending = BinaryHeap::with_capacity(setup.iodepth as usize);
         Ok(Self { state: State::new(device), now_ns: 0, pending })
     }
+
+    /// How a request issued now will go.
+    fn outcome(&mut self, op: &Op) -> Done {
+        let now_ns = self.now_ns;
+        let completed = self.state.complete_ns(op, now_ns as f64).max(now_ns as f64 + 1.0);
+        let completed_ns = completed.round() as u64;
+        Done { result: op.len as i32, issued_ns: now_ns, submitted_ns: now_ns, completed_ns }
+    }
 }
 
 impl Engine for Sim {
@@ -268,14 +276,16 @@ impl Engine for Sim {
     fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
         for number in queue {
             let slot = &mut slots[*number as usize];
-            let now_ns = self.now_ns;
-            let completed = self.state.complete_ns(&slot.op, now_ns as f64).max(now_ns as f64 + 1.0);
-            let completed_ns = completed.round() as u64;
-            let result = slot.op.len as i32;
-            slot.done = Done { result, issued_ns: now_ns, submitted_ns: now_ns, completed_ns };
-            self.pending.push(Reverse((completed_ns, *number)));
+            slot.done = self.outcome(&slot.op);
+            self.pending.push(Reverse((slot.done.completed_ns, *number)));
         }
         Ok(queue.len())
+    }
+
+    fn one(&mut self, _number: u32, op: &Op) -> Result<Done, EngineError> {
+        let done = self.outcome(op);
+        self.now_ns = done.completed_ns;
+        Ok(done)
     }
 
     fn reap(&mut self, _slots: &mut [Slot], min: usize, until_ns: u64, done: &mut Vec<u32>) -> Result<(), EngineError> {

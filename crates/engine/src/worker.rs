@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_model::plan::{Arrival, EngineKind, IoWork, Sync};
+use qd1_model::plan::{Arrival, IoWork, Sync};
 use qd1_model::record::{IoErrors, OpClass};
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::load::{Arrivals, Load, Region};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::{Engine, EngineError, Op, OpKind, Slot, errno_name};
+use crate::{Done, Engine, EngineError, Op, OpKind, Slot, errno_name};
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
@@ -20,8 +20,8 @@ const ERRORS_WITHOUT_SUCCESS: u64 = 16;
 /// Errors after which a worker gives up in any case.
 const ERRORS_MAX: u64 = 10_000;
 
-const LANE_READ: usize = 0;
-const LANE_WRITE: usize = 1;
+const LANE_READ: usize = OpKind::Read as usize;
+const LANE_WRITE: usize = OpKind::Write as usize;
 
 /// What was asked of the target, measured or not (ramp included).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +96,13 @@ struct Flow {
     len: u32,
 }
 
+/// Requests of one direction and their bytes.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    ios: u64,
+    bytes: u64,
+}
+
 struct Worker<'a> {
     load: Load,
     arrivals: Option<Arrivals>,
@@ -105,16 +112,17 @@ struct Worker<'a> {
     commits: bool,
     slots: Vec<Slot>,
     flows: Vec<Flow>,
-    /// Whether `flows` matter: open loop, or commits by a sync of their own.
+    /// Whether `flows` matter: open loop, or commits by a sync of their own. Otherwise every request is plain.
     flowing: bool,
     /// Slots waiting for a request to be due; always empty under a closed loop, where a slot is refilled at once.
     free: Vec<u32>,
     queue: Vec<u32>,
-    in_flight: usize,
     left: u64,
     stamp: u64,
     meter: Meter<2>,
-    asked: Asked,
+    /// Reads and writes that succeeded, and their bytes.
+    moved: [Moved; 2],
+    syncs: u64,
     errors: Vec<IoErrors>,
     error_count: u64,
     last_ns: u64,
@@ -131,8 +139,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         Sync::Fdatasync => Some(OpKind::Fdatasync),
         Sync::None | Sync::OSync | Sync::ODsync | Sync::EndFsync => None,
     };
-    let asynchronous = matches!(engine.kind(), EngineKind::Libaio | EngineKind::IoUring);
-    let io_parts = if asynchronous { Parts::Submission } else { Parts::None };
+    let io_parts = if engine.queues() { Parts::Submission } else { Parts::None };
     let write_lane = match (commits, sync_op) {
         (true, Some(_)) => (OpClass::Commit, Parts::Sync),
         (true, None) => (OpClass::Commit, io_parts),
@@ -150,11 +157,11 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         flows: vec![Flow::default(); depth as usize],
         free: (0..depth).rev().collect(),
         queue: Vec::with_capacity(depth as usize),
-        in_flight: 0,
         left: if task.budget == 0 { u64::MAX } else { task.budget },
         stamp: task.seed,
         meter: Meter::new(classes, window.measure_ns, window.interval_ns, task.outbox.clone()),
-        asked: Asked::default(),
+        moved: [Moved::default(); 2],
+        syncs: 0,
         errors: Vec::new(),
         error_count: 0,
         last_ns: start_ns,
@@ -168,11 +175,55 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
 
 impl Worker<'_> {
     fn run<E: Engine + ?Sized>(mut self, engine: &mut E) -> Result<Finished, EngineError> {
+        if self.slots.len() == 1 && !self.flowing {
+            self.one_by_one(engine)?;
+        } else {
+            self.keep_full(engine)?;
+        }
+        let [reads, writes] = self.moved;
+        // A write to a file opened O_SYNC or O_DSYNC is a sync as well.
+        let written_through = if self.commits && self.sync_op.is_none() { writes.ios } else { 0 };
+        Ok(Finished {
+            streams: self.meter.finish(),
+            asked: Asked {
+                reads: reads.ios,
+                read_bytes: reads.bytes,
+                writes: writes.ios,
+                write_bytes: writes.bytes,
+                syncs: self.syncs + written_through,
+            },
+            failed: self.error_count > ERRORS_MAX || (self.error_count > 0 && reads.ios + writes.ios == 0),
+            errors: self.errors,
+            last_ns: self.last_ns,
+            exhausted: self.exhausted,
+        })
+    }
+
+    /// Depth 1 under a closed loop, the measurement that matters most: each request from issue to completion, with
+    /// nothing to keep in lists.
+    fn one_by_one<E: Engine + ?Sized>(&mut self, engine: &mut E) -> Result<(), EngineError> {
+        while !self.stopping
+            && let Some(op) = self.next_op(0)
+        {
+            let done = engine.one(0, &op)?;
+            self.last_ns = done.completed_ns;
+            if done.result == op.len as i32 {
+                self.count(&op, &done);
+            } else {
+                self.fault(&op, &done);
+            }
+            self.stopping |= done.completed_ns >= self.window.deadline_ns || self.task.stop.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Everything else: submits what is queued, reaps what is done, and refills the slots.
+    fn keep_full<E: Engine + ?Sized>(&mut self, engine: &mut E) -> Result<(), EngineError> {
         let mut done: Vec<u32> = Vec::with_capacity(self.slots.len() + 64);
         let open_loop = self.arrivals.is_some();
         if !open_loop {
             while let Some(slot) = self.free.pop() {
-                self.first_draw(slot, 0);
+                self.draw(slot, 0);
             }
         }
         loop {
@@ -181,20 +232,18 @@ impl Worker<'_> {
             }
             if !self.queue.is_empty() {
                 let taken = engine.submit(&mut self.slots, &self.queue, &mut done)?;
-                self.in_flight += taken;
                 if taken == self.queue.len() {
                     self.queue.clear();
                 } else {
                     self.queue.drain(..taken);
                 }
-            } else if self.in_flight == 0 && self.stopping {
+            } else if self.stopping && self.free.len() == self.slots.len() {
                 break;
             }
             if done.is_empty() {
                 let until_ns = if open_loop { self.wait_until(engine.now_ns()) } else { u64::MAX };
-                engine.reap(&mut self.slots, self.task.batch_min.min(self.in_flight.max(1)), until_ns, &mut done)?;
+                engine.reap(&mut self.slots, self.task.batch_min, until_ns, &mut done)?;
             }
-            self.in_flight -= done.len();
             if self.task.stop.load(Ordering::Relaxed) {
                 self.stopping = true;
             }
@@ -203,15 +252,7 @@ impl Worker<'_> {
             }
             done.clear();
         }
-        let successes = self.asked.reads + self.asked.writes;
-        Ok(Finished {
-            streams: self.meter.finish(),
-            asked: self.asked,
-            failed: self.error_count > ERRORS_MAX || (self.error_count > 0 && successes == 0),
-            errors: self.errors,
-            last_ns: self.last_ns,
-            exhausted: self.exhausted,
-        })
+        Ok(())
     }
 
     /// Queues a request for each free slot, as far as requests are due.
@@ -227,19 +268,18 @@ impl Worker<'_> {
         {
             let due_ns = arrivals.due_ns();
             arrivals.advance();
-            self.first_draw(slot, due_ns);
+            self.draw(slot, due_ns);
         }
     }
 
-    /// Queues the next request on `slot`, unless the budget is used up.
+    /// The next request, its data stamped into the buffer of `slot`; none once the budget is used up.
     #[inline(always)]
-    fn draw(&mut self, slot: u32, due_ns: u64) {
+    fn next_op(&mut self, slot: u32) -> Option<Op> {
         let request = self.load.next_request();
         if self.left < u64::from(request.len) {
-            self.free.push(slot);
             self.stopping = true;
             self.exhausted = true;
-            return;
+            return None;
         }
         self.left -= u64::from(request.len);
         let kind = if request.read {
@@ -249,17 +289,21 @@ impl Worker<'_> {
             self.task.buffers.stamp(slot, request.len, self.stamp);
             OpKind::Write
         };
-        self.slots[slot as usize].op = Op { kind, len: request.len, offset: request.offset };
+        Some(Op { kind, len: request.len, offset: request.offset })
+    }
+
+    /// Queues the next request on `slot`, or sets the slot free for good.
+    #[inline(always)]
+    fn draw(&mut self, slot: u32, due_ns: u64) {
+        let Some(op) = self.next_op(slot) else {
+            self.free.push(slot);
+            return;
+        };
+        self.slots[slot as usize].op = op;
         if self.flowing {
             self.flows[slot as usize].from_ns = due_ns;
         }
         self.queue.push(slot);
-    }
-
-    /// [`Self::draw`] away from the hot path, where it is inlined.
-    #[inline(never)]
-    fn first_draw(&mut self, slot: u32, due_ns: u64) {
-        self.draw(slot, due_ns);
     }
 
     /// How long an open-loop worker waits for a completion: until a request is due, or it is time to look at the
@@ -274,48 +318,71 @@ impl Worker<'_> {
         }
     }
 
+    /// Counts the request that completed on a slot, and draws the next one.
     #[inline(always)]
     fn account(&mut self, number: u32) {
         let Slot { op, done } = self.slots[number as usize];
         self.last_ns = done.completed_ns;
+        if self.flowing {
+            return self.account_flow(number);
+        }
+        if done.result == op.len as i32 {
+            self.count(&op, &done);
+        } else {
+            self.fault(&op, &done);
+        }
+        self.refill(number);
+    }
+
+    /// Counts a plain request: its latency is from issue to completion.
+    #[inline(always)]
+    fn count(&mut self, op: &Op, done: &Done) {
+        // A read is lane 0 and a write lane 1; syncs are never plain.
+        let lane = op.kind as usize;
+        self.moved[lane].ios += 1;
+        self.moved[lane].bytes += u64::from(op.len);
+        if done.issued_ns >= self.window.measure_ns {
+            // A clock that stepped back, when a virtual machine moved say, must not become the longest latency.
+            let lat_ns = done.completed_ns.saturating_sub(done.issued_ns);
+            let slat_ns = done.submitted_ns.saturating_sub(done.issued_ns);
+            self.meter.record(lane, op.len, &Timing { lat_ns, slat_ns, sync_ns: 0, completed_ns: done.completed_ns });
+        }
+    }
+
+    /// [`Self::account`] for requests whose latency does not begin with their issue (open loop), or does not end
+    /// with their completion (the write of a commit).
+    #[inline(never)]
+    fn account_flow(&mut self, number: u32) {
+        let Slot { op, done } = self.slots[number as usize];
         if done.result != op.len as i32 {
-            self.fault(number);
-            return;
+            self.fault(&op, &done);
+            return self.refill(number);
         }
         // Under an open loop latency counts from when the request was due, so that a stall is not hidden.
-        let mut from_ns = done.issued_ns;
-        if self.flowing {
-            let due_ns = self.flows[number as usize].from_ns;
-            from_ns = if due_ns > 0 { due_ns } else { from_ns };
-        }
-        let (lane, len, sync_ns) = match op.kind {
-            OpKind::Read => {
-                self.asked.reads += 1;
-                self.asked.read_bytes += u64::from(op.len);
-                (LANE_READ, op.len, 0)
-            }
-            OpKind::Write => {
-                self.asked.writes += 1;
-                self.asked.write_bytes += u64::from(op.len);
-                if let Some(kind) = self.sync_op {
+        let due_ns = self.flows[number as usize].from_ns;
+        let from_ns = if due_ns > 0 { due_ns } else { done.issued_ns };
+        let lat_ns = done.completed_ns.saturating_sub(from_ns);
+        let lane = if op.kind == OpKind::Read { LANE_READ } else { LANE_WRITE };
+        let (len, sync_ns) = match op.kind {
+            OpKind::Read | OpKind::Write => {
+                self.moved[lane].ios += 1;
+                self.moved[lane].bytes += u64::from(op.len);
+                if let (OpKind::Write, Some(kind)) = (op.kind, self.sync_op) {
                     self.flows[number as usize] = Flow { from_ns, len: op.len };
                     self.slots[number as usize].op = Op { kind, len: 0, offset: 0 };
                     self.queue.push(number);
                     return;
                 }
-                self.asked.syncs += u64::from(self.commits);
-                (LANE_WRITE, op.len, 0)
+                (op.len, 0)
             }
             OpKind::Fsync | OpKind::Fdatasync => {
-                self.asked.syncs += 1;
-                (LANE_WRITE, self.flows[number as usize].len, done.completed_ns - done.issued_ns)
+                self.syncs += 1;
+                (self.flows[number as usize].len, done.completed_ns.saturating_sub(done.issued_ns))
             }
         };
         if from_ns >= self.window.measure_ns {
-            let slat_ns = done.submitted_ns - done.issued_ns;
-            let lat_ns = done.completed_ns.saturating_sub(from_ns);
-            let timing = Timing { lat_ns, slat_ns, sync_ns, completed_ns: done.completed_ns };
-            self.meter.record(lane, len, &timing);
+            let slat_ns = done.submitted_ns.saturating_sub(done.issued_ns);
+            self.meter.record(lane, len, &Timing { lat_ns, slat_ns, sync_ns, completed_ns: done.completed_ns });
         }
         self.refill(number);
     }
@@ -331,10 +398,9 @@ impl Worker<'_> {
         }
     }
 
-    /// Counts a failed or short request; its slot is free again.
+    /// Counts a failed or short request.
     #[cold]
-    fn fault(&mut self, number: u32) {
-        let Slot { op, done } = self.slots[number as usize];
+    fn fault(&mut self, op: &Op, done: &Done) {
         let error =
             if done.result < 0 { errno_name(Errno::from_raw_os_error(-done.result)) } else { "short".to_owned() };
         match self.errors.iter_mut().find(|known| known.error == error) {
@@ -342,15 +408,9 @@ impl Worker<'_> {
             None => self.errors.push(IoErrors { error, count: 1, first_offset: op.offset }),
         }
         self.error_count += 1;
-        let successes = self.asked.reads + self.asked.writes;
+        let successes = self.moved[LANE_READ].ios + self.moved[LANE_WRITE].ios;
         if self.error_count > ERRORS_MAX || (self.error_count >= ERRORS_WITHOUT_SUCCESS && successes == 0) {
             self.stopping = true;
-        }
-        if self.stopping || self.last_ns >= self.window.deadline_ns || self.arrivals.is_some() {
-            self.stopping |= self.last_ns >= self.window.deadline_ns;
-            self.free.push(number);
-        } else {
-            self.first_draw(number, 0);
         }
     }
 }

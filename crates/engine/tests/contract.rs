@@ -130,6 +130,39 @@ fn every_request_comes_back_exactly_once_with_its_times_in_order() {
 }
 
 #[test]
+fn one_request_alone_goes_as_through_the_lists() {
+    for_each_engine(|bench| {
+        let name = bench.engine.kind().name();
+        let kinds = [OpKind::Write, OpKind::Fdatasync, OpKind::Read, OpKind::Fsync, OpKind::Write];
+        for number in [0, DEPTH - 1, 3] {
+            for (round, kind) in kinds.into_iter().enumerate() {
+                let (_, op) = op(kind, number, 4096);
+                let before = bench.now_ns();
+                let done = bench.engine.one(number, &op).unwrap();
+                assert_eq!(done.result, op.len as i32, "{name}: {kind:?}");
+                assert!(before <= done.issued_ns && done.issued_ns <= done.submitted_ns, "{name}");
+                assert!(done.submitted_ns <= done.completed_ns && done.completed_ns <= bench.now_ns(), "{name}");
+                // Neither leaves anything behind that the other would stumble over.
+                assert_eq!(bench.one((number + round as u32) % DEPTH, op), op.len as i32, "{name}");
+            }
+        }
+        let mut done = Vec::new();
+        bench.engine.reap(&mut bench.slots, 0, u64::MAX, &mut done).unwrap();
+        assert!(done.is_empty(), "{name}");
+        if does_io(bench.engine.kind()) {
+            bench.buffers.stamp(2, 8192, 99);
+            let written = bench.buffers.copy(2, 8192);
+            let at = |kind| Op { kind, len: 8192, offset: 131_072 };
+            assert_eq!(bench.engine.one(2, &at(OpKind::Write)).unwrap().result, 8192, "{name}");
+            assert_eq!(bench.engine.one(5, &at(OpKind::Read)).unwrap().result, 8192, "{name}");
+            assert_eq!(bench.buffers.copy(5, 8192), written, "{name}");
+            let behind = Op { kind: OpKind::Read, len: 8192, offset: SIZE - 4096 };
+            assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read tells its length");
+        }
+    });
+}
+
+#[test]
 fn what_was_written_is_read_back() {
     for_each_engine(|bench| {
         if !does_io(bench.engine.kind()) {
