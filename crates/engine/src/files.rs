@@ -114,6 +114,7 @@ pub fn run_files(
         intervals: merger.finish(interval, runtime_ns),
         started_ns,
         runtime_ns,
+        end_fsync_ns: 0,
         ended,
         errors: run.errors,
         asked: run.asked,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::plan::{EngineKind, IoWork, Order, Stop};
+use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
 
 use crate::buf::Buffers;
@@ -73,6 +73,8 @@ pub struct Outcome {
     pub started_ns: u64,
     /// Measured time, ns.
     pub runtime_ns: u64,
+    /// Time of the final fsync, ns; inside `runtime_ns`. 0 where the step has none.
+    pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
     /// Failures.
@@ -132,6 +134,22 @@ pub fn run_io(
         drop(sender);
         control(&receiver, &outboxes, &stop, cancel, &window, watch)
     })
+    .and_then(|outcome| finish_writes(job, outcome))
+}
+
+/// The one fsync at the end, where the step has it, as part of its time.
+fn finish_writes(job: &IoJob<'_>, mut outcome: Outcome) -> Result<Outcome, EngineError> {
+    if job.work.sync != Sync::EndFsync {
+        return Ok(outcome);
+    }
+    let begin_ns = clock::now_ns();
+    for file in job.files {
+        rustix::fs::fsync(file).map_err(|errno| EngineError::Broken { engine: "fsync", op: "fsync", errno })?;
+        outcome.asked.syncs += 1;
+    }
+    outcome.end_fsync_ns = clock::now_ns() - begin_ns;
+    outcome.runtime_ns += outcome.end_fsync_ns;
+    Ok(outcome)
 }
 
 /// What all workers of a step share.
@@ -287,6 +305,7 @@ fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut ended: Ende
         intervals: merger.finish(window.interval_ns, runtime_ns),
         started_ns: window.measure_ns,
         runtime_ns,
+        end_fsync_ns: 0,
         ended,
         errors: Vec::new(),
         asked: Asked::default(),
