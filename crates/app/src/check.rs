@@ -87,7 +87,7 @@ fn random_id() -> Result<String> {
 fn command_line(path: &Path, args: &CheckArgs) -> Vec<String> {
     let absolute = path.to_string_lossy().into_owned();
     let given = args.path.to_string_lossy().into_owned();
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.iter_mut().rev().find(|word| **word == given) {
         Some(word) => *word = absolute,
         None => words.push(absolute),

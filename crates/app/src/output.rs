@@ -1,7 +1,7 @@
 //! Where results go: stdout or a file (whole or not at all), with or without colour, at the terminal's width.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -40,7 +40,20 @@ fn terminal_width() -> usize {
 /// # Errors
 /// When the directory is missing or cannot be written.
 pub(crate) fn check_destination(path: &Path) -> Result<()> {
-    temporary(path).map(drop)
+    if is_special(path) {
+        return Ok(());
+    }
+    temporary(&followed(path)).map(drop)
+}
+
+/// A fifo, a terminal, /dev/null, /dev/stdout: written into, since renaming a file over it would destroy it.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// The file that a symbolic link leads to: the link stays one.
+fn followed(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
@@ -56,7 +69,7 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
     })
 }
 
-/// Writes `text` to stdout, or to the file of `-o` by renaming a finished one over it.
+/// Writes `text` to stdout, or to the file of `-o` by renaming a finished one over it; into what is no file, as it comes.
 ///
 /// # Errors
 /// When it cannot be written. A reader that went away (`| head`) is no error.
@@ -68,6 +81,11 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
             outcome => outcome.context("cannot write to stdout"),
         };
     };
+    if is_special(path) {
+        let written = std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        return written.with_context(|| format!("cannot write {}", path.display()));
+    }
+    let path = &followed(path);
     let mut file = temporary(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;

@@ -29,6 +29,10 @@ pub(crate) fn look(machine: &Machine, path: &Path, unique: &str) -> Result<Place
         false => anyhow::Error::from(error),
     })?;
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.to_str().is_none() {
+        let message = format!("{} is not UTF-8, and no report could name it; choose another directory", path.display());
+        return Err(Problem::usage(message).into());
+    }
     let filesystem = match kind {
         PathKind::Block(_) => Filesystem::default(),
         _ => machine.filesystem(&path).unwrap_or_default(),

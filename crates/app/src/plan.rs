@@ -29,15 +29,20 @@ const WRITE_NS_MIN: u64 = 10_000;
 pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     let kind = target_kind(spec, place)?;
     let mut size = spec.size.unwrap_or_else(|| spec.suite.size.get(spec.effort)).0;
+    let mut advice = "--size needs at least";
     if let PathKind::File(length) | PathKind::Block(length) = place.kind {
+        if length < SIZE_MIN {
+            advice = "name a file or device of at least";
+        }
         size = size.min(length);
+    }
+    if size < SIZE_MIN {
+        let (path, size, least) = (place.path.display(), Bytes(size), Bytes(SIZE_MIN));
+        let message = format!("a test area of {size} on {path} is too small to mean anything; {advice} {least}");
+        return Err(Problem::usage(message).into());
     }
     let align = u64::from(place.direct.align.max(4096));
     size = size / align * align;
-    if size < SIZE_MIN {
-        let message = format!("a test area of {} is too small to mean anything; --size needs at least {}", Bytes(size), Bytes(SIZE_MIN));
-        return Err(Problem::usage(message).into());
-    }
     let mut plan = Plan {
         suite: spec.suite.name.clone(),
         target: TargetPlan {

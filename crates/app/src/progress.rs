@@ -84,7 +84,7 @@ impl Progress {
             let of_class = || intervals.iter().flat_map(|i| &i.streams).filter(move |stream| stream.class == class);
             let ios: u64 = of_class().map(|stream| stream.ios).sum();
             (ios > 0).then(|| {
-                let last = of_class().last().map_or(0, |stream| stream.ios);
+                let last = of_class().next_back().map_or(0, |stream| stream.ios);
                 let length_ns = intervals.last().map_or(1, |interval| interval.length_ns.max(1));
                 let rate = format_count(last as f64 * 1e9 / length_ns as f64);
                 format!("{} {rate}/s, {}", class.name(), percentile(intervals, class))

@@ -30,10 +30,7 @@ impl Scratch {
     pub(crate) fn create(dir: &Path, id: &str) -> Result<Self> {
         clear_leftovers(dir);
         let path = dir.join(format!("{PREFIX}{id}"));
-        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let lock = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-        // Without locks (some network filesystems) only the leftovers of other runs are at stake.
-        let _ = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        // Before the directory: killed between the two, nobody else would know of it.
         let helper = Command::new("/proc/self/exe")
             .arg("__janitor")
             .arg(&path)
@@ -44,6 +41,10 @@ impl Scratch {
             .process_group(0)
             .spawn()
             .ok();
+        std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let lock = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        // Without locks (some network filesystems) only the leftovers of other runs are at stake.
+        let _ = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
         Ok(Self { path, _lock: lock, helper })
     }
 

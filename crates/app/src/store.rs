@@ -20,6 +20,8 @@ use qd1_model::{Record, SCHEMA_VERSION};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
+use crate::problem::Problem;
+
 /// `PRAGMA user_version` of each state of the tables; the script at index N leads from version N to N + 1.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE run (
@@ -165,16 +167,21 @@ impl Store {
 
     fn resolve(&self, prefix: &str) -> Result<String> {
         let wanted = prefix.trim().to_ascii_lowercase();
-        ensure!(!wanted.is_empty(), "an empty run id matches every run; `qd1 history` lists them");
+        if wanted.is_empty() {
+            bail!(Problem::usage("an empty run id matches every run; `qd1 history` lists them"));
+        }
         let rows = self.list(usize::MAX)?;
         let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
         let matching: Vec<&str> = ids.iter().copied().filter(|id| id.starts_with(&wanted)).collect();
         match matching.as_slice() {
             [one] => Ok((*one).to_owned()),
-            [] if ids.is_empty() => bail!("no run {prefix:?}: the history {} is empty", self.path.display()),
+            [] if ids.is_empty() => {
+                bail!(Problem::usage(format!("no run {prefix:?}: the history {} is empty", self.path.display())))
+            }
             [] => {
-                let hint = closest(&wanted, &ids).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
-                bail!("no run {prefix:?} in {}{hint} `qd1 history` lists all {}", self.path.display(), ids.len())
+                let hint = closest(&wanted, &ids).map(|id| format!("; did you mean {id}?")).unwrap_or(";".to_owned());
+                let (path, all) = (self.path.display(), ids.len());
+                bail!(Problem::usage(format!("no run {prefix:?} in {path}{hint} `qd1 history` lists all {all}")))
             }
             many => {
                 // An id given in full is meant even if it begins another.
@@ -183,7 +190,8 @@ impl Store {
                 }
                 let shown = many.iter().take(5).copied().collect::<Vec<_>>().join(", ");
                 let more = if many.len() > 5 { ", ..." } else { "" };
-                bail!("{prefix:?} begins {} runs ({shown}{more}); give more of its digits", many.len())
+                let count = many.len();
+                bail!(Problem::usage(format!("{prefix:?} begins {count} runs ({shown}{more}); give more of its digits")))
             }
         }
     }

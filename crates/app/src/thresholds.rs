@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail, ensure};
 use qd1_model::metric::{Better, METRICS, metric};
 use qd1_model::verdict::{Criterion, Thresholds};
 
+use crate::problem::Problem;
+
 const BUILTIN: &str = include_str!("thresholds.toml");
 
 /// The thresholds that ship with qd1.
@@ -15,10 +17,13 @@ pub(crate) fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
-/// The thresholds in the file at `path`.
+/// The thresholds in the file at `path`. What is wrong with it is wrong usage, not a failed run.
 pub(crate) fn load(path: &Path) -> Result<Thresholds> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
-    parse(&text).with_context(|| format!("thresholds {}", path.display()))
+    let read = || {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
+        parse(&text).with_context(|| format!("thresholds {}", path.display()))
+    };
+    read().map_err(|error: anyhow::Error| Problem::usage(format!("{error:#}").trim_end()).into())
 }
 
 fn parse(text: &str) -> Result<Thresholds> {

@@ -196,7 +196,9 @@ pub(super) fn command_again(record: &Record) -> String {
     let seeded = typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
     let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
     if !seeded {
-        words.push(format!("--seed {}", record.plan.seed));
+        // Behind `--` it would be a path.
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        words.insert(end, format!("--seed {}", record.plan.seed));
     }
     words.join(" ")
 }
@@ -219,6 +221,8 @@ mod tests {
         assert_eq!(command_again(&record), format!(r"qd1 check '/srv/it'\''s here' --seed {}", record.plan.seed));
         record.command = ["qd1", "--seed=7", "/srv"].map(String::from).to_vec();
         assert_eq!(command_again(&record), "qd1 --seed=7 /srv");
+        record.command = ["qd1", "check", "--", "-srv"].map(String::from).to_vec();
+        assert_eq!(command_again(&record), format!("qd1 check --seed {} -- -srv", record.plan.seed));
     }
 
     #[test]

@@ -63,6 +63,10 @@ pub(crate) fn execute(
         let step = run.plan.steps[index].clone();
         progress.step(index, &step);
         let record = step::run(&mut run, &step, progress)?;
+        // Stopped in its ramp, before anything was measured: the same as if it had not begun.
+        if cancel.load(Ordering::Relaxed) && record.streams.is_empty() {
+            break;
+        }
         progress.step_done(&record);
         steps.push(record);
     }

@@ -86,7 +86,11 @@ fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
                 FileUse::Own => {
                     let mut wish = |_: &Watched<'_>| Wish::Continue;
                     let (size, seed) = (work.size.0, seed ^ u64::from(number) ^ 0xF111);
-                    fill(&own, size, target.prepare_max_ns.max(10_000_000_000), target.direct, seed, run.cancel, &mut wish)?;
+                    let longest_ns = target.prepare_max_ns.max(10_000_000_000);
+                    let filled = fill(&own, size, longest_ns, target.direct, seed, run.cancel, &mut wish)?;
+                    if let Some(error) = filled.errors.first() {
+                        anyhow::bail!("writing its file failed: {} at offset {}", error.error, error.first_offset);
+                    }
                 }
                 FileUse::Allocated => {
                     own.allocate(work.size.0)?;

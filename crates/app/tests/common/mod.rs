@@ -1,0 +1,253 @@
+//! What the tests of the whole binary share: a place of its own for each run, waiting without a clock, skipping aloud.
+
+// Each test file is a program of its own and uses a part of this.
+#![allow(dead_code)]
+
+pub(crate) mod device;
+pub(crate) mod schema;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A step so short that it only shows behaviour, never figures.
+pub(crate) const BRIEF: [&str; 4] = ["--size", "32MiB", "--runtime", "200ms"];
+
+/// Variables that change what the binary prints or where it keeps things.
+const ENVIRONMENT: [&str; 9] = [
+    "NO_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "TERM",
+    "COLUMNS",
+    "QD1_STORE",
+    "XDG_STATE_HOME",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
+
+/// Says aloud that `test` cannot run here.
+pub(crate) fn skip(test: &str, why: &str) {
+    println!("SKIPPED: {why}");
+    if let Some(log) = std::env::var_os("QD1_SKIP_LOG") {
+        let mut log = fs::OpenOptions::new().append(true).create(true).open(log).expect("QD1_SKIP_LOG opens");
+        std::io::Write::write_all(&mut log, format!("{test}: {why}\n").as_bytes()).expect("QD1_SKIP_LOG takes a line");
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A directory to measure and a history, both of this test alone.
+pub(crate) struct Place {
+    root: TempDir,
+    dir: PathBuf,
+}
+
+impl Place {
+    /// On the disk where the build is: the system's temporary directory may be in memory.
+    pub(crate) fn new() -> Self {
+        let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = root.path().join("target");
+        fs::create_dir(&dir).unwrap();
+        fs::create_dir(root.path().join("state")).unwrap();
+        // Other users have to get through to what tests give them; the directory to measure stays its owner's.
+        for path in [root.path(), &dir] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::set_permissions(root.path().join("state"), fs::Permissions::from_mode(0o777)).unwrap();
+        Self { root, dir }
+    }
+
+    /// The same with the directory to measure somewhere else, such as on a loop device.
+    pub(crate) fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), ..Self::new() }
+    }
+
+    /// The directory to measure.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn dir_str(&self) -> &str {
+        self.dir.to_str().unwrap()
+    }
+
+    /// A path beside the directory to measure.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Where the history is; not made before the first run.
+    pub(crate) fn history(&self) -> PathBuf {
+        self.beside("state/history.db")
+    }
+
+    /// Sets up `command` as every run here: in the directory to measure, with the history of this place.
+    pub(crate) fn environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        for name in ENVIRONMENT {
+            command.env_remove(name);
+        }
+        command.env("QD1_STORE", self.history()).env("HOME", self.root.path()).current_dir(&self.dir)
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(qd1());
+        self.environment(&mut command).args(args);
+        command
+    }
+
+    pub(crate) fn qd1(&self, args: &[&str]) -> assert_cmd::Command {
+        assert_cmd::Command::from_std(self.command(args))
+    }
+
+    /// A brief check of the directory with more arguments.
+    pub(crate) fn brief(&self, args: &[&str]) -> assert_cmd::Command {
+        self.qd1(&[&["check", self.dir_str()], &BRIEF[..], args].concat())
+    }
+
+    /// The report of a brief check that has to succeed.
+    pub(crate) fn report(&self, args: &[&str]) -> Value {
+        json(self.brief(&[&["--json"], args].concat()))
+    }
+
+    /// What `qd1 history --json` lists.
+    pub(crate) fn runs(&self) -> Vec<Value> {
+        match json(self.qd1(&["history", "--json"])) {
+            Value::Array(rows) => rows,
+            other => panic!("not a list: {other}"),
+        }
+    }
+
+    /// Nothing in the directory, not even hidden.
+    pub(crate) fn assert_empty(&self) {
+        assert_eq!(names(&self.dir), Vec::<String>::new(), "left in {}", self.dir.display());
+    }
+
+    /// Neither a file was left nor a run kept.
+    pub(crate) fn assert_untouched(&self) {
+        self.assert_empty();
+        if self.history().exists() {
+            assert_eq!(self.runs(), Vec::<Value>::new());
+        }
+    }
+}
+
+/// The binary under test.
+pub(crate) fn qd1() -> &'static str {
+    env!("CARGO_BIN_EXE_qd1")
+}
+
+/// The JSON that a successful command prints.
+pub(crate) fn json(mut command: assert_cmd::Command) -> Value {
+    let output = command.assert().success().get_output().stdout.clone();
+    serde_json::from_slice(&output).expect("stdout is one JSON document")
+}
+
+/// Names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The elements of a JSON array.
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("not an array: {value}"))
+}
+
+/// The element of a JSON array whose `key` is `wanted`.
+pub(crate) fn find<'a>(array: &'a Value, key: &str, wanted: &str) -> &'a Value {
+    list(array).iter().find(|item| item[key] == wanted).unwrap_or_else(|| panic!("no {key} {wanted:?} in {array}"))
+}
+
+pub(crate) fn int(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a whole number: {value}"))
+}
+
+pub(crate) fn float(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+/// The step called `name` of a report's record.
+pub(crate) fn step<'a>(report: &'a Value, name: &str) -> &'a Value {
+    find(&report["record"]["steps"], "name", name)
+}
+
+/// Tries `condition` again and again, for about half a minute of an undisturbed machine.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(comes_true(3_000, condition), "waited in vain until {what}");
+}
+
+/// Whether `condition` comes true in so many tries, 10 ms apart.
+pub(crate) fn comes_true(tries: u32, mut condition: impl FnMut() -> bool) -> bool {
+    (0..tries).any(|_| {
+        let so = condition();
+        if !so {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        so
+    })
+}
+
+/// A process of ours, killed at the end of the test if it still lives.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Running {
+    /// Starts `command` with stdout and stderr caught.
+    pub(crate) fn start(mut command: Command) -> Self {
+        Self(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.0)
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(), signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    /// Waits longer than until a step reads: nothing is measured in its ramp, at most a quarter of a second.
+    pub(crate) fn wait_until_it_measures(&mut self) {
+        self.wait_until_it_reads();
+        std::thread::sleep(Duration::from_secs(1));
+    }
+
+    /// Waits until a step reads: so many bytes came in by read calls that it cannot be the start alone.
+    pub(crate) fn wait_until_it_reads(&mut self) {
+        let io = format!("/proc/{}/io", self.0.id());
+        wait_until("it reads", || {
+            assert!(self.is_running(), "it ended early");
+            let text = fs::read_to_string(&io).unwrap_or_default();
+            let read = text.lines().find_map(|line| line.strip_prefix("rchar: ")).and_then(|n| n.parse::<u64>().ok());
+            read.is_some_and(|bytes| bytes > 1 << 20)
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A seeded stream of numbers in 0..1, for tests that try many moments (Numerical Recipes' 64-bit LCG).
+pub(crate) fn random(mut seed: u64) -> impl FnMut() -> f64 {
+    move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
