@@ -1,6 +1,9 @@
-//! Grades: figures against thresholds, by the whole interval and not by the point alone.
+//! Grades: figures against thresholds, by the whole interval and not by the point alone, and only where a finding does
+//! not say that the figures are not those of a disk.
 
+use qd1_model::finding::{Finding, Severity};
 use qd1_model::metric::{Better, Metric, metric};
+use qd1_model::record::OpClass;
 use qd1_model::verdict::{Criterion, Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
@@ -23,15 +26,30 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// or has no such operations, a figure without an interval, and a step whose requests failed, for the latencies of
 /// the others say nothing about a disk that returns errors.
 ///
+/// Figures that a critical finding says are not those of a disk (see [`SPOILING`]) are not resolved either. Where there
+/// is a disk, and a cache answered or commits were not flushed, they can only be faster than the disk: there a failure
+/// stands. In memory there is no disk to fail, and failed requests tell nothing of the others.
+///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
 #[must_use]
-pub fn judge(record: &Record, summary: &Summary, thresholds: &Thresholds) -> Vec<Verdict> {
-    thresholds.class.iter().map(|class| judge_class(record, summary, class)).collect()
+pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], thresholds: &Thresholds) -> Vec<Verdict> {
+    thresholds.class.iter().map(|class| judge_class(record, summary, findings, class)).collect()
 }
 
-fn judge_class(record: &Record, summary: &Summary, class: &ThresholdClass) -> Verdict {
-    let judged: Vec<Judged> = class.criterion.iter().map(|criterion| judge_one(record, summary, criterion)).collect();
+fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: &ThresholdClass) -> Verdict {
+    let judge_one = |criterion: &Criterion| {
+        let judged = judge_one(record, summary, criterion);
+        match spoiled(criterion, findings) {
+            Some(spoiling) if spoiling.both_ways || judged.grade != Grade::Fail => {
+                // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
+                let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
+                Judged { grade: Grade::NotResolved, why, ..judged }
+            }
+            _ => judged,
+        }
+    };
+    let judged: Vec<Judged> = class.criterion.iter().map(judge_one).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
     let grade = if has(Grade::Fail) {
         Grade::Fail
@@ -43,6 +61,59 @@ fn judge_class(record: &Record, summary: &Summary, class: &ThresholdClass) -> Ve
         Grade::Pass
     };
     Verdict { class: class.name.clone(), title: class.title.clone(), grade, judged }
+}
+
+/// A critical finding after which figures are not those of a disk.
+struct Spoiling {
+    /// Id of the finding.
+    id: &'static str,
+    /// Kinds of operation it spoils.
+    ops: &'static [OpClass],
+    /// Whether a failing figure is spoiled too.
+    both_ways: bool,
+    /// Why not resolved.
+    why: &'static str,
+}
+
+/// All of them. They count when critical, for their own step, or for every step where they name none.
+const SPOILING: &[Spoiling] = &[
+    Spoiling {
+        id: "short_or_failed_io",
+        ops: &OpClass::ALL,
+        both_ways: true,
+        why: "requests of this step failed, and the others say nothing about the disk",
+    },
+    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, both_ways: true, why: "the figures are of memory, not of a disk" },
+    Spoiling {
+        id: "cache_answered",
+        ops: &[OpClass::Read],
+        both_ways: false,
+        why: "a cache answered the reads of this step, not the disk",
+    },
+    Spoiling {
+        id: "flush_ignored.missing",
+        ops: &[OpClass::Commit],
+        both_ways: false,
+        why: "no flush reached the device: the commits were not durable",
+    },
+    Spoiling {
+        id: "flush_ignored.no_barrier",
+        ops: &[OpClass::Commit],
+        both_ways: false,
+        why: "the filesystem is mounted without barriers: the commits were not durable",
+    },
+];
+
+/// What spoils the figure of `criterion`.
+fn spoiled(criterion: &Criterion, findings: &[Finding]) -> Option<&'static Spoiling> {
+    let applies = |finding: &Finding| {
+        finding.severity == Severity::Critical && (finding.step.is_empty() || finding.step == criterion.step)
+    };
+    let found = |spoiling: &&Spoiling| {
+        spoiling.ops.contains(&criterion.op)
+            && findings.iter().any(|finding| finding.id == spoiling.id && applies(finding))
+    };
+    SPOILING.iter().find(found)
 }
 
 fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judged {
@@ -133,9 +204,7 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> (G
         (_, None) | (None, _) if figure.value.is_some() => {
             (Grade::NotResolved, "the figure has no confidence interval".to_owned())
         }
-        (_, None) | (None, _) => {
-            (Grade::NotResolved, format!("too few samples: n={}, needs about {}", figure.n, figure.n_needed))
-        }
+        (_, None) | (None, _) => (Grade::NotResolved, too_few(figure)),
         (Some(Grade::Pass), Some(Grade::Fail)) => {
             let (low, high) = (figure.low.unwrap_or_default(), figure.high.unwrap_or_default());
             (Grade::NotResolved, format!("the interval {}..{} spans both thresholds", show(low), show(high)))
@@ -145,6 +214,16 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> (G
         }
         (_, Some(grade)) => (grade, String::new()),
     }
+}
+
+/// Why a figure is not resolved: too few samples, or too few that do not depend on each other.
+fn too_few(figure: &Estimate) -> String {
+    let (n, needed) = (figure.n, figure.n_needed);
+    if n > 0 && figure.n_effective < 0.5 * n as f64 {
+        let longer = needed as f64 / n as f64;
+        return format!("too few independent stretches: n={n}, needs about {needed}, {longer:.1} times as long a run");
+    }
+    format!("too few samples: n={n}, needs about {needed}")
 }
 
 /// Why `step` is not in the summary.
@@ -164,8 +243,9 @@ fn why_not_run(record: &Record, step: &str) -> String {
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::environment::FilesystemClass;
     use qd1_model::plan::{Rw, Skipped, Sync};
-    use qd1_model::record::{IoErrors, OpClass};
+    use qd1_model::record::IoErrors;
 
     fn criterion(metric: &str, pass: f64, fail: f64) -> Criterion {
         let source = "test".to_owned();
@@ -174,7 +254,19 @@ mod tests {
 
     fn judged(record: &Record, criterion: Criterion) -> Verdict {
         let class = ThresholdClass { name: "web".to_owned(), title: "web".to_owned(), criterion: vec![criterion] };
-        judge(record, &crate::summarize(record), &Thresholds { class: vec![class] }).remove(0)
+        let summary = crate::summarize(record);
+        let findings = crate::findings(record, &summary);
+        judge(record, &summary, &findings, &Thresholds { class: vec![class] }).remove(0)
+    }
+
+    fn of_commits(metric: &str, pass: f64, fail: f64) -> Criterion {
+        Criterion { step: "commits".to_owned(), op: OpClass::Commit, ..criterion(metric, pass, fail) }
+    }
+
+    /// Grade and reason of the one criterion.
+    fn outcome(record: &Record, criterion: Criterion) -> (Grade, String) {
+        let one = judged(record, criterion).judged.remove(0);
+        (one.grade, one.why)
     }
 
     /// Grade of a lower-is-better figure with this interval against 10 and 20.
@@ -230,11 +322,82 @@ mod tests {
         let limits = criterion("lat_p50_ns", 1e9, 2e9);
         assert_eq!(judged(&record, limits.clone()).grade, Grade::Pass);
         record.steps[0].errors.push(IoErrors { error: "EIO".to_owned(), count: 7, first_offset: 0 });
-        assert_eq!(judged(&record, limits.clone()).judged[0].why, "7 requests of step reads failed");
+        let (grade, why) = outcome(&record, limits.clone());
+        assert_eq!(grade, Grade::NotResolved);
+        assert!(why.starts_with("requests of this step failed"), "{why}");
         record.steps.remove(0);
         assert_eq!(judged(&record, limits.clone()).judged[0].why, "step reads did not run");
         record.plan.skipped.push(Skipped { name: "reads".to_owned(), why: "no space".to_owned() });
         assert_eq!(judged(&record, limits).judged[0].why, "step reads was skipped: no space");
+    }
+
+    #[test]
+    fn memory_never_passes_as_a_disk() {
+        let mut record = testing::record();
+        record.environment.filesystem.class = FilesystemClass::Memory;
+        let pass = criterion("lat_p50_ns", 1e9, 2e9);
+        let spoiled = (Grade::NotResolved, "the figures are of memory, not of a disk".to_owned());
+        assert_eq!(outcome(&record, pass.clone()), spoiled.clone());
+        assert_eq!(judged(&record, pass).grade, Grade::NotResolved);
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)), spoiled, "nor does it fail as one");
+    }
+
+    #[test]
+    fn what_only_informs_spoils_nothing() {
+        let mut record = testing::record();
+        record.environment.filesystem.class = FilesystemClass::Network;
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass);
+    }
+
+    #[test]
+    fn reads_from_a_cache_are_not_resolved_and_commits_of_another_step_are() {
+        let mut record = testing::record();
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
+        let (grade, why) = outcome(&record, criterion("lat_p50_ns", 1e9, 2e9));
+        assert_eq!(
+            (grade, why.as_str()),
+            (Grade::NotResolved, "a cache answered the reads of this step, not the disk")
+        );
+        assert_eq!(outcome(&record, of_commits("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass);
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).0, Grade::Fail, "the disk is slower still");
+    }
+
+    #[test]
+    fn commits_without_flushes_do_not_pass_and_reads_beside_them_do() {
+        let mut record = testing::record();
+        record.steps[1].device.as_mut().unwrap().counted.flushes = 0;
+        // Flushes are counted on whole disks only: let this one have no partition.
+        record.environment.devices.remove(0);
+        let (grade, why) = outcome(&record, of_commits("lat_p50_ns", 1e9, 2e9));
+        assert_eq!(grade, Grade::NotResolved);
+        assert_eq!(why, "no flush reached the device: the commits were not durable");
+        record.environment.filesystem.options.push("nobarrier".to_owned());
+        let (grade, why) = outcome(&record, of_commits("sync_p50_ns", 1e9, 2e9));
+        assert_eq!(grade, Grade::NotResolved);
+        assert!(why.contains("without barriers"), "{why}");
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass);
+    }
+
+    #[test]
+    fn failed_requests_spoil_a_failure_too() {
+        let mut record = testing::record();
+        record.steps[0].errors.push(IoErrors { error: "EIO".to_owned(), count: 1, first_offset: 0 });
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).0, Grade::NotResolved);
+    }
+
+    #[test]
+    fn a_step_that_did_not_run_keeps_its_own_reason() {
+        let mut record = testing::record();
+        record.environment.filesystem.class = FilesystemClass::Memory;
+        record.steps.remove(0);
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).1, "step reads did not run");
+    }
+
+    #[test]
+    fn dependent_samples_say_that_the_run_is_too_short() {
+        let figure = Estimate { n: 1000, n_effective: 20.0, n_needed: 2500, ..Estimate::default() };
+        let (_, why) = grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure);
+        assert_eq!(why, "too few independent stretches: n=1000, needs about 2500, 2.5 times as long a run");
     }
 
     #[test]
@@ -245,7 +408,7 @@ mod tests {
             title: "web".to_owned(),
             criterion: vec![criterion("lat_p50_ns", 1.0, 2.0), criterion("nonsense", 1.0, 2.0)],
         };
-        let verdicts = judge(&record, &crate::summarize(&record), &Thresholds { class: vec![class] });
+        let verdicts = judge(&record, &crate::summarize(&record), &[], &Thresholds { class: vec![class] });
         assert_eq!(verdicts[0].judged[1].grade, Grade::NotResolved);
         assert_eq!(verdicts[0].grade, Grade::Fail);
     }

@@ -27,6 +27,6 @@ use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
     let findings = findings(&record, &summary);
-    let verdicts = judge(&record, &summary, thresholds);
+    let verdicts = judge(&record, &summary, &findings, thresholds);
     Report { schema_version: SCHEMA_VERSION, verdicts, findings, summary, record }
 }

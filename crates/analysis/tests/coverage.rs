@@ -1,29 +1,42 @@
-//! The central claim, on a sample of the table that `examples/coverage.rs` prints in full: nominal 95 % intervals
-//! are to cover the truth in 93 to 97 % of seeded runs, for independent and for dependent latencies. `coverage.rs` says
-//! where they do not.
+//! The central claims, on a sample of the table that `examples/coverage.rs` prints in full: nominal 95 % intervals
+//! cover the truth in 93 to 97 % of the seeded runs that resolve the figure, and of all runs at most 7 % are wrong
+//! (resolve it and miss the truth), but for those that never met a slow phase.
 
 use qd1_analysis::coverage::{Case, CoverageRow, Process, study};
 
-/// Runs of a cell: few enough for a debug build. The standard error of a coverage of 95 % is then 1.1 %, so the band
-/// asserted here is one percent wider on either side than the claim, which the full table checks with 1,000 runs.
-const RUNS: usize = 400;
+/// Runs of a cell: few enough for a debug build. The standard error of a share of 7 % is then 2 %, and the bounds
+/// asserted here are the claims and two of them: they find what breaks, while the full table with 1,000 runs is the
+/// proof.
+const RUNS: usize = 150;
+const COVERED_MIN: f64 = 89.0;
+const WRONG_MAX: f64 = 11.0;
 
 fn case(process: Process, mean_ms: u64, seconds: u64) -> Case {
-    Case { process, mean_ns: mean_ms * 1_000_000, duration_ns: seconds * 1_000_000_000, stop: None }
+    Case::fixed(process, mean_ms * 1_000_000, seconds * 1_000_000_000)
 }
 
 fn row<'a>(rows: &'a [CoverageRow], figure: &str) -> &'a CoverageRow {
     rows.iter().find(|row| row.figure == figure).expect("the study has this figure")
 }
 
-/// Asserts the claim for `figures` of `case`, and that nearly every run resolves them.
-fn covers(case: Case, runs: usize, figures: &[&str]) {
+/// Asserts that no figure of `case` is wrong too often, and returns its rows.
+fn seldom_wrong(case: Case, runs: usize) -> Vec<CoverageRow> {
     let rows = study(case, runs, 7);
+    for row in &rows {
+        let wrong = (row.wrong_share() - row.unmet_share()) * 100.0;
+        assert!(wrong <= WRONG_MAX, "{} {}: wrong in {wrong:.1} % of the runs", case.process.name(), row.figure);
+    }
+    rows
+}
+
+/// Asserts both claims for `figures` of `case`, and that nearly every run resolves them.
+fn covers(case: Case, runs: usize, figures: &[&str]) {
+    let rows = seldom_wrong(case, runs);
     for figure in figures {
         let row = row(&rows, figure);
         let (coverage, resolved) = (row.coverage() * 100.0, row.resolved_share() * 100.0);
         println!("{} {figure}: covered {coverage:.1} %, resolved {resolved:.0} %", case.process.name());
-        assert!((92.0..=98.0).contains(&coverage), "{} {figure}: {coverage:.1} %", case.process.name());
+        assert!(coverage >= COVERED_MIN, "{} {figure}: {coverage:.1} %", case.process.name());
         assert!(resolved > 90.0, "{} {figure}: resolved {resolved:.0} %", case.process.name());
     }
 }
@@ -32,11 +45,14 @@ fn covers(case: Case, runs: usize, figures: &[&str]) {
 fn independent_latencies_are_covered() {
     covers(case(Process::LogNormal { sigma: 0.5 }, 1, 3), RUNS, &["p50", "p99", "mean", "iops"]);
     covers(case(Process::Bimodal { slow: 0.1, ratio: 10.0 }, 1, 3), RUNS, &["p50", "p99", "mean", "iops"]);
+    covers(case(Process::Hyper { slow: 0.05, ratio: 20.0 }, 1, 3), RUNS, &["p50", "p99", "mean", "iops"]);
 }
 
 #[test]
 fn p999_is_covered_where_it_is_resolved() {
-    covers(case(Process::LogNormal { sigma: 0.5 }, 1, 10), 200, &["p99.9"]);
+    let rows = seldom_wrong(case(Process::LogNormal { sigma: 0.5 }, 1, 10), 80);
+    let p999 = row(&rows, "p99.9");
+    assert!(p999.resolved_share() > 0.9 && p999.coverage() > 0.92, "{:.3}", p999.coverage());
 }
 
 #[test]
@@ -46,19 +62,57 @@ fn autocorrelated_latencies_are_covered() {
 }
 
 #[test]
+fn the_tail_of_a_run_too_short_for_its_correlation_is_not_claimed() {
+    let rows = seldom_wrong(case(Process::Ar1 { sigma: 0.5, rho: 0.9 }, 1, 3), RUNS);
+    assert!(row(&rows, "p99").resolved_share() < 0.3);
+}
+
+#[test]
 fn slow_and_fast_phases_are_covered() {
     let process = Process::Phases { fast_ops: 100.0, slow_ops: 25.0, ratio: 5.0 };
     covers(case(process, 1, 3), RUNS, &["p50", "mean", "iops"]);
 }
 
 #[test]
+fn a_regime_met_three_times_resolves_no_tail_and_no_mean() {
+    let process = Process::Phases { fast_ops: 1000.0, slow_ops: 50.0, ratio: 10.0 };
+    let rows = seldom_wrong(case(process, 1, 3), RUNS);
+    for figure in ["p99", "p99.9", "mean", "iops"] {
+        assert!(row(&rows, figure).resolved_share() < 0.1, "{figure}");
+    }
+}
+
+#[test]
+fn five_stalls_resolve_the_median_only() {
+    let process = Process::Phases { fast_ops: 2000.0, slow_ops: 8.0, ratio: 20.0 };
+    let rows = seldom_wrong(case(process, 1, 10), 100);
+    assert!(row(&rows, "p50").resolved_share() > 0.9);
+    assert!(row(&rows, "p99").resolved_share() < 0.2 && row(&rows, "mean").resolved_share() < 0.2);
+}
+
+#[test]
+fn the_sync_part_of_commits_is_covered_by_the_dependence_of_the_whole() {
+    let whole = case(Process::Ar1 { sigma: 0.5, rho: 0.5 }, 1, 6);
+    covers(Case { part: true, ..whole }, 120, &["p50", "p99"]);
+}
+
+#[test]
+fn several_workers_are_covered_as_one_is() {
+    covers(
+        Case { depth: 4, ..case(Process::Ar1 { sigma: 0.5, rho: 0.5 }, 4, 3) },
+        200,
+        &["p50", "p99", "mean", "iops"],
+    );
+}
+
+#[test]
 fn stopping_when_the_interval_is_tight_does_not_spoil_it() {
     let process = Process::Ar1 { sigma: 0.5, rho: 0.5 };
     let stop = Some((0.99, 0.08, 2_000_000_000));
-    let rows = study(Case { stop, ..case(process, 1, 6) }, 200, 7);
+    let rows = seldom_wrong(Case { stop, ..case(process, 1, 6) }, 100);
     let p99 = row(&rows, "p99");
     assert!(p99.mean_duration_ns < 5.5e9, "it does stop early: {:.1} s", p99.mean_duration_ns / 1e9);
-    assert!(p99.coverage() >= 0.93, "{:.3}", p99.coverage());
+    assert!(p99.coverage() >= 0.92, "{:.3}", p99.coverage());
 }
 
 #[test]

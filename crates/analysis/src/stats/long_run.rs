@@ -35,21 +35,41 @@ pub(crate) struct LongRun {
 }
 
 impl LongRun {
+    /// From the `power` of the first `df` projections of `count` residuals.
+    fn new(count: usize, power: f64, df: usize) -> Self {
+        Self { variance: count as f64 * power / df as f64, df: df as f64 }
+    }
+
     /// 97.5 % quantile of Student's t with these degrees of freedom.
     pub(crate) fn t_975(self) -> f64 {
-        StudentsT::new(0.0, 1.0, self.df).map_or(Z_975, |t| t.inverse_cdf(0.975))
+        t_975(self.df)
     }
+}
+
+/// 97.5 % quantile of Student's t with `df` degrees of freedom.
+pub(crate) fn t_975(df: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(0.975))
 }
 
 /// Long-run variance of residuals in time order, whose sum is zero; `None` for fewer than [`BATCHES_MIN`].
 pub(crate) fn long_run(residuals: &[f64]) -> Option<LongRun> {
-    let count = residuals.len();
-    if count < BATCHES_MIN {
+    if residuals.len() < BATCHES_MIN {
         return None;
     }
     let df = degrees_of_freedom(residuals);
     let power: f64 = (1..=df).map(|j| projection(residuals, j).powi(2)).sum();
-    Some(LongRun { variance: count as f64 * power / df as f64, df: df as f64 })
+    Some(LongRun::new(residuals.len(), power, df))
+}
+
+/// Two estimates: [`long_run`] from at most `most` cosines, and one from `fixed` of them.
+pub(crate) fn long_runs(residuals: &[f64], fixed: usize, most: usize) -> Option<[LongRun; 2]> {
+    let count = residuals.len();
+    if count < BATCHES_MIN {
+        return None;
+    }
+    let (df, fixed) = (degrees_of_freedom(residuals).min(most), fixed.min(count - 1));
+    let powers: Vec<f64> = (1..=df.max(fixed)).map(|j| projection(residuals, j).powi(2)).collect();
+    Some([df, fixed].map(|df| LongRun::new(count, powers[..df].iter().sum(), df)))
 }
 
 /// Projection on the `j`-th cosine, normalised so that white noise keeps its variance.

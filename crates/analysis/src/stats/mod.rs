@@ -4,9 +4,11 @@
 //! the residuals x_i - R y_i, long-run (see `long_run.rs`), over (sum y)^2. For a quantile, x counts the
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
-//! ranks are taken (see `rank.rs`). How well all this works is measured in [`crate::coverage`], and so is that looking
-//! every 500 ms and stopping when [`precise_enough`] does not spoil it.
+//! ranks are taken (see `rank.rs`). A figure that rests on too few slow phases or stalls is not resolved, however many
+//! operations there are (see `episodes.rs`). How well all this works is measured in [`crate::coverage`], and so is
+//! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
+mod episodes;
 mod long_run;
 mod rank;
 mod series;
@@ -14,7 +16,8 @@ mod series;
 use qd1_model::record::{Interval, OpClass};
 use qd1_model::{Estimate, Hist};
 
-use long_run::{LongRun, Z_975, long_run};
+use episodes::{Episodes, Rests};
+use long_run::{LongRun, Z_975, long_run, t_975};
 use series::{Of, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
@@ -31,8 +34,9 @@ const EXCESS_SIGMA: f64 = 1.5;
 ///
 /// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed`
 /// given) when the effective number of samples is so small that the interval's upper limit would lie beyond the
-/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs`), or when there are fewer
-/// than four intervals, so that nothing is known of autocorrelation. Where not resolved, `low` is still given if
+/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs`); when there are fewer
+/// than four intervals, so that nothing is known of autocorrelation; or when it rests on too few slow phases (see
+/// `episodes.rs`), of which `n_needed` then counts enough. Where not resolved, `low` is still given if
 /// there is one: a lower bound may be enough to fail a disk.
 #[must_use]
 pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
@@ -43,18 +47,20 @@ pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> 
 pub(crate) struct Quantiles {
     sorted: Sorted,
     series: Series,
+    episodes: Episodes,
     n: u64,
 }
 
 impl Quantiles {
     /// Prepares for [`quantile`] of `hist`.
     pub(crate) fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
-        Self { sorted: Sorted::new(hist), series: Series::while_active(intervals, class), n: hist.count() }
+        let series = Series::while_active(intervals, class);
+        Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, n: hist.count() }
     }
 
     /// [`quantile`] `q`.
     pub(crate) fn at(&self, q: f64) -> Estimate {
-        quantile_of(&self.series, self.n, q, |rank| self.sorted.at(rank))
+        quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank))
     }
 }
 
@@ -70,7 +76,7 @@ pub fn quantile_of_part(part: &Hist, intervals: &[Interval], class: OpClass, q: 
 #[must_use]
 pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
     let series = Series::while_active(intervals, class);
-    quantile_of(&series, series.n, q, |rank| series.at_rank(rank))
+    quantile_of(&series, &Episodes::new(&series), series.n, q, |rank| series.at_rank(rank))
 }
 
 /// Mean latency of `class`, ns: sum of latencies over operations. `hist` gives the exact mean.
@@ -110,7 +116,8 @@ pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
     scaled(ratio(&Series::new(intervals, class), Of::Bytes, Of::Length), 1e9)
 }
 
-/// Whether the half width of the interval is at most `tolerance` times the value.
+/// Whether the half width of the interval is at most `tolerance` times the value; never where it is not resolved, so
+/// that a run which has met a few stalls goes on until it has met enough of them, or its time is up.
 #[must_use]
 pub fn precise_enough(estimate: &Estimate, tolerance: f64) -> bool {
     match (estimate.value, half_width(estimate)) {
@@ -131,7 +138,7 @@ pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
 }
 
 /// sum x / sum y with its interval; without one for fewer than four batches, without a value where it is known only
-/// within a factor of ten.
+/// within a factor of ten or rests on too few slow phases.
 ///
 /// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
 /// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
@@ -142,24 +149,44 @@ fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
         return Estimate { n_needed: 1, ..Estimate::default() };
     }
     let value = x.iter().sum::<f64>() / total;
-    let Some(run) = residual_run(&x, &y, value) else {
+    let residuals = residuals(&x, &y, value);
+    let Some(run) = long_run(&residuals) else {
         return Estimate { value: Some(value), n, ..Estimate::default() };
     };
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
     let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
-    let exponent = run.t_975() * relative;
-    if exponent > FACTOR_MAX.ln() {
-        let n_needed = (n as f64 * (exponent / FACTOR_MAX.ln()).powi(2)).ceil() as u64;
+    let rests = ratio_rests(series, &residuals, run, x.iter().sum());
+    let exponent = t_975(run.df.min(rests.on)).max(run.t_975() * rests.widen) * relative;
+    let longer = (exponent / FACTOR_MAX.ln()).powi(2).max(rests.longer());
+    if longer > 1.0 {
+        let n_needed = (n as f64 * longer).ceil() as u64;
         return Estimate { n, n_effective, n_needed, ..Estimate::default() };
     }
     let factor = exponent.exp();
     Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective, n_needed: 0 }
 }
 
-/// Long-run variance of x_i - `ratio` y_i.
+/// What a ratio rests on, whose numerators add up to `sum`.
+///
+/// The operations beyond a level move a mean latency by the share of the latencies that they add beyond their own
+/// number; and a rate, under closed load, by the same share (Little's law).
+fn ratio_rests(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> Rests {
+    let (ios, latency) = series.above(0);
+    let added = |level: usize| {
+        let (above, slow) = series.above(level);
+        sum * (slow / latency - above / ios)
+    };
+    Episodes::new(series).under(residuals, run.t_975() * run.variance.sqrt(), f64::INFINITY, added)
+}
+
+/// x_i - `ratio` y_i.
+fn residuals(x: &[f64], y: &[f64], ratio: f64) -> Vec<f64> {
+    x.iter().zip(y).map(|(x, y)| x - ratio * y).collect()
+}
+
+/// Their long-run variance.
 fn residual_run(x: &[f64], y: &[f64], ratio: f64) -> Option<LongRun> {
-    let residuals: Vec<f64> = x.iter().zip(y).map(|(x, y)| x - ratio * y).collect();
-    long_run(&residuals)
+    long_run(&residuals(x, y, ratio))
 }
 
 /// How much dependence inflates the variance of the share of operations above a quantile.
@@ -173,28 +200,61 @@ struct Inflation {
     df: f64,
 }
 
+impl Inflation {
+    /// Widened for what the figure rests on.
+    fn resting_on(self, rests: Rests) -> f64 {
+        let of_episodes = self.vif * (t_975(self.df.min(rests.on)) / Z_975).powi(2);
+        of_episodes.max(self.vif_t * rests.widen.powi(2))
+    }
+}
+
 /// The quantile through `value_at`, which maps a fractional rank of 1..=n to a latency.
-fn quantile_of(series: &Series, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
+fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
     let needed = rank::samples_needed(q);
     if n == 0 {
         return Estimate { n_needed: needed as u64, ..Estimate::default() };
     }
     let count = n as f64;
-    let Some(inflation) = inflation(series, q) else {
+    let Some(mut inflation) = inflation(series, q) else {
         return Estimate { n, n_effective: 0.0, n_needed: needed.max(count * 4.0) as u64, ..Estimate::default() };
     };
+    let rests = rests_at(series, episodes, q, inflation.vif_t);
+    inflation.vif_t = inflation.resting_on(rests);
     let ranks = rank::enclosing(count / inflation.vif_t, q);
-    let limit = |share: Option<f64>| share.map(|share| value_at((share * (count + 1.0)).clamp(1.0, count)));
-    let (low, high) = (limit(ranks.low), limit(ranks.high));
-    let resolved = low.is_some() && high.is_some();
+    let low = ranks.low.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.low));
+    let high = ranks.high.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.high));
+    let at_share = |share: f64| value_at((share * (count + 1.0)).clamp(1.0, count));
+    let resolved = low.is_some() && high.is_some() && rests.longer() <= 1.0;
+    let n_needed = (needed * inflation.vif_t).max(count * rests.longer()).ceil() as u64;
     Estimate {
         value: resolved.then(|| value_at((q * count).ceil().clamp(1.0, count))),
-        low,
-        high,
+        low: low.map(at_share),
+        high: high.filter(|_| resolved).map(at_share),
         n,
         n_effective: count / inflation.vif,
-        n_needed: if resolved { 0 } else { (needed * inflation.vif_t).ceil() as u64 },
+        n_needed: if resolved { 0 } else { n_needed },
     }
+}
+
+/// One limit of the interval, whose first guess is `share`, by the inflation there where that is larger.
+///
+/// A limit is the value for which the sample is just not yet surprising, so that the spread of the exceedances *of that
+/// value* counts. A run that met many slow phases has its p99 far up among the slow operations, where fewer
+/// exceed it together than at the true p99.
+fn limit_at(series: &Series, q: f64, share: f64, at_q: Inflation, side: fn(rank::Ranks) -> Option<f64>) -> f64 {
+    let there = inflation(series, share).filter(|there| there.vif > at_q.vif);
+    let vif_t = there.map(|there| at_q.vif_t * there.vif / at_q.vif);
+    vif_t.and_then(|vif_t| side(rank::enclosing(series.n as f64 / vif_t, q))).unwrap_or(share)
+}
+
+/// What quantile `q` rests on.
+fn rests_at(series: &Series, episodes: &Episodes, q: f64, vif_t: f64) -> Rests {
+    let Some((edge, p)) = series.edge_for(1.0 - q) else { return Rests::NOTHING };
+    let residuals = residuals(&series.exceedances(edge), &series.each(Of::Ios), p);
+    let half_width = Z_975 * (series.n as f64 * p * (1.0 - p) * vif_t).sqrt();
+    // Exceedances of the quantile among those of the level, less the share that any operations have.
+    let added = |level: usize| series.above(level.max(edge)).0 - p * series.above(level).0;
+    episodes.under(&residuals, half_width, 0.5 * series.n as f64 * p.min(1.0 - p), added)
 }
 
 /// Inflation at quantile `q`; `None` for fewer than four batches.

@@ -65,6 +65,7 @@ impl Series {
         let most = ((n as f64 / OPS_PER_BATCH) as usize).clamp(1, BATCHES_MAX);
         let merge = intervals.len().div_ceil(most).max(1);
         let mut totals = vec![0; COARSE_BINS];
+        let mut merged = vec![0; COARSE_BINS];
         let batches = intervals
             .chunks(merge)
             .map(|chunk| {
@@ -75,10 +76,13 @@ impl Series {
                     batch.ios += stream.ios as f64;
                     batch.bytes += stream.bytes as f64;
                     batch.lat_sum_ns += stream.lat_sum_ns as f64;
-                    batch.bins.extend(&stream.bins);
                     for (bin, count) in &stream.bins {
-                        totals[usize::from(*bin).min(COARSE_BINS - 1)] += u64::from(*count);
+                        merged[usize::from(*bin).min(COARSE_BINS - 1)] += *count;
                     }
+                }
+                for (bin, count) in merged.iter_mut().enumerate().filter(|(_, count)| **count > 0) {
+                    totals[bin] += u64::from(*count);
+                    batch.bins.push((bin as u16, std::mem::take(count)));
                 }
                 batch
             })
@@ -112,16 +116,17 @@ impl Series {
     pub(crate) fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
         let odds = |p: f64| (p / (1.0 - p)).ln();
         let mut best: Option<(usize, f64, f64)> = None;
+        let total = self.total();
         let mut above = 0;
         for bin in (1..COARSE_BINS).rev() {
             if self.totals[bin] == 0 {
                 continue;
             }
             above += self.totals[bin];
-            if above >= self.total() {
+            if above >= total {
                 break;
             }
-            let p = above as f64 / self.total() as f64;
+            let p = above as f64 / total as f64;
             let distance = (odds(p) - odds(share)).abs();
             if best.is_none_or(|(_, _, least)| distance < least) {
                 best = Some((bin, p, distance));
@@ -137,8 +142,7 @@ impl Series {
         let mut last = 0.0;
         for (bin, count) in self.totals.iter().enumerate().filter(|(_, count)| **count > 0) {
             let count = *count as f64;
-            let low = coarse_low_ns(bin) as f64;
-            let high = if bin + 1 < COARSE_BINS { coarse_low_ns(bin + 1) as f64 } else { low * 2.0 };
+            let (low, high) = bin_ends_ns(bin);
             if rank <= below + count {
                 return low + (high - low) * ((rank - 0.5 - below) / count).clamp(0.0, 1.0);
             }
@@ -148,10 +152,31 @@ impl Series {
         last
     }
 
+    /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins tell it, ns.
+    pub(crate) fn above(&self, edge: usize) -> (f64, f64) {
+        let of = |bin: usize| {
+            let count = self.totals[bin] as f64;
+            (count, count * bin_middle_ns(bin))
+        };
+        (edge..COARSE_BINS).map(of).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
     /// Operations in the bins.
     fn total(&self) -> u64 {
         self.totals.iter().sum()
     }
+}
+
+/// Both ends of coarse bin `bin`, ns.
+fn bin_ends_ns(bin: usize) -> (f64, f64) {
+    let low = coarse_low_ns(bin) as f64;
+    (low, if bin + 1 < COARSE_BINS { coarse_low_ns(bin + 1) as f64 } else { low * 2.0 })
+}
+
+/// Its middle.
+fn bin_middle_ns(bin: usize) -> f64 {
+    let (low, high) = bin_ends_ns(bin);
+    0.5 * (low + high)
 }
 
 /// The entry of `class` in `interval`.
