@@ -76,24 +76,31 @@ fn on_the_same_throttled_disk_fio_measures_the_same() {
         Err(why) => return skip(test, &why),
     };
     let place = Place::at(mounted.path());
-    let ours = per_second(&run_in(&throttle, &place, &THROTTLED), "write32", "write");
     let file = mounted.path().join("fio.dat");
+    // Laid out without the limit, so that only overwriting is compared.
+    std::fs::write(&file, vec![0x5A; 32 << 20]).unwrap();
+    std::fs::File::open(&file).unwrap().sync_all().unwrap();
     let filename = format!("--filename={}", file.display());
     let job = ["--name=t", &filename, "--size=32M", "--rw=randwrite", "--bs=4k", "--direct=1", "--ioengine=libaio"];
     let stop =
-        ["--iodepth=32", "--time_based", "--ramp_time=100ms", "--runtime=2", "--output-format=json", "--norandommap"];
-    // Laid out without the limit, as the kernel may, so that only overwriting is compared.
-    std::fs::write(&file, vec![0x5A; 32 << 20]).unwrap();
-    std::fs::File::open(&file).unwrap().sync_all().unwrap();
-    let output = match throttle.command("fio", &[&job[..], &stop[..]].concat()).output() {
-        Ok(output) if output.status.success() => output,
-        _ => return skip(test, "fio is not installed"),
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let fio: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
-    let theirs = float(&fio["jobs"][0]["write"]["iops"]);
-    let ratio = ours / theirs;
-    assert!((0.85..1.18).contains(&ratio), "{ours} writes a second, {theirs} by fio");
+        ["--iodepth=32", "--norandommap", "--time_based", "--ramp_time=100ms", "--runtime=2", "--output-format=json"];
+    // A stall of the machine hits one of the two; it does not three times, and a wrong figure would be wrong each time.
+    let mut pairs = Vec::new();
+    for _ in 0..3 {
+        let ours = per_second(&run_in(&throttle, &place, &THROTTLED), "write32", "write");
+        let output = match throttle.command("fio", &[&job[..], &stop[..]].concat()).output() {
+            Ok(output) if output.status.success() => output,
+            _ => return skip(test, "fio is not installed, or has no libaio"),
+        };
+        let text = String::from_utf8_lossy(&output.stdout);
+        let fio: Value = serde_json::from_str(&text[text.find('{').unwrap()..]).unwrap();
+        let theirs = float(&fio["jobs"][0]["write"]["iops"]);
+        pairs.push((ours, theirs));
+        if (0.87..1.15).contains(&(ours / theirs)) {
+            return;
+        }
+    }
+    panic!("writes a second by us and by fio: {pairs:?}");
 }
 
 /// The ids of all findings.

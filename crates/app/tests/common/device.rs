@@ -17,6 +17,15 @@ pub(crate) fn tool(name: &str, args: &[&str]) -> Result<String, String> {
     Err(format!("{name} failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
+/// A directory for backing files: in memory where there is enough, since a shared disk stands still at times, and a
+/// throttle that was not used then gives nothing back.
+fn quiet_place() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
+    let in_memory = (free > 1 << 30).then(|| TempDir::new_in(memory).ok()).flatten();
+    in_memory.unwrap_or_else(|| TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+}
+
 /// A loop device over a sparse file of its own.
 pub(crate) struct Loop {
     device: PathBuf,
@@ -33,7 +42,7 @@ impl Loop {
         if !super::is_root() {
             return Err("loop devices need root".to_owned());
         }
-        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = quiet_place();
         let file = dir.path().join("disk.img");
         File::create(&file).unwrap().set_len(bytes).unwrap();
         let args = [&["--find", "--show"], options, &[file.to_str().unwrap()]].concat();
