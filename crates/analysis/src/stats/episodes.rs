@@ -94,8 +94,8 @@ impl Episodes {
 
     /// What a sum of `residuals`, one per batch of the same series, whose 95 % interval has this `half_width`, rests
     /// on. `added(edge)` is what the operations at or above a level add to the sum beyond their share; what those
-    /// below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits already know
-    /// how skewed their number is.
+    /// below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits already
+    /// know how skewed their number is.
     pub(super) fn under(&self, residuals: &[f64], half_width: f64, near: f64, added: impl Fn(usize) -> f64) -> Rests {
         let mut rests = Rests::NOTHING;
         for level in &self.levels {

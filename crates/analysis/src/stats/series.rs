@@ -9,7 +9,7 @@ use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
 use qd1_model::record::{Interval, IntervalStream, OpClass};
 
 /// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
-/// freedom, and the cost of [`super::long_run`] grows with their square.
+/// freedom, and the cost of [`super::long_run()`] grows with their square.
 const BATCHES_MAX: usize = 400;
 
 /// Fewest operations per batch on average, so that slow disks do not give a series of mostly empty intervals.
