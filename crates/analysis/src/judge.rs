@@ -22,7 +22,8 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// | other | absent | not resolved: too few samples |
 ///
 /// A percentile that is not resolved also fails when a lower one of the same stream (p99 for p99.9, the median
-/// for p99) already fails: it can only be worse. Not resolved, with the reason, as well: a step that did not run
+/// for p99) already fails: it can only be worse. And it passes when not even the slowest operation of the step was
+/// slower than healthy, where there were enough of them for about ten to lie beyond the percentile. Not resolved, with the reason, as well: a step that did not run
 /// or has no such operations, a figure without an interval, and a step whose requests failed, for the latencies of
 /// the others say nothing about a disk that returns errors.
 ///
@@ -41,7 +42,7 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
     let judge_one = |criterion: &Criterion| {
         let judged = judge_one(record, summary, criterion);
         match spoiled(criterion, findings) {
-            Some(spoiling) if spoiling.both_ways || judged.grade != Grade::Fail => {
+            Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
                 // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
                 let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
                 Judged { grade: Grade::NotResolved, why, ..judged }
@@ -69,38 +70,57 @@ struct Spoiling {
     id: &'static str,
     /// Kinds of operation it spoils.
     ops: &'static [OpClass],
-    /// Whether a failing figure is spoiled too.
-    both_ways: bool,
+    /// Grades that cannot stand after it.
+    spoils: &'static [Grade],
     /// Why not resolved.
     why: &'static str,
 }
+
+/// The figures are of something else.
+const EVERY: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::Fail, Grade::NotResolved];
+/// The disk is slower than the figures: a failure stands.
+const GOOD: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::NotResolved];
+/// The disk is faster than the figures: a pass stands.
+const BAD: &[Grade] = &[Grade::Marginal, Grade::Fail, Grade::NotResolved];
 
 /// All of them. They count when critical, for their own step, or for every step where they name none.
 const SPOILING: &[Spoiling] = &[
     Spoiling {
         id: "short_or_failed_io",
         ops: &OpClass::ALL,
-        both_ways: true,
+        spoils: EVERY,
         why: "requests of this step failed, and the others say nothing about the disk",
     },
-    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, both_ways: true, why: "the figures are of memory, not of a disk" },
+    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, spoils: EVERY, why: "the figures are of memory, not of a disk" },
     Spoiling {
         id: "cache_answered",
         ops: &[OpClass::Read],
-        both_ways: false,
+        spoils: GOOD,
         why: "a cache answered the reads of this step, not the disk",
     },
     Spoiling {
         id: "flush_ignored.missing",
         ops: &[OpClass::Commit],
-        both_ways: false,
+        spoils: GOOD,
         why: "no flush reached the device: the commits were not durable",
     },
     Spoiling {
         id: "flush_ignored.no_barrier",
         ops: &[OpClass::Commit],
-        both_ways: false,
+        spoils: GOOD,
         why: "the filesystem is mounted without barriers: the commits were not durable",
+    },
+    Spoiling {
+        id: "cpu_spoiled.run_delay",
+        ops: &OpClass::ALL,
+        spoils: BAD,
+        why: "the workers waited for a processor, not for the disk; measure again when the machine is idle",
+    },
+    Spoiling {
+        id: "cpu_spoiled.steal",
+        ops: &OpClass::ALL,
+        spoils: BAD,
+        why: "the hypervisor gave the processor to others while this step ran; measure again",
     },
 ];
 
@@ -140,7 +160,28 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
         grade = Grade::Fail;
         why = format!("already {title} is at least {}", metric.unit.format(bound));
     }
+    if grade == Grade::NotResolved && figure.value.is_none() && slowest_passes(metric, criterion, stream) {
+        grade = Grade::Pass;
+        why = format!("even the slowest of {} took only {}", stream.ios, metric.unit.format(stream.lat_max_ns as f64));
+    }
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
+}
+
+/// Operations that a percentile leaves above it on average, before the slowest of all may speak for it.
+const BEYOND_MIN: f64 = 10.0;
+
+/// Whether not one operation was slower than healthy, of so many that about ten would have had to be for the
+/// percentile to lie there. The percentile itself may be unknown (a few slow phases make it so); that it is healthy
+/// is not. The slowest commit also bounds its sync part.
+fn slowest_passes(metric: &Metric, criterion: &Criterion, stream: &StreamSummary) -> bool {
+    let share = match metric.name {
+        "lat_p50_ns" | "sync_p50_ns" => 0.5,
+        "lat_p99_ns" | "sync_p99_ns" => 0.01,
+        "lat_p999_ns" => 0.001,
+        "lat_p9999_ns" => 0.0001,
+        _ => return false,
+    };
+    stream.ios as f64 * share >= BEYOND_MIN && stream.lat_max_ns as f64 <= criterion.pass
 }
 
 /// The nearest lower percentile of the stream whose lower bound already fails, and that bound: a higher percentile
@@ -340,6 +381,32 @@ mod tests {
         assert_eq!(outcome(&record, pass.clone()), spoiled.clone());
         assert_eq!(judged(&record, pass).grade, Grade::NotResolved);
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)), spoiled, "nor does it fail as one");
+    }
+
+    #[test]
+    fn waits_for_a_processor_spoil_what_fails_and_leave_what_passes() {
+        let mut record = testing::record();
+        record.steps[0].cost.run_delay_ns = record.steps[0].runtime_ns;
+        let (grade, why) = outcome(&record, criterion("lat_p50_ns", 1.0, 2.0));
+        assert_eq!(grade, Grade::NotResolved);
+        assert!(why.starts_with("the workers waited for a processor"), "{why}");
+        assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass, "the disk is faster still");
+    }
+
+    #[test]
+    fn a_percentile_that_cannot_be_told_passes_when_even_the_slowest_operation_does() {
+        let p999 = criterion("lat_p999_ns", 10.0, 20.0);
+        let stream = |ios, lat_max_ns| StreamSummary { ios, lat_max_ns, ..unresolved_stream() };
+        let metric = metric("lat_p999_ns").unwrap();
+        assert!(slowest_passes(metric, &p999, &stream(10_000, 10)));
+        assert!(!slowest_passes(metric, &p999, &stream(10_000, 11)), "one was slower");
+        assert!(!slowest_passes(metric, &p999, &stream(9_999, 10)), "too few to speak for one in a thousand");
+    }
+
+    fn unresolved_stream() -> StreamSummary {
+        let mut stream = crate::summarize(&testing::record()).steps[0].streams[0].clone();
+        stream.lat_p999_ns = Estimate { value: None, ..stream.lat_p999_ns };
+        stream
     }
 
     #[test]

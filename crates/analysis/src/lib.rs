@@ -28,5 +28,5 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
     let findings = findings(&record, &summary);
     let verdicts = judge(&record, &summary, &findings, thresholds);
-    Report { schema_version: SCHEMA_VERSION, verdicts, findings, summary, record }
+    Report { schema_version: SCHEMA_VERSION, verdicts, findings: detect::together(findings), summary, record }
 }

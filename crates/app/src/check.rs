@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Spec};
 use qd1_model::units::format_span_ns;
 use qd1_model::verdict::Grade;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     }
     let mut report = qd1_analysis::analyse(record, &thresholds);
     output::report(&args.output, &mut report)?;
-    Ok(ExitCode::from(signals.exit_code().unwrap_or_else(|| grade_code(&report, args.fail_on))))
+    Ok(ExitCode::from(signals.exit_code().unwrap_or_else(|| outcome_code(&report, args.fail_on))))
 }
 
 fn spec(args: &CheckArgs) -> Result<Spec> {
@@ -83,20 +84,38 @@ fn random_id() -> Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// Options of `check` whose value is the next word.
+const VALUED: &[&str] = &[
+    "--size",
+    "--runtime",
+    "--only",
+    "--engine",
+    "--seed",
+    "--destroy",
+    "--thresholds",
+    "--fail-on",
+    "--format",
+    "--output",
+    "-o",
+    "--color",
+];
+
 /// The command as typed, with the path that was meant: it has to work from anywhere.
 fn command_line(path: &Path, args: &CheckArgs) -> Vec<String> {
-    let absolute = path.to_string_lossy().into_owned();
-    let given = args.path.to_string_lossy().into_owned();
-    let mut words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.iter_mut().rev().find(|word| **word == given) {
-        Some(word) => *word = absolute,
-        None => words.push(absolute),
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    from_anywhere(words, &args.path.to_string_lossy(), &path.to_string_lossy())
+}
+
+fn from_anywhere(mut words: Vec<String>, given: &str, absolute: &str) -> Vec<String> {
+    if words.first().is_some_and(|word| word == "check") {
+        words.remove(0);
     }
-    if words.first().is_none_or(|word| word != "check") {
-        words.insert(0, "check".to_owned());
+    let is_value = |at: usize| at > 0 && VALUED.contains(&words[at - 1].as_str());
+    match (0..words.len()).rev().find(|at| words[*at] == given && !is_value(*at)) {
+        Some(at) => words[at] = absolute.to_owned(),
+        None => words.push(absolute.to_owned()),
     }
-    words.insert(0, "qd1".to_owned());
-    words
+    ["qd1".to_owned(), "check".to_owned()].into_iter().chain(words).collect()
 }
 
 /// The history is a comfort: without it the run goes on, with a word about why.
@@ -111,7 +130,11 @@ fn keep(store: &Store, record: &Record) {
     }
 }
 
-fn grade_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
+/// 1 when a step could do nothing but fail, 3 when a verdict is as bad as `--fail-on` says.
+fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
+    if report.record.steps.iter().any(|step| step.ended == Ended::Failed) {
+        return Kind::Failed as u8;
+    }
     let bad: &[Grade] = match fail_on {
         None => &[],
         Some(FailOn::Fail) => &[Grade::Fail],
@@ -147,8 +170,41 @@ fn dry_run(plan: &Plan) -> String {
     let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
     let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
-    let _ = writeln!(text, "direct    {}", if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" });
+    let _ = writeln!(
+        text,
+        "direct    {}",
+        if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" }
+    );
     let _ = writeln!(text, "seed      {}", plan.seed);
     text
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn the_command_to_run_again_works_from_anywhere() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let again = |text: &str, given: &str| from_anywhere(words(text), given, "/srv/files").join(" ");
+        assert_eq!(again("files --only files", "files"), "qd1 check /srv/files --only files");
+        assert_eq!(again("check --quick .", "."), "qd1 check --quick /srv/files");
+        assert_eq!(from_anywhere(Vec::new(), ".", "/srv").join(" "), "qd1 check /srv");
+    }
+
+    #[test]
+    fn a_step_that_could_only_fail_fails_the_run() {
+        let mut report = sample::fast_nvme();
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 0);
+        report.record.steps[0].ended = Ended::Failed;
+        assert_eq!(outcome_code(&report, None), 1);
+    }
+
+    #[test]
+    fn a_failed_verdict_is_an_exit_code_only_when_asked() {
+        let report = sample::slow_vps();
+        assert_eq!(outcome_code(&report, None), 0);
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 3);
+    }
+}

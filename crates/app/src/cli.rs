@@ -18,7 +18,8 @@ to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was 
 
 /// Tells what a disk will feel like to the programs on it, and proves it.
 #[derive(Debug, Parser)]
-#[command(name = "qd1", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
+#[command(name = "qd1", version, args_conflicts_with_subcommands = true, args_override_self = true)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -30,7 +31,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure the disk under PATH and judge it, in about a minute (the default command)
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
     Check(CheckArgs),
     /// List the runs kept here, or show one again with today's analysis
     History(HistoryArgs),

@@ -26,7 +26,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
 
 fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     let rows = store.list(args.limit)?;
-    let to_stdout = OutputArgs { format: Format::Human, json: args.json, output: None, redact: false, color: When::Auto };
+    let to_stdout =
+        OutputArgs { format: Format::Human, json: args.json, output: None, redact: false, color: When::Auto };
     let text = if args.json {
         report::history_json(&rows)?
     } else {

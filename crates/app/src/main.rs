@@ -39,7 +39,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("{}qd1:{:#} {error:#}", anstyle::AnsiColor::Red.on_default().bold(), anstyle::Style::new());
+            anstream::eprintln!(
+                "{}qd1:{:#} {error:#}",
+                anstyle::AnsiColor::Red.on_default().bold(),
+                anstyle::Style::new()
+            );
             ExitCode::from(problem::exit_code(&error))
         }
     }

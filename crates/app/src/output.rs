@@ -82,7 +82,8 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
         };
     };
     if is_special(path) {
-        let written = std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        let written =
+            std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
         return written.with_context(|| format!("cannot write {}", path.display()));
     }
     let path = &followed(path);

@@ -29,8 +29,10 @@ pub(crate) fn look(machine: &Machine, path: &Path, unique: &str) -> Result<Place
         false => anyhow::Error::from(error),
     })?;
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if path.to_str().is_none() {
-        let message = format!("{} is not UTF-8, and no report could name it; choose another directory", path.display());
+    if path.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
+        let message = format!(
+            "{path:?} is not UTF-8 or has control characters, and no report could name it; choose another directory"
+        );
         return Err(Problem::usage(message).into());
     }
     let filesystem = match kind {

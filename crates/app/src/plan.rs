@@ -105,7 +105,8 @@ fn check_names(spec: &Spec) -> Result<()> {
     match spec.only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
         None => Ok(()),
         Some(wanted) => {
-            let message = format!("there is no step {wanted:?} in {}; choose from {}", spec.suite.name, names.join(", "));
+            let message =
+                format!("there is no step {wanted:?} in {}; choose from {}", spec.suite.name, names.join(", "));
             Err(Problem::usage(message).into())
         }
     }
@@ -138,7 +139,11 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
     let stop = Stop {
         min_ns: max_ns / 4,
         max_ns,
-        ramp_ns: if job.files.is_some() || job.sync == Some(Sync::EndFsync) { 0 } else { (max_ns / 20).min(250_000_000) },
+        ramp_ns: if job.files.is_some() || job.sync == Some(Sync::EndFsync) {
+            0
+        } else {
+            (max_ns / 20).min(250_000_000)
+        },
         quantile: if adaptive { job.stop_percentile.unwrap_or(99.0) / 100.0 } else { 0.0 },
         tolerance: if spec.effort == Effort::Full { 0.03 } else { 0.05 },
     };
@@ -161,7 +166,9 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
     };
     let rw = if writable { rw } else { read_only(rw) };
     let blocks: Vec<BlockShare> = match (&job.bssplit, job.bs) {
-        (Some(split), _) => split.iter().map(|(bytes, weight)| BlockShare { bytes: bytes.0 as u32, weight: *weight }).collect(),
+        (Some(split), _) => {
+            split.iter().map(|(bytes, weight)| BlockShare { bytes: bytes.0 as u32, weight: *weight }).collect()
+        }
         (None, bs) => vec![BlockShare { bytes: bs.unwrap_or(Bytes::kib(4)).0 as u32, weight: 1 }],
     };
     let direct = job.direct.unwrap_or(true) && target.direct;
@@ -182,7 +189,9 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
         _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
     };
     if size < largest * u64::from(numjobs) {
-        return Err(Problem::usage(format!("{}: {} is smaller than one block for each worker", job.name, Bytes(size))).into());
+        return Err(
+            Problem::usage(format!("{}: {} is smaller than one block for each worker", job.name, Bytes(size))).into()
+        );
     }
     Ok(Ok(IoWork {
         ioengine: spec.engine.or(job.ioengine).unwrap_or_default(),

@@ -191,7 +191,9 @@ impl Store {
                 let shown = many.iter().take(5).copied().collect::<Vec<_>>().join(", ");
                 let more = if many.len() > 5 { ", ..." } else { "" };
                 let count = many.len();
-                bail!(Problem::usage(format!("{prefix:?} begins {count} runs ({shown}{more}); give more of its digits")))
+                bail!(Problem::usage(format!(
+                    "{prefix:?} begins {count} runs ({shown}{more}); give more of its digits"
+                )))
             }
         }
     }

@@ -20,7 +20,8 @@ pub(crate) fn builtin() -> Thresholds {
 /// The thresholds in the file at `path`. What is wrong with it is wrong usage, not a failed run.
 pub(crate) fn load(path: &Path) -> Result<Thresholds> {
     let read = || {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
         parse(&text).with_context(|| format!("thresholds {}", path.display()))
     };
     read().map_err(|error: anyhow::Error| Problem::usage(format!("{error:#}").trim_end()).into())

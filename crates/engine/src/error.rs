@@ -57,6 +57,7 @@ fn hint(errno: Errno, op: &str) -> &'static str {
         Errno::ROFS => "; the filesystem is read-only, choose another place",
         Errno::NOSPC | Errno::DQUOT => "; free some space or give a smaller --size",
         Errno::NOENT => "; check the path",
+        Errno::FBIG => "; the filesystem, or `ulimit -f`, allows no file this large: give a smaller --size",
         Errno::BUSY => "; it is in use (mounted, or part of a volume): nothing was written",
         Errno::INVAL if op.contains("O_DIRECT") => "; this filesystem refuses direct I/O",
         _ => "",

@@ -26,6 +26,9 @@ pub struct Finding {
     pub confidence: f64,
     /// The step it was seen in; empty for the whole run.
     pub step: String,
+    /// Other steps it was seen in as well, to a lesser degree.
+    #[serde(default)]
+    pub also_in: Vec<String>,
     /// One sentence: what is so.
     pub title: String,
     /// The figures it rests on.

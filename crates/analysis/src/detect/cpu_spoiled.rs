@@ -12,7 +12,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of, percent, workers};
+use super::{found, io_of, percent, plan_of, workers};
 
 const STEAL_WARNING: f64 = 0.02;
 const STEAL_CRITICAL: f64 = 0.10;
@@ -44,7 +44,9 @@ fn steal(step: &StepRecord) -> Option<Finding> {
 fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Finding> {
     let workers = io_of(record, step).map_or(1, |io| workers(io, step));
     let delay_ns = step.cost.run_delay_ns as f64;
-    let share = delay_ns / (step.runtime_ns.max(1) as f64 * workers as f64);
+    // The workers' cost is counted from their start, ramp included.
+    let ramp_ns = plan_of(record, step).map_or(0, |plan| plan.stop.ramp_ns);
+    let share = delay_ns / ((step.runtime_ns + ramp_ns).max(1) as f64 * workers as f64);
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
     let per_op_ns = delay_ns / ios.max(1) as f64;
     let medians = step.streams.iter().filter_map(|s| summary.stream(&step.name, s.class)?.lat_p50_ns.value);

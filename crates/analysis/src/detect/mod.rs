@@ -64,6 +64,21 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     all
 }
 
+/// The same conclusion from several steps said once: the most severe of them, with the names of the others.
+///
+/// For readers; [`crate::judge`] wants each step's own.
+#[must_use]
+pub(crate) fn together(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match kept.iter_mut().find(|known| known.id == finding.id && !known.step.is_empty()) {
+            Some(known) if !finding.step.is_empty() => known.also_in.push(finding.step),
+            _ => kept.push(finding),
+        }
+    }
+    kept
+}
+
 /// A finding to be filled in with struct update syntax.
 fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
     Finding {
@@ -71,6 +86,7 @@ fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
         severity,
         confidence,
         step: String::new(),
+        also_in: Vec::new(),
         title: String::new(),
         evidence: String::new(),
         advice: String::new(),
@@ -119,6 +135,14 @@ mod tests {
     fn a_healthy_disk_gives_no_findings() {
         let record = testing::record();
         assert_eq!(findings(&record, &crate::summarize(&record)), []);
+    }
+
+    #[test]
+    fn what_was_seen_in_several_steps_is_said_once() {
+        let seen = |step: &str| Finding { step: step.to_owned(), ..found("stalls", Severity::Info, 0.8) };
+        let said = together(vec![seen("wal"), found("dirty_limits", Severity::Info, 0.8), seen("qd1"), seen("files")]);
+        assert_eq!(said.len(), 2);
+        assert_eq!((said[0].step.as_str(), said[0].also_in.join(" ").as_str()), ("wal", "qd1 files"));
     }
 
     #[test]

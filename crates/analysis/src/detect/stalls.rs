@@ -36,10 +36,13 @@ struct Stall {
 }
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
-    record.steps.iter().filter_map(|step| stalls_of(step, summary)).collect()
+    let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| stalls_of(step, summary)).collect();
+    // The longest first: where several steps had stalls, that one is told in full.
+    found.sort_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
+    found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<Finding> {
+fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
     let mut stalls: Vec<Stall> = Vec::new();
     let mut p99s = Vec::new();
     for stream in &step.streams {
@@ -68,7 +71,7 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<Finding> {
         .collect();
     let more = if stalls.len() > LISTED { ", ..." } else { "" };
     let together = if common { "; reads and writes stood still together" } else { "" };
-    Some(Finding {
+    let finding = Finding {
         step: step.name.clone(),
         title: format!(
             "{} operations of step {} took more than ten times p99, the slowest {}",
@@ -85,7 +88,8 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<Finding> {
             if worst >= WARNING_NS { Severity::Warning } else { Severity::Info },
             if step.steal > STEAL_DOUBT { 0.5 } else { 0.8 },
         )
-    })
+    };
+    Some((worst, finding))
 }
 
 #[cfg(test)]

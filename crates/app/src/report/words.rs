@@ -341,7 +341,11 @@ pub(super) fn certainty(finding: &qd1_model::Finding) -> String {
         0.995.. => "certain".into(),
         confidence => format!("{:.0} % sure", confidence * 100.0),
     };
-    if finding.step.is_empty() { sure } else { format!("seen in {}, {sure}", finding.step) }
+    match (finding.step.as_str(), finding.also_in.as_slice()) {
+        ("", _) => sure,
+        (step, []) => format!("seen in {step}, {sure}"),
+        (step, others) => format!("seen in {step}, less in {}, {sure}", others.join(", ")),
+    }
 }
 
 /// Failed requests of a step, by error name; empty when none failed.
@@ -355,10 +359,17 @@ pub(super) fn errors(report: &Report, step: &StepSummary) -> String {
     format!("{} requests failed{of}; their time is not in these figures", thousands(step.errors))
 }
 
-/// Steps without figures, each with its reason.
+/// Steps without figures, with their reasons; those with the same reason together.
 pub(super) fn not_run(report: &Report) -> Vec<String> {
     let plan = &report.record.plan;
-    let skipped = plan.skipped.iter().map(|skipped| format!("{}: {}", skipped.name, skipped.why));
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for skipped in &plan.skipped {
+        match reasons.iter_mut().find(|(why, _)| *why == skipped.why) {
+            Some((_, names)) => names.push(&skipped.name),
+            None => reasons.push((&skipped.why, vec![&skipped.name])),
+        }
+    }
+    let skipped = reasons.iter().map(|(why, names)| format!("{}: {why}", names.join(", ")));
     let ran = |name: &str| report.summary.steps.iter().any(|step| step.name == name);
     let never: Vec<_> = plan.steps.iter().map(|step| step.name.as_str()).filter(|name| !ran(name)).collect();
     let why = if report.record.interrupted { "the run was interrupted before" } else { "not reached" };

@@ -137,7 +137,9 @@ fn precise(now: &Watched<'_>, stop: &Stop) -> bool {
     }
     let mut classes = OpClass::ALL
         .into_iter()
-        .filter(|class| now.intervals.iter().any(|interval| interval.streams.iter().any(|stream| stream.class == *class)))
+        .filter(|class| {
+            now.intervals.iter().any(|interval| interval.streams.iter().any(|stream| stream.class == *class))
+        })
         .peekable();
     classes.peek().is_some()
         && classes.all(|class| {
@@ -180,5 +182,6 @@ fn record(
 
 /// A seed for each step, so that leaving one out does not change the others (FNV-1a of the name).
 fn step_seed(seed: u64, name: &str) -> u64 {
-    name.bytes().fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    name.bytes()
+        .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }

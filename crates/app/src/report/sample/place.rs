@@ -49,7 +49,7 @@ pub(super) fn environment() -> Environment {
 
 fn finding(severity: Severity, id: &str, step: &str, confidence: f64, texts: [&str; 3]) -> Finding {
     let [title, evidence, advice] = texts.map(String::from);
-    Finding { id: id.into(), severity, confidence, step: step.into(), title, evidence, advice }
+    Finding { id: id.into(), severity, confidence, step: step.into(), also_in: Vec::new(), title, evidence, advice }
 }
 
 pub(super) fn findings() -> Vec<Finding> {
