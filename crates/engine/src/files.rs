@@ -12,8 +12,9 @@ use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::{Errno, pwrite};
 
 use crate::buf::Buffers;
+use crate::merge::Merger;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::run::{Asked, Merger, Outcome, Progress, Wish, interval_ns};
+use crate::run::{Asked, Outcome, Progress, Wish, interval_ns};
 use crate::{EngineError, clock, errno_name};
 
 /// Share of the step's time for creating; deleting takes what it takes, since nothing may stay.

@@ -11,6 +11,7 @@ pub mod files;
 mod io_uring;
 mod libaio;
 pub mod load;
+mod merge;
 mod meter;
 mod null;
 mod psync;

@@ -1,6 +1,5 @@
 //! Runs one step: starts the workers, watches their intervals, decides when to stop, merges what they bring.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,12 +8,13 @@ use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
-use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
+use qd1_model::record::{Ended, Interval, IoErrors, Stream};
 
 use crate::buf::Buffers;
 use crate::io_uring::Uring;
 use crate::libaio::Libaio;
 use crate::load::Region;
+use crate::merge::{Merger, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
 use crate::psync::Psync;
@@ -92,10 +92,11 @@ pub fn interval_ns(stop: &Stop) -> u64 {
     (stop.max_ns / 100).clamp(10_000_000, 100_000_000)
 }
 
-struct Brought {
-    finished: Finished,
-    cost: ThreadCost,
-    caveat: String,
+/// What one worker brings.
+pub(crate) struct Brought {
+    pub(crate) finished: Finished,
+    pub(crate) cost: ThreadCost,
+    pub(crate) caveat: String,
 }
 
 /// Runs a step to its end. `cancel` stops it early (a signal); `watch` may end it when the figures are tight.
@@ -290,138 +291,6 @@ fn control(
     merger.take(outboxes);
     let window = window.get().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
     Ok(merge(brought, merger, window, ended))
-}
-
-fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
-    let last_ns = brought.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
-    let runtime_ns = last_ns.saturating_sub(window.measure_ns).max(1);
-    if brought.iter().any(|worker| worker.finished.failed) {
-        ended = Ended::Failed;
-    } else if ended == Ended::Time && brought.iter().all(|worker| worker.finished.exhausted) {
-        ended = Ended::Done;
-    }
-    let mut outcome = Outcome {
-        streams: Vec::new(),
-        intervals: merger.finish(window.interval_ns, runtime_ns),
-        started_ns: window.measure_ns,
-        runtime_ns,
-        end_fsync_ns: 0,
-        ended,
-        errors: Vec::new(),
-        asked: Asked::default(),
-        cost: ThreadCost::default(),
-        caveat: String::new(),
-    };
-    for worker in brought {
-        for stream in worker.finished.streams {
-            merge_stream(&mut outcome.streams, stream);
-        }
-        for error in worker.finished.errors {
-            match outcome.errors.iter_mut().find(|known| known.error == error.error) {
-                Some(known) => known.count += error.count,
-                None => outcome.errors.push(error),
-            }
-        }
-        outcome.asked = outcome.asked.plus(&worker.finished.asked);
-        outcome.cost = outcome.cost.plus(&worker.cost);
-        outcome.caveat = worker.caveat;
-    }
-    outcome.streams.sort_by_key(|stream| stream.class);
-    outcome
-}
-
-fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
-    let Some(mine) = streams.iter_mut().find(|stream| stream.class == other.class) else {
-        streams.push(other);
-        return;
-    };
-    mine.bytes.0 += other.bytes.0;
-    mine.lat.merge(&other.lat);
-    for (mine, other) in [
-        (&mut mine.slat, other.slat),
-        (&mut mine.clat, other.clat),
-        (&mut mine.write_part, other.write_part),
-        (&mut mine.sync_part, other.sync_part),
-    ] {
-        if let (Some(mine), Some(other)) = (mine.as_mut(), other) {
-            mine.merge(&other);
-        }
-    }
-    mine.slowest.extend(other.slowest);
-    mine.slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-    mine.slowest.truncate(qd1_model::record::SLOWEST_MAX);
-}
-
-/// Puts the workers' intervals of the same number together.
-#[derive(Default)]
-pub(crate) struct Merger {
-    by_number: BTreeMap<u64, Interval>,
-    /// The merged intervals in order, for the watcher; rebuilt from `shown_from` on.
-    shown: Vec<Interval>,
-}
-
-impl Merger {
-    pub(crate) fn take(&mut self, outboxes: &[Outbox]) {
-        let mut first_changed = u64::MAX;
-        for outbox in outboxes {
-            let fresh = std::mem::take(&mut *outbox.lock().expect("no holder of this lock panics"));
-            for (number, interval) in fresh {
-                first_changed = first_changed.min(number);
-                match self.by_number.get_mut(&number) {
-                    Some(known) => interval.streams.into_iter().for_each(|stream| merge_interval(known, stream)),
-                    None => {
-                        self.by_number.insert(number, interval);
-                    }
-                }
-            }
-        }
-        if first_changed < u64::MAX {
-            let keep = self.by_number.range(..first_changed).count();
-            self.shown.truncate(keep);
-            self.shown.extend(self.by_number.range(first_changed..).map(|(_, interval)| interval.clone()));
-        }
-    }
-
-    pub(crate) fn so_far(&self) -> &[Interval] {
-        &self.shown
-    }
-
-    /// All intervals without gaps, the last one cut at the end of the run.
-    pub(crate) fn finish(self, interval_ns: u64, runtime_ns: u64) -> Vec<Interval> {
-        let last = runtime_ns.div_ceil(interval_ns).max(1) - 1;
-        let mut by_number = self.by_number;
-        // What completed at the very end may carry the number after the last: it belongs to the last.
-        let after: Vec<Interval> = by_number.split_off(&(last + 1)).into_values().collect();
-        let mut all: Vec<Interval> = (0..=last)
-            .map(|number| {
-                let start_ns = number * interval_ns;
-                let length_ns = interval_ns.min(runtime_ns - start_ns.min(runtime_ns));
-                let streams = by_number.remove(&number).map(|interval| interval.streams).unwrap_or_default();
-                Interval { start_ns, length_ns, streams }
-            })
-            .collect();
-        if let Some(end) = all.last_mut() {
-            after.into_iter().flat_map(|interval| interval.streams).for_each(|stream| merge_interval(end, stream));
-        }
-        all
-    }
-}
-
-fn merge_interval(interval: &mut Interval, other: IntervalStream) {
-    let Some(mine) = interval.streams.iter_mut().find(|stream| stream.class == other.class) else {
-        interval.streams.push(other);
-        interval.streams.sort_by_key(|stream| stream.class);
-        return;
-    };
-    mine.ios += other.ios;
-    mine.bytes += other.bytes;
-    mine.lat_sum_ns += other.lat_sum_ns;
-    mine.lat_max_ns = mine.lat_max_ns.max(other.lat_max_ns);
-    let mut bins: BTreeMap<u16, u32> = mine.bins.iter().copied().collect();
-    for (bin, count) in other.bins {
-        *bins.entry(bin).or_default() += count;
-    }
-    mine.bins = bins.into_iter().collect();
 }
 
 /// The simulated device runs on this thread, in virtual time; several workers are one with as many slots.

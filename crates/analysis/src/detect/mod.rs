@@ -66,7 +66,7 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
 
 /// The same conclusion from several steps said once: the most severe of them, with the names of the others.
 ///
-/// For readers; [`crate::judge`] wants each step's own.
+/// For readers; [`crate::judge()`] wants each step's own.
 #[must_use]
 pub(crate) fn together(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
