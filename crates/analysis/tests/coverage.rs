@@ -74,20 +74,21 @@ fn slow_and_fast_phases_are_covered() {
 }
 
 #[test]
-fn a_regime_met_three_times_resolves_no_tail_and_no_mean() {
+fn a_regime_met_three_times_resolves_no_tail_and_its_mean_is_wide() {
     let process = Process::Phases { fast_ops: 1000.0, slow_ops: 50.0, ratio: 10.0 };
     let rows = seldom_wrong(case(process, 1, 3), RUNS);
-    for figure in ["p99", "p99.9", "mean", "iops"] {
+    for figure in ["p99", "p99.9"] {
         assert!(row(&rows, figure).resolved_share() < 0.1, "{figure}");
     }
+    assert!(row(&rows, "mean").half_width > 0.5, "{:.2}", row(&rows, "mean").half_width);
 }
 
 #[test]
-fn five_stalls_resolve_the_median_only() {
+fn five_stalls_resolve_the_median_and_leave_p99_wide_open() {
     let process = Process::Phases { fast_ops: 2000.0, slow_ops: 8.0, ratio: 20.0 };
     let rows = seldom_wrong(case(process, 1, 10), 100);
     assert!(row(&rows, "p50").resolved_share() > 0.9);
-    assert!(row(&rows, "p99").resolved_share() < 0.2 && row(&rows, "mean").resolved_share() < 0.2);
+    assert!(row(&rows, "p99").half_width > 0.5, "{:.2}", row(&rows, "p99").half_width);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! A disk that stalls, is throttled or shares its neighbours' load is slow in *episodes*. A run that met three of
 //! them does not know how many the next one will meet, however many operations it made: a variance estimated from
 //! three episodes is no better known than the number three. Every interval of [`super`] rests on such a variance, so
-//! here the episodes are counted. A figure that rests on fewer than [`EPISODES_MIN`] of them is not resolved; one that
-//! rests on K gets no more than K degrees of freedom, and an interval at least as wide as their number is uncertain.
+//! here the episodes are counted. A figure that rests on K of them gets no more than K degrees of freedom (one at least),
+//! and an interval at least as wide as their number is uncertain: wide, but not silent.
 //!
 //! At a *level*, a latency exceeded by c operations whose count over time has the inflation VIF, the run holds
 //! K = c / VIF effective episodes. (N episodes of one length count N; of geometric lengths, N / 2. Independent
@@ -19,7 +19,8 @@
 use super::long_run::{Z_975, long_runs};
 use super::series::{Of, Series};
 
-/// Fewest effective episodes a figure may rest on. Chosen on the tuned part of the coverage table.
+/// Effective episodes below which a level widens even the figures that it hardly moves. Chosen on the tuned part of the
+/// coverage table.
 const EPISODES_MIN: f64 = 6.0;
 /// Fewest exceedances of a level: the shortest stall looked for.
 const EXCEEDANCES_MIN: f64 = 4.0;
@@ -64,9 +65,9 @@ impl Rests {
     /// On no episodes.
     pub(super) const NOTHING: Self = Self { on: f64::INFINITY, widen: 1.0 };
 
-    /// How many times longer a run the figure needs; at most 1 when it is resolved.
-    pub(super) fn longer(self) -> f64 {
-        EPISODES_MIN / self.on
+    /// Degrees of freedom that it leaves a variance.
+    pub(super) fn degrees(self) -> f64 {
+        self.on.max(1.0)
     }
 }
 
@@ -180,10 +181,10 @@ mod tests {
         let episodes = Episodes::new(&series);
         let stalled: Vec<f64> = (0..100).map(|index| if [10, 60].contains(&index) { 7.84 } else { -0.16 }).collect();
         let moved = episodes.under(&stalled, 10.0, f64::INFINITY, |_| 16.0);
-        assert!(moved.longer() > 2.0, "{moved:?}");
-        assert_eq!(episodes.under(&stalled, 1e6, f64::INFINITY, |_| 16.0).longer(), 0.0, "too few to matter");
+        assert!(moved.degrees() < 3.0, "{moved:?}");
+        assert_eq!(episodes.under(&stalled, 1e6, f64::INFINITY, |_| 16.0).on, f64::INFINITY, "too few to matter");
         let steady: Vec<f64> = (0..100).map(|index| f64::from(index % 2) - 0.5).collect();
-        assert_eq!(episodes.under(&steady, 10.0, f64::INFINITY, |_| 16.0).longer(), 0.0, "unrelated to them");
+        assert_eq!(episodes.under(&steady, 10.0, f64::INFINITY, |_| 16.0).on, f64::INFINITY, "unrelated to them");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the residuals x_i - R y_i, long-run (see `long_run.rs`), over (sum y)^2. For a quantile, x counts the
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
-//! ranks are taken (see `rank.rs`). A figure that rests on too few slow phases or stalls is not resolved, however many
+//! ranks are taken (see `rank.rs`). A figure that rests on few slow phases or stalls gets a wide interval, however many
 //! operations there are (see `episodes.rs`). How well all this works is measured in [`crate::coverage`], and so is
 //! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
@@ -35,9 +35,9 @@ const EXCESS_SIGMA: f64 = 1.5;
 /// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed`
 /// given) when the effective number of samples is so small that the interval's upper limit would lie beyond the
 /// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs`); when there are fewer
-/// than four intervals, so that nothing is known of autocorrelation; or when it rests on too few slow phases (see
-/// `episodes.rs`), of which `n_needed` then counts enough. Where not resolved, `low` is still given if
-/// there is one: a lower bound may be enough to fail a disk.
+/// than four intervals, so that nothing is known of autocorrelation. One that rests on few slow phases has a wide
+/// interval (see `episodes.rs`). Where not resolved, `low` is still given if there is one: a lower bound may be enough
+/// to fail a disk.
 #[must_use]
 pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
     Quantiles::new(hist, intervals, class).at(q)
@@ -138,7 +138,7 @@ pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
 }
 
 /// sum x / sum y with its interval; without one for fewer than four batches, without a value where it is known only
-/// within a factor of ten or rests on too few slow phases.
+/// within a factor of ten.
 ///
 /// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
 /// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
@@ -156,8 +156,8 @@ fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
     let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
     let rests = ratio_rests(series, &residuals, run, x.iter().sum());
-    let exponent = t_975(run.df.min(rests.on)).max(run.t_975() * rests.widen) * relative;
-    let longer = (exponent / FACTOR_MAX.ln()).powi(2).max(rests.longer());
+    let exponent = t_975(run.df.min(rests.degrees())).max(run.t_975() * rests.widen) * relative;
+    let longer = (exponent / FACTOR_MAX.ln()).powi(2);
     if longer > 1.0 {
         let n_needed = (n as f64 * longer).ceil() as u64;
         return Estimate { n, n_effective, n_needed, ..Estimate::default() };
@@ -203,7 +203,7 @@ struct Inflation {
 impl Inflation {
     /// Widened for what the figure rests on.
     fn resting_on(self, rests: Rests) -> f64 {
-        let of_episodes = self.vif * (t_975(self.df.min(rests.on)) / Z_975).powi(2);
+        let of_episodes = self.vif * (t_975(self.df.min(rests.degrees())) / Z_975).powi(2);
         of_episodes.max(self.vif_t * rests.widen.powi(2))
     }
 }
@@ -224,8 +224,8 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
     let low = ranks.low.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.low));
     let high = ranks.high.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.high));
     let at_share = |share: f64| value_at((share * (count + 1.0)).clamp(1.0, count));
-    let resolved = low.is_some() && high.is_some() && rests.longer() <= 1.0;
-    let n_needed = (needed * inflation.vif_t).max(count * rests.longer()).ceil() as u64;
+    let resolved = low.is_some() && high.is_some();
+    let n_needed = (needed * inflation.vif_t).ceil() as u64;
     Estimate {
         value: resolved.then(|| value_at((q * count).ceil().clamp(1.0, count))),
         low: low.map(at_share),
