@@ -22,8 +22,7 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// | other | absent | not resolved: too few samples |
 ///
 /// A percentile that is not resolved also fails when a lower one of the same stream (p99 for p99.9, the median
-/// for p99) already fails: it can only be worse. And it passes when not even the slowest operation of the step was
-/// slower than healthy, where there were enough of them for about ten to lie beyond the percentile. Not resolved, with the reason, as well: a step that did not run
+/// for p99) already fails: it can only be worse. Not resolved, with the reason, as well: a step that did not run
 /// or has no such operations, a figure without an interval, and a step whose requests failed, for the latencies of
 /// the others say nothing about a disk that returns errors.
 ///
@@ -160,28 +159,7 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
         grade = Grade::Fail;
         why = format!("already {title} is at least {}", metric.unit.format(bound));
     }
-    if grade == Grade::NotResolved && figure.value.is_none() && slowest_passes(metric, criterion, stream) {
-        grade = Grade::Pass;
-        why = format!("even the slowest of {} took only {}", stream.ios, metric.unit.format(stream.lat_max_ns as f64));
-    }
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
-}
-
-/// Operations that a percentile leaves above it on average, before the slowest of all may speak for it.
-const BEYOND_MIN: f64 = 10.0;
-
-/// Whether not one operation was slower than healthy, of so many that about ten would have had to be for the
-/// percentile to lie there. The percentile itself may be unknown (a few slow phases make it so); that it is healthy
-/// is not. The slowest commit also bounds its sync part.
-fn slowest_passes(metric: &Metric, criterion: &Criterion, stream: &StreamSummary) -> bool {
-    let share = match metric.name {
-        "lat_p50_ns" | "sync_p50_ns" => 0.5,
-        "lat_p99_ns" | "sync_p99_ns" => 0.01,
-        "lat_p999_ns" => 0.001,
-        "lat_p9999_ns" => 0.0001,
-        _ => return false,
-    };
-    stream.ios as f64 * share >= BEYOND_MIN && stream.lat_max_ns as f64 <= criterion.pass
 }
 
 /// The nearest lower percentile of the stream whose lower bound already fails, and that bound: a higher percentile
@@ -391,22 +369,6 @@ mod tests {
         assert_eq!(grade, Grade::NotResolved);
         assert!(why.starts_with("the workers waited for a processor"), "{why}");
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass, "the disk is faster still");
-    }
-
-    #[test]
-    fn a_percentile_that_cannot_be_told_passes_when_even_the_slowest_operation_does() {
-        let p999 = criterion("lat_p999_ns", 10.0, 20.0);
-        let stream = |ios, lat_max_ns| StreamSummary { ios, lat_max_ns, ..unresolved_stream() };
-        let metric = metric("lat_p999_ns").unwrap();
-        assert!(slowest_passes(metric, &p999, &stream(10_000, 10)));
-        assert!(!slowest_passes(metric, &p999, &stream(10_000, 11)), "one was slower");
-        assert!(!slowest_passes(metric, &p999, &stream(9_999, 10)), "too few to speak for one in a thousand");
-    }
-
-    fn unresolved_stream() -> StreamSummary {
-        let mut stream = crate::summarize(&testing::record()).steps[0].streams[0].clone();
-        stream.lat_p999_ns = Estimate { value: None, ..stream.lat_p999_ns };
-        stream
     }
 
     #[test]

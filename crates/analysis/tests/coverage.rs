@@ -62,9 +62,10 @@ fn autocorrelated_latencies_are_covered() {
 }
 
 #[test]
-fn the_tail_of_a_run_too_short_for_its_correlation_is_not_claimed() {
+fn the_tail_of_a_run_short_for_its_correlation_is_bounded_from_further_out() {
     let rows = seldom_wrong(case(Process::Ar1 { sigma: 0.5, rho: 0.9 }, 1, 3), RUNS);
-    assert!(row(&rows, "p99").resolved_share() < 0.3);
+    let p99 = row(&rows, "p99");
+    assert!(p99.resolved_share() > 0.9 && p99.coverage() * 100.0 >= COVERED_MIN, "{:.3}", p99.coverage());
 }
 
 #[test]
@@ -74,13 +75,13 @@ fn slow_and_fast_phases_are_covered() {
 }
 
 #[test]
-fn a_regime_met_three_times_resolves_no_tail_and_its_mean_is_wide() {
+fn a_regime_met_three_times_leaves_tail_and_mean_wide() {
     let process = Process::Phases { fast_ops: 1000.0, slow_ops: 50.0, ratio: 10.0 };
     let rows = seldom_wrong(case(process, 1, 3), RUNS);
-    for figure in ["p99", "p99.9"] {
-        assert!(row(&rows, figure).resolved_share() < 0.1, "{figure}");
+    for (figure, least) in [("p99", 0.3), ("mean", 0.5)] {
+        let half_width = row(&rows, figure).half_width;
+        assert!(half_width > least, "{figure}: {half_width:.2}");
     }
-    assert!(row(&rows, "mean").half_width > 0.5, "{:.2}", row(&rows, "mean").half_width);
 }
 
 #[test]

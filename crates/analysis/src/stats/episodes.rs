@@ -133,7 +133,7 @@ fn clustered(series: &Series, ios: &[f64], edge: usize, share: f64) -> Option<Le
 
 /// Upper 97.5 % limit of the mean of a Poisson count `k` (Byar's approximation; Breslow and Day 1987, Statistical
 /// Methods in Cancer Research II, p. 69).
-fn upper_limit(k: f64) -> f64 {
+pub(super) fn upper_limit(k: f64) -> f64 {
     let next = k + 1.0;
     next * (1.0 - 1.0 / (9.0 * next) + Z_975 / (3.0 * next.sqrt())).powi(3)
 }

@@ -9,6 +9,7 @@
 //! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
 mod episodes;
+mod invert;
 mod long_run;
 mod rank;
 mod series;
@@ -17,6 +18,7 @@ use qd1_model::record::{Interval, OpClass};
 use qd1_model::{Estimate, Hist};
 
 use episodes::{Episodes, Rests};
+use invert::Side;
 use long_run::{LongRun, Z_975, long_run, t_975};
 use series::{Of, Series};
 
@@ -34,7 +36,8 @@ const EXCESS_SIGMA: f64 = 1.5;
 ///
 /// The value is that at rank ceil(q n), as fio and HdrHistogram take it. Not resolved (no value, `n_needed`
 /// given) when the effective number of samples is so small that the interval's upper limit would lie beyond the
-/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs`); when there are fewer
+/// largest value seen: 6 for the median, 368 for p99, 3,688 for p99.9 (see `rank.rs` and, for dependent samples,
+/// `invert.rs`); when there are fewer
 /// than four intervals, so that nothing is known of autocorrelation. One that rests on few slow phases has a wide
 /// interval (see `episodes.rs`). Where not resolved, `low` is still given if there is one: a lower bound may be enough
 /// to fail a disk.
@@ -222,7 +225,9 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
     inflation.vif_t = inflation.resting_on(rests);
     let ranks = rank::enclosing(count / inflation.vif_t, q);
     let low = ranks.low.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.low));
+    let low = low.or_else(|| invert::limit(series, q, Side::Lower));
     let high = ranks.high.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.high));
+    let high = high.or_else(|| invert::limit(series, q, Side::Upper));
     let at_share = |share: f64| value_at((share * (count + 1.0)).clamp(1.0, count));
     let resolved = low.is_some() && high.is_some();
     let n_needed = (needed * inflation.vif_t).ceil() as u64;
