@@ -85,7 +85,7 @@ fn broken(op: &'static str, errno: Errno) -> EngineError {
 }
 
 fn timespec(wait_ns: u64) -> libc::timespec {
-    libc::timespec { tv_sec: (wait_ns / 1_000_000_000) as libc::time_t, tv_nsec: (wait_ns % 1_000_000_000) as _ }
+    libc::timespec { tv_sec: (wait_ns / 1_000_000_000) as _, tv_nsec: (wait_ns % 1_000_000_000) as _ }
 }
 
 impl Libaio {

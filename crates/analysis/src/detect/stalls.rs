@@ -74,12 +74,17 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
     let finding = Finding {
         step: step.name.clone(),
         title: format!(
-            "{} operations of step {} took more than ten times p99, the slowest {}",
-            stalls.len(),
+            "{} of step {} took more than ten times p99, the slowest {}",
+            counted(stalls.len(), "operation"),
             step.name,
             format_ns(worst as f64)
         ),
-        evidence: format!("{}{more}; {}; {events} separate moments{together}", listed.join(", "), p99s.join(", ")),
+        evidence: format!(
+            "{}{more}; {}; {}{together}",
+            listed.join(", "),
+            p99s.join(", "),
+            counted(events, "separate moment")
+        ),
         advice: "Compare with the machine's log and the provider's maintenance at these times, and measure again; \
                  programs with timeouts will feel these."
             .to_owned(),
@@ -90,6 +95,11 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
         )
     };
     Some((worst, finding))
+}
+
+/// `1 operation`, `3 operations`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
