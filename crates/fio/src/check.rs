@@ -1,0 +1,157 @@
+//! What options mean together: defaults that follow from others, limits that they put on each other, contradictions.
+//!
+//! Where fio says something and goes on, so does this, as a note; where fio stops, it is an error. What needs a look at
+//! the files (a size that is missing, a directory that is not there) is left to who opens them.
+
+use crate::error::{Error, ErrorKind, Findings, Place};
+use crate::job::{FioJob, Given};
+use crate::resolve::Settings;
+use crate::types::{Amount, SteadyState, Verify, ZoneMode};
+
+/// One job: fills what follows from other options and reports what cannot be.
+pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, findings: &mut Findings) {
+    let place_of = |job: &FioJob, name: &str| -> Place {
+        let mut all = job.given.iter().rev().chain(globals.iter().take(job.globals).rev());
+        let given = all.find(|given| given.name == name).map(|given| given.place.clone());
+        given.or_else(|| job.place.clone()).unwrap_or(Place::Whole)
+    };
+    let mut conflicts = Vec::new();
+    sizes(job, &mut conflicts);
+    rates(job, &mut conflicts);
+    zones(job, &mut conflicts);
+    if settings.readonly && (job.rw.kind.writes() || job.rw.kind.trims()) {
+        conflicts.push(("rw", format!("--readonly, and job `{}` has rw={}", job.name, job.rw.kind.name())));
+    }
+    for (option, text) in conflicts {
+        let place = place_of(job, option);
+        findings.error(Error::new(place, option, ErrorKind::Conflict(text)));
+    }
+    let mut notes = Vec::new();
+    times(job, &mut notes);
+    queue(job, &mut notes);
+    verification(job, &mut notes);
+    fill(job);
+    for (option, text) in notes {
+        findings.note(&place_of(job, option), format!("job `{}`: {text}", job.name));
+    }
+}
+
+/// What is wrong, with the option it is put down to.
+type Remarks = Vec<(&'static str, String)>;
+
+fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
+    let count = u64::from(job.file_count());
+    if let (Some(each), Amount::Unset) = (job.filesize, job.size) {
+        // Of a range, fio too knows the sum only after it has drawn each size; then it stays open.
+        if each.min == each.max {
+            job.size = Amount::Bytes(each.min.saturating_mul(count));
+        }
+    }
+    let block = job.block_min();
+    match job.size {
+        Amount::Bytes(size) if job.ioengine.moves_data() && size > 0 && size < block => {
+            conflicts.push(("size", format!("the size, {size} bytes, is smaller than a block of {block}")));
+        }
+        _ => {}
+    }
+}
+
+fn rates(job: &FioJob, conflicts: &mut Remarks) {
+    let bandwidth = job.rate.iter().any(|rate| *rate > 0);
+    if bandwidth && job.rate_iops.iter().any(|rate| *rate > 0) {
+        conflicts.push(("rate_iops", "rate and rate_iops exclude each other".to_owned()));
+    }
+    if job.rate.iter().zip(job.rate_min).any(|(rate, min)| *rate > 0 && *rate < min) {
+        conflicts.push(("rate_min", "rate_min is more than rate".to_owned()));
+    }
+}
+
+fn zones(job: &FioJob, conflicts: &mut Remarks) {
+    match job.zonemode {
+        ZoneMode::Strided if job.zonesize == 0 => {
+            conflicts.push(("zonemode", "zonemode=strided needs a zonesize".to_owned()));
+        }
+        ZoneMode::None if job.zonesize > 0 => {
+            conflicts.push(("zonesize", "zonesize needs zonemode=strided".to_owned()));
+        }
+        _ => {}
+    }
+    if job.zonemode == ZoneMode::Strided && job.zonerange > 0 && job.zonerange < job.zonesize {
+        conflicts.push(("zonerange", "a zonerange smaller than zonesize holds no zone".to_owned()));
+    }
+}
+
+fn times(job: &mut FioJob, notes: &mut Remarks) {
+    if job.time_based && job.runtime.is_zero() {
+        notes.push(("time_based", "time_based without runtime has no effect".to_owned()));
+        job.time_based = false;
+    }
+    let open = job.steadystate_duration.is_zero();
+    if let (Some(SteadyState { .. }), true) = (job.steadystate, open) {
+        notes.push(("steadystate", "steadystate without steadystate_duration has no effect".to_owned()));
+    }
+}
+
+fn queue(job: &mut FioJob, notes: &mut Remarks) {
+    if job.iodepth > 1 && !job.ioengine.is_async() {
+        let engine = job.ioengine.name();
+        notes.push(("iodepth", format!("{engine} does one request at a time: iodepth={} counts as 1", job.iodepth)));
+        job.iodepth = 1;
+    }
+    let depth = job.iodepth;
+    if job.iodepth_batch == 0 || job.iodepth_batch > depth {
+        job.iodepth_batch = depth;
+    }
+    if job.iodepth_low == 0 || job.iodepth_low > depth {
+        job.iodepth_low = depth;
+    }
+    job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(depth);
+    if job.iodepth_batch_complete_max == 0 {
+        job.iodepth_batch_complete_max = job.iodepth_batch_complete_min;
+    }
+    if job.iodepth_batch_complete_min > job.iodepth_batch_complete_max {
+        job.iodepth_batch_complete_min = job.iodepth_batch_complete_max;
+    }
+}
+
+fn verification(job: &FioJob, notes: &mut Remarks) {
+    let varies = (0..3).any(|direction| job.block_range(direction).min != job.block_range(direction).max);
+    if job.verify != Verify::None && job.norandommap && job.rw.kind.is_random() && varies {
+        let text = "norandommap with several block sizes: blocks that were overwritten in part are not verified";
+        notes.push(("verify", text.to_owned()));
+    }
+}
+
+/// Defaults that follow from other options.
+fn fill(job: &mut FioJob) {
+    for direction in 0..3 {
+        if job.ba[direction] == 0 {
+            job.ba[direction] = job.block_range(direction).min;
+        }
+    }
+    let count = job.file_count();
+    job.nrfiles = count;
+    if job.openfiles == 0 || job.openfiles > count {
+        job.openfiles = count;
+    }
+}
+
+/// All jobs together.
+pub(crate) fn all(jobs: &[FioJob], settings: &Settings, findings: &mut Findings) {
+    let workers: u64 = jobs.iter().map(|job| u64::from(job.numjobs)).sum();
+    if workers > u64::from(settings.max_jobs) {
+        let kind = ErrorKind::Limit {
+            what: format!("workers, all clones counted; these are {workers} (see --max-jobs)"),
+            limit: settings.max_jobs as usize,
+        };
+        findings.error(Error::new(Place::Whole, "numjobs", kind));
+    }
+    for (index, job) in jobs.iter().enumerate().filter(|(_, job)| !job.wait_for.is_empty()) {
+        if !jobs[..index].iter().any(|other| other.name == job.wait_for) {
+            let text = format!("job `{}` waits for `{}`, and no job before it has that name", job.name, job.wait_for);
+            let given = job.given.iter().find(|given| given.name == "wait_for").map(|given| given.place.clone());
+            let place = given.or_else(|| job.place.clone()).unwrap_or(Place::Whole);
+            findings.error(Error::new(place, &job.wait_for, ErrorKind::Conflict(text)));
+        }
+    }
+}

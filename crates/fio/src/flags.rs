@@ -1,0 +1,338 @@
+//! fio's own flags: what they take, and what they set.
+
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Place};
+use crate::resolve::{PLAIN, Settings};
+use crate::value::{self, TimeUnit};
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Normal,
+    /// Fields parted by semicolons.
+    Terse,
+    /// JSON.
+    Json,
+    /// JSON with the bins of all histograms.
+    JsonPlus,
+}
+
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eta {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// What fio's own flags say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flags {
+    /// Where the report goes; standard output where absent.
+    pub output: Option<String>,
+    /// Forms of the report, in the order they were named, none twice.
+    pub output_format: Vec<Format>,
+    /// Version of the terse form: 2 to 5.
+    pub terse_version: u8,
+    /// A full report each time this has passed.
+    pub status_interval: Option<Duration>,
+    /// Whether progress is shown.
+    pub eta: Eta,
+    /// Time between two looks at the progress.
+    pub eta_interval: Option<Duration>,
+    /// A new line of progress each time this has passed.
+    pub eta_newline: Option<Duration>,
+    /// Only look at the options.
+    pub parse_only: bool,
+    /// Print the jobs as a command line, and stop.
+    pub showcmd: bool,
+    /// Logs of the bandwidth of all jobs together.
+    pub bandwidth_log: bool,
+    /// Notes are errors.
+    pub warnings_fatal: bool,
+    /// Where files of fio's own go.
+    pub aux_path: Option<String>,
+    /// What holds for all jobs.
+    pub settings: Settings,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        Self {
+            output: None,
+            output_format: vec![Format::Normal],
+            terse_version: 3,
+            status_interval: None,
+            eta: Eta::Auto,
+            eta_interval: None,
+            eta_newline: None,
+            parse_only: false,
+            showcmd: false,
+            bandwidth_log: false,
+            warnings_fatal: false,
+            aux_path: None,
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// Whether a flag has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// None.
+    Nothing,
+    /// One, after `=` or as the next argument.
+    Value,
+    /// One after `=`, or none.
+    Optional,
+}
+
+/// What a flag does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// Sets something; an error is a problem with the value.
+    Set(fn(&mut Flags, &str) -> Result<(), String>),
+    Help,
+    Version,
+    CmdHelp,
+    EngHelp,
+    /// It is accepted, and this is said.
+    Note(&'static str),
+    /// It is an error, for this reason.
+    Refuse(&'static str),
+}
+
+/// A flag.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flag {
+    pub(crate) name: &'static str,
+    pub(crate) takes: Takes,
+    pub(crate) accepts: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) act: Act,
+}
+
+const fn flag(name: &'static str, help: &'static str, act: Act) -> Flag {
+    Flag { name, takes: Takes::Nothing, accepts: "nothing", help, act }
+}
+
+const fn with(name: &'static str, accepts: &'static str, help: &'static str, act: Act) -> Flag {
+    Flag { name, takes: Takes::Value, accepts, help, act }
+}
+
+const fn no(name: &'static str, takes: Takes, help: &'static str, why: &'static str) -> Flag {
+    Flag { name, takes, accepts: "a value", help, act: Act::Refuse(why) }
+}
+
+const NETWORK: &str = "qd1 runs on one machine; start it on each by ssh";
+const TRIGGER: &str = "qd1 starts no other programs";
+
+/// All of them.
+pub(crate) const FLAGS: &[Flag] = &[
+    flag("help", "Show how to call it, and stop", Act::Help),
+    flag("version", "Show the version, and stop", Act::Version),
+    Flag {
+        name: "cmdhelp",
+        takes: Takes::Optional,
+        accepts: "an option's name, or all",
+        help: "Tell about an option, or list all of them, and stop",
+        act: Act::CmdHelp,
+    },
+    Flag {
+        name: "enghelp",
+        takes: Takes::Optional,
+        accepts: "an engine's name, and an option's after a comma",
+        help: "List the engines, or an engine's options, and stop",
+        act: Act::EngHelp,
+    },
+    flag("parse-only", "Read the options, and stop", Act::Set(|flags, _| yes(&mut flags.parse_only))),
+    flag("showcmd", "Show the jobs as a command line, and stop", Act::Set(|flags, _| yes(&mut flags.showcmd))),
+    with("output", "a file", "Write the report to a file", Act::Set(|flags, text| some(&mut flags.output, text))),
+    with(
+        "output-format",
+        FORMATS,
+        "Forms of the report, parted by commas",
+        Act::Set(|flags, text| {
+            flags.output_format.clear();
+            for word in text.split(',') {
+                add(flags, format(word.trim())?);
+            }
+            Ok(())
+        }),
+    ),
+    flag(
+        "minimal",
+        "Report as fields parted by semicolons",
+        Act::Set(|flags, _| {
+            flags.output_format = vec![Format::Terse];
+            Ok(())
+        }),
+    ),
+    flag(
+        "append-terse",
+        "Such fields after the report",
+        Act::Set(|flags, _| {
+            add(flags, Format::Terse);
+            Ok(())
+        }),
+    ),
+    with(
+        "terse-version",
+        "2, 3, 4 or 5",
+        "Version of those fields",
+        Act::Set(|flags, text| {
+            flags.terse_version = match text {
+                "2" => 2,
+                "3" => 3,
+                "4" => 4,
+                "5" => 5,
+                _ => return Err("there is no such version".to_owned()),
+            };
+            Ok(())
+        }),
+    ),
+    with(
+        "status-interval",
+        TIME,
+        "Report each time this has passed",
+        Act::Set(|flags, text| time(&mut flags.status_interval, text)),
+    ),
+    with(
+        "eta",
+        "always, never or auto",
+        "Whether progress is shown",
+        Act::Set(|flags, text| {
+            flags.eta = match text {
+                "always" => Eta::Always,
+                "never" => Eta::Never,
+                "auto" => Eta::Auto,
+                _ => return Err("there is no such word".to_owned()),
+            };
+            Ok(())
+        }),
+    ),
+    with(
+        "eta-interval",
+        TIME,
+        "Time between two looks at the progress",
+        Act::Set(|flags, text| {
+            time(&mut flags.eta_interval, text)?;
+            match flags.eta_interval {
+                Some(short) if short < Duration::from_millis(250) => Err("it is less than 250 ms".to_owned()),
+                _ => Ok(()),
+            }
+        }),
+    ),
+    with(
+        "eta-newline",
+        TIME,
+        "A new line of progress each time this has passed",
+        Act::Set(|flags, text| time(&mut flags.eta_newline, text)),
+    ),
+    flag("readonly", "Refuse jobs that write or trim", Act::Set(|flags, _| yes(&mut flags.settings.readonly))),
+    with(
+        "section",
+        "a section's name",
+        "Run only this section; may be given again",
+        Act::Set(|flags, text| {
+            flags.settings.sections.push(text.to_owned());
+            Ok(())
+        }),
+    ),
+    with(
+        "max-jobs",
+        "a number, at least 1",
+        "Workers at most",
+        Act::Set(|flags, text| {
+            flags.settings.max_jobs = match value::unsigned(text, PLAIN)? {
+                0 => return Err("it is less than 1".to_owned()),
+                jobs => u32::try_from(jobs).map_err(|_| "it is too large".to_owned())?,
+            };
+            Ok(())
+        }),
+    ),
+    flag("bandwidth-log", "Log the bandwidth of all jobs together", Act::Set(|flags, _| yes(&mut flags.bandwidth_log))),
+    flag("warnings-fatal", "Notes about options are errors", Act::Set(|flags, _| yes(&mut flags.warnings_fatal))),
+    with(
+        "aux-path",
+        "a directory",
+        "Where files of its own go",
+        Act::Set(|flags, text| some(&mut flags.aux_path, text)),
+    ),
+    with(
+        "alloc-size",
+        "a number",
+        "Memory for shared structures",
+        Act::Note("--alloc-size has no effect: qd1 takes the memory that it needs"),
+    ),
+    flag(
+        "latency-log",
+        "Logs of latency, in old versions",
+        Act::Note("--latency-log has no effect, in fio neither: use write_lat_log in a job"),
+    ),
+    no("debug", Takes::Value, "Trace fio's own work", "it is about fio's insides"),
+    no("merge-blktrace-only", Takes::Nothing, "Merge traces", "traces are neither written nor replayed"),
+    no(
+        "cpuclock-test",
+        Takes::Nothing,
+        "Test the processor's clock",
+        "qd1 measures its clock in each run; see qd1 doctor",
+    ),
+    no("crctest", Takes::Optional, "Measure checksum functions", "qd1 measures disks"),
+    no("server", Takes::Optional, "Serve jobs to clients", NETWORK),
+    no("daemonize", Takes::Value, "Serve in the background", NETWORK),
+    no("client", Takes::Value, "Run jobs on a server", NETWORK),
+    no("remote-config", Takes::Value, "Job files of the server", NETWORK),
+    no("idle-prof", Takes::Value, "Measure idle processors", "use mpstat beside it"),
+    no("inflate-log", Takes::Value, "Unpack a compressed log", "use zcat"),
+    no("trigger-file", Takes::Value, "Start a program when a file appears", TRIGGER),
+    no("trigger-timeout", Takes::Value, "Start a program after a time", TRIGGER),
+    no("trigger", Takes::Value, "The program to start", TRIGGER),
+    no("trigger-remote", Takes::Value, "The program to start on servers", TRIGGER),
+];
+
+const FORMATS: &str = "normal, terse, json or json+, parted by commas";
+const TIME: &str = "a time as 10, 500ms or 1m; plain numbers are seconds";
+
+fn yes(field: &mut bool) -> Result<(), String> {
+    *field = true;
+    Ok(())
+}
+
+fn some(field: &mut Option<String>, text: &str) -> Result<(), String> {
+    *field = Some(text.to_owned());
+    Ok(())
+}
+
+fn time(field: &mut Option<Duration>, text: &str) -> Result<(), String> {
+    *field = Some(value::duration(text, TimeUnit::Seconds)?);
+    Ok(())
+}
+
+fn format(word: &str) -> Result<Format, String> {
+    Ok(match word {
+        "normal" => Format::Normal,
+        "terse" | "minimal" => Format::Terse,
+        "json" => Format::Json,
+        "json+" => Format::JsonPlus,
+        _ => return Err("there is no such form".to_owned()),
+    })
+}
+
+fn add(flags: &mut Flags, format: Format) {
+    if !flags.output_format.contains(&format) {
+        flags.output_format.push(format);
+    }
+}
+
+/// The error of a flag's value.
+pub(crate) fn bad_value(flag: &Flag, text: &str, place: Place, problem: String) -> Error {
+    let (option, accepts) = (format!("--{}", flag.name), flag.accepts.to_owned());
+    Error::new(place, text, ErrorKind::Value { option, value: text.to_owned(), problem, accepts })
+}

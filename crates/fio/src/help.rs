@@ -1,0 +1,232 @@
+//! Texts from the table of options: `--help`, `--cmdhelp`, `--enghelp`, `--showcmd`, and docs/fio.md.
+
+use std::fmt::Write;
+
+use crate::engines::{ENGINES, EngineName, REFUSED, why_not};
+use crate::flags::{Act, FLAGS, Takes};
+use crate::job::{FioJob, Given};
+use crate::options::{self, CATEGORIES, FioOption, Kind, Support};
+
+/// `--help`.
+pub fn usage() -> String {
+    let mut text = String::from("Usage: fio [FLAGS] [OPTIONS] [JOB FILES]\n\n");
+    text.push_str("Each --name=NAME starts a job; options before the first are for all jobs.\n\n");
+    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::Refuse(_))) {
+        let takes = match flag.takes {
+            Takes::Nothing => "",
+            Takes::Value => "=VALUE",
+            Takes::Optional => "[=NAME]",
+        };
+        let _ = writeln!(text, "  {:<24}{}", format!("--{}{takes}", flag.name), flag.help);
+    }
+    text.push_str("\nJob options are listed by --cmdhelp=all; docs/fio.md tells how they compare with fio's.\n");
+    text
+}
+
+/// `--cmdhelp`: all options, or one. `Err` is for a name that is not known.
+pub fn cmdhelp(name: &str) -> Result<String, String> {
+    let mut text = String::new();
+    if name.is_empty() || name == "all" {
+        for option in options::all().filter(|option| option.is_here() && option.engines.is_empty()) {
+            let _ = writeln!(text, "{:<28}: {}", option.name, option.help);
+        }
+        return Ok(text);
+    }
+    match (options::find(name), options::nearest(name)) {
+        (Some(option), _) => Ok(about(option)),
+        (None, Some(near)) => Err(format!("no option is called {name}; did you mean {near}?")),
+        (None, None) => Err(format!("no option is called {name}")),
+    }
+}
+
+/// One option in full.
+fn about(option: &FioOption) -> String {
+    let mut text = String::new();
+    let mut line = |title: &str, value: &str| {
+        let _ = writeln!(text, "{title:>20}: {value}");
+    };
+    line(option.name, option.help);
+    if !option.aliases.is_empty() {
+        line("alias", &option.aliases.join(", "));
+    }
+    if !option.engines.is_empty() {
+        line("engines", &option.engines.join(", "));
+    }
+    match option.kind {
+        Kind::Choice { words, .. } => {
+            for (index, (word, help)) in words().into_iter().enumerate() {
+                line(if index == 0 { "takes" } else { "" }, &format!("{word:<16} {help}"));
+            }
+        }
+        _ => line("takes", &option.accepts()),
+    }
+    match option.support {
+        Support::Refused(why) => line("not in qd1", why),
+        support => {
+            line("default", option.default.unwrap_or("none"));
+            if let Support::Differs(how) = support {
+                line("differs from fio", how);
+            }
+        }
+    }
+    text
+}
+
+/// `--enghelp`: all engines, an engine's options, or one of them. `Err` is for what is not known.
+pub fn enghelp(name: &str) -> Result<String, String> {
+    let mut text = String::new();
+    if name.is_empty() {
+        text.push_str("Available IO engines:\n");
+        for (name, _, help) in ENGINES {
+            let _ = writeln!(text, "\t{name:<12} {help}");
+        }
+        return Ok(text);
+    }
+    let (name, wanted) = name.split_once(',').unwrap_or((name, ""));
+    if EngineName::parse(name).is_none() {
+        return Err(match why_not(name) {
+            Ok(why) => format!("IO engine {name} is not in qd1: {why}"),
+            Err(_) => format!("no IO engine is called {name}"),
+        });
+    }
+    let mut own = options::all().filter(|option| option.engines.contains(&name));
+    if !wanted.is_empty() {
+        let found = own.find(|option| option.name == wanted);
+        return found.map(about).ok_or_else(|| format!("IO engine {name} has no option {wanted}"));
+    }
+    for option in own.filter(|option| option.is_here()) {
+        let _ = writeln!(text, "{:<24}: {}", option.name, option.help);
+    }
+    if text.is_empty() {
+        let _ = writeln!(text, "IO engine {name} has no options of its own");
+    }
+    Ok(text)
+}
+
+/// `--showcmd`: the jobs as a command line that means the same.
+pub fn showcmd(globals: &[Given], jobs: &[FioJob]) -> String {
+    let mut text = String::from("fio");
+    let mut shown = 0;
+    for (index, job) in jobs.iter().enumerate() {
+        if job.globals > shown {
+            if index > 0 {
+                text.push_str(" --name=global");
+            }
+            for given in globals.iter().take(job.globals).skip(shown) {
+                argument(&mut text, given);
+            }
+            shown = job.globals;
+        }
+        let _ = write!(text, " --name={}", quoted(&job.name));
+        for given in job.given.iter().filter(|given| given.name != "name") {
+            argument(&mut text, given);
+        }
+        if job.stonewall && !job.gave("stonewall") {
+            text.push_str(" --stonewall");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn argument(text: &mut String, given: &Given) {
+    let _ = match &given.value {
+        Some(value) => write!(text, " --{}={}", given.name, quoted(value)),
+        // A log's prefix may be left out in a file only.
+        None if options::find(given.name).is_some_and(|option| !matches!(option.kind, Kind::Flag(_))) => {
+            write!(text, " --{}=''", given.name)
+        }
+        None => write!(text, " --{}", given.name),
+    };
+}
+
+/// A value as a shell reads it back.
+fn quoted(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,%=@".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// The tables of docs/fio.md: every engine, option and flag, and what becomes of it.
+pub fn markdown_table() -> String {
+    let mut text = String::from("### Engines\n\n| ioengine | |\n|---|---|\n");
+    for (name, _, help) in ENGINES {
+        let _ = writeln!(text, "| `{name}` | {help} |");
+    }
+    for engine in REFUSED {
+        let _ = writeln!(text, "| {} | not here: {} |", code(engine.names), cell(engine.why));
+    }
+    for category in CATEGORIES {
+        let _ = write!(text, "\n### {}\n\n", category.title);
+        let refused = category.options.iter().all(|option| !option.is_here());
+        text.push_str(if refused {
+            "| option | in fio | why, or what to use |\n|---|---|---|\n"
+        } else {
+            "| option | takes | default | |\n|---|---|---|---|\n"
+        });
+        for option in category.options {
+            row(&mut text, option);
+        }
+    }
+    text.push_str("\n### Flags of the command line\n\n| flag | |\n|---|---|\n");
+    for flag in FLAGS {
+        let _ = match flag.act {
+            Act::Refuse(why) => writeln!(text, "| `--{}` | not here: {} |", flag.name, cell(why)),
+            _ => writeln!(text, "| `--{}` | {} |", flag.name, cell(flag.help)),
+        };
+    }
+    text
+}
+
+fn row(text: &mut String, option: &FioOption) {
+    let names: Vec<_> = std::iter::once(option.name).chain(option.aliases.iter().copied()).collect();
+    let names = code(&names);
+    let mut help = option.help.to_owned();
+    if !option.engines.is_empty() {
+        let _ = write!(help, " ({})", option.engines.join(", "));
+    }
+    let _ = match option.support {
+        Support::Refused(why) => writeln!(text, "| {names} | {} | {} |", cell(&help), cell(why)),
+        support => {
+            if let Support::Differs(how) = support {
+                let _ = write!(help, ". Differs: {how}");
+            }
+            let default = option.default.map(|text| format!("`{text}`")).unwrap_or_default();
+            writeln!(text, "| {names} | {} | {default} | {} |", cell(&option.accepts()), cell(&help))
+        }
+    };
+}
+
+fn code(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_engine_and_flag_has_its_row() {
+        let table = markdown_table();
+        for name in options::all().map(|option| option.name).chain(ENGINES.iter().map(|(name, ..)| *name)) {
+            assert!(table.contains(&format!("`{name}`")), "{name}");
+        }
+        assert!(FLAGS.iter().all(|flag| table.contains(&format!("`--{}`", flag.name))));
+    }
+
+    #[test]
+    fn help_is_there_for_what_is_here_and_for_what_is_not() {
+        assert!(cmdhelp("blocksize").unwrap().contains("Block size"));
+        assert!(cmdhelp("unlink_each_loop").unwrap().contains("not in qd1"));
+        assert!(cmdhelp("iodeph").unwrap_err().contains("iodepth"));
+        assert!(enghelp("io_uring").unwrap().contains("fixedbufs"));
+        assert!(enghelp("io_uring,hipri").is_ok() && enghelp("psync").is_ok());
+        assert!(enghelp("rbd").is_err() && enghelp("nonesuch").is_err());
+    }
+}

@@ -1,0 +1,391 @@
+//! The one table of fio's options: every name that fio 3.33 knows, and what becomes of it here.
+//!
+//! A row of an option that takes effect holds the field of [`FioJob`] it sets; its default, its help and its manual
+//! page entry come from the same row. A row of an option that is refused holds the reason.
+
+mod buffers;
+mod files;
+mod io;
+mod life;
+mod pace;
+mod refused;
+mod report;
+mod shape;
+mod verify;
+
+use std::time::Duration;
+
+use crate::job::FioJob;
+use crate::suggest;
+use crate::types::{Amount, KbBase};
+use crate::value::{self, Problem, TimeUnit};
+
+/// The field of a job that an option sets.
+pub type Field<T> = fn(&mut FioJob) -> &mut T;
+/// The words that an option knows, each with what it does.
+pub type Words = fn() -> Vec<(&'static str, &'static str)>;
+/// How an option with rules of its own is set. A missing value is an empty text where the option may be bare.
+pub type Set = fn(&mut FioJob, &str, KbBase) -> Result<(), Fault>;
+
+/// Why a value was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The value is wrong.
+    Problem(Problem),
+    /// fio would take it, qd1 does not.
+    Refused(String),
+    /// There is no value and there has to be one.
+    Missing,
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// What values an option takes, and the field they go to.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Any text.
+    Text(Field<String>),
+    /// 0 or 1.
+    Bool(Field<bool>),
+    /// Bare, or a number of which 0 means no.
+    Flag(Field<bool>),
+    /// A count.
+    Count {
+        /// At least.
+        min: u32,
+        /// At most.
+        max: u32,
+        /// Where it goes.
+        field: Field<u32>,
+    },
+    /// Counts for reads, writes and trims.
+    Counts {
+        /// At least.
+        min: u32,
+        /// At most.
+        max: u32,
+        /// Where they go.
+        field: Field<[u32; 3]>,
+    },
+    /// A size or a large count.
+    Size {
+        /// At least.
+        min: u64,
+        /// At most.
+        max: u64,
+        /// Where it goes.
+        field: Field<u64>,
+    },
+    /// Sizes for reads, writes and trims.
+    Sizes {
+        /// At least.
+        min: u64,
+        /// Where they go.
+        field: Field<[u64; 3]>,
+    },
+    /// A size or a percentage.
+    Amount(Field<Amount>),
+    /// A length of time.
+    Time {
+        /// What a plain number means.
+        unit: TimeUnit,
+        /// Where it goes.
+        field: Field<Duration>,
+    },
+    /// One of some words.
+    Choice {
+        /// The words.
+        words: Words,
+        /// How one is set.
+        set: Set,
+    },
+    /// Rules of its own.
+    Own {
+        /// What it takes, after "it takes".
+        accepts: &'static str,
+        /// Whether it may be bare.
+        bare: bool,
+        /// How it is set.
+        set: Set,
+    },
+    /// Of an option that is refused: what it takes in fio.
+    Foreign(&'static str),
+}
+
+/// Whether an option takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// As in fio.
+    Supported,
+    /// It is accepted, but it differs from fio in this.
+    Differs(&'static str),
+    /// It is an error, for this reason.
+    Refused(&'static str),
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub struct FioOption {
+    /// fio's main name.
+    pub name: &'static str,
+    /// Its other names.
+    pub aliases: &'static [&'static str],
+    /// What it takes.
+    pub kind: Kind,
+    /// The value of a job that does not give it; `None` is for zero, no or nothing.
+    pub default: Option<&'static str>,
+    /// What becomes of it.
+    pub support: Support,
+    /// What it is for, a line.
+    pub help: &'static str,
+    /// The engines that have it; empty where all jobs do.
+    pub engines: &'static [&'static str],
+}
+
+/// Options that belong together.
+#[derive(Debug)]
+pub struct Category {
+    /// Title of its part of the manual.
+    pub title: &'static str,
+    /// Its options.
+    pub options: &'static [FioOption],
+}
+
+/// The table.
+pub static CATEGORIES: &[Category] = &[
+    Category { title: "Files and sizes", options: files::OPTIONS },
+    Category { title: "What is read and written", options: shape::OPTIONS },
+    Category { title: "Engine and queue", options: io::OPTIONS },
+    Category { title: "Rates and latency limits", options: pace::OPTIONS },
+    Category { title: "Jobs, time and order", options: life::OPTIONS },
+    Category { title: "Durability and data", options: buffers::OPTIONS },
+    Category { title: "Verification", options: verify::OPTIONS },
+    Category { title: "Reports and logs", options: report::OPTIONS },
+    Category { title: "Not in qd1", options: refused::OPTIONS },
+];
+
+/// Every option.
+pub fn all() -> impl Iterator<Item = &'static FioOption> {
+    CATEGORIES.iter().flat_map(|category| category.options)
+}
+
+/// The option of this name or alias.
+pub fn find(name: &str) -> Option<&'static FioOption> {
+    all().find(|option| option.name == name || option.aliases.contains(&name))
+}
+
+/// The known name most like this unknown one: an option that is here before one that is not.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let names = |here: bool| {
+        let of = all().filter(move |option| option.is_here() == here);
+        of.flat_map(|option| std::iter::once(option.name).chain(option.aliases.iter().copied()))
+    };
+    suggest::nearest(name, names(true)).or_else(|| suggest::nearest(name, names(false)))
+}
+
+impl FioOption {
+    const fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
+        Self { name, aliases: &[], kind, default: None, support: Support::Supported, help, engines: &[] }
+    }
+
+    const fn refused(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> Self {
+        let mut row = Self::new(name, help, Kind::Foreign(takes));
+        row.support = Support::Refused(why);
+        row
+    }
+
+    const fn default(mut self, text: &'static str) -> Self {
+        self.default = Some(text);
+        self
+    }
+
+    const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
+        self.aliases = aliases;
+        self
+    }
+
+    const fn differs(mut self, how: &'static str) -> Self {
+        self.support = Support::Differs(how);
+        self
+    }
+
+    const fn of(mut self, engines: &'static [&'static str]) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// Whether it is accepted.
+    pub const fn is_here(&self) -> bool {
+        !matches!(self.support, Support::Refused(_))
+    }
+
+    /// Whether it may be given without a value.
+    pub const fn may_be_bare(&self) -> bool {
+        matches!(self.kind, Kind::Flag(_) | Kind::Own { bare: true, .. })
+    }
+
+    /// What values it takes, after "it takes".
+    pub fn accepts(&self) -> String {
+        let within = |min: u64, max: u64, what: &str| match (min, max) {
+            (0, u64::MAX) => what.to_owned(),
+            (min, u64::MAX) => format!("{what}, at least {min}"),
+            (min, max) => format!("{what} from {min} to {max}"),
+        };
+        let most = |max: u32| if max == u32::MAX { u64::MAX } else { u64::from(max) };
+        match self.kind {
+            Kind::Text(_) => "a text".to_owned(),
+            Kind::Bool(_) => "0 or 1".to_owned(),
+            Kind::Flag(_) => "no value, or 0 or 1".to_owned(),
+            Kind::Count { min, max, .. } => within(min.into(), most(max), "a number"),
+            Kind::Counts { min, max, .. } => within(min.into(), most(max), "a number (or read,write,trim)"),
+            Kind::Size { min, max, .. } => within(min, max, "a number or size as 4096, 4k, 1m, 0x1000"),
+            Kind::Sizes { min, .. } => within(min, u64::MAX, "a size as 4k or 1m (or read,write,trim)"),
+            Kind::Amount(_) => "a size as 4k or 1g, or a percentage as 50%".to_owned(),
+            Kind::Time { unit, .. } => format!("a time as 500us, 10ms, 30s, 5m, 1h or plain {}", unit.name()),
+            Kind::Choice { words, .. } => words().iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "),
+            Kind::Own { accepts, .. } | Kind::Foreign(accepts) => accepts.to_owned(),
+        }
+    }
+
+    /// Sets the option in a job. `text` is `None` where it was bare.
+    ///
+    /// # Errors
+    /// Where the value is not one of the option's, or the option is refused.
+    pub fn set(&self, job: &mut FioJob, text: Option<&str>, base: KbBase) -> Result<(), Fault> {
+        if let Support::Refused(why) = self.support {
+            return Err(Fault::Refused(why.to_owned()));
+        }
+        let text = match text.map(str::trim) {
+            None if self.may_be_bare() => "",
+            None => return Err(Fault::Missing),
+            Some("") if !matches!(self.kind, Kind::Own { bare: true, .. }) => return Err(Fault::Missing),
+            Some(text) => text,
+        };
+        match self.kind {
+            Kind::Text(field) => *field(job) = text.to_owned(),
+            Kind::Bool(field) => *field(job) = count(text, 0, 1)? == 1,
+            Kind::Flag(field) => *field(job) = text.is_empty() || value::integer(text, base)? != 0,
+            Kind::Count { min, max, field } => *field(job) = count_with(text, min, max, base)?,
+            Kind::Counts { min, max, field } => {
+                replace(field(job), value::triple(text, |part| count_with(part, min, max, base))?);
+            }
+            Kind::Size { min, max, field } => *field(job) = size(text, min, max, base)?,
+            Kind::Sizes { min, field } => {
+                replace(field(job), value::triple(text, |part| size(part, min, u64::MAX, base))?);
+            }
+            Kind::Amount(field) => *field(job) = value::amount(text, base)?,
+            Kind::Time { unit, field } => *field(job) = value::duration(text, unit)?,
+            Kind::Choice { set, .. } | Kind::Own { set, .. } => set(job, text, base)?,
+            Kind::Foreign(_) => return Err(Fault::Refused(String::new())),
+        }
+        Ok(())
+    }
+}
+
+/// Puts the given values of a triple in place and leaves the others.
+fn replace<T: Copy>(triple: &mut [T; 3], given: [Option<T>; 3]) {
+    for (slot, value) in triple.iter_mut().zip(given) {
+        *slot = value.unwrap_or(*slot);
+    }
+}
+
+fn count(text: &str, min: u32, max: u32) -> Result<u32, Problem> {
+    count_with(text, min, max, KbBase::Binary)
+}
+
+/// A number within bounds that fits 32 bits.
+fn count_with(text: &str, min: u32, max: u32, base: KbBase) -> Result<u32, Problem> {
+    size(text, min.into(), max.into(), base).map(|value| u32::try_from(value).unwrap_or(max))
+}
+
+/// A number within bounds.
+fn size(text: &str, min: u64, max: u64, base: KbBase) -> Result<u64, Problem> {
+    match value::unsigned(text, base)? {
+        value if value < min => Err(format!("it is less than {min}")),
+        value if value > max => Err(format!("it is more than {max}")),
+        value => Ok(value),
+    }
+}
+
+/// The problem of a word that is none of a list's, with the word it may have been meant for.
+fn no_such_word(text: &str, words: Words) -> Fault {
+    let near = suggest::nearest(text, words().into_iter().map(|(word, _)| word));
+    let hint = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    Fault::Problem(format!("there is no such word{hint}"))
+}
+
+/// The kind of an option whose words are those of an enum.
+macro_rules! choice {
+    ($field:ident: $words:ty) => {
+        $crate::options::Kind::Choice {
+            words: <$words>::help,
+            set: |job, text, _| {
+                job.$field =
+                    <$words>::parse(text).ok_or_else(|| $crate::options::no_such_word(text, <$words>::help))?;
+                Ok(())
+            },
+        }
+    };
+}
+use choice;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_name_is_in_the_table_once() {
+        let mut seen = HashSet::new();
+        for option in all() {
+            for name in std::iter::once(&option.name).chain(option.aliases) {
+                assert!(seen.insert(*name), "{name}");
+            }
+            assert!(!option.help.is_empty() && !option.help.ends_with('.'), "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn every_choice_takes_each_of_its_words_and_no_other() {
+        for option in all() {
+            if let Kind::Choice { words, set } = option.kind {
+                for (word, _) in words() {
+                    assert_eq!(set(&mut FioJob::default(), word, KbBase::Binary), Ok(()), "{} {word}", option.name);
+                }
+                assert!(set(&mut FioJob::default(), "nonesuch", KbBase::Binary).is_err(), "{}", option.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_option_that_is_not_text_refuses_rubbish() {
+        for option in all().filter(|option| option.is_here()) {
+            let free = matches!(option.kind, Kind::Text(_))
+                || ["filename", "directory", "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"]
+                    .contains(&option.name);
+            let set = option.set(&mut FioJob::default(), Some("?!"), KbBase::Binary);
+            assert_eq!(set.is_ok(), free, "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn bounds_are_those_of_fio() {
+        let fault = |name: &str, text| find(name).unwrap().set(&mut FioJob::default(), Some(text), KbBase::Binary);
+        for (name, text) in [("iodepth", "0"), ("direct", "2"), ("rwmixread", "101"), ("bs", "0"), ("flow", "2000")] {
+            assert!(matches!(fault(name, text), Err(Fault::Problem(_))), "{name}={text}");
+        }
+        assert_eq!(find("direct").unwrap().set(&mut FioJob::default(), None, KbBase::Binary), Err(Fault::Missing));
+    }
+
+    #[test]
+    fn a_near_name_is_one_that_is_here_where_possible() {
+        assert_eq!(nearest("iodeph"), Some("iodepth"));
+        assert_eq!(nearest("blocksiz"), Some("blocksize"));
+        assert_eq!(nearest("xxxxxxxxx"), None);
+    }
+}

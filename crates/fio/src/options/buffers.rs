@@ -1,0 +1,80 @@
+//! Options for when writes are made durable, and for what is in the buffers.
+
+use std::sync::Arc;
+
+use super::{Fault, FioOption, Kind, choice};
+use crate::types::{SyncFileRange, SyncMode};
+use crate::value;
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new(
+        "fsync",
+        "fsync() after this many writes; 0 for never",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fsync },
+    )
+    .default("0"),
+    FioOption::new(
+        "fdatasync",
+        "fdatasync() after this many writes; 0 for never",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fdatasync },
+    )
+    .default("0"),
+    FioOption::new("sync", "Open the files so that each write is durable", choice!(sync: SyncMode)).default("none"),
+    FioOption::new(
+        "sync_file_range",
+        "sync_file_range() with these flags after this many writes",
+        Kind::Own {
+            accepts: "wait_before, write and wait_after parted by commas, and `:WRITES`",
+            bare: false,
+            set: |job, text, _| {
+                job.sync_file_range = sync_file_range(text)?;
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new("end_fsync", "fsync() when the job's writes are done", Kind::Bool(|job| &mut job.end_fsync))
+        .default("0"),
+    FioOption::new("fsync_on_close", "fsync() when a file is closed", Kind::Bool(|job| &mut job.fsync_on_close))
+        .default("0"),
+    FioOption::new("zero_buffers", "Write zeroes", Kind::Flag(|job| &mut job.zero_buffers)),
+    FioOption::new("refill_buffers", "Fill the buffers anew for each write", Kind::Flag(|job| &mut job.refill_buffers)),
+    FioOption::new(
+        "buffer_pattern",
+        "Fill the buffers with a pattern",
+        Kind::Own {
+            accepts: "0x and hexadecimal digits, a decimal number, \"text\", or several of these one after another",
+            bare: false,
+            set: |job, text, _| {
+                job.buffer_pattern = Arc::new(value::pattern(text, false)?);
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "buffer_compress_percentage",
+        "How far the data can be compressed, percent",
+        Kind::Count { min: 0, max: 100, field: |job| &mut job.buffer_compress_percentage },
+    ),
+    FioOption::new(
+        "dedupe_percentage",
+        "How many blocks are like another, percent",
+        Kind::Count { min: 0, max: 100, field: |job| &mut job.dedupe_percentage },
+    ),
+];
+
+fn sync_file_range(text: &str) -> Result<SyncFileRange, Fault> {
+    let (flags, every) = text.split_once(':').unwrap_or((text, ""));
+    let mut range = SyncFileRange { every: 1, ..SyncFileRange::default() };
+    for flag in flags.split(',') {
+        match flag.trim() {
+            "wait_before" => range.wait_before = true,
+            "write" => range.write = true,
+            "wait_after" => range.wait_after = true,
+            _ => return Err(Fault::Problem("the flags are wait_before, write and wait_after".into())),
+        }
+    }
+    if !every.trim().is_empty() {
+        range.every = super::count(every, 1, u32::MAX)?;
+    }
+    Ok(range)
+}

@@ -1,0 +1,165 @@
+//! Options for files: their names, number and sizes.
+
+use std::sync::Arc;
+
+use super::{Fault, FioOption, Kind, choice};
+use crate::Limits;
+use crate::types::{Fallocate, FileOrder, FileService, Range};
+use crate::value;
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new(
+        "filename",
+        "Files or devices to use, parted by colons; given again, it adds to them",
+        Kind::Own {
+            accepts: r"names parted by `:`, a colon within a name written `\:`",
+            bare: false,
+            set: |job, text, _| {
+                let names = value::names(text)?;
+                let all = Arc::make_mut(&mut job.filename);
+                all.extend(names.into_iter().map(Arc::from));
+                if all.len() > Limits::FILENAMES {
+                    return Err(Fault::Problem(format!("a job names at most {} files", Limits::FILENAMES)));
+                }
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "directory",
+        "Directories to put the files in, parted by colons; clones take them in turn",
+        Kind::Own {
+            accepts: r"directories parted by `:`, a colon within a name written `\:`",
+            bare: false,
+            set: |job, text, _| {
+                job.directory = Arc::new(value::names(text)?);
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "filename_format",
+        "How files are named; $jobname, $jobnum and $filenum are put in",
+        Kind::Text(|job| &mut job.filename_format),
+    )
+    .default("$jobname.$jobnum.$filenum"),
+    FioOption::new(
+        "nrfiles",
+        "Files of each clone, where no filename is given",
+        Kind::Count { min: 1, max: 1 << 20, field: |job| &mut job.nrfiles },
+    )
+    .aliases(&["nr_files"])
+    .default("1"),
+    FioOption::new(
+        "openfiles",
+        "Files kept open at the same time; 0 for all",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.openfiles },
+    ),
+    FioOption::new(
+        "file_service_type",
+        "Which file comes next, and (after a colon) after how many requests",
+        Kind::Own {
+            accepts: "random, roundrobin or sequential (with `:REQUESTS`), zipf:THETA, pareto:POWER, normal:DEVIATION",
+            bare: false,
+            set: |job, text, _| {
+                job.file_service_type = file_service(text)?;
+                Ok(())
+            },
+        },
+    )
+    .default("roundrobin"),
+    FioOption::new(
+        "size",
+        "Bytes of the files of a clone, all together; or percent of what is there",
+        Kind::Amount(|job| &mut job.size),
+    ),
+    FioOption::new(
+        "filesize",
+        "Size of each file, or a range to draw it from",
+        Kind::Own {
+            accepts: "a size as 1m, or a range as 4k-64k",
+            bare: false,
+            set: |job, text, base| {
+                let range = match text.split_once(['-', ':', ',']) {
+                    Some((low, high)) => {
+                        let (low, high) = (value::unsigned(low, base)?, value::unsigned(high, base)?);
+                        Range { min: low.min(high), max: low.max(high) }
+                    }
+                    None => value::unsigned(text, base).map(|size| Range { min: size, max: size })?,
+                };
+                if range.min == 0 {
+                    return Err(Fault::Problem("a file has at least one byte".to_owned()));
+                }
+                job.filesize = Some(range);
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new("io_size", "Bytes to transfer, where that is not the size", Kind::Amount(|job| &mut job.io_size))
+        .aliases(&["io_limit"]),
+    FioOption::new("offset", "Where in the file the I/O starts", Kind::Amount(|job| &mut job.offset))
+        .aliases(&["fileoffset"])
+        .default("0"),
+    FioOption::new(
+        "offset_increment",
+        "How much further each clone starts than the one before",
+        Kind::Amount(|job| &mut job.offset_increment),
+    )
+    .default("0"),
+    FioOption::new(
+        "number_ios",
+        "End after this many requests",
+        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.number_ios },
+    )
+    .default("0"),
+    FioOption::new("fallocate", "How space is allocated when files are laid out", choice!(fallocate: Fallocate))
+        .default("native"),
+    FioOption::new("overwrite", "Lay out files in full before they are written", Kind::Bool(|job| &mut job.overwrite)),
+    FioOption::new("create_only", "Make the files and stop", Kind::Bool(|job| &mut job.create_only)),
+    FioOption::new(
+        "create_on_open",
+        "Make files when they are opened, not beforehand",
+        Kind::Bool(|job| &mut job.create_on_open),
+    ),
+    FioOption::new(
+        "allow_file_create",
+        "Make files that are not there; else that is an error",
+        Kind::Bool(|job| &mut job.allow_file_create),
+    )
+    .default("1"),
+    FioOption::new("unlink", "Delete the files that the job made when it ends", Kind::Bool(|job| &mut job.unlink)),
+    FioOption::new(
+        "invalidate",
+        "Drop the page cache of the files before the job starts",
+        Kind::Bool(|job| &mut job.invalidate),
+    )
+    .default("1"),
+];
+
+/// `file_service_type`: a word and a number.
+fn file_service(text: &str) -> Result<FileService, Fault> {
+    let (word, number) = text.split_once(':').unwrap_or((text, ""));
+    let number = number.trim();
+    let parameter = |default: f64| if number.is_empty() { Ok(default) } else { value::float(number) };
+    let order = match word.trim() {
+        "random" => FileOrder::Random,
+        "roundrobin" => FileOrder::Roundrobin,
+        "sequential" => FileOrder::Sequential,
+        "zipf" => match parameter(1.1)? {
+            theta if theta == 1.0 || theta < 0.0 => return Err(Fault::Problem("theta is at least 0 and not 1".into())),
+            theta => FileOrder::Zipf(theta),
+        },
+        "pareto" => match parameter(0.2)? {
+            power if power > 0.0 && power < 1.0 => FileOrder::Pareto(power),
+            _ => return Err(Fault::Problem("the power lies between 0 and 1".into())),
+        },
+        "normal" | "gauss" => match parameter(0.0)? {
+            deviation if (0.0..100.0).contains(&deviation) => FileOrder::Normal(deviation),
+            _ => return Err(Fault::Problem("the deviation is at least 0 and below 100".into())),
+        },
+        _ => return Err(Fault::Problem("there is no such order".into())),
+    };
+    let by_count = matches!(order, FileOrder::Random | FileOrder::Roundrobin | FileOrder::Sequential);
+    let every = if by_count && !number.is_empty() { super::count(number, 1, u32::MAX)? } else { 1 };
+    Ok(FileService { order, every })
+}

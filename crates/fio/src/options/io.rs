@@ -1,0 +1,93 @@
+//! Options for the engine and its queue.
+
+use super::{Fault, FioOption, Kind};
+use crate::engines::{ENGINES, EngineName, why_not};
+
+const fn depth(name: &'static str, help: &'static str, field: super::Field<u32>) -> FioOption {
+    FioOption::new(name, help, Kind::Count { min: 0, max: u32::MAX, field })
+}
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new(
+        "ioengine",
+        "How requests are made",
+        Kind::Choice {
+            words: || ENGINES.iter().map(|(name, _, help)| (*name, *help)).collect(),
+            set: |job, text, _| {
+                job.ioengine = EngineName::parse(text).ok_or_else(|| match why_not(text) {
+                    Ok(why) => Fault::Refused(why.to_owned()),
+                    Err(Some(near)) => Fault::Problem(format!("there is no such engine; did you mean `{near}`?")),
+                    Err(None) => Fault::Problem("there is no such engine".to_owned()),
+                })?;
+                Ok(())
+            },
+        },
+    )
+    .default("psync"),
+    FioOption::new("iodepth", "Requests in flight", Kind::Count { min: 1, max: 65_536, field: |job| &mut job.iodepth })
+        .default("1"),
+    depth("iodepth_batch", "Requests handed over in one go, at most; 0 for as many as there are", |job| {
+        &mut job.iodepth_batch
+    })
+    .aliases(&["iodepth_batch_submit"])
+    .default("1"),
+    depth("iodepth_batch_complete_min", "Completions waited for in one go, at least; 0 to only look", |job| {
+        &mut job.iodepth_batch_complete_min
+    })
+    .aliases(&["iodepth_batch_complete"])
+    .default("1"),
+    depth("iodepth_batch_complete_max", "Completions taken in one go, at most", |job| {
+        &mut job.iodepth_batch_complete_max
+    }),
+    depth("iodepth_low", "Fill the queue again only when it has drained to this", |job| &mut job.iodepth_low),
+    FioOption::new("direct", "O_DIRECT: past the page cache", Kind::Bool(|job| &mut job.direct)).default("0"),
+    FioOption::new(
+        "buffered",
+        "Through the page cache: the opposite of direct",
+        Kind::Own {
+            accepts: "0 or 1",
+            bare: false,
+            set: |job, text, _| {
+                job.direct = super::count(text, 0, 1)? == 0;
+                Ok(())
+            },
+        },
+    )
+    .default("1"),
+    FioOption::new("hipri", "Poll for completions instead of taking interrupts", Kind::Flag(|job| &mut job.hipri))
+        .of(&["io_uring", "pvsync2"]),
+    FioOption::new(
+        "fixedbufs",
+        "Register the buffers with the kernel beforehand",
+        Kind::Flag(|job| &mut job.fixedbufs),
+    )
+    .of(&["io_uring"]),
+    FioOption::new(
+        "registerfiles",
+        "Register the files with the kernel beforehand",
+        Kind::Flag(|job| &mut job.registerfiles),
+    )
+    .of(&["io_uring"]),
+    FioOption::new(
+        "sqthread_poll",
+        "A thread of the kernel takes the requests from the ring",
+        Kind::Flag(|job| &mut job.sqthread_poll),
+    )
+    .of(&["io_uring"]),
+    FioOption::new(
+        "nonvectored",
+        "Requests with one plain buffer; -1 leaves it to the engine",
+        Kind::Own {
+            accepts: "0, 1 or -1",
+            bare: false,
+            set: |job, text, _| {
+                job.nonvectored = match text {
+                    "-1" => None,
+                    text => Some(super::count(text, 0, 1)? == 1),
+                };
+                Ok(())
+            },
+        },
+    )
+    .of(&["io_uring"]),
+];

@@ -1,0 +1,124 @@
+//! Options for how fast requests come, and for limits to what they may take.
+
+use super::{Fault, FioOption, Kind, choice};
+use crate::types::{RateProcess, SteadyCriterion, SteadyState};
+use crate::value::{self, TimeUnit};
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new("rate", "Bandwidth at most, bytes per second", Kind::Sizes { min: 0, field: |job| &mut job.rate }),
+    FioOption::new(
+        "rate_min",
+        "The job ends where its bandwidth stays below this",
+        Kind::Sizes { min: 0, field: |job| &mut job.rate_min },
+    )
+    .aliases(&["ratemin"]),
+    FioOption::new(
+        "rate_iops",
+        "Requests per second at most",
+        Kind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops },
+    ),
+    FioOption::new(
+        "rate_process",
+        "How requests of a limited rate follow each other",
+        choice!(rate_process: RateProcess),
+    )
+    .default("linear"),
+    FioOption::new(
+        "thinktime",
+        "Pause after each request",
+        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime },
+    )
+    .default("0"),
+    FioOption::new(
+        "flow",
+        "Share of the requests of all jobs that have a flow",
+        Kind::Count { min: 0, max: 1000, field: |job| &mut job.flow },
+    )
+    .default("0"),
+    FioOption::new(
+        "max_latency",
+        "The job fails where a request takes longer",
+        Kind::Own {
+            accepts: "a time as 10ms or plain microseconds (or read,write,trim)",
+            bare: false,
+            set: |job, text, _| {
+                let given = value::triple(text, |part| value::duration(part, TimeUnit::Microseconds))?;
+                super::replace(&mut job.max_latency, given);
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "latency_target",
+        "Find the largest queue that keeps to this latency",
+        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_target },
+    ),
+    FioOption::new(
+        "latency_window",
+        "How long a queue depth is tried for latency_target",
+        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_window },
+    ),
+    FioOption::new(
+        "latency_percentile",
+        "Share of the requests that must keep to latency_target, percent",
+        Kind::Own {
+            accepts: "a number from 0 to 100",
+            bare: false,
+            set: |job, text, _| match value::float(text)? {
+                percent if (0.0..=100.0).contains(&percent) => {
+                    job.latency_percentile = percent;
+                    Ok(())
+                }
+                _ => Err(Fault::Problem("it is not within 0 and 100".into())),
+            },
+        },
+    )
+    .default("100"),
+    FioOption::new(
+        "latency_run",
+        "Go on adjusting the queue after latency_target was found",
+        Kind::Bool(|job| &mut job.latency_run),
+    )
+    .default("0"),
+    FioOption::new(
+        "steadystate",
+        "End when IOPS or bandwidth have become steady",
+        Kind::Own {
+            accepts: "iops, iops_slope, bw or bw_slope with `:LIMIT`, as iops:2% or bw:10m",
+            bare: false,
+            set: |job, text, base| {
+                let (word, limit) = text
+                    .split_once(':')
+                    .ok_or_else(|| Fault::Problem("the limit is missing, as in iops:2%".to_owned()))?;
+                let criterion = SteadyCriterion::parse(word.trim())
+                    .ok_or_else(|| super::no_such_word(word, SteadyCriterion::help))?;
+                let in_bytes = matches!(criterion, SteadyCriterion::Bw | SteadyCriterion::BwSlope);
+                let (limit, percent) = match limit.trim().strip_suffix('%') {
+                    Some(limit) => (value::float(limit)?, true),
+                    None if in_bytes => (value::unsigned(limit, base)? as f64, false),
+                    None => (value::float(limit)?, false),
+                };
+                if limit < 0.0 {
+                    return Err(Fault::Problem("a limit is not below zero".into()));
+                }
+                job.steadystate = Some(SteadyState { criterion, limit, percent });
+                Ok(())
+            },
+        },
+    )
+    .aliases(&["ss"]),
+    FioOption::new(
+        "steadystate_duration",
+        "How long it must be steady",
+        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_duration },
+    )
+    .aliases(&["ss_dur"])
+    .default("0"),
+    FioOption::new(
+        "steadystate_ramp_time",
+        "Time before steadiness is looked for",
+        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_ramp_time },
+    )
+    .aliases(&["ss_ramp"])
+    .default("0"),
+];

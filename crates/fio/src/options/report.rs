@@ -1,0 +1,152 @@
+//! Options for what is reported and logged.
+
+use std::sync::Arc;
+
+use super::{FioOption, Kind, choice};
+use crate::types::{KbBase, UnifiedReporting};
+use crate::value::{self, TimeUnit};
+
+/// A log: bare, it is named after the job.
+macro_rules! log {
+    ($name:literal, $field:ident, $what:literal) => {
+        FioOption::new(
+            $name,
+            concat!("Log ", $what, " to files with this prefix"),
+            Kind::Own {
+                accepts: "a prefix for the files' names",
+                bare: true,
+                set: |job, text, _| {
+                    job.$field = Some(text.to_owned());
+                    Ok(())
+                },
+            },
+        )
+    };
+}
+
+/// A yes or no.
+const fn switch(name: &'static str, help: &'static str, field: super::Field<bool>, default: &'static str) -> FioOption {
+    FioOption::new(name, help, Kind::Bool(field)).default(default)
+}
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new("group_reporting", "Report a group of jobs as one", Kind::Flag(|job| &mut job.group_reporting)),
+    FioOption::new(
+        "unified_rw_reporting",
+        "Report reads, writes and trims as one",
+        choice!(unified_rw_reporting: UnifiedReporting),
+    )
+    .default("none"),
+    switch("clat_percentiles", "Percentiles of completion latency", |job| &mut job.clat_percentiles, "1"),
+    switch("lat_percentiles", "Percentiles of total latency", |job| &mut job.lat_percentiles, "0"),
+    switch("slat_percentiles", "Percentiles of submission latency", |job| &mut job.slat_percentiles, "0"),
+    FioOption::new(
+        "percentile_list",
+        "Which percentiles",
+        Kind::Own {
+            accepts: "at most twenty numbers from 0 to 100 parted by `:`",
+            bare: false,
+            set: |job, text, _| {
+                job.percentile_list = Arc::new(value::percentiles(text)?);
+                Ok(())
+            },
+        },
+    )
+    .default("1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99"),
+    FioOption::new(
+        "gtod_reduce",
+        "Read the clock less often: no latencies",
+        Kind::Own {
+            accepts: "0 or 1",
+            bare: false,
+            set: |job, text, _| {
+                let reduce = super::count(text, 0, 1)? == 1;
+                job.gtod_reduce = reduce;
+                (job.disable_lat, job.disable_clat, job.disable_slat) = (reduce, reduce, reduce);
+                Ok(())
+            },
+        },
+    )
+    .default("0"),
+    switch("disable_lat", "No total latency", |job| &mut job.disable_lat, "0"),
+    switch("disable_clat", "No completion latency", |job| &mut job.disable_clat, "0"),
+    switch("disable_slat", "No submission latency", |job| &mut job.disable_slat, "0"),
+    log!("write_bw_log", write_bw_log, "bandwidth"),
+    log!("write_lat_log", write_lat_log, "latencies"),
+    log!("write_iops_log", write_iops_log, "IOPS"),
+    log!("write_hist_log", write_hist_log, "histograms of completion latency"),
+    FioOption::new(
+        "log_avg_msec",
+        "Log averages over this time, and not each request",
+        Kind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_avg_msec },
+    )
+    .default("0"),
+    FioOption::new(
+        "log_hist_msec",
+        "Time between two logged histograms",
+        Kind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_hist_msec },
+    )
+    .default("0"),
+    switch("log_offset", "Log the offset of each request as well", |job| &mut job.log_offset, "0"),
+    FioOption::new(
+        "log_compression",
+        "Compress logs in chunks of this size",
+        Kind::Size { min: 1024, max: 512 << 20, field: |job| &mut job.log_compression },
+    ),
+    switch("per_job_logs", "Logs of each clone apart", |job| &mut job.per_job_logs, "1"),
+    FioOption::new(
+        "clocksource",
+        "Where fio takes the time from",
+        Kind::Choice {
+            words: || {
+                vec![
+                    ("gettimeofday", "gettimeofday()"),
+                    ("clock_gettime", "clock_gettime()"),
+                    ("cpu", "The processor's counter"),
+                ]
+            },
+            set: |job, text, _| {
+                if !["gettimeofday", "clock_gettime", "cpu"].contains(&text) {
+                    return Err(super::Fault::Problem("there is no such clock".into()));
+                }
+                job.clocksource = text.to_owned();
+                Ok(())
+            },
+        },
+    )
+    .differs("it has no effect: qd1 takes the best clock there is, and its report names it"),
+    FioOption::new(
+        "kb_base",
+        "What k, m and g mean in this job",
+        Kind::Choice {
+            words: || vec![("1024", "k is 1024, kib is 1000"), ("1000", "k is 1000, kib is 1024")],
+            set: |job, text, _| {
+                job.kb_base = match text {
+                    "1024" => KbBase::Binary,
+                    "1000" => KbBase::Decimal,
+                    _ => return Err(super::Fault::Problem("it is neither 1024 nor 1000".into())),
+                };
+                Ok(())
+            },
+        },
+    )
+    .default("1024")
+    .differs("values are read by it; reports name both units in any case"),
+    FioOption::new(
+        "unit_base",
+        "Whether bandwidth is given in bytes or bits",
+        Kind::Choice {
+            words: || vec![("0", "As fits"), ("8", "Bytes"), ("1", "Bits")],
+            set: |job, text, _| {
+                job.unit_base = match text {
+                    "0" => 0,
+                    "8" => 8,
+                    "1" => 1,
+                    _ => return Err(super::Fault::Problem("it is neither 0, 8 nor 1".into())),
+                };
+                Ok(())
+            },
+        },
+    )
+    .differs("it has no effect: bandwidth is given in bytes"),
+];

@@ -1,0 +1,150 @@
+//! Options for what is read and written: directions, block sizes, offsets.
+
+use std::sync::Arc;
+
+use super::{Fault, FioOption, Kind, choice};
+use crate::types::{KbBase, RandomGenerator, Rw, RwKind, Sequence, ZoneMode};
+use crate::value;
+
+pub(super) const OPTIONS: &[FioOption] = &[
+    FioOption::new("rw", "Direction and order of the requests", Kind::Own {
+        accepts: "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, trimwrite or randtrimwrite; \
+                  a random one with `:REQUESTS` per offset, a sequential one with `:BYTES` to leave out",
+        bare: false,
+        set: |job, text, base| {
+            job.rw = direction(text, base)?;
+            Ok(())
+        },
+    })
+    .aliases(&["readwrite"])
+    .default("read"),
+    FioOption::new("rwmixread", "Share of reads in a mix, percent", Kind::Own {
+        accepts: "a number from 0 to 100",
+        bare: false,
+        set: |job, text, _| {
+            job.rwmixread = super::count(text, 0, 100)?;
+            job.rwmixwrite = 100 - job.rwmixread;
+            Ok(())
+        },
+    })
+    .default("50"),
+    FioOption::new("rwmixwrite", "Share of writes in a mix, percent; the later of the two counts", Kind::Own {
+        accepts: "a number from 0 to 100",
+        bare: false,
+        set: |job, text, _| {
+            job.rwmixwrite = super::count(text, 0, 100)?;
+            job.rwmixread = 100 - job.rwmixwrite;
+            Ok(())
+        },
+    })
+    .default("50"),
+    FioOption::new("bs", "Block size", Kind::Sizes { min: 1, field: |job| &mut job.bs })
+        .aliases(&["blocksize"])
+        .default("4096"),
+    FioOption::new("bsrange", "Block sizes drawn from a range", Kind::Own {
+        accepts: "a range as 4k-64k (or for read,write,trim)",
+        bare: false,
+        set: |job, text, base| {
+            let parts: Vec<_> = text.split([',', '/']).collect();
+            if parts.len() > 3 {
+                return Err(Fault::Problem("there are more than three ranges, for read, write and trim".into()));
+            }
+            for direction in 0..3 {
+                // A range counts for the directions after it as well.
+                let part = parts[direction.min(parts.len() - 1)];
+                let range = value::range(part, base)?;
+                if range.min == 0 {
+                    return Err(Fault::Problem("a block has at least one byte".into()));
+                }
+                job.bsrange[direction] = Some(range);
+            }
+            Ok(())
+        },
+    })
+    .aliases(&["blocksize_range"]),
+    FioOption::new("bssplit", "Block sizes with their shares", Kind::Own {
+        accepts: "SIZE/PERCENT entries parted by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim parted by commas)",
+        bare: false,
+        set: |job, text, base| {
+            job.bssplit = value::splits(text, base)?.map(Arc::new);
+            Ok(())
+        },
+    }),
+    FioOption::new("ba", "Alignment of random offsets, where that is not the block size", Kind::Sizes {
+        min: 1,
+        field: |job| &mut job.ba,
+    })
+    .aliases(&["blockalign"]),
+    FioOption::new("percentage_random", "How many of the offsets are random, percent", Kind::Counts {
+        min: 0,
+        max: 100,
+        field: |job| &mut job.percentage_random,
+    })
+    .default("100"),
+    FioOption::new("random_distribution", "How random offsets are distributed", Kind::Own {
+        accepts: "random, zipf:THETA, pareto:POWER, normal:DEVIATION (each with `:CENTRE`), \
+                  zoned:ACCESS/SIZE:... in percent, zoned_abs:ACCESS/BYTES:...",
+        bare: false,
+        set: |job, text, base| {
+            job.random_distribution = Arc::new(value::distribution(text, base)?);
+            Ok(())
+        },
+    })
+    .default("random"),
+    FioOption::new("random_generator", "Generator of random offsets", choice!(random_generator: RandomGenerator))
+        .default("tausworthe")
+        .differs("the choice is accepted; the generator is qd1's own and its offsets are not those of fio"),
+    FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", Kind::Flag(|job| {
+        &mut job.norandommap
+    })),
+    FioOption::new("randrepeat", "The same random offsets in each run", Kind::Bool(|job| &mut job.randrepeat))
+        .default("1"),
+    FioOption::new("randseed", "Seed of the random offsets", Kind::Own {
+        accepts: "a number",
+        bare: false,
+        set: |job, text, base| {
+            job.randseed = Some(value::unsigned(text, base)?);
+            Ok(())
+        },
+    })
+    .differs("the same seed gives the same offsets again, but not those of fio"),
+    FioOption::new("zonemode", "What zonesize, zonerange and zoneskip mean", Kind::Choice {
+        words: ZoneMode::help,
+        set: |job, text, _| {
+            if text == "zbd" {
+                return Err(Fault::Refused("zoned block devices are not supported".into()));
+            }
+            job.zonemode = ZoneMode::parse(text).ok_or_else(|| super::no_such_word(text, ZoneMode::help))?;
+            Ok(())
+        },
+    })
+    .default("none")
+    .differs("none and strided only; zoned block devices are not supported"),
+    FioOption::new("zonesize", "Bytes to transfer in each zone", Kind::Size {
+        min: 0,
+        max: u64::MAX,
+        field: |job| &mut job.zonesize,
+    }),
+    FioOption::new("zonerange", "Length of a zone, where that is not zonesize", Kind::Size {
+        min: 0,
+        max: u64::MAX,
+        field: |job| &mut job.zonerange,
+    }),
+    FioOption::new("zoneskip", "Bytes to leave out between zones", Kind::Size {
+        min: 0,
+        max: u64::MAX,
+        field: |job| &mut job.zoneskip,
+    }),
+];
+
+/// `rw`: a kind and what follows its colon.
+fn direction(text: &str, base: KbBase) -> Result<Rw, Fault> {
+    let (word, rest) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest.trim())));
+    let kind = RwKind::parse(word).ok_or_else(|| super::no_such_word(word, RwKind::help))?;
+    let sequence = match rest {
+        None | Some("") => Sequence::Plain,
+        Some(rest) if kind.is_random() => Sequence::Run(super::count_with(rest, 1, u32::MAX, base)?),
+        Some(rest) => Sequence::Skip(value::integer(rest, base)?),
+    };
+    Ok(Rw { kind, sequence })
+}

@@ -1,0 +1,236 @@
+//! Values that are lists: file names, block size splits, zones, percentiles, processors.
+
+use super::{Problem, float, integer, unsigned};
+use crate::Limits;
+use crate::types::{BlockShare, CpuRange, Distribution, KbBase, Zone};
+
+/// Names parted by `:`; `\:` is a colon within a name.
+pub(crate) fn names(text: &str) -> Result<Vec<String>, Problem> {
+    let mut found = vec![String::new()];
+    let mut characters = text.trim().chars().peekable();
+    while let Some(character) = characters.next() {
+        let last = found.len() - 1;
+        match character {
+            '\\' if characters.peek() == Some(&':') => {
+                characters.next();
+                found[last].push(':');
+            }
+            ':' => found.push(String::new()),
+            other => found[last].push(other),
+        }
+    }
+    // fio passes over empty names, as at the end of `a:b:`.
+    found.retain(|name| !name.is_empty());
+    if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found) }
+}
+
+/// Percentiles parted by `:`, in rising order.
+pub(crate) fn percentiles(text: &str) -> Result<Vec<f64>, Problem> {
+    let mut found = Vec::new();
+    for part in text.split(':') {
+        let value = float(part)?;
+        if !(0.0..=100.0).contains(&value) {
+            return Err(format!("{value} is not within 0 and 100"));
+        }
+        found.push(value);
+        if found.len() > Limits::PERCENTILES {
+            return Err(format!("there are more than {} of them", Limits::PERCENTILES));
+        }
+    }
+    found.sort_by(f64::total_cmp);
+    Ok(found)
+}
+
+/// Lists for reads, writes and trims, parted by commas; fewer lists go on as [`super::triple`] does.
+fn directions<T: Clone>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, Problem>) -> Result<[Vec<T>; 3], Problem> {
+    let lists: Vec<_> = text.split(',').map(one).collect::<Result<_, _>>()?;
+    match lists.as_slice() {
+        [all] => Ok([all.clone(), all.clone(), all.clone()]),
+        [read, write] => Ok([read.clone(), write.clone(), write.clone()]),
+        [read, write, trim] => Ok([read.clone(), write.clone(), trim.clone()]),
+        _ => Err("there are more than three lists, for read, write and trim".to_owned()),
+    }
+}
+
+/// Entries `HEAD/PERCENT` parted by `:`. Those without a percentage share what the others leave.
+fn shares<T>(text: &str, most: usize, head: impl Fn(&str) -> Result<T, Problem>) -> Result<Vec<(T, f64)>, Problem> {
+    let mut given = Vec::new();
+    for part in text.split(':') {
+        if given.len() == most {
+            return Err(format!("a list has at most {most} entries"));
+        }
+        let (left, right) = part.split_once('/').unwrap_or((part, ""));
+        let percent = match right.trim() {
+            "" => None,
+            right => Some(integer(right.strip_suffix('%').unwrap_or(right), KbBase::Binary)?),
+        };
+        if percent.is_some_and(|percent| !(0..=100).contains(&percent)) {
+            return Err("a share is a percentage from 0 to 100".to_owned());
+        }
+        given.push((head(left)?, percent.map(|percent| percent as f64)));
+    }
+    let sum: f64 = given.iter().filter_map(|(_, percent)| *percent).sum();
+    if sum > 100.0 {
+        return Err(format!("the shares make {sum} %, which is more than 100"));
+    }
+    let open = given.iter().filter(|(_, percent)| percent.is_none()).count();
+    let rest = (100.0 - sum) / open.max(1) as f64;
+    Ok(given.into_iter().map(|(head, percent)| (head, percent.unwrap_or(rest))).collect())
+}
+
+/// `bssplit`: block sizes with their shares, in rising order of size.
+pub(crate) fn splits(text: &str, base: KbBase) -> Result<[Vec<BlockShare>; 3], Problem> {
+    directions(text, |list| {
+        let shares = shares(list, Limits::SPLITS, |size| match unsigned(size, base)? {
+            0 => Err("a block has at least one byte".to_owned()),
+            bytes => Ok(bytes),
+        })?;
+        let mut list: Vec<_> = shares.into_iter().map(|(bs, percent)| BlockShare { bs, percent }).collect();
+        list.sort_by_key(|share| share.bs);
+        let sum: f64 = list.iter().map(|share| share.percent).sum();
+        // fio draws a number below 100 and takes the last block where no share reaches it.
+        if let Some(last) = list.last_mut() {
+            last.percent += 100.0 - sum;
+        }
+        Ok(list)
+    })
+}
+
+/// `random_distribution`.
+pub(crate) fn distribution(text: &str, base: KbBase) -> Result<Distribution, Problem> {
+    let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+    let numbers: Vec<f64> = match (name, rest) {
+        ("zipf" | "pareto" | "normal", Some(rest)) => rest.split(':').map(float).collect::<Result<_, _>>()?,
+        _ => Vec::new(),
+    };
+    let center = match numbers.as_slice() {
+        [] | [_] => None,
+        [_, center] if (0.0..=1.0).contains(center) => Some(*center),
+        [_, _] => return Err("the centre is a part of the file, from 0 to 1".to_owned()),
+        _ => return Err("there are more than a parameter and a centre".to_owned()),
+    };
+    let parameter = |default: f64| numbers.first().copied().unwrap_or(default);
+    match name {
+        "random" if rest.is_none() => Ok(Distribution::Random),
+        "zipf" if parameter(1.1) == 1.0 => Err("theta must not be 1".to_owned()),
+        "zipf" if parameter(1.1) < 0.0 => Err("theta is not below 0".to_owned()),
+        "zipf" => Ok(Distribution::Zipf { theta: parameter(1.1), center }),
+        "pareto" if !(0.0..1.0).contains(&parameter(0.2)) || parameter(0.2) == 0.0 => {
+            Err("the power lies between 0 and 1".to_owned())
+        }
+        "pareto" => Ok(Distribution::Pareto { h: parameter(0.2), center }),
+        "normal" if !(0.0..100.0).contains(&parameter(0.0)) => {
+            Err("the deviation is a percentage, at least 0 and below 100".to_owned())
+        }
+        "normal" => Ok(Distribution::Normal { deviation: parameter(0.0), center }),
+        "zoned" => zones(rest, false, base).map(Distribution::Zoned),
+        "zoned_abs" => zones(rest, true, base).map(Distribution::ZonedAbs),
+        _ => Err("there is no such distribution".to_owned()),
+    }
+}
+
+/// `ACCESS/SIZE` lists: the size in percent, or in bytes where `absolute`.
+fn zones(text: Option<&str>, absolute: bool, base: KbBase) -> Result<[Vec<Zone>; 3], Problem> {
+    let text = text.ok_or("the zones are missing, as in zoned:60/10:40/90")?;
+    directions(text, |list| {
+        let mut zones = Vec::new();
+        for part in list.split(':') {
+            if zones.len() == Limits::ZONES {
+                return Err(format!("a list has at most {} zones", Limits::ZONES));
+            }
+            let (access, size) = part.split_once('/').ok_or("a zone is written ACCESS/SIZE")?;
+            let access_percent = u8::try_from(unsigned(access, base)?).unwrap_or(u8::MAX);
+            zones.push(Zone { access_percent, size: unsigned(size, base)? });
+        }
+        let access: u32 = zones.iter().map(|zone| u32::from(zone.access_percent)).sum();
+        let size = zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.size));
+        if access != 100 {
+            return Err(format!("the accesses make {access} % and not 100"));
+        }
+        if !absolute && size > 100 {
+            return Err(format!("the sizes make {size} %, which is more than 100"));
+        }
+        Ok(zones)
+    })
+}
+
+/// Processors: numbers and ranges, parted by `,` or `:`.
+pub(crate) fn cpu_list(text: &str) -> Result<Vec<CpuRange>, Problem> {
+    let number = |text: &str| text.trim().parse::<u16>().map_err(|_| "a processor is a number".to_owned());
+    let mut found = Vec::new();
+    for part in text.split([',', ':']).filter(|part| !part.trim().is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let range = CpuRange { first: number(first)?, last: number(last)? };
+        if range.first > range.last {
+            return Err("a range starts with its lower number".to_owned());
+        }
+        found.push(range);
+    }
+    if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_escaped_colon_stays_in_its_name() {
+        assert_eq!(names(r"/dev/a\:b:/dev/c:").unwrap(), ["/dev/a:b", "/dev/c"]);
+        assert!(names(":").is_err());
+    }
+
+    #[test]
+    fn shares_left_open_divide_the_rest() {
+        let [read, ..] = splits("64k/50:4k/10:32k", KbBase::Binary).unwrap();
+        let share = |bs, percent| BlockShare { bs, percent };
+        assert_eq!(read, [share(4096, 10.0), share(32768, 40.0), share(65536, 50.0)]);
+        assert!(splits("4k/60:64k/50", KbBase::Binary).is_err());
+        assert!(splits("/50", KbBase::Binary).is_err());
+    }
+
+    #[test]
+    fn each_direction_can_have_its_own_splits() {
+        let [read, write, trim] = splits("2k/50:4k/50,4k/90:8k/10", KbBase::Binary).unwrap();
+        assert_eq!((read[0].bs, write[1].percent), (2048, 10.0));
+        assert_eq!(write, trim);
+    }
+
+    #[test]
+    fn distributions_check_their_parameters_as_fio_does() {
+        let read = |text| distribution(text, KbBase::Binary);
+        assert_eq!(read("zipf"), Ok(Distribution::Zipf { theta: 1.1, center: None }));
+        assert_eq!(read("zipf:1.2:0.5"), Ok(Distribution::Zipf { theta: 1.2, center: Some(0.5) }));
+        assert_eq!(read("pareto"), Ok(Distribution::Pareto { h: 0.2, center: None }));
+        assert!(matches!(read("zoned:60/10:30/20:8/30:2/40"), Ok(Distribution::Zoned(_))));
+        assert!(matches!(read("zoned_abs:60/10g:40/20g"), Ok(Distribution::ZonedAbs(_))));
+        for bad in [
+            "zipf:1",
+            "pareto:1.2",
+            "normal:150",
+            "zoned:60/10:30/20",
+            "zoned",
+            "zipf:1.1:2",
+            "foo",
+            "random:1",
+            "zipf:",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn processors_are_ranges_and_never_expanded() {
+        assert_eq!(cpu_list("0-65535,3").unwrap().len(), 2);
+        for bad in ["a", "1-0", "0-1-2", "", ",,", "70000"] {
+            assert!(cpu_list(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_sorted_and_limited() {
+        assert_eq!(percentiles("99.9:50").unwrap(), [50.0, 99.9]);
+        for bad in ["101", "99,5", "", &["1"; 21].join(":")] {
+            assert!(percentiles(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Side by side with the fio that is installed: names, values, whole job files. Skipped aloud where there is none.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Table, line, skip};
+use qd1_fio::{ErrorKind, Request, System, World, options, parse_args};
+
+/// What fio prints and how it ends, or nothing where there is no fio.
+fn fio(args: &[&str]) -> Option<(String, bool)> {
+    let output = Command::new("fio").args(args).output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    Some((String::from_utf8_lossy(&text).into_owned(), output.status.success()))
+}
+
+#[test]
+fn every_option_that_fio_lists_is_in_our_table() {
+    let Some((listed, _)) = fio(&["--cmdhelp=all"]) else {
+        return skip("every_option_that_fio_lists_is_in_our_table", "no fio here");
+    };
+    let listed: BTreeSet<&str> =
+        listed.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()).collect();
+    assert!(listed.len() > 150, "fio lists its options");
+    let missing: Vec<_> = listed.iter().filter(|name| options::find(name).is_none()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let main: Vec<_> = listed.iter().filter(|name| options::all().all(|option| option.name != **name)).collect();
+    assert!(main.is_empty(), "fio's main names must be ours: {main:?}");
+    let ours = options::all().filter(|option| option.engines.is_empty() && option.is_here());
+    let extra: Vec<_> = ours.map(|option| option.name).filter(|name| !listed.contains(name)).collect();
+    assert!(extra.is_empty(), "fio {extra:?} does not know");
+}
+
+#[test]
+fn every_option_of_the_engines_here_is_in_our_table() {
+    for (engine, ..) in qd1_fio::engines::ENGINES {
+        let Some((listed, _)) = fio(&[&format!("--enghelp={engine}")]) else {
+            return skip("every_option_of_the_engines_here_is_in_our_table", "no fio here");
+        };
+        for name in listed.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim()) {
+            let option = options::find(name);
+            assert!(option.is_some_and(|option| option.engines.contains(engine)), "{engine} {name}");
+        }
+    }
+}
+
+#[test]
+fn aliases_and_defaults_are_those_of_fio() {
+    if fio(&["--version"]).is_none() {
+        return skip("aliases_and_defaults_are_those_of_fio", "no fio here");
+    }
+    for option in options::all().filter(|option| option.engines.is_empty() && option.is_here()) {
+        let (text, _) = fio(&[&format!("--cmdhelp={}", option.name)]).unwrap();
+        let field = |title: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|(name, _)| name.trim() == title).map(|(_, value)| value.trim().to_owned())
+        };
+        if let Some(alias) = field("alias") {
+            assert_eq!(option.aliases, [alias], "{}", option.name);
+        }
+        let default = field("default").filter(|default| default != "no default");
+        // Zero is our way of having none; a seed and a criterion that take effect only when given have none either.
+        let same = match (default.as_deref(), option.default) {
+            (Some("100,100,100"), Some("100")) | (Some("0"), None) | (None, _) => true,
+            (Some(_), None) => matches!(option.name, "randseed" | "steadystate"),
+            (Some(fio), Some(ours)) => fio == ours,
+        };
+        assert!(same, "{}: fio {default:?}, ours {:?}", option.name, option.default);
+    }
+}
+
+/// Values that both take or both refuse.
+const SAME: &[&str] = &[
+    "direct=2",
+    "direct=on",
+    "direct=0",
+    "time_based=1",
+    "time_based=x",
+    "iodepth=0",
+    "iodepth=1k",
+    "rwmixread=101",
+    "bs=0",
+    "bs=4k",
+    "bs=4k,8k",
+    "bs=4k,,16k",
+    "bs=,8k",
+    "bs=0x1000",
+    "bs=k",
+    "bs=99999999999999999999",
+    "bsrange=4k-64k",
+    "bsrange=64k-4k",
+    "bsrange=4k",
+    "bsrange=4k-8k,1k-2k,3k-6k",
+    "bssplit=4k/10:64k/50:32k/40",
+    "bssplit=4k:64k",
+    "bssplit=4k/50:64k/",
+    "bssplit=/50",
+    "rw=randread:8",
+    "rw=read:512k",
+    "rw=foo",
+    "rw=READ",
+    "rw=trimwrite",
+    "rw=read:",
+    "random_distribution=zipf:1.1",
+    "random_distribution=zipf",
+    "random_distribution=zipf:1",
+    "random_distribution=zipf:1.1:0.5",
+    "random_distribution=pareto:0.2",
+    "random_distribution=pareto:1.2",
+    "random_distribution=normal:50",
+    "random_distribution=normal:150",
+    "random_distribution=foo",
+    "random_distribution=zoned:60/10:30/20:8/30:2/40",
+    "random_distribution=zoned_abs:60/10g:40/20g",
+    "percentile_list=99:99.9",
+    "percentile_list=101",
+    "sync=1",
+    "sync=dsync",
+    "sync=2",
+    "verify=md5",
+    "verify=foo",
+    "verify=1",
+    "verify=sha3-512",
+    "fallocate=none",
+    "fallocate=2",
+    "fallocate=keep",
+    "ioengine=libaio",
+    "ioengine=foo",
+    "unified_rw_reporting=2",
+    "unified_rw_reporting=3",
+    "rate=10m,5m",
+    "rate=1,,3",
+    "percentage_random=50,60",
+    "cpus_allowed=0-1",
+    "cpus_allowed=0,1",
+    "steadystate=iops:2%",
+    "steadystate=iops_slope:0.3%",
+    "steadystate=iops",
+    "steadystate=2%",
+    "steadystate=iops:foo",
+    "ss=iops:10%",
+    "steadystate=bw:50m",
+    "file_service_type=random:8",
+    "file_service_type=zipf:1.2",
+    "file_service_type=foo",
+    "file_service_type=pareto:2",
+    "buffer_pattern=0xdeadbeef",
+    "buffer_pattern=\"abcd\"",
+    "buffer_pattern=-12",
+    "buffer_pattern=\"abcd\"-120xdeadface",
+    "buffer_pattern=abc",
+    "buffer_pattern=0x",
+    "buffer_pattern='filename'",
+    "verify_pattern=%o",
+    "verify_pattern=0xff%o\"abcd\"-21",
+    "continue_on_error=all",
+    "continue_on_error=foo",
+    "randseed=0x89",
+    "randseed=abc",
+    "offset=50%",
+    "offset_increment=10%",
+    "io_size=200%",
+    "io_size=50%",
+    "filesize=4k-64k",
+    "filesize=1m",
+    "filesize=0",
+    "runtime=10m",
+    "runtime=500ms",
+    "thinktime=10ms",
+    "startdelay=5-10",
+    "max_latency=10ms,20ms",
+    "flow=2000",
+    "flow=5",
+    "log_compression=10",
+    "log_compression=64k",
+    "sync_file_range=write:32",
+    "sync_file_range=wait_before,write:4",
+    "size=50%",
+    "size=abc",
+    "size=%5",
+    "exitall=x",
+    "stonewall=0",
+    "number_ios=10k",
+    "latency_percentile=99.9",
+    "zonemode=strided",
+    "zonemode=foo",
+    "clocksource=cpu",
+    "clocksource=sundial",
+    "kb_base=1000",
+    "kb_base=10",
+    "unit_base=8",
+    "unit_base=4",
+    "name=b",
+    "iodepth_batch=5",
+    "nrfiles=4",
+    "openfiles=0",
+    "loops=3",
+    "numjobs=4",
+    "cpus_allowed_policy=split",
+    "cpus_allowed_policy=foo",
+    "rate_process=poisson",
+    "rate_process=foo",
+    "random_generator=lfsr",
+    "verify_async=2",
+    "dedupe_percentage=101",
+    "buffer_compress_percentage=50",
+];
+
+#[test]
+fn values_are_taken_and_refused_as_fio_does() {
+    if fio(&["--version"]).is_none() {
+        return skip("values_are_taken_and_refused_as_fio_does", "no fio here");
+    }
+    let mut differing = Vec::new();
+    for option in SAME {
+        let option = format!("--{option}");
+        let (text, taken) = fio(&["--parse-only", "--name=a", "--size=1g", &option]).unwrap();
+        let ours = line(&["--parse-only", "--name=a", "--size=1g", &option, "--zonesize=4k", "--zonemode=strided"]);
+        let ours = if option.starts_with("--zone") {
+            line(&["--parse-only", "--name=a", &option, "--zonesize=4k"])
+        } else {
+            ours
+        };
+        if taken != ours.is_ok() {
+            differing.push(format!("{option}: fio {taken} ({}), ours {ours:?}", text.trim()));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn sizes_are_the_numbers_that_fio_reads() {
+    if fio(&["--version"]).is_none() {
+        return skip("sizes_are_the_numbers_that_fio_reads", "no fio here");
+    }
+    for base in ["1024", "1000"] {
+        for value in
+            ["4k", "4ki", "4kb", "4kib", "4K", "4KiB", "1m", "1mi", "1mib", "1mb", "1g", "1gib", "1t", "7b", "0x10"]
+        {
+            let option = format!("--bs={value}");
+            let base = format!("--kb_base={base}");
+            let (text, _) = fio(&["--parse-only", "--debug=parse", "--name=a", &base, &option]).unwrap();
+            let read =
+                text.lines().rev().find_map(|line| line.rsplit_once("out=").map(|(_, read)| read.trim().to_owned()));
+            let ours = line(&["--parse-only", "--name=a", &base, &option]).unwrap().jobs[0].bs[0];
+            assert_eq!(read, Some(ours.to_string()), "{base} {option}");
+        }
+    }
+}
+
+/// The real files below one directory.
+struct Directory(PathBuf);
+
+impl World for Directory {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(self.0.join(path))
+    }
+    fn env(&self, name: &str) -> Option<String> {
+        Table::default().env(name)
+    }
+    fn system(&self) -> System {
+        Table::default().system()
+    }
+}
+
+#[test]
+fn fios_own_examples_are_taken_or_refused_by_name() {
+    const NAME: &str = "fios_own_examples_are_taken_or_refused_by_name";
+    let Some(examples) = std::env::var_os("QD1_FIO_EXAMPLES").map(PathBuf::from) else {
+        return skip(NAME, "QD1_FIO_EXAMPLES names no directory of fio's examples (Debian: package fio-examples)");
+    };
+    if fio(&["--version"]).is_none() {
+        return skip(NAME, "no fio here");
+    }
+    let mut files: Vec<_> = fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "fio"));
+    files.sort();
+    assert!(!files.is_empty(), "{} holds no examples", examples.display());
+    let mut unexplained = Vec::new();
+    for path in files {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let output =
+            Command::new("fio").args(["--parse-only", &name]).current_dir(&examples).env_clear().output().unwrap();
+        let taken = output.status.success();
+        match parse_args(&["--parse-only", &name], &Directory(examples.clone())) {
+            Ok(Request::Run(run)) => {
+                println!("{name:40} fio {taken:5}  ours takes {} jobs, {} notes", run.jobs.len(), run.notes.len());
+                if !taken {
+                    unexplained.push(format!("{name}: fio refuses it"));
+                }
+            }
+            Ok(other) => unexplained.push(format!("{name}: {other:?}")),
+            Err(errors) => {
+                println!("{name:40} fio {taken:5}  ours refuses {}: {}", errors.0.len(), errors.0[0]);
+                let by_name =
+                    |kind: &ErrorKind| matches!(kind, ErrorKind::RefusedOption { .. } | ErrorKind::RefusedValue { .. });
+                for error in errors.0.iter().filter(|error| taken && !by_name(&error.kind)) {
+                    unexplained.push(error.to_string());
+                }
+            }
+        }
+    }
+    assert!(unexplained.is_empty(), "{}", unexplained.join("\n"));
+}
