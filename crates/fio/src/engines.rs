@@ -130,7 +130,6 @@ pub const REFUSED: &[RefusedEngine] = &[
             "writefua",
             "sg_write_mode",
             "stream_id",
-            "cmd_type",
             "xnvme_async",
             "xnvme_sync",
             "xnvme_admin",

@@ -128,7 +128,7 @@ pub enum ErrorKind {
         accepts: String,
     },
     /// An option of an engine that the job does not use.
-    #[error("`{option}` belongs to ioengine={}, and this job uses ioengine={used}", .engines.join(" or "))]
+    #[error("`{option}` belongs to ioengine={}, and this job uses {used}", .engines.join(" or "))]
     OtherEngine {
         /// The option.
         option: String,

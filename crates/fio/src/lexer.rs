@@ -257,7 +257,7 @@ mod tests {
         for (content, expected) in [
             (&b"size=1g\n[a]\n"[..], "a.fio:1:1: an option stands in a section"),
             (b"[a\n", "a.fio:1:1: the section's name does not end"),
-            (b"[a] x\n", "a.fio:1:1: `x`"),
+            (b"[a] x\n", "a.fio:1:1: ` x` does not belong"),
             (b"[a]\n =3\n", "a.fio:2:2: there is no option"),
             (b"[a]\n\xff=3\n", "a.fio:2:1: the line is not UTF-8"),
             (b"[a]\ninclude no.fio\n", "a.fio:2:1: cannot read no.fio"),

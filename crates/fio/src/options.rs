@@ -169,7 +169,7 @@ pub static CATEGORIES: &[Category] = &[
 ];
 
 /// Every option.
-pub fn all() -> impl Iterator<Item = &'static FioOption> {
+pub fn all() -> impl Iterator<Item = &'static FioOption> + Clone {
     CATEGORIES.iter().flat_map(|category| category.options)
 }
 

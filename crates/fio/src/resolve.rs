@@ -69,6 +69,8 @@ pub(crate) struct Resolver<'a> {
     globals: Vec<Given>,
     /// Of the globals, the options that belong to engines, each once.
     engine_globals: Vec<(&'static FioOption, Place)>,
+    /// Whether a global option was wrong.
+    global_fault: bool,
     jobs: Vec<FioJob>,
     files: usize,
 }
@@ -82,6 +84,7 @@ impl<'a> Resolver<'a> {
             template: FioJob::new(""),
             globals: Vec::new(),
             engine_globals: Vec::new(),
+            global_fault: false,
             jobs: Vec::new(),
             files: 0,
         }
@@ -111,7 +114,9 @@ impl<'a> Resolver<'a> {
     /// Takes in global options.
     pub(crate) fn global(&mut self, entries: Vec<Entry>, origin: Origin) {
         let mut template = std::mem::take(&mut self.template);
+        let before = self.findings.errors.len();
         self.apply(&mut template, entries, origin);
+        self.global_fault |= self.findings.errors.len() > before;
         for (option, place) in of_engines(&template.given) {
             if !self.engine_globals.iter().any(|(known, _)| known.name == option.name) {
                 self.engine_globals.push((option, place));
@@ -133,9 +138,9 @@ impl<'a> Resolver<'a> {
         job.globals = self.globals.len();
         let before = self.findings.errors.len();
         self.apply(&mut job, entries, origin);
-        self.check_engine(&job);
-        // A job with a wrong option would be found to contradict itself where it does not.
-        if self.findings.errors.len() == before {
+        // A job with a wrong option, its own or a global one, would be found to contradict itself where it does not.
+        if self.findings.errors.len() == before && !self.global_fault {
+            self.check_engine(&job);
             check::job(&mut job, &self.globals, &self.settings, &mut self.findings);
         }
         self.jobs.push(job);

@@ -83,10 +83,9 @@ pub fn amount(text: &str, base: KbBase) -> Result<Amount, Problem> {
             _ => Err("a percentage is a whole number from 0 to 100".to_owned()),
         };
     }
-    if text.trim().len() > 1 && text.trim().trim_end_matches(['z', 'Z']).bytes().all(|byte| byte.is_ascii_digit()) {
-        if let Some(b'z' | b'Z') = text.trim().bytes().last() {
-            return Err("it counts zones, and qd1 knows no zoned devices".to_owned());
-        }
+    let zones = text.trim().strip_suffix(['z', 'Z']);
+    if zones.is_some_and(|count| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err("it counts zones, and qd1 knows no zoned devices".to_owned());
     }
     unsigned(text, base).map(Amount::Bytes)
 }

@@ -54,6 +54,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("new_group", "Start a new group of jobs for the report", Kind::Flag(|job| &mut job.new_group)),
     FioOption::new("thread", "Clones are threads and not processes", Kind::Flag(|job| &mut job.thread))
         .differs("clones are always threads, given or not"),
+    FioOption::new(
+        "threads",
+        "Of profile=tiobench; fio takes it in any job",
+        Kind::Own {
+            accepts: "a number",
+            bare: false,
+            set: |_, text, base| value::unsigned(text, base).map(|_| ()).map_err(Into::into),
+        },
+    )
+    .differs("it has no effect, in fio neither: `thread` is what makes clones threads"),
     FioOption::new("exitall", "End all jobs when this one ends", Kind::Flag(|job| &mut job.exitall)),
     FioOption::new("exitall_on_error", "End all jobs when this one fails", Kind::Flag(|job| &mut job.exitall_on_error)),
     FioOption::new("continue_on_error", "Errors that do not end the job", choice!(continue_on_error: ContinueOnError))

@@ -17,6 +17,7 @@ const EPOCH: &str = "logs count from the start of the run, which the JSON report
 const CGROUP: &str = "start qd1 within the cgroup, as with systemd-run";
 const USER: &str = "start qd1 as that user, as with setpriv or sudo";
 const GPU: &str = "I/O to graphics memory is not supported";
+const PROFILE: &str = "it is for a built-in set of jobs; use a suite of qd1, see qd1 suites";
 
 /// An option that is refused.
 const fn no(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> FioOption {
@@ -233,8 +234,20 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("uncached", "a number", "Drop pages after buffered I/O", "use direct=1").of(&["io_uring", "pvsync2"]),
     no("nowait", "0 or 1", "Fail instead of waiting", RARE).of(&["libaio", "io_uring", "pvsync2"]),
     no("force_async", "a number", "Hand requests to the kernel's workers", RARE).of(&["io_uring"]),
+    no("cmd_type", "nvme", "Which commands io_uring_cmd sends", "commands past the block layer are not supported")
+        .of(&["io_uring"]),
     no("thp", "a number", "Huge pages for the mapping", RARE).of(&["mmap"]),
     no("stat_type", "stat, lstat or statx", "Which call is measured", "it is stat()").of(&["filestat"]),
     no("gpu_dev_ids", "numbers", "Graphics processors", GPU),
     no("gpu_dev_id", "a number", "Graphics processor", GPU),
+    no("numruns", "a value", "Of profile=tiobench: how often it runs", PROFILE),
+    no("block", "a value", "Of profile=tiobench: block size", PROFILE),
+    no("dir", "a value", "Of profile=tiobench: directory", PROFILE),
+    no("device-names", "a value", "Of profile=act: devices", PROFILE),
+    no("load", "a value", "Of profile=act: load factor", PROFILE),
+    no("test-duration", "a value", "Of profile=act: time", PROFILE),
+    no("threads-per-queue", "a value", "Of profile=act: threads", PROFILE),
+    no("read-req-num-512-blocks", "a value", "Of profile=act: size of reads", PROFILE),
+    no("large-block-op-kbytes", "a value", "Of profile=act: size of large blocks", PROFILE),
+    no("prep", "a value", "Of profile=act: fill the devices", PROFILE),
 ];

@@ -140,8 +140,10 @@ fn zones(text: Option<&str>, absolute: bool, base: KbBase) -> Result<[Vec<Zone>;
             }
             let (access, size) = part.split_once('/').ok_or("a zone is written ACCESS/SIZE")?;
             let access_percent = u8::try_from(unsigned(access, base)?).unwrap_or(u8::MAX);
-            zones.push(Zone { access_percent, size: unsigned(size, base)? });
+            let size = if size.trim().is_empty() { None } else { Some(unsigned(size, base)?) };
+            zones.push((access_percent, size));
         }
+        let zones = sized(&zones, absolute)?;
         let access: u32 = zones.iter().map(|zone| u32::from(zone.access_percent)).sum();
         let size = zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.size));
         if access != 100 {
@@ -152,6 +154,21 @@ fn zones(text: Option<&str>, absolute: bool, base: KbBase) -> Result<[Vec<Zone>;
         }
         Ok(zones)
     })
+}
+
+/// Zones with their sizes: those left open share what the others leave of the whole, which has to be known.
+fn sized(zones: &[(u8, Option<u64>)], absolute: bool) -> Result<Vec<Zone>, Problem> {
+    let given = zones.iter().filter_map(|(_, size)| *size).fold(0, u64::saturating_add);
+    let open = zones.iter().filter(|(_, size)| size.is_none()).count() as u64;
+    if open > 0 && absolute {
+        return Err("a size is missing".to_owned());
+    }
+    let share = 100_u64.saturating_sub(given).checked_div(open).unwrap_or(0);
+    let zone = |(access_percent, size): &(u8, Option<u64>)| Zone {
+        access_percent: *access_percent,
+        size: size.unwrap_or(share),
+    };
+    Ok(zones.iter().map(zone).collect())
 }
 
 /// Processors: numbers and ranges, parted by `,` or `:`.
@@ -202,6 +219,8 @@ mod tests {
         assert_eq!(read("zipf:1.2:0.5"), Ok(Distribution::Zipf { theta: 1.2, center: Some(0.5) }));
         assert_eq!(read("pareto"), Ok(Distribution::Pareto { h: 0.2, center: None }));
         assert!(matches!(read("zoned:60/10:30/20:8/30:2/40"), Ok(Distribution::Zoned(_))));
+        let Ok(Distribution::Zoned([zones, ..])) = read("zoned:50/5:30/15:20/") else { panic!() };
+        assert_eq!(zones[2], Zone { access_percent: 20, size: 80 });
         assert!(matches!(read("zoned_abs:60/10g:40/20g"), Ok(Distribution::ZonedAbs(_))));
         for bad in [
             "zipf:1",

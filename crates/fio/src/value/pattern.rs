@@ -49,6 +49,9 @@ fn one(text: &str, offset_too: bool) -> Result<(PatternPart, &str), Problem> {
     }
     let sign = usize::from(text.starts_with('-'));
     let end = text[sign..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |end| end + sign);
+    // A zero before an `x` starts the next part: fio reads -120xff as -12 and 0xff.
+    let before_hex = end > sign + 1 && text[..end].ends_with('0') && text[end..].starts_with(['x', 'X']);
+    let end = end - usize::from(before_hex);
     let number: i64 =
         text[..end].parse().map_err(|_| "it is neither a number, 0x and digits, \"text\" nor %o".to_owned())?;
     Ok((PatternPart::Bytes(decimal(number)?), &text[end..]))
@@ -92,6 +95,7 @@ mod tests {
         assert_eq!(bytes("70000"), [0x70, 0x11, 0x01]);
         assert_eq!(bytes("0"), [0]);
         assert_eq!(bytes("\"ab\"0x0102"), [0x61, 0x62, 1, 2]);
+        assert_eq!(bytes("-120xff"), [0xf4, 0xff, 0xff, 0xff, 0xff]);
     }
 
     #[test]

@@ -9,9 +9,9 @@ use qd1_fio::{FioJob, Invocation, Jobs, Request, System, World, parse_args, pars
 
 /// Files and variables by name, on a machine with two processors.
 #[derive(Default)]
-pub struct Table {
-    pub files: HashMap<String, Vec<u8>>,
-    pub env: HashMap<String, String>,
+pub(crate) struct Table {
+    pub(crate) files: HashMap<String, Vec<u8>>,
+    pub(crate) env: HashMap<String, String>,
 }
 
 impl World for Table {
@@ -28,26 +28,26 @@ impl World for Table {
 }
 
 /// A world with one file, `j.fio`.
-pub fn table(content: &str) -> Table {
+pub(crate) fn table(content: &str) -> Table {
     Table { files: HashMap::from([("j.fio".to_owned(), content.as_bytes().to_vec())]), env: HashMap::new() }
 }
 
 /// The jobs of a file, or its errors as text.
-pub fn file(content: &str) -> Result<Jobs, String> {
+pub(crate) fn file(content: &str) -> Result<Jobs, String> {
     parse_job_file("j.fio", &table(content)).map_err(|errors| errors.to_string())
 }
 
 /// The only job of a file.
-pub fn one(content: &str) -> FioJob {
+pub(crate) fn one(content: &str) -> FioJob {
     file(content).unwrap_or_else(|errors| panic!("{content}: {errors}")).jobs.remove(0)
 }
 
 /// A command line beside an empty file table.
-pub fn line(args: &[&str]) -> Result<Invocation, String> {
+pub(crate) fn line(args: &[&str]) -> Result<Invocation, String> {
     line_with(args, &Table::default())
 }
 
-pub fn line_with(args: &[&str], world: &Table) -> Result<Invocation, String> {
+pub(crate) fn line_with(args: &[&str], world: &Table) -> Result<Invocation, String> {
     match parse_args(args, world) {
         Ok(Request::Run(invocation)) => Ok(*invocation),
         Ok(other) => Err(format!("{other:?}")),
@@ -56,7 +56,7 @@ pub fn line_with(args: &[&str], world: &Table) -> Result<Invocation, String> {
 }
 
 /// HACKING.md, "Tests": neither green nor red.
-pub fn skip(name: &str, why: &str) {
+pub(crate) fn skip(name: &str, why: &str) {
     println!("SKIPPED: {why}");
     if let Some(log) = std::env::var_os("QD1_SKIP_LOG") {
         let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).expect("QD1_SKIP_LOG opens");
