@@ -41,6 +41,9 @@ type Remarks = Vec<(&'static str, String)>;
 
 fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
     let count = u64::from(job.file_count());
+    if job.size == Amount::Bytes(0) {
+        job.size = Amount::Unset;
+    }
     if let (Some(each), Amount::Unset) = (job.filesize, job.size) {
         // Of a range, fio too knows the sum only after it has drawn each size; then it stays open.
         if each.min == each.max {
@@ -106,12 +109,7 @@ fn queue(job: &mut FioJob, notes: &mut Remarks) {
         job.iodepth_low = depth;
     }
     job.iodepth_batch_complete_min = job.iodepth_batch_complete_min.min(depth);
-    if job.iodepth_batch_complete_max == 0 {
-        job.iodepth_batch_complete_max = job.iodepth_batch_complete_min;
-    }
-    if job.iodepth_batch_complete_min > job.iodepth_batch_complete_max {
-        job.iodepth_batch_complete_min = job.iodepth_batch_complete_max;
-    }
+    job.iodepth_batch_complete_max = job.iodepth_batch_complete_max.max(job.iodepth_batch_complete_min);
 }
 
 fn verification(job: &FioJob, notes: &mut Remarks) {

@@ -254,6 +254,72 @@ fn sizes_are_the_numbers_that_fio_reads() {
     }
 }
 
+/// Jobs on the null engine, which fio runs in no time.
+const JOBS: &str = "[global]\nioengine=null\nsize=256k\nblocksize=8k\nthread\nkb_base=1024\n\
+    [plain]\n\
+    [triple]\nbs=4k,16k\nrw=rw\n\
+    [reads]\nbs=16k,\nrw=rw\n\
+    [middle]\nbs=,2k,\nrw=rw\n\
+    [range]\nbs=64k,4k\nbsrange=1k-2k\n\
+    [ranges]\nbsrange=4k-8k,1k-2k,3k-6k\nrw=randrw\n\
+    [split]\nbssplit=4k/10:64k/50:32k/40\nreadwrite=randread\n\
+    [splits]\nbssplit=2k/50:4k/50,4k/90:8k/10\nrw=randrw\n\
+    [deep]\niodepth=32\niodepth_batch_submit=4\nrw=randwrite:8\n\
+    [depth16]\niodepth=0x10\nbs=4kib\nnumjobs=2\nstonewall\ngroup_reporting\n\
+    [words]\ndescription=a b  c ; not this\ntimeout=1\nnr_files=3\n\
+    [sums]\nsize=64*$pagesize\nio_size=$ncpusm\nfilename=${NOWHERE}x\n";
+
+/// A size as fio's banner has it: `4096B`, `64.0KiB`.
+fn banner_size(text: &str) -> u64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap();
+    let scale = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0)];
+    let scale = scale.iter().find(|(unit, _)| *unit == &text[end..]).unwrap().1;
+    (text[..end].parse::<f64>().unwrap() * scale) as u64
+}
+
+#[test]
+fn jobs_start_with_the_blocks_and_depths_that_fio_starts_them_with() {
+    let directory = std::env::temp_dir().join(format!("qd1-fio-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("j.fio"), JOBS).unwrap();
+    let run = |args: &[&str]| Command::new("fio").args(args).current_dir(&directory).output();
+    let (Ok(normal), Ok(json)) = (run(&["j.fio"]), run(&["j.fio", "--output-format=json"])) else {
+        fs::remove_dir_all(&directory).unwrap();
+        return skip("jobs_start_with_the_blocks_and_depths_that_fio_starts_them_with", "no fio here");
+    };
+    fs::remove_dir_all(&directory).unwrap();
+    let ours = common::file(JOBS).unwrap();
+    let banner = String::from_utf8(normal.stdout).unwrap();
+    for job in &ours.jobs {
+        let start = format!("{}: (g=", job.name);
+        let line = banner.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{start}: {banner}"));
+        assert!(line.contains(&format!("rw={},", job.rw.kind.name())), "{line}");
+        assert!(line.ends_with(&format!("ioengine={}, iodepth={}", job.ioengine.name(), job.iodepth)), "{line}");
+        for (direction, letter) in ["(R) ", "(W) ", "(T) "].iter().enumerate() {
+            let sizes = line.split_once(letter).unwrap().1.split(',').next().unwrap();
+            let (min, max) = sizes.split_once('-').unwrap();
+            let range = job.block_range(direction);
+            assert_eq!((banner_size(min), banner_size(max)), (range.min, range.max), "{line}");
+        }
+    }
+    let json = String::from_utf8(json.stdout).unwrap();
+    for job in &ours.jobs {
+        // Clones beyond the first have options like the first.
+        let entry = json.split("\"jobname\" : ").find(|entry| entry.starts_with(&format!("\"{}\"", job.name))).unwrap();
+        let options = entry.split_once("\"job options\" : {").and_then(|(_, options)| options.split_once('}'));
+        let options = options.map_or("", |(options, _)| options);
+        let theirs: BTreeSet<&str> = options.lines().map(|line| line.trim().trim_end_matches(',')).collect();
+        let ours = job.given.iter().filter_map(|given| Some((given.name, given.value.as_deref()?)));
+        let ours: BTreeSet<String> = ours.map(|(name, value)| format!("\"{name}\" : \"{value}\"")).collect();
+        let theirs: BTreeSet<String> =
+            theirs.iter().filter(|line| !line.is_empty()).map(|line| (*line).to_owned()).collect();
+        // The machine of our tests is another than the one that fio runs on.
+        if job.name != "sums" {
+            assert_eq!(ours, theirs, "{}", job.name);
+        }
+    }
+}
+
 /// The real files below one directory.
 struct Directory(PathBuf);
 
