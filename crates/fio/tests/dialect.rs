@@ -194,7 +194,7 @@ fn global_options_of_the_command_line_count_for_files_whatever_the_order() {
 
 #[test]
 fn names_may_be_cut_while_they_are_unique() {
-    assert_eq!(line(&["--nam=x", "--size=1m", "--ioeng=null"]).unwrap().jobs[0].name, "x");
+    assert_eq!(line(&["--descr=x", "--name=x", "--size=1m", "--ioeng=null"]).unwrap().jobs[0].description, "x");
     let errors = line(&["--name=x", "--si=1m"]).unwrap_err();
     assert!(errors.contains("size, significant_figures"), "{errors}");
 }
