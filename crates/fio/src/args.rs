@@ -202,10 +202,6 @@ impl<'a> Line<'a> {
         if jobs.is_empty() && !self.flags.parse_only {
             return Err(Error::new(Place::Whole, "", ErrorKind::NoJobs).into());
         }
-        if self.flags.warnings_fatal && !notes.is_empty() {
-            let error = |note: Note| Error::new(note.place, "", ErrorKind::Conflict(note.text));
-            return Err(Errors(notes.into_iter().map(error).collect()));
-        }
         Ok(Request::Run(Box::new(Invocation { globals, jobs, flags: self.flags, notes })))
     }
 }

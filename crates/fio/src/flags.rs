@@ -54,7 +54,7 @@ pub struct Flags {
     pub showcmd: bool,
     /// Logs of the bandwidth of all jobs together.
     pub bandwidth_log: bool,
-    /// Notes are errors.
+    /// fio's parser has warnings; what it warns of is an error here in any case.
     pub warnings_fatal: bool,
     /// Where files of fio's own go.
     pub aux_path: Option<String>,
@@ -258,7 +258,11 @@ pub(crate) const FLAGS: &[Flag] = &[
         }),
     ),
     flag("bandwidth-log", "Log the bandwidth of all jobs together", Act::Set(|flags, _| yes(&mut flags.bandwidth_log))),
-    flag("warnings-fatal", "Notes about options are errors", Act::Set(|flags, _| yes(&mut flags.warnings_fatal))),
+    flag(
+        "warnings-fatal",
+        "Nothing more: what is doubtful is an error in any case",
+        Act::Set(|flags, _| yes(&mut flags.warnings_fatal)),
+    ),
     with(
         "aux-path",
         "a directory",

@@ -214,13 +214,15 @@ impl FioJob {
                 Some(name) => name.to_string(),
                 None => self
                     .filename_format
+                    .replace("$clientuid", "")
                     .replace("$jobname", &self.name)
                     .replace("$jobnum", &jobnum.to_string())
                     .replace("$filenum", &filenum.to_string()),
             };
             match directory {
-                Some(directory) if !name.starts_with('/') => format!("{directory}/{name}"),
-                _ => name,
+                // An absolute name too is taken below the directory, as fio does.
+                Some(directory) => format!("{directory}/{name}"),
+                None => name,
             }
         })
     }
@@ -264,6 +266,6 @@ mod tests {
         assert_eq!(job.file_names(0).collect::<Vec<_>>(), ["d1/w.0.0", "d1/w.0.1"]);
         assert_eq!(job.file_names(1).collect::<Vec<_>>(), ["d2/w.1.0", "d2/w.1.1"]);
         job.filename = Arc::new(vec!["/dev/x".into(), "y".into()]);
-        assert_eq!(job.file_names(1).collect::<Vec<_>>(), ["/dev/x", "d1/y"]);
+        assert_eq!(job.file_names(1).collect::<Vec<_>>(), ["d1//dev/x", "d1/y"]);
     }
 }
