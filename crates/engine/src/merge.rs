@@ -3,11 +3,42 @@
 use std::collections::BTreeMap;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::record::{Ended, Interval, IntervalStream, Stream};
+use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
-use crate::run::{Asked, Brought, Outcome};
-use crate::worker::Window;
+use crate::worker::{Asked, Finished, Window};
+
+/// What a step brought.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Histograms per kind of operation, workers merged.
+    pub streams: Vec<Stream>,
+    /// Consecutive intervals.
+    pub intervals: Vec<Interval>,
+    /// Start of measurement on the clock, ns.
+    pub started_ns: u64,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// Time of the final fsync, ns; inside `runtime_ns`. 0 where the step has none.
+    pub end_fsync_ns: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Failures.
+    pub errors: Vec<IoErrors>,
+    /// What was asked of the target, ramp included.
+    pub asked: Asked,
+    /// Cost of the workers.
+    pub cost: ThreadCost,
+    /// What the engine could not have.
+    pub caveat: String,
+}
+
+/// What one worker brings.
+pub(crate) struct Brought {
+    pub(crate) finished: Finished,
+    pub(crate) cost: ThreadCost,
+    pub(crate) caveat: String,
+}
 
 /// One outcome from all workers of a step.
 pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {

@@ -8,19 +8,20 @@ use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
-use qd1_model::record::{Ended, Interval, IoErrors, Stream};
+use qd1_model::record::{Ended, Interval};
 
 use crate::buf::Buffers;
 use crate::io_uring::Uring;
 use crate::libaio::Libaio;
 use crate::load::Region;
-use crate::merge::{Merger, merge};
+pub use crate::merge::Outcome;
+use crate::merge::{Brought, Merger, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
 use crate::psync::Psync;
 use crate::sim::Sim;
 pub use crate::worker::Asked;
-use crate::worker::{self, Finished, Task, Window};
+use crate::worker::{self, Task, Window};
 use crate::{Engine, EngineError, Setup, clock, sim};
 
 /// One step of block I/O, ready to run.
@@ -62,41 +63,9 @@ pub enum Wish {
     Enough,
 }
 
-/// What a step brought.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Histograms per kind of operation, workers merged.
-    pub streams: Vec<Stream>,
-    /// Consecutive intervals.
-    pub intervals: Vec<Interval>,
-    /// Start of measurement on the clock, ns.
-    pub started_ns: u64,
-    /// Measured time, ns.
-    pub runtime_ns: u64,
-    /// Time of the final fsync, ns; inside `runtime_ns`. 0 where the step has none.
-    pub end_fsync_ns: u64,
-    /// Why it ended.
-    pub ended: Ended,
-    /// Failures.
-    pub errors: Vec<IoErrors>,
-    /// What was asked of the target, ramp included.
-    pub asked: Asked,
-    /// Cost of the workers.
-    pub cost: ThreadCost,
-    /// What the engine could not have.
-    pub caveat: String,
-}
-
 /// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
 pub fn interval_ns(stop: &Stop) -> u64 {
     (stop.max_ns / 100).clamp(10_000_000, 100_000_000)
-}
-
-/// What one worker brings.
-pub(crate) struct Brought {
-    pub(crate) finished: Finished,
-    pub(crate) cost: ThreadCost,
-    pub(crate) caveat: String,
 }
 
 /// Runs a step to its end. `cancel` stops it early (a signal); `watch` may end it when the figures are tight.
