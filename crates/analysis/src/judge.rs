@@ -90,7 +90,7 @@ const SPOILING: &[Spoiling] = &[
         spoils: EVERY,
         why: "requests of this step failed, and the others say nothing about the disk",
     },
-    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, spoils: EVERY, why: "the figures are of memory, not of a disk" },
+    Spoiling { id: "not_a_disk", ops: &OpClass::ALL, spoils: EVERY, why: "the figures are not those of a disk" },
     Spoiling {
         id: "cache_answered",
         ops: &[OpClass::Read],
@@ -355,7 +355,7 @@ mod tests {
         let mut record = testing::record();
         record.environment.filesystem.class = FilesystemClass::Memory;
         let pass = criterion("lat_p50_ns", 1e9, 2e9);
-        let spoiled = (Grade::NotResolved, "the figures are of memory, not of a disk".to_owned());
+        let spoiled = (Grade::NotResolved, "the figures are not those of a disk".to_owned());
         assert_eq!(outcome(&record, pass.clone()), spoiled.clone());
         assert_eq!(judged(&record, pass).grade, Grade::NotResolved);
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)), spoiled, "nor does it fail as one");

@@ -46,6 +46,11 @@ impl EngineKind {
             Self::Sim => "sim",
         }
     }
+
+    /// Whether it reads and writes anything at all.
+    pub const fn does_io(self) -> bool {
+        !matches!(self, Self::Null | Self::Sim)
+    }
 }
 
 impl std::str::FromStr for EngineChoice {

@@ -15,7 +15,18 @@ const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp",
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let environment = &record.environment;
     let by_device = environment.devices.iter().filter_map(device_finding);
-    filesystem_finding(record).into_iter().chain(by_device).collect()
+    filesystem_finding(record).into_iter().chain(by_device).chain(engine_finding(record)).collect()
+}
+
+/// Engines that make no I/O measure the instrument, or a model.
+fn engine_finding(record: &Record) -> Option<Finding> {
+    let engine = record.steps.iter().find_map(|step| step.engine.filter(|engine| !engine.does_io()))?;
+    Some(Finding {
+        title: format!("engine {} makes no I/O: the figures are not those of a disk", engine.name()),
+        evidence: "asked for with --engine".to_owned(),
+        advice: "Leave --engine out to measure the disk.".to_owned(),
+        ..found("not_a_disk", Severity::Critical, 1.0)
+    })
 }
 
 fn filesystem_finding(record: &Record) -> Option<Finding> {
@@ -85,6 +96,15 @@ mod tests {
         record.environment.filesystem.class = class;
         record.environment.filesystem.upper = upper.to_owned();
         testing::run(detect, &record).iter().map(|finding| finding.severity).collect()
+    }
+
+    #[test]
+    fn an_engine_without_io_measures_no_disk() {
+        let mut record = testing::record();
+        record.steps[0].engine = Some(qd1_model::plan::EngineKind::Null);
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["not_a_disk"]);
+        assert_eq!(found[0].severity, Severity::Critical);
     }
 
     #[test]
