@@ -11,6 +11,7 @@ mod cmd;
 mod dist;
 mod docs;
 mod elf;
+mod examples;
 mod lab;
 mod metadata;
 mod setup;

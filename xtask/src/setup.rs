@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{clock, cmd, metadata};
+use crate::{clock, cmd, examples, metadata};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -53,6 +53,7 @@ pub(crate) fn run() -> Result<()> {
     let (outcome, took) = clock::timed(|| {
         debian_packages()?;
         musl_target()?;
+        examples::fetch()?;
         tools()
     });
     outcome?;
@@ -106,16 +107,21 @@ fn musl_target() -> Result<()> {
     cmd::capture(cmd::command("rustup").args(["target", "add", MUSL])).map(drop)
 }
 
+/// Where pinned tools lie, one directory for each version.
+pub(crate) fn tools_dir() -> Result<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    Ok(match cache {
+        Some(cache) => cache.join("qd1-xtask"),
+        None => metadata::target_dir()?.join("tools"),
+    })
+}
+
 impl Tool {
     /// The directory of this very version. It lies outside the target directory, so that `cargo clean` and a second
     /// clone keep it.
     fn dir(&self) -> Result<PathBuf> {
-        let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
-        let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-        let base = match cache {
-            Some(cache) => cache.join("qd1-xtask"),
-            None => metadata::target_dir()?.join("tools"),
-        };
+        let base = tools_dir()?;
         Ok(base.join(format!("{}-{}", self.name, self.version)))
     }
 

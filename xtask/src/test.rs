@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::{cmd, metadata, setup};
+use crate::{cmd, examples, metadata, setup};
 
 /// The counts of one run.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
         test.arg("--workspace");
     }
     test.args(args).env("QD1_SKIP_LOG", log.path());
+    let jobs = examples::dir()?;
+    if jobs.is_dir() {
+        test.env("QD1_FIO_EXAMPLES", jobs);
+    }
     let (mut sum, success) = stream(&mut test)?;
     let skips = read_skips(log.path())?;
     sum.finish(skips.len(), success);
