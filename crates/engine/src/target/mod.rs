@@ -256,6 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_opened_with_the_durability_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::create_in(dir.path(), "flags").unwrap();
+        // O_SYNC holds the bit of O_DSYNC and one more.
+        let cases = [(Sync::OSync, OFlags::SYNC), (Sync::ODsync, OFlags::DSYNC), (Sync::Fdatasync, OFlags::empty())];
+        for (sync, wanted) in cases {
+            let fd = target.open(OpenAs { write: true, direct: false, sync }).unwrap();
+            let flags = rustix::fs::fcntl_getfl(&fd).unwrap();
+            assert_eq!(flags & OFlags::SYNC, wanted, "{sync:?}");
+        }
+    }
+
+    #[test]
     fn a_missing_directory_is_an_error_that_names_it() {
         let error = Target::create_in(Path::new("/nonexistent/dir"), "x").err().unwrap().to_string();
         assert!(error.contains("/nonexistent/dir") && error.contains("ENOENT"), "{error}");
