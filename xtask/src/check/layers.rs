@@ -30,9 +30,10 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-probe", sees: &["qd1-model"], never: &[APP_ONLY] },
     Rule { package: "qd1-analysis", sees: &["qd1-model"], never: &[APP_ONLY, SYSCALLS] },
     Rule { package: "qd1-fio", sees: &["qd1-model"], never: &[APP_ONLY, SYSCALLS] },
+    Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-engine", "qd1-fio"], never: &[APP_ONLY] },
     Rule {
         package: "qd1",
-        sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-analysis", "qd1-fio", "qd1-simdisk"],
+        sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-analysis", "qd1-fio", "qd1-jobs", "qd1-simdisk"],
         never: &[],
     },
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-engine"], never: &[] },

@@ -1,0 +1,1 @@
+//! Headers and checksums in what is written, and finding out what came back wrong.

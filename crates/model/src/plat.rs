@@ -1,0 +1,123 @@
+//! fio's latency bins, so that what reads fio's JSON+ and histogram logs reads ours: 29 groups of 64 bins.
+//!
+//! Values below 128 have a bin each; above, each power of two is cut into 64. A value read back is the middle of its
+//! bin, at most 1/128 off.
+
+/// Number of bins.
+pub const PLAT_BINS: usize = GROUPS * PER_GROUP;
+
+const GROUPS: usize = 29;
+const BITS: u32 = 6;
+const PER_GROUP: usize = 1 << BITS;
+
+/// A histogram of latencies in nanoseconds with fio's bins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlatHist {
+    counts: Box<[u64; PLAT_BINS]>,
+}
+
+impl Default for PlatHist {
+    fn default() -> Self {
+        let counts = vec![0; PLAT_BINS].into_boxed_slice();
+        Self { counts: counts.try_into().expect("made with this length") }
+    }
+}
+
+/// The bin of a value; the last one also holds what lies above.
+#[inline]
+pub const fn plat_index(value_ns: u64) -> usize {
+    if value_ns < 2 * PER_GROUP as u64 {
+        return value_ns as usize;
+    }
+    let shift = value_ns.ilog2() - BITS;
+    let index = ((shift as usize + 1) << BITS) + ((value_ns >> shift) as usize & (PER_GROUP - 1));
+    if index < PLAT_BINS { index } else { PLAT_BINS - 1 }
+}
+
+/// The middle of a bin (below [`PLAT_BINS`]), ns.
+pub const fn plat_value_ns(index: usize) -> u64 {
+    if index < 2 * PER_GROUP {
+        return index as u64;
+    }
+    let shift = (index >> BITS) - 1;
+    let low = ((PER_GROUP + (index & (PER_GROUP - 1))) as u64) << shift;
+    low + (1 << shift >> 1)
+}
+
+impl PlatHist {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.counts[plat_index(value_ns)] += 1;
+    }
+
+    /// Counts of all bins.
+    pub fn counts(&self) -> &[u64; PLAT_BINS] {
+        &self.counts
+    }
+
+    /// Sets the count of a bin (below [`PLAT_BINS`]).
+    pub fn set(&mut self, index: usize, count: u64) {
+        self.counts[index] = count;
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts.iter()).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+    }
+
+    /// The value at a percentile (0 to 100): the middle of the bin that holds rank `ceil(p / 100 * n)`; 0 when empty.
+    pub fn percentile_ns(&self, percentile: f64) -> u64 {
+        let wanted = ((percentile / 100.0 * self.count() as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map_or(0, plat_value_ns)
+    }
+
+    /// Bins that hold something, rising: (middle in ns, count).
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(index, n)| (plat_value_ns(index), *n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_read_back_is_at_most_one_128th_off() {
+        for value in (0..5000).chain((0..30).map(|power| (1u64 << power) + (1 << power) / 3)) {
+            let back = plat_value_ns(plat_index(value));
+            assert!(back.abs_diff(value) * 128 <= value.max(128), "{value} came back as {back}");
+        }
+    }
+
+    #[test]
+    fn every_bin_is_reached_by_its_own_middle() {
+        for index in 0..PLAT_BINS {
+            assert_eq!(plat_index(plat_value_ns(index)), index);
+        }
+        assert_eq!(plat_index(u64::MAX), PLAT_BINS - 1);
+    }
+
+    #[test]
+    fn a_percentile_is_the_value_at_its_rank() {
+        let mut hist = PlatHist::default();
+        (1..=100).for_each(|value| hist.record(value));
+        assert_eq!((hist.percentile_ns(50.0), hist.percentile_ns(99.0), hist.percentile_ns(99.9)), (50, 99, 100));
+        assert_eq!(PlatHist::default().percentile_ns(50.0), 0);
+    }
+}
