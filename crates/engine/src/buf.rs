@@ -83,11 +83,30 @@ impl Buffers {
         }
     }
 
+    /// Lets `f` write the first `len` bytes of `slot`: the data of the request to come.
+    ///
+    /// Must not be called while a request on `slot` is in flight.
+    #[inline]
+    pub fn fill(&self, slot: u32, len: usize, f: impl FnOnce(&mut [u8])) {
+        assert!(len <= self.stride, "{len} bytes of {}", self.stride);
+        // SAFETY: len is inside the slot, and with no request in flight on it only this worker, whose attention is
+        // inside `f`, reads or writes it.
+        f(unsafe { std::slice::from_raw_parts_mut(self.ptr(slot), len) });
+    }
+
+    /// Shows `f` the first `len` bytes of `slot`: what a read brought.
+    ///
+    /// Must not be called while a request on `slot` is in flight.
+    #[inline]
+    pub fn look<R>(&self, slot: u32, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
+        assert!(len <= self.stride, "{len} bytes of {}", self.stride);
+        // SAFETY: as in `fill`; nothing writes there while `f` looks.
+        f(unsafe { std::slice::from_raw_parts(self.ptr(slot), len) })
+    }
+
     /// A copy of the first `len` bytes of `slot`, for tests and verification.
     pub fn copy(&self, slot: u32, len: usize) -> Vec<u8> {
-        assert!(len <= self.stride);
-        // SAFETY: len is inside the slot, and callers only ask when nothing is in flight on it.
-        unsafe { std::slice::from_raw_parts(self.ptr(slot), len) }.to_vec()
+        self.look(slot, len, <[u8]>::to_vec)
     }
 }
 
@@ -110,6 +129,15 @@ mod tests {
             assert_eq!(buffers.ptr(slot) as usize % 4096, 0);
         }
         assert_ne!(buffers.copy(0, 2300), buffers.copy(1, 2300));
+    }
+
+    #[test]
+    fn what_is_filled_in_is_seen_and_nothing_else_changes() {
+        let buffers = Buffers::new(2, 4096, 1).unwrap();
+        let before = (buffers.copy(0, 4096), buffers.copy(1, 4096));
+        buffers.fill(0, 100, |bytes| bytes.fill(7));
+        assert!(buffers.look(0, 100, |bytes| bytes.len() == 100 && bytes.iter().all(|byte| *byte == 7)));
+        assert_eq!((&buffers.copy(0, 4096)[100..], buffers.copy(1, 4096)), (&before.0[100..], before.1));
     }
 
     #[test]

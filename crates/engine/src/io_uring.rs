@@ -1,4 +1,4 @@
-//! io_uring with a registered file and registered buffers; requests are submitted and reaped in batches.
+//! io_uring with registered files and registered buffers; requests are submitted and reaped in batches.
 //!
 //! What could not be had of it is told in `caveat`.
 
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::handles::{self, Handles};
 use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 use ring::{Ring, Sqe};
 
@@ -19,9 +20,13 @@ pub(crate) struct Uring {
     clock: Clock,
     /// Opcode of a read; that of a write is the next one.
     read_opcode: u8,
-    /// Entry number of slot 0's syncs. Transfers have entries of their own, the slot's number.
+    /// How entries name each file: its place among the registered ones, or its descriptor.
+    targets: Vec<i32>,
+    handles: Handles,
+    sync_file_range: u32,
+    /// Entry number of slot 0's syncs and trims. Transfers have entries of their own, the slot's number.
     syncs_from: u32,
-    fixed_file: bool,
+    registered: bool,
     in_flight: usize,
     /// Dropped after the ring, which the kernel may still be using them for.
     _buffers: Arc<Buffers>,
@@ -30,6 +35,8 @@ pub(crate) struct Uring {
 /// Of `enum io_uring_op` in linux/io_uring.h.
 const OP_FSYNC: u8 = 3;
 const OP_READ_FIXED: u8 = 4;
+const OP_SYNC_FILE_RANGE: u8 = 8;
+const OP_FALLOCATE: u8 = 17;
 const OP_READ: u8 = 22;
 /// `IOSQE_FIXED_FILE`.
 const FIXED_FILE: u8 = 1;
@@ -38,6 +45,12 @@ const DATASYNC: u32 = 1;
 
 fn broken(errno: Errno) -> EngineError {
     EngineError::Broken { engine: "io_uring", op: "io_uring_enter", errno }
+}
+
+/// A request's result as [`Done`] has it: the kernel answers 0 to syncs and trims.
+#[inline(always)]
+fn result_of(op: &Op, result: i32) -> i32 {
+    if result == 0 && !op.kind.transfers() { op.len as i32 } else { result }
 }
 
 impl Uring {
@@ -52,48 +65,84 @@ impl Uring {
             };
             EngineError::Unavailable { engine: "io_uring", why }
         })?;
-        let fixed_file = ring.register_file(setup.fd);
+        let registered = ring.register_files(&setup.files);
+        let targets = if registered { (0..setup.files.len() as i32).collect() } else { setup.files.clone() };
         let (base, length) = setup.buffers.region();
         // SAFETY: the engine holds an Arc of the memory and drops the ring first.
         let fixed_buffers = unsafe { ring.register_buffer(base, length) };
-        let (fd, flags) = if fixed_file { (0, FIXED_FILE) } else { (setup.fd, 0) };
+        let flags = if registered { FIXED_FILE } else { 0 };
         for number in 0..depth {
-            let entry = Sqe { fd, flags, user_data: u64::from(number), ..Sqe::default() };
+            let entry = Sqe { flags, user_data: u64::from(number), ..Sqe::default() };
             // The kernel reads or writes a slot's own buffer, which outlives the ring, and the worker leaves it
             // alone while its request is in flight: that is what makes submitting these entries sound.
             *ring.entry(number) = Sqe { addr: setup.buffers.ptr(number) as u64, ..entry };
-            *ring.entry(depth + number) = Sqe { opcode: OP_FSYNC, ..entry };
+            *ring.entry(depth + number) = entry;
         }
         Ok(Self {
             ring,
             clock: Clock::new(),
             read_opcode: if fixed_buffers { OP_READ_FIXED } else { OP_READ },
             syncs_from: depth,
-            fixed_file,
+            registered,
+            targets,
+            handles: Handles::new(&setup),
+            sync_file_range: setup.tuning.sync_file_range,
             in_flight: 0,
             _buffers: setup.buffers,
         })
     }
 
+    /// Queues a request; false for what the kernel would not queue.
     #[inline(always)]
-    fn queue(&mut self, number: u32, op: &Op) {
+    fn queue(&mut self, number: u32, op: &Op) -> bool {
         let opcode = match op.kind {
             OpKind::Read => self.read_opcode,
             OpKind::Write => self.read_opcode + 1,
-            OpKind::Fsync | OpKind::Fdatasync => return self.queue_sync(number, op.kind),
+            _ => return self.queue_other(number, op),
         };
+        let target = self.targets[usize::from(op.file)];
         let entry = self.ring.entry(number);
+        entry.fd = target;
         entry.opcode = opcode;
         entry.offset = op.offset;
         entry.len = op.len;
         self.ring.push(number);
+        true
     }
 
+    /// [`Self::queue`] for syncs and trims. Discards are not queued: before Linux 6.12 there is no operation for them.
     #[inline(never)]
-    fn queue_sync(&mut self, number: u32, kind: OpKind) {
+    fn queue_other(&mut self, number: u32, op: &Op) -> bool {
+        if op.kind == OpKind::Trim && self.handles.is_block_device(op.file) {
+            return false;
+        }
+        let target = self.targets[usize::from(op.file)];
         let index = self.syncs_from + number;
-        self.ring.entry(index).op_flags = if kind == OpKind::Fdatasync { DATASYNC } else { 0 };
+        let entry = self.ring.entry(index);
+        let whole = Sqe { flags: entry.flags, fd: target, user_data: entry.user_data, ..Sqe::default() };
+        *entry = match op.kind {
+            OpKind::SyncFileRange => {
+                let op_flags = self.sync_file_range;
+                Sqe { opcode: OP_SYNC_FILE_RANGE, offset: op.offset, len: op.len, op_flags, ..whole }
+            }
+            // The kernel takes a length where a transfer has its address, and the mode where it has its length.
+            OpKind::Trim => {
+                let (addr, len) = (u64::from(op.len), handles::PUNCH.bits());
+                Sqe { opcode: OP_FALLOCATE, offset: op.offset, addr, len, ..whole }
+            }
+            OpKind::Fdatasync => Sqe { opcode: OP_FSYNC, op_flags: DATASYNC, ..whole },
+            _ => Sqe { opcode: OP_FSYNC, ..whole },
+        };
         self.ring.push(index);
+        true
+    }
+
+    /// Carries out here and now what the kernel would not queue.
+    #[cold]
+    fn at_once(&mut self, op: &Op) -> Done {
+        let issued_ns = self.clock.now_ns();
+        let result = self.handles.attend(op);
+        Done { result, issued_ns, submitted_ns: issued_ns, completed_ns: self.clock.now_ns() }
     }
 
     /// Moves completions out of the ring; no system call.
@@ -102,8 +151,8 @@ impl Uring {
         let clock = self.clock;
         let each = |completion: &ring::Cqe, now_ns: u64| {
             let number = completion.user_data as u32;
-            let outcome = &mut slots[number as usize].done;
-            outcome.result = completion.result;
+            let Slot { op, done: outcome } = &mut slots[number as usize];
+            outcome.result = result_of(op, completion.result);
             outcome.completed_ns = now_ns.max(outcome.submitted_ns);
             done.push(number);
         };
@@ -153,23 +202,33 @@ impl Engine for Uring {
     }
 
     #[inline(always)]
-    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
         let issued_ns = self.clock.now_ns();
+        let mut queued = 0;
         for number in queue {
             let slot = &mut slots[*number as usize];
             slot.done.issued_ns = issued_ns;
-            self.queue(*number, &slot.op);
+            if !self.queue(*number, &slot.op) {
+                break;
+            }
+            queued += 1;
         }
-        let mut left = queue.len();
+        if let (0, Some(first)) = (queued, queue.first()) {
+            let slot = &mut slots[*first as usize];
+            slot.done = self.at_once(&slot.op);
+            done.push(*first);
+            return Ok(1);
+        }
+        let mut left = queued;
         while left > 0 {
             left -= self.ring.submit(left).map_err(broken)?.min(left);
         }
         let submitted_ns = self.clock.now_ns();
-        for number in queue {
+        for number in &queue[..queued] {
             slots[*number as usize].done.submitted_ns = submitted_ns;
         }
-        self.in_flight += queue.len();
-        Ok(queue.len())
+        self.in_flight += queued;
+        Ok(queued)
     }
 
     #[inline(always)]
@@ -193,7 +252,9 @@ impl Engine for Uring {
     #[inline(always)]
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
         let issued_ns = self.clock.now_ns();
-        self.queue(number, op);
+        if !self.queue(number, op) {
+            return Ok(self.at_once(op));
+        }
         while self.ring.submit(1).map_err(broken)? == 0 {}
         let submitted_ns = self.clock.now_ns();
         self.in_flight = 1;
@@ -204,13 +265,14 @@ impl Engine for Uring {
         }
         self.in_flight = 0;
         let (result, now_ns) = outcome.unwrap_or_default();
+        let result = result_of(op, result);
         Ok(Done { result, issued_ns, submitted_ns, completed_ns: now_ns.max(submitted_ns) })
     }
 
     fn caveat(&self) -> String {
         let mut missing = Vec::new();
-        if !self.fixed_file {
-            missing.push("registered file");
+        if !self.registered {
+            missing.push("registered files");
         }
         if self.read_opcode != OP_READ_FIXED {
             missing.push("registered buffers (RLIMIT_MEMLOCK?)");

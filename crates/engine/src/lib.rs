@@ -8,6 +8,7 @@ pub mod buf;
 pub mod clock;
 mod error;
 pub mod files;
+mod handles;
 mod io_uring;
 mod libaio;
 pub mod load;
@@ -30,6 +31,7 @@ pub use error::{EngineError, errno_name};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum OpKind {
     /// Read `len` bytes at `offset`.
     Read,
@@ -39,6 +41,19 @@ pub enum OpKind {
     Fsync,
     /// fdatasync of the file.
     Fdatasync,
+    /// sync_file_range of `len` bytes at `offset`, with the flags of [`Tuning::sync_file_range`]. A `len` of 0 means up
+    /// to the end of the file, so that 0 and 0 are all of it.
+    SyncFileRange,
+    /// Gives back `len` bytes at `offset`: a discard on a block device, a hole in a regular file.
+    Trim,
+}
+
+impl OpKind {
+    /// Whether bytes move between the slot's buffer and the file.
+    #[inline(always)]
+    pub const fn transfers(self) -> bool {
+        matches!(self, Self::Read | Self::Write)
+    }
 }
 
 /// One request.
@@ -46,16 +61,22 @@ pub enum OpKind {
 pub struct Op {
     /// What to do.
     pub kind: OpKind,
-    /// Bytes; 0 for syncs.
+    /// To which file: its place in [`Setup::files`].
+    pub file: u16,
+    /// Bytes; 0 for fsync and fdatasync.
     pub len: u32,
-    /// Byte offset in the file; 0 for syncs.
+    /// Byte offset in the file; 0 for fsync and fdatasync.
     pub offset: u64,
 }
+
+/// Requests are copied from slot to slot; a file number must not make them longer.
+const _: () = assert!(size_of::<Op>() == 16);
 
 /// The outcome of one request. Times are nanoseconds of the engine's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// Bytes moved, or a negative errno.
+    /// Bytes moved, or a negative errno. A sync or trim that succeeded has its `len` here, so that for every kind
+    /// of request `result == len` is success, and less is a short transfer.
     pub result: i32,
     /// Just before it was handed to the kernel.
     pub issued_ns: u64,
@@ -78,7 +99,7 @@ pub struct Slot {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { op: Op { kind: OpKind::Read, len: 0, offset: 0 }, done: Done::default() }
+        Self { op: Op { kind: OpKind::Read, file: 0, len: 0, offset: 0 }, done: Done::default() }
     }
 }
 
@@ -129,15 +150,57 @@ pub trait Engine {
 /// What an engine is opened on.
 #[derive(Clone)]
 pub struct Setup {
-    /// The open file. The caller keeps it open for the engine's life.
-    pub fd: RawFd,
+    /// The open files, at most 65,536. The caller keeps them open for the engine's life. Empty only for `null` and
+    /// `sim`.
+    pub files: Vec<RawFd>,
     /// Most requests in flight.
     pub iodepth: u32,
     /// One buffer per slot.
     pub buffers: Arc<buf::Buffers>,
     /// For `sim`: the device.
     pub sim: Option<sim::Device>,
+    /// How the engine goes about it.
+    pub tuning: Tuning,
 }
+
+/// How an engine goes about its requests, where it has a choice: fio's options of these names. The default is the
+/// cheapest way to issue a request, which is what a check uses. What an engine does not know it ignores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// io_uring: register the buffers with the kernel once.
+    pub fixedbufs: bool,
+    /// io_uring: register the files with the kernel once.
+    pub registerfiles: bool,
+    /// io_uring: a kernel thread takes the requests, without system calls of ours.
+    pub sqthread_poll: bool,
+    /// io_uring and pvsync2: poll for completions instead of waiting for an interrupt. For direct I/O on devices that
+    /// can; others answer EOPNOTSUPP (io_uring) or ignore it (pvsync2).
+    pub hipri: bool,
+    /// io_uring: plain reads and writes; false for vectors of one. Registered buffers are never vectors.
+    pub nonvectored: bool,
+    /// Flags of sync_file_range: those of [`SYNC_FILE_RANGE_WAIT_BEFORE`] and its kin.
+    pub sync_file_range: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            fixedbufs: true,
+            registerfiles: true,
+            sqthread_poll: false,
+            hipri: false,
+            nonvectored: true,
+            sync_file_range: 0,
+        }
+    }
+}
+
+/// sync_file_range waits for pages that are already being written (linux/fs.h).
+pub const SYNC_FILE_RANGE_WAIT_BEFORE: u32 = 1;
+/// sync_file_range starts writing dirty pages.
+pub const SYNC_FILE_RANGE_WRITE: u32 = 2;
+/// sync_file_range waits for what it started.
+pub const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 
 /// Opens an engine behind a pointer. To be called on the thread that will use it (io_uring binds its ring to it).
 /// Workers open theirs by type instead, so that the hot loop has no indirect call.

@@ -1,8 +1,10 @@
 //! Linux native asynchronous I/O by raw system calls: io_submit and io_getevents.
 //!
 //! Own, because libaio's crates are unmaintained and its C library would not be static. The kernel's structures
-//! are those of `linux/aio_abi.h`. Only O_DIRECT files are truly asynchronous with it.
+//! are those of `linux/aio_abi.h`. Only O_DIRECT files are truly asynchronous with it. What the kernel does not queue,
+//! trims and syncs of a range, completes inside submit.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,6 +14,7 @@ use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::handles::Handles;
 use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
@@ -71,6 +74,7 @@ pub(crate) struct Libaio {
     events: Vec<Event>,
     in_flight: usize,
     ring_readable: bool,
+    handles: Handles,
     /// Where the kernel reads and writes; `io_destroy` comes before they are freed.
     buffers: Arc<Buffers>,
 }
@@ -108,32 +112,43 @@ impl Libaio {
         Ok(Self {
             context,
             clock: Clock::new(),
-            iocbs: (0..u64::from(setup.iodepth))
-                .map(|slot| Iocb { data: slot, fildes: setup.fd as u32, ..Iocb::default() })
-                .collect(),
+            iocbs: (0..u64::from(setup.iodepth)).map(|slot| Iocb { data: slot, ..Iocb::default() }).collect(),
             queue: Vec::with_capacity(depth),
             events: vec![Event::default(); depth],
             in_flight: 0,
             ring_readable,
+            handles: Handles::new(&setup),
             buffers: setup.buffers,
         })
     }
 
+    /// Describes a request to the kernel; none for what the kernel would not queue.
     #[inline(always)]
-    fn prepare(&mut self, number: u32, op: &Op) -> *mut Iocb {
+    fn prepare(&mut self, number: u32, op: &Op) -> Option<*mut Iocb> {
         let (opcode, buf) = match op.kind {
             OpKind::Read => (PREAD, self.buffers.ptr(number) as u64),
             OpKind::Write => (PWRITE, self.buffers.ptr(number) as u64),
             // The kernel refuses an fsync whose other fields are set.
             OpKind::Fsync => (FSYNC, 0),
             OpKind::Fdatasync => (FDSYNC, 0),
+            OpKind::SyncFileRange | OpKind::Trim => return None,
         };
+        let fd = self.handles.fd(op.file).as_raw_fd();
         let iocb = &mut self.iocbs[number as usize];
         iocb.lio_opcode = opcode;
+        iocb.fildes = fd as u32;
         iocb.buf = buf;
         iocb.nbytes = u64::from(op.len);
         iocb.offset = op.offset as i64;
-        iocb
+        Some(iocb)
+    }
+
+    /// Carries out here and now what the kernel would not queue.
+    #[cold]
+    fn at_once(&mut self, op: &Op) -> Done {
+        let issued_ns = self.clock.now_ns();
+        let result = self.handles.attend(op);
+        Done { result, issued_ns, submitted_ns: issued_ns, completed_ns: self.clock.now_ns() }
     }
 
     /// Hands over the iocbs that `list` points to; returns how many the kernel took.
@@ -229,14 +244,20 @@ impl Engine for Libaio {
     }
 
     #[inline(always)]
-    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
+    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
         self.queue.clear();
         for number in queue {
-            let iocb = self.prepare(*number, &slots[*number as usize].op);
+            let Some(iocb) = self.prepare(*number, &slots[*number as usize].op) else { break };
             self.queue.push(iocb);
         }
+        if let (true, Some(first)) = (self.queue.is_empty(), queue.first()) {
+            let slot = &mut slots[*first as usize];
+            slot.done = self.at_once(&slot.op);
+            done.push(*first);
+            return Ok(1);
+        }
         let mut taken = 0;
-        while taken < queue.len() {
+        while taken < self.queue.len() {
             let issued_ns = self.clock.now_ns();
             let outcome = self.hand_over(&self.queue[taken..]);
             let submitted_ns = self.clock.now_ns();
@@ -273,7 +294,8 @@ impl Engine for Libaio {
 
     #[inline(always)]
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
-        let list = [self.prepare(number, op)];
+        let Some(iocb) = self.prepare(number, op) else { return Ok(self.at_once(op)) };
+        let list = [iocb];
         let issued_ns = self.clock.now_ns();
         loop {
             match self.hand_over(&list) {

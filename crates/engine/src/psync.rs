@@ -2,7 +2,6 @@
 //!
 //! A request completes inside `submit`.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use qd1_model::plan::EngineKind;
@@ -10,43 +9,37 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::handles::{Handles, result_of};
 use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
 pub(crate) struct Psync {
-    fd: BorrowedFd<'static>,
+    handles: Handles,
     buffers: Arc<Buffers>,
     clock: Clock,
 }
 
 impl Psync {
     pub(crate) fn new(setup: Setup) -> Self {
-        // SAFETY: the caller keeps the file open for the engine's life (see Setup::fd), and it is never -1.
-        let fd = unsafe { BorrowedFd::borrow_raw(setup.fd) };
-        Self { fd, buffers: setup.buffers, clock: Clock::new() }
+        Self { handles: Handles::new(&setup), buffers: setup.buffers, clock: Clock::new() }
     }
 
     #[inline(always)]
     fn perform(&self, number: u32, op: &Op) -> i32 {
         let len = op.len as usize;
         debug_assert!(len <= self.buffers.stride());
-        let outcome = match op.kind {
+        result_of(match op.kind {
             OpKind::Read => {
                 // SAFETY: the slot's buffer holds at least len bytes and has no other request in flight.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(self.buffers.ptr(number), len) };
-                pread(self.fd, buffer, op.offset)
+                pread(self.handles.fd(op.file), buffer, op.offset)
             }
             OpKind::Write => {
                 // SAFETY: as above.
                 let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(number), len) };
-                pwrite(self.fd, buffer, op.offset)
+                pwrite(self.handles.fd(op.file), buffer, op.offset)
             }
-            OpKind::Fsync => rustix::fs::fsync(self.fd).map(|()| 0),
-            OpKind::Fdatasync => rustix::fs::fdatasync(self.fd).map(|()| 0),
-        };
-        match outcome {
-            Ok(count) => count as i32,
-            Err(errno) => -errno.raw_os_error(),
-        }
+            _ => return self.handles.attend(op),
+        })
     }
 }
 

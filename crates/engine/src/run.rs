@@ -22,7 +22,7 @@ use crate::psync::Psync;
 use crate::sim::Sim;
 pub use crate::worker::Asked;
 use crate::worker::{self, Task, Window};
-use crate::{Engine, EngineError, Setup, clock, sim};
+use crate::{Engine, EngineError, Setup, Tuning, clock, sim};
 
 /// One step of block I/O, ready to run.
 pub struct IoJob<'a> {
@@ -134,11 +134,12 @@ struct Shared<'a> {
 fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) -> Result<Brought, EngineError> {
     let buffers = Buffers::new(job.work.iodepth, job.work.block_max(), worker_seed(job.seed, index) ^ 0xDA7A);
     let setup = buffers.map(|buffers| {
-        let fd = match job.files {
-            [] => -1,
-            files => files[index as usize % files.len()].as_raw_fd(),
+        let files = match job.files {
+            [] => Vec::new(),
+            files => vec![files[index as usize % files.len()].as_raw_fd()],
         };
-        Setup { fd, iodepth: job.work.iodepth, buffers: Arc::new(buffers), sim: None }
+        let (buffers, tuning) = (Arc::new(buffers), Tuning::default());
+        Setup { files, iodepth: job.work.iodepth, buffers, sim: None, tuning }
     });
     let lane = Seat { job, index, outbox, shared, buffers: setup.as_ref().ok().map(|setup| setup.buffers.clone()) };
     match job.kind {
@@ -268,7 +269,13 @@ fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
     work.iodepth *= work.numjobs.max(1);
     work.numjobs = 1;
     let buffers = Arc::new(Buffers::new(work.iodepth, work.block_max(), job.seed)?);
-    let setup = Setup { fd: -1, iodepth: work.iodepth, buffers: buffers.clone(), sim: job.sim.clone() };
+    let setup = Setup {
+        files: Vec::new(),
+        iodepth: work.iodepth,
+        buffers: buffers.clone(),
+        sim: job.sim.clone(),
+        tuning: Tuning::default(),
+    };
     let mut engine = Sim::new(setup)?;
     let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
     let measure_ns = job.stop.ramp_ns;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use qd1_model::plan::{EngineChoice, EngineKind, IoWork};
 
 use crate::buf::Buffers;
-use crate::{EngineError, Setup, open};
+use crate::{EngineError, Setup, Tuning, open};
 
 /// The engine for one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +61,6 @@ pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineErr
 /// Opens the engine once and lets it go.
 fn try_open(kind: EngineKind, file: Option<&OwnedFd>) -> Result<(), EngineError> {
     let buffers = Arc::new(Buffers::new(1, 4096, 0)?);
-    let fd = file.map_or(-1, AsRawFd::as_raw_fd);
-    open(kind, Setup { fd, iodepth: 1, buffers, sim: None }).map(drop)
+    let files = file.iter().map(|file| file.as_raw_fd()).collect();
+    open(kind, Setup { files, iodepth: 1, buffers, sim: None, tuning: Tuning::default() }).map(drop)
 }

@@ -229,8 +229,8 @@ impl State {
         }
         let service = match op.kind {
             OpKind::Read => &self.device.read,
-            OpKind::Write => &self.device.write,
-            OpKind::Fsync | OpKind::Fdatasync => &self.device.flush,
+            OpKind::Write | OpKind::Trim => &self.device.write,
+            OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
         };
         let service_ns = draw(&mut self.rng, service, op.len);
         let channel = self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel");

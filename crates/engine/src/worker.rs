@@ -289,7 +289,7 @@ impl Worker<'_> {
             self.task.buffers.stamp(slot, request.len, self.stamp);
             OpKind::Write
         };
-        Some(Op { kind, len: request.len, offset: request.offset })
+        Some(Op { kind, file: 0, len: request.len, offset: request.offset })
     }
 
     /// Queues the next request on `slot`, or sets the slot free for good.
@@ -369,7 +369,7 @@ impl Worker<'_> {
                 self.moved[lane].bytes += u64::from(op.len);
                 if let (OpKind::Write, Some(kind)) = (op.kind, self.sync_op) {
                     self.flows[number as usize] = Flow { from_ns, len: op.len };
-                    self.slots[number as usize].op = Op { kind, len: 0, offset: 0 };
+                    self.slots[number as usize].op = Op { kind, file: 0, len: 0, offset: 0 };
                     self.queue.push(number);
                     return;
                 }
@@ -379,6 +379,7 @@ impl Worker<'_> {
                 self.syncs += 1;
                 (self.flows[number as usize].len, done.completed_ns.saturating_sub(done.issued_ns))
             }
+            OpKind::SyncFileRange | OpKind::Trim => unreachable!("a step of a plan has neither"),
         };
         if from_ns >= self.window.measure_ns {
             let slat_ns = done.submitted_ns.saturating_sub(done.issued_ns);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use qd1_engine::buf::Buffers;
 use qd1_engine::target::{OpenAs, Target};
-use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, clock, open, sim};
+use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, Tuning, clock, open, sim};
 use qd1_model::plan::EngineKind;
 
 const DEPTH: u32 = 8;
@@ -30,7 +30,13 @@ fn bench(kind: EngineKind) -> Option<Bench> {
     let file = target.open(OpenAs { write: true, ..OpenAs::default() }).unwrap();
     let buffers = Arc::new(Buffers::new(DEPTH, 8192, 1).unwrap());
     let sim = (kind == EngineKind::Sim).then(sim::Device::default);
-    let setup = Setup { fd: file.as_raw_fd(), iodepth: DEPTH, buffers: buffers.clone(), sim };
+    let setup = Setup {
+        files: vec![file.as_raw_fd()],
+        iodepth: DEPTH,
+        buffers: buffers.clone(),
+        sim,
+        tuning: Tuning::default(),
+    };
     match open(kind, setup) {
         Ok(engine) => {
             Some(Bench { engine, slots: vec![Slot::default(); DEPTH as usize], buffers, _file: file, _dir: dir })
@@ -97,7 +103,7 @@ impl Bench {
 fn op(kind: OpKind, number: u32, len: u32) -> (u32, Op) {
     let transfers = matches!(kind, OpKind::Read | OpKind::Write);
     let offset = u64::from(number) * 8192 * u64::from(transfers);
-    (number, Op { kind, len: if transfers { len } else { 0 }, offset })
+    (number, Op { kind, file: 0, len: if transfers { len } else { 0 }, offset })
 }
 
 /// Engines that do no I/O cannot fail and know no file.
@@ -152,11 +158,11 @@ fn one_request_alone_goes_as_through_the_lists() {
         if does_io(bench.engine.kind()) {
             bench.buffers.stamp(2, 8192, 99);
             let written = bench.buffers.copy(2, 8192);
-            let at = |kind| Op { kind, len: 8192, offset: 131_072 };
+            let at = |kind| Op { kind, file: 0, len: 8192, offset: 131_072 };
             assert_eq!(bench.engine.one(2, &at(OpKind::Write)).unwrap().result, 8192, "{name}");
             assert_eq!(bench.engine.one(5, &at(OpKind::Read)).unwrap().result, 8192, "{name}");
             assert_eq!(bench.buffers.copy(5, 8192), written, "{name}");
-            let behind = Op { kind: OpKind::Read, len: 8192, offset: SIZE - 4096 };
+            let behind = Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 };
             assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read tells its length");
         }
     });
@@ -170,8 +176,8 @@ fn what_was_written_is_read_back() {
         }
         bench.buffers.stamp(0, 8192, 77);
         let written = bench.buffers.copy(0, 8192);
-        assert_eq!(bench.one(0, Op { kind: OpKind::Write, len: 8192, offset: 65536 }), 8192);
-        assert_eq!(bench.one(3, Op { kind: OpKind::Read, len: 8192, offset: 65536 }), 8192);
+        assert_eq!(bench.one(0, Op { kind: OpKind::Write, file: 0, len: 8192, offset: 65536 }), 8192);
+        assert_eq!(bench.one(3, Op { kind: OpKind::Read, file: 0, len: 8192, offset: 65536 }), 8192);
         assert_eq!(bench.buffers.copy(3, 8192), written);
     });
 }
@@ -184,10 +190,10 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
         }
         let name = bench.engine.kind().name();
         // Half of it lies behind the end of the file.
-        let short = bench.one(1, Op { kind: OpKind::Read, len: 8192, offset: SIZE - 4096 });
+        let short = bench.one(1, Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 });
         assert_eq!(short, 4096, "{name}: a short read tells its length");
         // The file is opened for writing too, so only its end refuses: beyond what a file can be.
-        let refused = bench.one(2, Op { kind: OpKind::Write, len: 4096, offset: (1 << 62) + 4096 });
+        let refused = bench.one(2, Op { kind: OpKind::Write, file: 0, len: 4096, offset: (1 << 62) + 4096 });
         assert!(refused < 0, "{name}: {refused}");
     });
 }

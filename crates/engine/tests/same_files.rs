@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use qd1_engine::buf::Buffers;
 use qd1_engine::target::{OpenAs, Target};
-use qd1_engine::{Op, OpKind, Setup, Slot, open};
+use qd1_engine::{Op, OpKind, Setup, Slot, Tuning, open};
 use qd1_model::plan::EngineKind;
 
 const DEPTH: u32 = 4;
@@ -22,7 +22,13 @@ fn run(kind: EngineKind, direct: bool, steps: &[Step]) -> Option<Vec<u8>> {
     target.set_len(BLOCKS * u64::from(BLOCK)).unwrap();
     let file = target.open(OpenAs { write: true, direct, ..OpenAs::default() }).ok()?;
     let buffers = Arc::new(Buffers::new(DEPTH, BLOCK * 4, 5).unwrap());
-    let setup = Setup { fd: file.as_raw_fd(), iodepth: DEPTH, buffers: buffers.clone(), sim: None };
+    let setup = Setup {
+        files: vec![file.as_raw_fd()],
+        iodepth: DEPTH,
+        buffers: buffers.clone(),
+        sim: None,
+        tuning: Tuning::default(),
+    };
     let mut engine = open(kind, setup).ok()?;
     let mut slots = vec![Slot::default(); DEPTH as usize];
     let mut done = Vec::new();
@@ -40,13 +46,13 @@ fn run(kind: EngineKind, direct: bool, steps: &[Step]) -> Option<Vec<u8>> {
             let offset = block * u64::from(BLOCK);
             queue.push(slot);
             slots[slot as usize].op = match kind {
-                0 => Op { kind: OpKind::Read, len, offset },
+                0 => Op { kind: OpKind::Read, file: 0, len, offset },
                 1 => {
                     buffers.stamp(slot, len, number as u64 * 100 + u64::from(slot));
-                    Op { kind: OpKind::Write, len, offset }
+                    Op { kind: OpKind::Write, file: 0, len, offset }
                 }
-                2 => Op { kind: OpKind::Fsync, len: 0, offset: 0 },
-                _ => Op { kind: OpKind::Fdatasync, len: 0, offset: 0 },
+                2 => Op { kind: OpKind::Fsync, file: 0, len: 0, offset: 0 },
+                _ => Op { kind: OpKind::Fdatasync, file: 0, len: 0, offset: 0 },
             };
         }
         done.clear();

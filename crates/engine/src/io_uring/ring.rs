@@ -170,12 +170,11 @@ impl Ring {
         }
     }
 
-    /// Makes `file` the ring's file number 0; false where the kernel would not.
-    pub(super) fn register_file(&self, file: RawFd) -> bool {
-        // SAFETY: the kernel reads one descriptor from the pointer.
-        let outcome = unsafe {
-            io_uring_register(&self.fd, IoringRegisterOp::RegisterFiles, (&raw const file).cast::<c_void>(), 1)
-        };
+    /// Makes `files` the ring's files, numbered as here; false where the kernel would not.
+    pub(super) fn register_files(&self, files: &[RawFd]) -> bool {
+        let (first, count) = (files.as_ptr().cast::<c_void>(), files.len() as u32);
+        // SAFETY: the kernel reads as many descriptors from the pointer.
+        let outcome = unsafe { io_uring_register(&self.fd, IoringRegisterOp::RegisterFiles, first, count) };
         outcome.is_ok()
     }
 
