@@ -1,1 +1,236 @@
-//! What a job's writes contain.
+//! What a job's writes contain: random bytes that neither compress nor deduplicate, unless the job asks for less.
+//!
+//! A disk that compresses or deduplicates would otherwise be measured at something it is not used for. By default a
+//! buffer is random once and each of its 4 KiB blocks gets a stamp for each request, which costs nothing and makes
+//! every block unlike any other. Two requests from one buffer still differ by their stamps only: a filesystem that
+//! compresses across requests sees through that, and `refill_buffers` is fio's answer to it.
+
+use qd1_fio::FioJob;
+use qd1_fio::types::{Pattern, PatternPart};
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Data is made unique at this granularity: the smallest block that storage deduplicates.
+const STAMP_EVERY: usize = 4096;
+
+/// Compressible parts are laid out within this many bytes, as fio does by default: less than any compressor's block.
+const COMPRESS_CHUNK: usize = 512;
+
+/// How many earlier blocks `dedupe_percentage` repeats from.
+const EARLIER: usize = 1024;
+
+/// An odd constant that spreads consecutive numbers over 64 bits (the golden ratio's fraction).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A 64-bit number that looks random and belongs to `seed` and `number` only (the finalizer of SplitMix64).
+pub(crate) fn mix(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(SPREAD));
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Fills buffers with what a job writes. Each thread has its own, with a seed of its own.
+///
+/// Which option wins follows fio 3.33: `buffer_pattern`, unless there is a `buffer_compress_percentage`, of which it
+/// is then the compressible part; a compress or dedupe percentage before `zero_buffers`; these before random data.
+pub struct Filler {
+    mode: Mode,
+    compress: Compressible,
+    rng: Xoshiro256PlusPlus,
+}
+
+enum Mode {
+    /// Random once, stamped for each request.
+    Stamp,
+    /// Random anew for each request.
+    Refill,
+    /// The same bytes always: zeros, or a pattern without offsets.
+    Fixed,
+    /// A pattern with offsets.
+    Pattern,
+    Dedupe(Dedupe),
+}
+
+impl Filler {
+    /// For the writes of `job`; equal seeds give equal data.
+    pub fn new(job: &FioJob, seed: u64) -> Self {
+        let pattern = Repeat::new(&job.buffer_pattern);
+        let compress = Compressible { percent: job.buffer_compress_percentage.min(100), with: pattern };
+        let fixed = compress.percent == 100 || (compress.percent == 0 && !compress.with.is_empty());
+        let mode = if fixed && compress.with.has_offsets() {
+            Mode::Pattern
+        } else if fixed || (job.zero_buffers && compress.percent == 0 && job.dedupe_percentage == 0) {
+            Mode::Fixed
+        } else if job.dedupe_percentage > 0 {
+            Mode::Dedupe(Dedupe::new(job))
+        } else if job.refill_buffers {
+            Mode::Refill
+        } else {
+            Mode::Stamp
+        };
+        Self { mode, compress, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    }
+
+    /// Fills a buffer completely, once, when it is made.
+    pub fn prime(&mut self, buf: &mut [u8]) {
+        match &mut self.mode {
+            Mode::Fixed | Mode::Pattern => self.compress.with.fill(buf, 0),
+            Mode::Stamp | Mode::Refill => self.compress.random(buf, &mut self.rng),
+            Mode::Dedupe(dedupe) => dedupe.fill(buf, &self.compress, &mut self.rng),
+        }
+    }
+
+    /// Makes a primed buffer ready for the write of its bytes at `offset`. `stamp` differs for each request of the
+    /// thread. Cheap unless `refill_buffers`, `dedupe_percentage` or a pattern with offsets is asked for.
+    #[inline]
+    pub fn fill(&mut self, buf: &mut [u8], offset: u64, stamp: u64) {
+        match &mut self.mode {
+            Mode::Stamp => stamp_blocks(buf, stamp),
+            Mode::Fixed => {}
+            Mode::Refill => self.compress.random(buf, &mut self.rng),
+            Mode::Pattern => self.compress.with.fill(buf, offset),
+            Mode::Dedupe(dedupe) => dedupe.fill(buf, &self.compress, &mut self.rng),
+        }
+    }
+}
+
+/// Writes to the start of each 4 KiB block a number that no other block of this thread has.
+#[inline]
+fn stamp_blocks(buf: &mut [u8], stamp: u64) {
+    let base = mix(0, stamp);
+    for (number, block) in buf.chunks_mut(STAMP_EVERY).enumerate() {
+        if let Some(start) = block.first_chunk_mut::<8>() {
+            *start = base.wrapping_add((number as u64).wrapping_mul(SPREAD)).to_le_bytes();
+        }
+    }
+}
+
+/// Random data with a share that compresses to nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Compressible {
+    /// Of each chunk.
+    pub(crate) percent: u32,
+    /// What that share consists of; zeros where it is empty.
+    pub(crate) with: Repeat,
+}
+
+impl Compressible {
+    /// Fills `buf` from `rng`.
+    pub(crate) fn random(&self, buf: &mut [u8], rng: &mut Xoshiro256PlusPlus) {
+        if self.percent == 0 {
+            rng.fill_bytes(buf);
+            return;
+        }
+        for chunk in buf.chunks_mut(COMPRESS_CHUNK) {
+            let same = (chunk.len() * self.percent as usize + 50) / 100;
+            let (random, same) = chunk.split_at_mut(chunk.len() - same);
+            rng.fill_bytes(random);
+            self.with.fill(same, 0);
+        }
+    }
+}
+
+/// Draws for each block whether it is new or a copy of an earlier one.
+struct Dedupe {
+    percent: u32,
+    /// Bytes of a block: the smallest write, as in fio, so that blocks repeat whole.
+    block: usize,
+    /// Seeds of earlier blocks, the oldest replaced first.
+    earlier: Vec<u64>,
+    next: usize,
+}
+
+impl Dedupe {
+    fn new(job: &FioJob) -> Self {
+        let block = usize::try_from(job.block_range(1).min).unwrap_or(usize::MAX).max(1);
+        Self { percent: job.dedupe_percentage, block, earlier: Vec::with_capacity(EARLIER), next: 0 }
+    }
+
+    fn fill(&mut self, buf: &mut [u8], compress: &Compressible, rng: &mut Xoshiro256PlusPlus) {
+        for block in buf.chunks_mut(self.block) {
+            let seed = self.seed(rng);
+            compress.random(block, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        }
+    }
+
+    fn seed(&mut self, rng: &mut Xoshiro256PlusPlus) -> u64 {
+        let repeat = rng.next_u64() % 100 < u64::from(self.percent);
+        if repeat && !self.earlier.is_empty() {
+            return self.earlier[(rng.next_u64() % self.earlier.len() as u64) as usize];
+        }
+        let seed = rng.next_u64();
+        if self.earlier.len() < EARLIER {
+            self.earlier.push(seed);
+        } else {
+            self.earlier[self.next] = seed;
+            self.next = (self.next + 1) % EARLIER;
+        }
+        seed
+    }
+}
+
+/// A pattern that is written again and again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repeat {
+    /// One period; zeros where offsets go.
+    period: Vec<u8>,
+    /// Where in the period the offset stands, 8 bytes, little-endian.
+    offsets: Vec<usize>,
+}
+
+impl Repeat {
+    pub(crate) fn new(pattern: &Pattern) -> Self {
+        let mut repeat = Self::default();
+        for part in &pattern.0 {
+            match part {
+                PatternPart::Bytes(bytes) => repeat.period.extend(bytes),
+                PatternPart::Offset => {
+                    repeat.offsets.push(repeat.period.len());
+                    repeat.period.extend([0; 8]);
+                }
+            }
+        }
+        repeat
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.period.is_empty()
+    }
+
+    fn has_offsets(&self) -> bool {
+        !self.offsets.is_empty()
+    }
+
+    /// One period for a request at `offset`.
+    pub(crate) fn period(&self, offset: u64) -> Vec<u8> {
+        let mut period = self.period.clone();
+        for at in &self.offsets {
+            period[*at..at + 8].copy_from_slice(&offset.to_le_bytes());
+        }
+        period
+    }
+
+    /// Fills `buf`, a request at `offset`; with zeros where there is no pattern.
+    pub(crate) fn fill(&self, buf: &mut [u8], offset: u64) {
+        let length = self.period.len();
+        match length {
+            0 => buf.fill(0),
+            1 => buf.fill(self.period[0]),
+            _ if buf.len() < length => buf.copy_from_slice(&self.period(offset)[..buf.len()]),
+            _ => {
+                buf[..length].copy_from_slice(&self.period);
+                for at in &self.offsets {
+                    buf[*at..at + 8].copy_from_slice(&offset.to_le_bytes());
+                }
+                // Doubling keeps the copies few and long; each starts at a multiple of the period.
+                let mut done = length;
+                while done < buf.len() {
+                    let more = done.min(buf.len() - done);
+                    buf.copy_within(..more, done);
+                    done += more;
+                }
+            }
+        }
+    }
+}
