@@ -79,7 +79,8 @@ pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut 
     outcome
 }
 
-fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
+/// Adds a stream to those of its kind.
+pub fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
     let Some(mine) = streams.iter_mut().find(|stream| stream.class == other.class) else {
         streams.push(other);
         return;
@@ -103,14 +104,15 @@ fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
 
 /// Puts the workers' intervals of the same number together.
 #[derive(Default)]
-pub(crate) struct Merger {
+pub struct Merger {
     by_number: BTreeMap<u64, Interval>,
     /// The merged intervals in order, for the watcher; rebuilt from `shown_from` on.
     shown: Vec<Interval>,
 }
 
 impl Merger {
-    pub(crate) fn take(&mut self, outboxes: &[Outbox]) {
+    /// Takes in what the workers have handed over since the last time.
+    pub fn take(&mut self, outboxes: &[Outbox]) {
         let mut first_changed = u64::MAX;
         for outbox in outboxes {
             let fresh = std::mem::take(&mut *outbox.lock().expect("no holder of this lock panics"));
@@ -131,12 +133,13 @@ impl Merger {
         }
     }
 
-    pub(crate) fn so_far(&self) -> &[Interval] {
+    /// All intervals so far.
+    pub fn so_far(&self) -> &[Interval] {
         &self.shown
     }
 
     /// All intervals without gaps, the last one cut at the end of the run.
-    pub(crate) fn finish(self, interval_ns: u64, runtime_ns: u64) -> Vec<Interval> {
+    pub fn finish(self, interval_ns: u64, runtime_ns: u64) -> Vec<Interval> {
         let last = runtime_ns.div_ceil(interval_ns).max(1) - 1;
         let mut by_number = self.by_number;
         // What completed at the very end may carry the number after the last: it belongs to the last.

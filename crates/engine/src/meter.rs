@@ -10,24 +10,28 @@ use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, St
 use qd1_model::units::Bytes;
 
 /// Finished intervals of one worker, with their number since the start, for the controller to take.
-pub(crate) type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
+pub type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
 
 /// The latency of one operation, in nanoseconds.
-pub(crate) struct Timing {
+pub struct Timing {
     /// From issue (or due time) to completion.
-    pub(crate) lat_ns: u64,
+    pub lat_ns: u64,
     /// Submission part, for engines that have one.
-    pub(crate) slat_ns: u64,
+    pub slat_ns: u64,
     /// Sync part of a commit.
-    pub(crate) sync_ns: u64,
-    pub(crate) completed_ns: u64,
+    pub sync_ns: u64,
+    /// When it completed, on the engine's clock; never before the meter's start.
+    pub completed_ns: u64,
 }
 
 /// Which histograms besides the total a lane keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parts {
+pub enum Parts {
+    /// None.
     None,
+    /// slat and clat.
     Submission,
+    /// The write and the sync of a commit.
     Sync,
 }
 
@@ -145,7 +149,7 @@ impl Lane {
 }
 
 /// Everything one worker measures.
-pub(crate) struct Meter<const N: usize> {
+pub struct Meter<const N: usize> {
     lanes: [Lane; N],
     start_ns: u64,
     interval_ns: u64,
@@ -156,14 +160,14 @@ pub(crate) struct Meter<const N: usize> {
 
 impl<const N: usize> Meter<N> {
     /// A meter for these kinds of operations, counting from `start_ns`.
-    pub(crate) fn new(classes: [(OpClass, Parts); N], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
+    pub fn new(classes: [(OpClass, Parts); N], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
         let lanes = classes.map(|(class, parts)| Lane::new(class, parts));
         Self { lanes, start_ns, interval_ns, number: 0, boundary_ns: start_ns + interval_ns, outbox }
     }
 
     /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
     #[inline(always)]
-    pub(crate) fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
+    pub fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
         if timing.completed_ns >= self.boundary_ns {
             self.turn(timing.completed_ns);
         }
@@ -206,7 +210,7 @@ impl<const N: usize> Meter<N> {
     }
 
     /// Hands over the last interval and returns the streams.
-    pub(crate) fn finish(mut self) -> Vec<Stream> {
+    pub fn finish(mut self) -> Vec<Stream> {
         self.hand_over(self.interval_ns);
         self.lanes.into_iter().filter_map(Lane::finish).collect()
     }

@@ -79,6 +79,8 @@ pub enum OpClass {
     Read,
     /// A write that is not a commit.
     Write,
+    /// A trim.
+    Trim,
     /// A write and its sync as one.
     Commit,
     /// Create a file, write it, close it.
@@ -91,13 +93,15 @@ pub enum OpClass {
 
 impl OpClass {
     /// All of them, in the order of streams.
-    pub const ALL: [Self; 6] = [Self::Read, Self::Write, Self::Commit, Self::Create, Self::Stat, Self::Delete];
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Trim, Self::Commit, Self::Create, Self::Stat, Self::Delete];
 
     /// Name in JSON, tables and thresholds.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Trim => "trim",
             Self::Commit => "commit",
             Self::Create => "create",
             Self::Stat => "stat",

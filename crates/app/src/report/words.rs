@@ -308,6 +308,7 @@ pub(super) const fn plural(class: OpClass) -> &'static str {
     match class {
         OpClass::Read => "reads",
         OpClass::Write => "writes",
+        OpClass::Trim => "trims",
         OpClass::Commit => "commits",
         OpClass::Create => "creates",
         OpClass::Stat => "stats",
