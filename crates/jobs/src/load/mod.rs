@@ -1,1 +1,244 @@
 //! What a job's next request is: direction, file, offset and size, drawn from the job's options. Pure and seeded.
+//!
+//! ```text
+//! direction (mix) -> Service (file) -> Strided (zone) -> File (sequential) | Order (random) -> Blocks (size)
+//! ```
+//!
+//! What fio does in a fixed order, this does in the same order, request by request (tests/load.rs runs both side by
+//! side). What fio draws is drawn here from other generators: the same shares and the same guarantees, other offsets.
+//!
+//! Where it ends: a file is done where fio calls it done, which is when the least block no longer fits behind the last
+//! one or all blocks were visited; a round is done with its last file. Loads that can go on for ever (random without a
+//! map, popularity, `rw=read:8k`, zones) are ended by the caller's count of bytes, which is [`Load::round_bytes`] where
+//! the job says nothing else.
+
+mod blocks;
+mod file;
+mod lfsr;
+mod map;
+mod order;
+mod rng;
+mod service;
+mod skew;
+
+use qd1_fio::FioJob;
+use qd1_fio::types::{RwKind, Sequence};
+
+use file::{File, Strided};
+use order::{Choice, Grid, Order};
+use rng::{Rng, mix};
+use service::Service;
+
+/// Index of reads in all triples.
+pub const READ: usize = 0;
+/// Index of writes.
+pub const WRITE: usize = 1;
+/// Index of trims.
+pub const TRIM: usize = 2;
+
+/// The part of a file that a job uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    /// [`READ`], [`WRITE`] or [`TRIM`].
+    pub direction: usize,
+    /// Which of the files.
+    pub file: u16,
+    /// Byte of the file.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// The requests of one clone of a job.
+#[derive(Clone, Debug)]
+pub struct Load {
+    kind: RwKind,
+    rwmixread: u32,
+    sequence: Sequence,
+    percentage_random: [u32; 3],
+    grid: Grid,
+    choice: Choice,
+    /// Files start again where they end.
+    wrap: bool,
+    zone: Option<Strided>,
+    files: Box<[File]>,
+    service: Service,
+    /// Requests until the next random offset.
+    run_left: u32,
+    /// `trimwrite`: the request that [`Load::direction`] had to draw.
+    drawn: Option<Option<Next>>,
+    round_bytes: u64,
+
+    seed: u64,
+    randrepeat: bool,
+    round: u64,
+    mix: Rng,
+    place: Rng,
+    choose: Rng,
+}
+
+/// One generator for each purpose.
+fn generators(seed: u64) -> [Rng; 3] {
+    [0, 1, 2].map(|purpose| Rng::new(mix(seed, purpose)))
+}
+
+impl Load {
+    /// The requests of `job` in `files`, of which the first 65,536 count. Clones need seeds of their own.
+    pub fn new(job: &FioJob, files: &[Extent], seed: u64) -> Self {
+        let files = &files[..files.len().min(1 << 16)];
+        let grid = Grid::new(job);
+        let choice = Choice::new(job, &grid);
+        let zone = Strided::new(job);
+        let [mix_rng, mut place, choose] = generators(seed);
+        let service = Service::new(job, files.len(), mix(seed, 3));
+        let random = job.rw.kind.is_random();
+        let file = |extent: &Extent| {
+            let bytes = zone.as_ref().map_or(extent.length, |zone| zone.range.min(extent.length));
+            let order = if random { Order::new(&choice, &grid, bytes, &mut place) } else { Order::Uniform };
+            File::new(extent, order)
+        };
+        let opened = files.iter().map(file).collect();
+        let all: u64 = files.iter().fold(0, |sum, extent| sum.saturating_add(extent.length));
+        let trims_first = matches!(job.rw.kind, RwKind::Trimwrite | RwKind::Randtrimwrite);
+        let mut load = Self {
+            kind: job.rw.kind,
+            rwmixread: job.rwmixread,
+            sequence: job.rw.sequence,
+            percentage_random: job.percentage_random,
+            grid,
+            choice,
+            wrap: job.time_based || service.is_skewed(),
+            zone,
+            files: opened,
+            service,
+            run_left: 0,
+            drawn: None,
+            round_bytes: if trims_first { all.saturating_mul(2) } else { all },
+            seed,
+            randrepeat: job.randrepeat,
+            round: 0,
+            mix: mix_rng,
+            place,
+            choose,
+        };
+        load.rewind();
+        load
+    }
+
+    /// The direction that the mix wants next. A mix is drawn anew with each call; no offset is used up.
+    #[inline]
+    pub fn direction(&mut self) -> usize {
+        match self.kind {
+            RwKind::Read | RwKind::Randread => READ,
+            RwKind::Write | RwKind::Randwrite => WRITE,
+            RwKind::Trim | RwKind::Randtrim => TRIM,
+            RwKind::Rw | RwKind::Randrw => {
+                if self.mix.percent(self.rwmixread) {
+                    READ
+                } else {
+                    WRITE
+                }
+            }
+            // Which one depends on the file, so the request is drawn and kept.
+            RwKind::Trimwrite | RwKind::Randtrimwrite => {
+                if self.drawn.is_none() {
+                    self.drawn = Some(self.fill(None));
+                }
+                self.drawn.flatten().map_or(TRIM, |next| next.direction)
+            }
+        }
+    }
+
+    /// The next request of this direction; `None` when the round has nothing left.
+    ///
+    /// With `trimwrite` the request has the direction that [`Self::direction`] says, whatever is asked. With
+    /// `time_based`, and where files are chosen by popularity, files start again where they end, as in fio, and there is
+    /// no end but a file that is too small.
+    #[inline]
+    pub fn next(&mut self, direction: usize) -> Option<Next> {
+        match self.kind {
+            RwKind::Trimwrite | RwKind::Randtrimwrite => self.drawn.take().unwrap_or_else(|| self.fill(None)),
+            _ => self.fill(Some(direction)),
+        }
+    }
+
+    /// A new round: files from their start, nothing visited. With `randrepeat` it has the same random numbers again,
+    /// as in fio, else others.
+    pub fn restart(&mut self) {
+        self.round += 1;
+        let seed = if self.randrepeat { self.seed } else { mix(self.seed, 16 + self.round) };
+        [self.mix, self.place, self.choose] = generators(seed);
+        self.rewind();
+    }
+
+    /// Bytes of one round: those of all files, and twice as many where each block is trimmed and then written.
+    pub fn round_bytes(&self) -> u64 {
+        self.round_bytes
+    }
+
+    fn rewind(&mut self) {
+        (self.run_left, self.drawn) = (0, None);
+        if let Some(zone) = &mut self.zone {
+            zone.restart();
+        }
+        self.service.restart();
+        for file in &mut self.files {
+            file.restart(self.zone.as_ref(), &self.grid, &mut self.place);
+        }
+    }
+
+    /// A request of the first file that has one.
+    #[inline]
+    fn fill(&mut self, direction: Option<usize>) -> Option<Next> {
+        loop {
+            let index = self.service.pick(&mut self.choose)?;
+            let direction = direction.unwrap_or_else(|| self.files[index].trim_or_write());
+            if let Some((offset, len)) = self.place(index, direction) {
+                self.files[index].went(direction, offset, len);
+                if let Some(zone) = &mut self.zone {
+                    zone.went(len);
+                }
+                return Some(Next { direction, file: index as u16, offset, len });
+            }
+            self.service.finish(index);
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, index: usize, direction: usize) -> Option<(u64, u32)> {
+        let Self { grid, choice, place: rng, .. } = self;
+        let file = &mut self.files[index];
+        if self.kind == RwKind::Randtrimwrite && direction == WRITE {
+            return Some(file.trimmed());
+        }
+        if let Some(zone) = &mut self.zone {
+            zone.enter(file, direction, grid, rng);
+        }
+        if !self.kind.is_random() {
+            let skip = if let Sequence::Skip(skip) = self.sequence { skip } else { 0 };
+            return file.sequential(grid, direction, skip, self.wrap, rng);
+        }
+        let starts = self.run_left == 0;
+        if let Sequence::Run(length) = self.sequence {
+            self.run_left = if starts { length.max(1) } else { self.run_left } - 1;
+        }
+        if !(starts && rng.percent(self.percentage_random[direction])) {
+            // At the end of the file it goes on at random.
+            let followed = file.sequential(grid, direction, 0, self.wrap, rng);
+            if followed.is_some() {
+                return followed;
+            }
+        }
+        // A zone is left by its bytes only: when all of its blocks were visited, it starts again.
+        file.random(choice, grid, direction, self.wrap || self.zone.is_some(), rng)
+    }
+}
