@@ -31,7 +31,6 @@ pub(crate) struct Handles {
 }
 
 /// What a system call returned, as a [`crate::Done`] holds it.
-#[inline(always)]
 pub(crate) fn result_of(outcome: Result<usize, Errno>) -> i32 {
     match outcome {
         Ok(count) => count as i32,

@@ -1,6 +1,7 @@
 //! io_uring with registered files and registered buffers; requests are submitted and reaped in batches.
 //!
-//! What could not be had of it is told in `caveat`.
+//! That is the cheapest way, and the default; [`crate::Tuning`] has the others. What could not be had of what was asked
+//! for is told in `caveat`.
 
 mod ring;
 
@@ -12,18 +13,22 @@ use rustix::io::Errno;
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
 use crate::handles::{self, Handles};
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
-use ring::{Ring, Sqe};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, Tuning};
+use ring::{Ring, Sqe, Wanted};
 
 pub(crate) struct Uring {
     ring: Ring,
     clock: Clock,
     /// Opcode of a read; that of a write is the next one.
     read_opcode: u8,
+    /// One for each slot, with vectored transfers; else none.
+    vectors: Vec<libc::iovec>,
+    /// Completions are polled for, which the kernel does for transfers alone.
+    polls: bool,
+    tuning: Tuning,
     /// How entries name each file: its place among the registered ones, or its descriptor.
     targets: Vec<i32>,
     handles: Handles,
-    sync_file_range: u32,
     /// Entry number of slot 0's syncs and trims. Transfers have entries of their own, the slot's number.
     syncs_from: u32,
     registered: bool,
@@ -33,6 +38,7 @@ pub(crate) struct Uring {
 }
 
 /// Of `enum io_uring_op` in linux/io_uring.h.
+const OP_READV: u8 = 1;
 const OP_FSYNC: u8 = 3;
 const OP_READ_FIXED: u8 = 4;
 const OP_SYNC_FILE_RANGE: u8 = 8;
@@ -56,7 +62,9 @@ fn result_of(op: &Op, result: i32) -> i32 {
 impl Uring {
     pub(crate) fn new(setup: Setup) -> Result<Self, EngineError> {
         let depth = setup.iodepth;
-        let mut ring = Ring::new(depth.saturating_mul(2)).map_err(|errno| {
+        let tuning = setup.tuning;
+        let wanted = Wanted { kernel_thread: tuning.sqthread_poll, polled: tuning.hipri };
+        let mut ring = Ring::new(depth.saturating_mul(2), wanted).map_err(|errno| {
             let why = match errno {
                 Errno::PERM | Errno::NOSYS | Errno::ACCESS => {
                     "the kernel or a sandbox blocks io_uring_setup (as many containers do)".to_owned()
@@ -65,28 +73,42 @@ impl Uring {
             };
             EngineError::Unavailable { engine: "io_uring", why }
         })?;
-        let registered = ring.register_files(&setup.files);
+        let registered = tuning.registerfiles && ring.register_files(&setup.files);
         let targets = if registered { (0..setup.files.len() as i32).collect() } else { setup.files.clone() };
         let (base, length) = setup.buffers.region();
         // SAFETY: the engine holds an Arc of the memory and drops the ring first.
-        let fixed_buffers = unsafe { ring.register_buffer(base, length) };
+        let fixed_buffers = tuning.fixedbufs && unsafe { ring.register_buffer(base, length) };
+        let read_opcode = match (fixed_buffers, tuning.nonvectored) {
+            (true, _) => OP_READ_FIXED,
+            (false, true) => OP_READ,
+            (false, false) => OP_READV,
+        };
+        let buffer = |number| setup.buffers.ptr(number);
+        let vectors: Vec<libc::iovec> = if read_opcode == OP_READV {
+            (0..depth).map(|number| libc::iovec { iov_base: buffer(number).cast(), iov_len: 0 }).collect()
+        } else {
+            Vec::new()
+        };
         let flags = if registered { FIXED_FILE } else { 0 };
         for number in 0..depth {
             let entry = Sqe { flags, user_data: u64::from(number), ..Sqe::default() };
-            // The kernel reads or writes a slot's own buffer, which outlives the ring, and the worker leaves it
-            // alone while its request is in flight: that is what makes submitting these entries sound.
-            *ring.entry(number) = Sqe { addr: setup.buffers.ptr(number) as u64, ..entry };
+            // The kernel reads or writes a slot's own buffer, which outlives the ring (and so do the vectors), and the
+            // worker leaves it alone while its request is in flight: that makes submitting these entries sound.
+            let addr = vectors.get(number as usize).map_or(buffer(number) as u64, |vector| &raw const *vector as u64);
+            *ring.entry(number) = Sqe { addr, ..entry };
             *ring.entry(depth + number) = entry;
         }
         Ok(Self {
             ring,
             clock: Clock::new(),
-            read_opcode: if fixed_buffers { OP_READ_FIXED } else { OP_READ },
+            read_opcode,
             syncs_from: depth,
             registered,
             targets,
             handles: Handles::new(&setup),
-            sync_file_range: setup.tuning.sync_file_range,
+            tuning,
+            polls: tuning.hipri,
+            vectors,
             in_flight: 0,
             _buffers: setup.buffers,
         })
@@ -106,14 +128,19 @@ impl Uring {
         entry.opcode = opcode;
         entry.offset = op.offset;
         entry.len = op.len;
+        if let Some(vector) = self.vectors.get_mut(number as usize) {
+            vector.iov_len = op.len as usize;
+            entry.len = 1;
+        }
         self.ring.push(number);
         true
     }
 
     /// [`Self::queue`] for syncs and trims. Discards are not queued: before Linux 6.12 there is no operation for them.
+    /// Nor is anything but transfers where completions are polled for.
     #[inline(never)]
     fn queue_other(&mut self, number: u32, op: &Op) -> bool {
-        if op.kind == OpKind::Trim && self.handles.is_block_device(op.file) {
+        if self.polls || op.kind == OpKind::Trim && self.handles.is_block_device(op.file) {
             return false;
         }
         let target = self.targets[usize::from(op.file)];
@@ -122,7 +149,7 @@ impl Uring {
         let whole = Sqe { flags: entry.flags, fd: target, user_data: entry.user_data, ..Sqe::default() };
         *entry = match op.kind {
             OpKind::SyncFileRange => {
-                let op_flags = self.sync_file_range;
+                let op_flags = self.tuning.sync_file_range;
                 Sqe { opcode: OP_SYNC_FILE_RANGE, offset: op.offset, len: op.len, op_flags, ..whole }
             }
             // The kernel takes a length where a transfer has its address, and the mode where it has its length.
@@ -271,10 +298,10 @@ impl Engine for Uring {
 
     fn caveat(&self) -> String {
         let mut missing = Vec::new();
-        if !self.registered {
+        if self.tuning.registerfiles && !self.registered {
             missing.push("registered files");
         }
-        if self.read_opcode != OP_READ_FIXED {
+        if self.tuning.fixedbufs && self.read_opcode != OP_READ_FIXED {
             missing.push("registered buffers (RLIMIT_MEMLOCK?)");
         }
         if missing.is_empty() { String::new() } else { format!("io_uring without {}", missing.join(" and ")) }

@@ -4,6 +4,7 @@
 //! An engine is opened by [`open()`], driven by a worker of [`run::run_io`], and stamps every request itself, so
 //! that the simulated device can keep its own time.
 
+mod blocking;
 pub mod buf;
 pub mod clock;
 mod error;
@@ -12,13 +13,19 @@ mod handles;
 mod io_uring;
 mod libaio;
 pub mod load;
+<<<<<<< HEAD
 pub mod merge;
 pub mod meter;
+=======
+mod merge;
+mod meter;
+mod mmap;
+>>>>>>> 4a5c324 (Add fio's synchronous engines, mmap, and io_uring's other ways, for its jobs)
 mod null;
-mod psync;
 pub mod run;
 pub mod select;
 pub mod sim;
+mod sync;
 pub mod target;
 mod worker;
 
@@ -209,7 +216,12 @@ pub const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 /// [`EngineError::Unavailable`] when the kernel or a sandbox does not offer it.
 pub fn open(kind: EngineKind, setup: Setup) -> Result<Box<dyn Engine>, EngineError> {
     Ok(match kind {
-        EngineKind::Psync => Box::new(psync::Psync::new(setup)),
+        EngineKind::Psync => Box::new(sync::Psync::new(setup)),
+        EngineKind::Sync => Box::new(sync::Sync::new(setup)),
+        EngineKind::Vsync => Box::new(sync::Vsync::new(setup)),
+        EngineKind::Pvsync => Box::new(sync::Pvsync::new(setup)),
+        EngineKind::Pvsync2 => Box::new(sync::Pvsync2::new(setup)),
+        EngineKind::Mmap => Box::new(mmap::Mmap::new(setup)),
         EngineKind::Libaio => Box::new(libaio::Libaio::new(setup)?),
         EngineKind::IoUring => Box::new(io_uring::Uring::new(setup)?),
         EngineKind::Null => Box::new(null::Null::default()),

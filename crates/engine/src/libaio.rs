@@ -218,6 +218,12 @@ impl Libaio {
     }
 }
 
+/// The outcome of a request that the kernel would not take.
+#[cold]
+fn refused(errno: Errno, issued_ns: u64, now_ns: u64) -> Done {
+    Done { result: -errno.raw_os_error(), issued_ns, submitted_ns: now_ns, completed_ns: now_ns }
+}
+
 /// What to do with an event: its slot's outcome is filled in, and its number is done.
 #[inline(always)]
 fn deliver(slots: &mut [Slot], done: &mut Vec<u32>) -> impl FnMut(&Event, u64) {
@@ -265,7 +271,13 @@ impl Engine for Libaio {
                 Ok(count) => count,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if taken > 0 || self.in_flight > 0 => break,
-                Err(errno) => return Err(broken("io_submit", errno)),
+                Err(errno) => {
+                    // The kernel looks at the first request of a list before it takes it, and found it wrong.
+                    slots[queue[taken] as usize].done = refused(errno, issued_ns, submitted_ns);
+                    done.push(queue[taken]);
+                    taken += 1;
+                    continue;
+                }
             };
             for number in &queue[taken..taken + count] {
                 let outcome = &mut slots[*number as usize].done;
@@ -301,7 +313,7 @@ impl Engine for Libaio {
             match self.hand_over(&list) {
                 Ok(1) => break,
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(broken("io_submit", errno)),
+                Err(errno) => return Ok(refused(errno, issued_ns, self.clock.now_ns())),
             }
         }
         let submitted_ns = self.clock.now_ns();

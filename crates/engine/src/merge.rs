@@ -113,16 +113,21 @@ pub struct Merger {
 impl Merger {
     /// Takes in what the workers have handed over since the last time.
     pub fn take(&mut self, outboxes: &[Outbox]) {
-        let mut first_changed = u64::MAX;
         for outbox in outboxes {
             let fresh = std::mem::take(&mut *outbox.lock().expect("no holder of this lock panics"));
-            for (number, interval) in fresh {
-                first_changed = first_changed.min(number);
-                match self.by_number.get_mut(&number) {
-                    Some(known) => interval.streams.into_iter().for_each(|stream| merge_interval(known, stream)),
-                    None => {
-                        self.by_number.insert(number, interval);
-                    }
+            self.add(fresh);
+        }
+    }
+
+    /// Takes in intervals with their numbers.
+    pub fn add(&mut self, fresh: impl IntoIterator<Item = (u64, Interval)>) {
+        let mut first_changed = u64::MAX;
+        for (number, interval) in fresh {
+            first_changed = first_changed.min(number);
+            match self.by_number.get_mut(&number) {
+                Some(known) => interval.streams.into_iter().for_each(|stream| merge_interval(known, stream)),
+                None => {
+                    self.by_number.insert(number, interval);
                 }
             }
         }

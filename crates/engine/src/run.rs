@@ -18,8 +18,8 @@ pub use crate::merge::Outcome;
 use crate::merge::{Brought, Merger, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
-use crate::psync::Psync;
 use crate::sim::Sim;
+use crate::sync::Psync;
 pub use crate::worker::Asked;
 use crate::worker::{self, Task, Window};
 use crate::{Engine, EngineError, Setup, Tuning, clock, sim};
@@ -148,6 +148,8 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
         EngineKind::IoUring => lane.run(setup.and_then(Uring::new)),
         EngineKind::Null => lane.run(setup.map(|_| Null::default())),
         EngineKind::Sim => lane.run(setup.and_then(Sim::new)),
+        // The hot loop is compiled once for each engine above; a plan has no use for the others.
+        other => lane.run::<Null>(Err(EngineError::Plan(format!("engine {} is for fio's jobs", other.name())))),
     }
 }
 

@@ -12,6 +12,16 @@ use qd1_model::plan::EngineKind;
 const DEPTH: u32 = 4;
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 32;
+const ENGINES: [EngineKind; 8] = [
+    EngineKind::Psync,
+    EngineKind::Libaio,
+    EngineKind::IoUring,
+    EngineKind::Sync,
+    EngineKind::Vsync,
+    EngineKind::Pvsync,
+    EngineKind::Pvsync2,
+    EngineKind::Mmap,
+];
 
 /// (0 read, 1 write, 2 fsync, 3 fdatasync; block; length in blocks)
 type Step = (u8, u64, u32);
@@ -91,7 +101,7 @@ proptest! {
         direct in any::<bool>(),
     ) {
         let expected = run(EngineKind::Psync, false, &steps).unwrap();
-        for kind in [EngineKind::Psync, EngineKind::Libaio, EngineKind::IoUring] {
+        for kind in ENGINES {
             if let Some(bytes) = run(kind, direct, &steps) {
                 prop_assert!(bytes == expected, "{} direct={direct} differs from psync", kind.name());
             }

@@ -33,6 +33,16 @@ pub enum EngineKind {
     Null,
     /// A simulated device on virtual time.
     Sim,
+    /// lseek and read/write; for fio's jobs, like all that follow.
+    Sync,
+    /// lseek and readv/writev.
+    Vsync,
+    /// preadv/pwritev.
+    Pvsync,
+    /// preadv2/pwritev2.
+    Pvsync2,
+    /// Copies from and to mapped memory.
+    Mmap,
 }
 
 impl EngineKind {
@@ -44,6 +54,11 @@ impl EngineKind {
             Self::IoUring => "io_uring",
             Self::Null => "null",
             Self::Sim => "sim",
+            Self::Sync => "sync",
+            Self::Vsync => "vsync",
+            Self::Pvsync => "pvsync",
+            Self::Pvsync2 => "pvsync2",
+            Self::Mmap => "mmap",
         }
     }
 

@@ -118,6 +118,14 @@ pub enum InUse {
     },
 }
 
+impl InUse {
+    /// Whether this is about data that lies on the device and that nothing uses: partitions, signatures.
+    #[must_use]
+    pub fn is_only_content(&self) -> bool {
+        matches!(self, Self::Partitioned { .. } | Self::Signature { .. })
+    }
+}
+
 impl Machine {
     /// Whether the block device `dev` may be overwritten: nothing uses it, its partitions, or the disk it is a part of,
     /// and nothing recognisable lies on it or on any of its partitions.

@@ -2,12 +2,13 @@
 //!
 //! Own rather than the `io-uring` crate's: a request there is built anew and copied into the queue, which cost as
 //! many instructions as all the rest of it. Here each slot owns one entry that stays where the kernel reads it, so
-//! that a request patches what differs. Without SQPOLL the kernel reads entries only inside `io_uring_enter`.
+//! that a request patches what differs. The kernel reads entries inside `io_uring_enter`; with a kernel thread (SQPOLL) at
+//! any time between an entry's submission and its completion.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use rustix::io::Errno;
 use rustix::io_uring::{
@@ -88,6 +89,8 @@ pub(super) struct Ring {
     /// Numbers of entries in the order of submission.
     order: *mut u32,
     sq_tail: *const AtomicU32,
+    sq_flags: *const AtomicU32,
+    kernel_thread: bool,
     /// Entries are a power of two; this is one less.
     sq_mask: u32,
     cqes: *const Cqe,
@@ -103,18 +106,34 @@ pub(super) struct Ring {
     fd: OwnedFd,
 }
 
-/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_REGISTERED_RING`.
+/// `IORING_ENTER_GETEVENTS`, `IORING_ENTER_SQ_WAKEUP` and `IORING_ENTER_REGISTERED_RING`.
 const GETEVENTS: u32 = 1;
+const WAKEUP: u32 = 1 << 1;
 const REGISTERED_RING: u32 = 1 << 4;
+/// `IORING_SQ_NEED_WAKEUP`: the kernel's thread has gone to sleep.
+const NEEDS_WAKEUP: u32 = 1;
+
+/// What a ring must be like, or it is not to be had.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// A thread of the kernel takes the entries (SQPOLL).
+    pub(super) kernel_thread: bool,
+    /// Completions are polled for (IOPOLL).
+    pub(super) polled: bool,
+}
 
 /// A ring with the best flags this kernel takes. With DEFER_TASKRUN completions are worked off when we ask, not by
-/// an interruption of our thread.
-fn setup(entries: u32) -> Result<(OwnedFd, io_uring_params), Errno> {
+/// an interruption of our thread; with a kernel thread they never are.
+fn setup(entries: u32, wanted: Wanted) -> Result<(OwnedFd, io_uring_params), Errno> {
+    let mut must = IoringSetupFlags::empty();
+    must.set(IoringSetupFlags::SQPOLL, wanted.kernel_thread);
+    must.set(IoringSetupFlags::IOPOLL, wanted.polled);
     let best = IoringSetupFlags::SINGLE_ISSUER | IoringSetupFlags::DEFER_TASKRUN;
+    let better: &[IoringSetupFlags] = if wanted.kernel_thread { &[] } else { &[best, IoringSetupFlags::COOP_TASKRUN] };
     let mut last = Errno::INVAL;
-    for flags in [best, IoringSetupFlags::COOP_TASKRUN, IoringSetupFlags::empty()] {
+    for flags in better.iter().copied().chain([IoringSetupFlags::empty()]) {
         let mut params = io_uring_params::default();
-        params.flags = flags;
+        params.flags = must | flags;
         // SAFETY: the parameters are zero but for the flags, none of which makes the kernel use a pointer in them.
         match unsafe { io_uring_setup(entries, &mut params) } {
             Ok(fd) => return Ok((fd, params)),
@@ -126,8 +145,8 @@ fn setup(entries: u32) -> Result<(OwnedFd, io_uring_params), Errno> {
 
 impl Ring {
     /// A ring for at least `entries` entries. Only the calling thread may use it.
-    pub(super) fn new(entries: u32) -> Result<Self, Errno> {
-        let (fd, params) = setup(entries.next_power_of_two())?;
+    pub(super) fn new(entries: u32, wanted: Wanted) -> Result<Self, Errno> {
+        let (fd, params) = setup(entries.next_power_of_two(), wanted)?;
         // One mapping for both queues; before Linux 5.4 there were two.
         if !params.features.contains(IoringFeatureFlags::SINGLE_MMAP) {
             return Err(Errno::NOSYS);
@@ -141,6 +160,8 @@ impl Ring {
             sqes: entries.at(0),
             order: queues.at(sq.array),
             sq_tail: queues.at(sq.tail),
+            sq_flags: queues.at(sq.flags),
+            kernel_thread: wanted.kernel_thread,
             sq_mask: params.sq_entries - 1,
             cqes: queues.at(cq.cqes),
             cq_head: queues.at(cq.head),
@@ -191,12 +212,11 @@ impl Ring {
         outcome.is_ok()
     }
 
-    /// Entry `index`, modulo the size of the queue. Must not be changed between [`Self::push`] and
-    /// [`Self::submit`].
+    /// Entry `index`, modulo the size of the queue. Must not be changed between [`Self::push`] and its completion.
     #[inline(always)]
     pub(super) fn entry(&mut self, index: u32) -> &mut Sqe {
         // SAFETY: the mask keeps the index inside the array, `&mut self` makes the reference the only one in this
-        // process, and the kernel reads entries only inside `submit`, which takes `&mut self` as well.
+        // process, and the kernel reads an entry only between `push` and its completion, when nobody asks for it.
         unsafe { &mut *self.sqes.add((index & self.sq_mask) as usize) }
     }
 
@@ -206,7 +226,8 @@ impl Ring {
         // SAFETY: the pointer leads to the tail, an aligned u32 in the mapping that only this thread writes.
         let tail = unsafe { &*self.sq_tail };
         let at = tail.load(Ordering::Relaxed);
-        // SAFETY: the mask keeps the index inside the array, which the kernel reads only inside `submit`.
+        // SAFETY: the mask keeps the index inside the array. Its element lies behind the tail, where the kernel does
+        // not look, since there are never more entries under way than the array has elements.
         unsafe { *self.order.add((at & self.sq_mask) as usize) = index };
         tail.store(at.wrapping_add(1), Ordering::Release);
     }
@@ -214,7 +235,24 @@ impl Ring {
     /// Hands `count` queued entries to the kernel; returns how many it took. Taking none is not an error.
     #[inline(always)]
     pub(super) fn submit(&mut self, count: usize) -> Result<usize, Errno> {
+        if self.kernel_thread {
+            return self.wake(count);
+        }
         self.enter(count, 0, self.enter_flags)
+    }
+
+    /// Makes sure that the kernel's thread sees `count` queued entries: no system call while it is awake.
+    #[inline(never)]
+    fn wake(&mut self, count: usize) -> Result<usize, Errno> {
+        // The thread says that it sleeps and then looks at the tail once more; we moved the tail and then look at what
+        // it says. Only with a full fence on both sides does one of the two see the other.
+        fence(Ordering::SeqCst);
+        // SAFETY: the pointer leads to an aligned u32 in the mapping that is only accessed atomically.
+        let flags = unsafe { &*self.sq_flags }.load(Ordering::Relaxed);
+        if flags & NEEDS_WAKEUP == 0 {
+            return Ok(count);
+        }
+        self.enter(count, 0, self.enter_flags | WAKEUP)
     }
 
     /// Waits for `want` completions; may return with fewer.

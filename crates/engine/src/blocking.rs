@@ -1,51 +1,78 @@
-//! pread and pwrite, one at a time: the engine with the fewest moving parts, best at depth 1.
+//! Engines that carry out one request at a time: a request completes inside `submit`. They have the fewest moving parts
+//! and are best at depth 1.
 //!
-//! A request completes inside `submit`.
+//! They differ in the system calls alone, which are their [`Calls`]: those of reading and writing lie in `sync.rs`,
+//! those on mapped memory in `mmap.rs`.
 
 use std::sync::Arc;
 
 use qd1_model::plan::EngineKind;
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
-use crate::handles::{Handles, result_of};
+use crate::handles::Handles;
 use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
-pub(crate) struct Psync {
+/// How one such engine reaches its files.
+pub(crate) trait Calls {
+    /// Its name.
+    const KIND: EngineKind;
+
+    fn new(setup: &Setup) -> Self;
+
+    /// Reads at `op.offset`; how many bytes came.
+    fn read(&mut self, handles: &Handles, op: &Op, buffer: &mut [u8]) -> Result<usize, Errno>;
+
+    /// Writes at `op.offset`; how many bytes went.
+    fn write(&mut self, handles: &Handles, op: &Op, buffer: &[u8]) -> Result<usize, Errno>;
+
+    /// Syncs and trims; the result as [`Done`] has it.
+    fn attend(&mut self, handles: &Handles, op: &Op) -> i32 {
+        handles.attend(op)
+    }
+}
+
+pub(crate) struct Blocking<C> {
+    calls: C,
     handles: Handles,
     buffers: Arc<Buffers>,
     clock: Clock,
 }
 
-impl Psync {
+impl<C: Calls> Blocking<C> {
     pub(crate) fn new(setup: Setup) -> Self {
-        Self { handles: Handles::new(&setup), buffers: setup.buffers, clock: Clock::new() }
+        let (calls, handles) = (C::new(&setup), Handles::new(&setup));
+        Self { calls, handles, buffers: setup.buffers, clock: Clock::new() }
     }
 
     #[inline(always)]
-    fn perform(&self, number: u32, op: &Op) -> i32 {
+    fn perform(&mut self, number: u32, op: &Op) -> i32 {
         let len = op.len as usize;
-        debug_assert!(len <= self.buffers.stride());
-        result_of(match op.kind {
+        debug_assert!(!op.kind.transfers() || len <= self.buffers.stride());
+        let outcome = match op.kind {
             OpKind::Read => {
                 // SAFETY: the slot's buffer holds at least len bytes and has no other request in flight.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(self.buffers.ptr(number), len) };
-                pread(self.handles.fd(op.file), buffer, op.offset)
+                self.calls.read(&self.handles, op, buffer)
             }
             OpKind::Write => {
                 // SAFETY: as above.
                 let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(number), len) };
-                pwrite(self.handles.fd(op.file), buffer, op.offset)
+                self.calls.write(&self.handles, op, buffer)
             }
-            _ => return self.handles.attend(op),
-        })
+            _ => return self.calls.attend(&self.handles, op),
+        };
+        match outcome {
+            Ok(count) => count as i32,
+            Err(errno) => -errno.raw_os_error(),
+        }
     }
 }
 
-impl Engine for Psync {
+impl<C: Calls> Engine for Blocking<C> {
     fn kind(&self) -> EngineKind {
-        EngineKind::Psync
+        C::KIND
     }
 
     fn now_ns(&mut self) -> u64 {
