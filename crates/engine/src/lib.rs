@@ -13,14 +13,9 @@ mod handles;
 mod io_uring;
 mod libaio;
 pub mod load;
-<<<<<<< HEAD
 pub mod merge;
 pub mod meter;
-=======
-mod merge;
-mod meter;
 mod mmap;
->>>>>>> 4a5c324 (Add fio's synchronous engines, mmap, and io_uring's other ways, for its jobs)
 mod null;
 pub mod run;
 pub mod select;
