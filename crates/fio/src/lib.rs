@@ -25,6 +25,7 @@ pub mod help;
 pub mod job;
 pub mod lexer;
 pub mod options;
+pub mod output;
 pub mod resolve;
 pub mod suggest;
 pub mod types;
