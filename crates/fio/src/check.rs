@@ -3,10 +3,11 @@
 //! Where fio says something and goes on, so does this, as a note; where fio stops, it is an error. What needs a look at
 //! the files (a size that is missing, a directory that is not there) is left to who opens them.
 
+use crate::Limits;
 use crate::error::{Error, ErrorKind, Findings, Place};
 use crate::job::{FioJob, Given};
 use crate::resolve::Settings;
-use crate::types::{Amount, SteadyState, Verify, ZoneMode};
+use crate::types::{Amount, Range, SteadyState, Verify, ZoneMode};
 
 /// One job: fills what follows from other options and reports what cannot be.
 pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, findings: &mut Findings) {
@@ -19,6 +20,7 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     sizes(job, &mut conflicts);
     rates(job, &mut conflicts);
     zones(job, &mut conflicts);
+    headers(job, &mut conflicts);
     if settings.readonly && (job.rw.kind.writes() || job.rw.kind.trims()) {
         conflicts.push(("rw", format!("--readonly, and job `{}` has rw={}", job.name, job.rw.kind.name())));
     }
@@ -30,6 +32,7 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     times(job, &mut notes);
     queue(job, &mut notes);
     verification(job, &mut notes);
+    open_files(job, &mut notes);
     fill(job);
     for (option, text) in notes {
         findings.note(&place_of(job, option), format!("job `{}`: {text}", job.name));
@@ -118,6 +121,45 @@ fn verification(job: &FioJob, notes: &mut Remarks) {
         let text = "norandommap with several block sizes: blocks that were overwritten in part are not verified";
         notes.push(("verify", text.to_owned()));
     }
+}
+
+fn open_files(job: &FioJob, notes: &mut Remarks) {
+    // Where files are what is worked on, none stays open.
+    if job.openfiles > 0 && job.openfiles < job.file_count() && job.ioengine.moves_data() {
+        let text = format!("all {} files stay open, where openfiles={}", job.file_count(), job.openfiles);
+        notes.push(("openfiles", text));
+    }
+}
+
+/// Where the headers of verified blocks lie. As in fio, an interval that does not divide the blocks becomes one that
+/// does.
+fn headers(job: &mut FioJob, conflicts: &mut Remarks) {
+    let Range { min, max } = job.block_range(1);
+    let mut interval = job.verify_interval.min(min);
+    if job.rw.kind.reads() {
+        interval = interval.min(job.block_range(0).min);
+    }
+    if interval == 0 || min % interval != 0 || max % interval != 0 {
+        interval = common_divisor(min, max);
+    }
+    job.verify_interval = interval;
+    if job.verify == Verify::None || job.verify_offset == 0 {
+        return;
+    }
+    if job.verify_offset.saturating_add(Limits::VERIFY_HEADER_BYTES) > job.verify_interval {
+        let text = format!(
+            "behind verify_offset={}, no header fits the {} bytes of an interval",
+            job.verify_offset, job.verify_interval
+        );
+        conflicts.push(("verify_offset", text));
+    }
+}
+
+fn common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Defaults that follow from other options.

@@ -272,8 +272,9 @@ pub(crate) const FLAGS: &[Flag] = &[
     with(
         "alloc-size",
         "a number",
-        "Memory for shared structures",
-        Act::Note("--alloc-size has no effect: qd1 takes the memory that it needs"),
+        "No effect: memory is taken as it is needed",
+        // Said to no one: it can change no figure.
+        Act::Set(|_, text| value::unsigned(text, PLAIN).map(drop)),
     ),
     flag(
         "latency-log",

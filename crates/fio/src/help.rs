@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn help_is_there_for_what_is_here_and_for_what_is_not() {
         assert!(cmdhelp("blocksize").unwrap().contains("Block size"));
-        assert!(cmdhelp("unlink_each_loop").unwrap().contains("not in qd1"));
+        assert!(cmdhelp("fill_device").unwrap().contains("not in qd1"));
         assert!(cmdhelp("iodeph").unwrap_err().contains("iodepth"));
         assert!(enghelp("io_uring").unwrap().contains("fixedbufs"));
         assert!(enghelp("io_uring,hipri").is_ok() && enghelp("psync").is_ok());

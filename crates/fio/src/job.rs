@@ -7,9 +7,9 @@ use crate::engines::EngineName;
 use crate::error::Place;
 use crate::options;
 use crate::types::{
-    Amount, BlockShare, ContinueOnError, CpuPolicy, CpuRange, Distribution, Fallocate, FileService, KbBase, Pattern,
-    RandomGenerator, Range, RateProcess, Rw, SteadyState, SyncFileRange, SyncMode, TimeRange, UnifiedReporting, Verify,
-    ZoneMode,
+    Amount, BlockShare, ContinueOnError, CpuPolicy, CpuRange, Distribution, ExitWhat, FadviseHint, Fallocate,
+    FileService, KbBase, Pattern, RandomGenerator, Range, RateProcess, Rw, StatType, SteadyState, SubmitMode,
+    SyncFileRange, SyncMode, ThinkBlocks, TimeRange, UnifiedReporting, Verify, ZoneMode,
 };
 
 /// An option as it was given.
@@ -53,14 +53,23 @@ pub struct FioJob {
     pub io_size: Amount,
     pub offset: Amount,
     pub offset_increment: Amount,
+    /// The first offset of a clone is a multiple of this, where it is not 0.
+    pub offset_align: u64,
+    /// The I/O starts at the end of the file as it is.
+    pub file_append: bool,
     pub number_ios: u64,
     pub fallocate: Fallocate,
     pub overwrite: bool,
     pub create_only: bool,
     pub create_on_open: bool,
     pub allow_file_create: bool,
+    pub create_serialize: bool,
+    pub create_fsync: bool,
     pub unlink: bool,
+    pub unlink_each_loop: bool,
+    pub pre_read: bool,
     pub invalidate: bool,
+    pub fadvise_hint: FadviseHint,
 
     pub rw: Rw,
     pub rwmixread: u32,
@@ -71,6 +80,7 @@ pub struct FioJob {
     /// Alignment of random offsets; after the checks the smallest block where it was not given.
     pub ba: [u64; 3],
     pub randrepeat: bool,
+    pub allrandrepeat: bool,
     /// `None` leaves it to `randrepeat`.
     pub randseed: Option<u64>,
     pub norandommap: bool,
@@ -96,13 +106,31 @@ pub struct FioJob {
     pub sqthread_poll: bool,
     /// `None` leaves it to the engine.
     pub nonvectored: Option<bool>,
+    pub io_submit_mode: SubmitMode,
+    pub stat_type: StatType,
+    /// Accepted and without effect.
+    pub userspace_reap: bool,
 
     pub rate: [u64; 3],
     pub rate_min: [u64; 3],
     pub rate_iops: [u32; 3],
+    pub rate_iops_min: [u32; 3],
+    /// The time over which the least rates are looked at.
+    pub rate_cycle: Duration,
     pub rate_process: RateProcess,
     pub thinktime: Duration,
+    /// How much of thinktime is spent spinning, from its start.
+    pub thinktime_spin: Duration,
+    /// Requests between two pauses.
+    pub thinktime_blocks: u32,
+    pub thinktime_blocks_type: ThinkBlocks,
+    /// Time of I/O between two pauses; where it is not 0, it counts beside `thinktime_blocks`.
+    pub thinktime_iotime: Duration,
     pub flow: u32,
+    /// Jobs of one flow have the same number.
+    pub flow_id: u32,
+    /// Wait of a job that is ahead of its flow.
+    pub flow_sleep: Duration,
     pub max_latency: [Duration; 3],
     pub latency_target: Duration,
     pub latency_window: Duration,
@@ -123,10 +151,20 @@ pub struct FioJob {
     pub thread: bool,
     pub exitall: bool,
     pub exitall_on_error: bool,
+    pub exit_what: ExitWhat,
     pub continue_on_error: ContinueOnError,
+    /// Error numbers of reads, writes and verification that do not end the job. A list counts even where
+    /// `continue_on_error` leaves its kind out; where one is empty, `continue_on_error` means EIO and EILSEQ.
+    pub ignore_error: Arc<[Vec<i32>; 3]>,
     pub error_dump: bool,
     pub cpus_allowed: Arc<Vec<CpuRange>>,
     pub cpus_allowed_policy: CpuPolicy,
+    /// 0 leaves it as it is.
+    pub nice: i32,
+    /// I/O priority, 0 to 7; `None` leaves it as it is, unless there is a class.
+    pub prio: Option<u32>,
+    /// I/O priority class, 0 to 3, as ionice has them.
+    pub prioclass: Option<u32>,
 
     pub fsync: u32,
     pub fdatasync: u32,
@@ -136,8 +174,11 @@ pub struct FioJob {
     pub fsync_on_close: bool,
     pub refill_buffers: bool,
     pub zero_buffers: bool,
+    pub scramble_buffers: bool,
     pub buffer_pattern: Arc<Pattern>,
     pub buffer_compress_percentage: u32,
+    /// Bytes of which that many percent can be compressed; 0 stands for the whole block.
+    pub buffer_compress_chunk: u32,
     pub dedupe_percentage: u32,
 
     pub verify: Verify,
@@ -146,7 +187,21 @@ pub struct FioJob {
     pub verify_fatal: bool,
     pub verify_async: u32,
     pub verify_backlog: u64,
+    /// Blocks to check in one go; 0 for all of the backlog.
+    pub verify_backlog_batch: u32,
     pub verify_only: bool,
+    /// Bytes from one header to the next; after the checks a divisor of each block that is written.
+    pub verify_interval: u64,
+    /// Where the header lies in its interval, in bytes.
+    pub verify_offset: u64,
+    /// Of the blocks that were written, how many are trimmed, percent.
+    pub trim_percentage: u32,
+    /// Whether trimmed blocks have to be read back as zero.
+    pub trim_verify_zero: bool,
+    /// Trim after this many writes.
+    pub trim_backlog: u64,
+    /// Blocks to trim in one go; 0 for all of the backlog.
+    pub trim_backlog_batch: u32,
 
     pub group_reporting: bool,
     pub unified_rw_reporting: UnifiedReporting,
@@ -154,10 +209,20 @@ pub struct FioJob {
     pub lat_percentiles: bool,
     pub slat_percentiles: bool,
     pub percentile_list: Arc<Vec<f64>>,
+    /// 0 leaves the job out of the report.
+    pub stats: bool,
+    /// 0 leaves the section on disks out of the report.
+    pub disk_util: bool,
     pub gtod_reduce: bool,
     pub disable_lat: bool,
     pub disable_clat: bool,
     pub disable_slat: bool,
+    /// A log of each request's bandwidth stays empty; averages and the report are as ever.
+    pub disable_bw_measurement: bool,
+    /// The time of a sample of bandwidth, of which the report gives the least, the largest and the mean.
+    pub bwavgtime: Duration,
+    /// The same of IOPS.
+    pub iopsavgtime: Duration,
     /// Prefix of the log's name; empty for the job's name. So are all four.
     pub write_bw_log: Option<String>,
     pub write_lat_log: Option<String>,
@@ -166,6 +231,12 @@ pub struct FioJob {
     /// Zero logs each request.
     pub log_avg_msec: Duration,
     pub log_hist_msec: Duration,
+    /// 0 to 6: each step joins two neighbouring bins.
+    pub log_hist_coarseness: u32,
+    /// The largest value of each time of `log_avg_msec`, not the average.
+    pub log_max_value: bool,
+    /// Times of logs count from 1970.
+    pub log_unix_epoch: bool,
     pub log_offset: bool,
     /// Bytes of a chunk; 0 where logs are not compressed.
     pub log_compression: u64,

@@ -6,8 +6,8 @@
 //!
 //! Nothing here opens a file, reads a clock or looks at the machine: all that comes from outside comes through
 //! [`World`], so that the whole crate can be fuzzed. Everything that an engineer can write has one of three ends: it
-//! takes effect, it is refused with its place and the reason, or it takes effect in a way that a [`Note`] names.
-//! Nothing is dropped silently.
+//! takes effect, it is refused with its place and the reason, or it takes effect in a way that a [`Note`] names. Only
+//! what can change no figure goes without a note; the table says how it differs. Nothing is dropped silently.
 //!
 //! [`options`] is the one table of fio's options, with what each does here; the jobs, the help and docs/fio.md all
 //! come from it.
@@ -100,6 +100,8 @@ impl Limits {
     pub const SPLITS: usize = 64;
     /// Zones of one `random_distribution` list. fio's number.
     pub const ZONES: usize = 256;
+    /// Bytes of a header of verification at most: of those with the longest checksum.
+    pub const VERIFY_HEADER_BYTES: u64 = 128;
     /// Percentiles of one list. fio's number.
     pub const PERCENTILES: usize = 20;
     /// Bytes of a pattern. fio's number.

@@ -1,7 +1,8 @@
 //! The one table of fio's options: every name that fio 3.33 knows, and what becomes of it here.
 //!
 //! A row of an option that takes effect holds the field of [`FioJob`] it sets; its default, its help and its manual
-//! page entry come from the same row. A row of an option that is refused holds the reason.
+//! page entry come from the same row. A row of an option that is refused holds the reason, and the values that mean
+//! what happens here anyway: a job that spells out fio's defaults is no worse for it.
 
 mod buffers;
 mod files;
@@ -144,6 +145,11 @@ pub struct FioOption {
     pub help: &'static str,
     /// The engines that have it; empty where all jobs do.
     pub engines: &'static [&'static str],
+    /// Values with which nothing differs from fio: of an option that differs, nothing is said of them; of one that is
+    /// refused, they are taken.
+    pub plain: &'static [&'static str],
+    /// Whether using it, where it differs, is passed over in silence: it can change no figure, and the manual tells.
+    pub quiet: bool,
 }
 
 /// Options that belong together.
@@ -189,7 +195,8 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 impl FioOption {
     const fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
-        Self { name, aliases: &[], kind, default: None, support: Support::Supported, help, engines: &[] }
+        let support = Support::Supported;
+        Self { name, aliases: &[], kind, default: None, support, help, engines: &[], plain: &[], quiet: false }
     }
 
     const fn refused(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> Self {
@@ -213,6 +220,17 @@ impl FioOption {
         self
     }
 
+    /// It differs in what can change no figure.
+    const fn quietly(mut self, how: &'static str) -> Self {
+        self.quiet = true;
+        self.differs(how)
+    }
+
+    const fn plain(mut self, values: &'static [&'static str]) -> Self {
+        self.plain = values;
+        self
+    }
+
     const fn of(mut self, engines: &'static [&'static str]) -> Self {
         self.engines = engines;
         self
@@ -226,6 +244,21 @@ impl FioOption {
     /// Whether it may be given without a value.
     pub const fn may_be_bare(&self) -> bool {
         matches!(self.kind, Kind::Flag(_) | Kind::Own { bare: true, .. })
+    }
+
+    /// Whether a value is one with which nothing differs from fio. A number may be written in any way.
+    pub fn is_plain(&self, text: &str) -> bool {
+        let number = |text: &str| value::integer(text, KbBase::Binary).ok();
+        let same = |known: &&str| text == *known || (number(known).is_some() && number(text) == number(known));
+        self.plain.iter().any(|known| same(known))
+    }
+
+    /// What has to be said where it is given with this value.
+    pub fn remark(&self, text: Option<&str>) -> Option<&'static str> {
+        match self.support {
+            Support::Differs(how) if !self.quiet && !text.is_some_and(|text| self.is_plain(text.trim())) => Some(how),
+            _ => None,
+        }
     }
 
     /// What values it takes, after "it takes".
@@ -257,7 +290,8 @@ impl FioOption {
     /// Where the value is not one of the option's, or the option is refused.
     pub fn set(&self, job: &mut FioJob, text: Option<&str>, base: KbBase) -> Result<(), Fault> {
         if let Support::Refused(why) = self.support {
-            return Err(Fault::Refused(why.to_owned()));
+            let plain = text.is_some_and(|text| self.is_plain(text.trim()));
+            return if plain { Ok(()) } else { Err(Fault::Refused(why.to_owned())) };
         }
         let text = match text.map(str::trim) {
             None if self.may_be_bare() => "",
@@ -301,6 +335,48 @@ fn count(text: &str, min: u32, max: u32) -> Result<u32, Problem> {
 fn count_with(text: &str, min: u32, max: u32, base: KbBase) -> Result<u32, Problem> {
     size(text, min.into(), max.into(), base).map(|value| u32::try_from(value).unwrap_or(max))
 }
+
+/// Takes 0 or 1 and does nothing with it.
+fn idle_bool(_: &mut FioJob, text: &str, _: KbBase) -> Result<(), Fault> {
+    count(text, 0, 1)?;
+    Ok(())
+}
+
+/// Takes a number and does nothing with it.
+fn idle_number(_: &mut FioJob, text: &str, base: KbBase) -> Result<(), Fault> {
+    value::unsigned(text, base)?;
+    Ok(())
+}
+
+/// An option whose value is looked at and has no effect.
+const fn idle(name: &'static str, help: &'static str, accepts: &'static str, set: Set) -> FioOption {
+    FioOption::new(name, help, Kind::Own { accepts, bare: false, set })
+}
+
+/// A yes or no.
+const fn switch(name: &'static str, help: &'static str, field: Field<bool>, default: &'static str) -> FioOption {
+    FioOption::new(name, help, Kind::Bool(field)).default(default)
+}
+
+/// A number of milliseconds; fio knows no units for these.
+macro_rules! millis {
+    ($name:literal, $help:literal, $field:ident) => {
+        $crate::options::FioOption::new(
+            $name,
+            $help,
+            $crate::options::Kind::Own {
+                accepts: "milliseconds, a plain number",
+                bare: false,
+                set: |job, text, _| {
+                    let millis = $crate::options::count(text, 0, u32::MAX)?;
+                    job.$field = std::time::Duration::from_millis(millis.into());
+                    Ok(())
+                },
+            },
+        )
+    };
+}
+use millis;
 
 /// A number within bounds.
 fn size(text: &str, min: u64, max: u64, base: KbBase) -> Result<u64, Problem> {
@@ -380,6 +456,25 @@ mod tests {
             assert!(matches!(fault(name, text), Err(Fault::Problem(_))), "{name}={text}");
         }
         assert_eq!(find("direct").unwrap().set(&mut FioJob::default(), None, KbBase::Binary), Err(Fault::Missing));
+    }
+
+    #[test]
+    fn a_refused_option_takes_the_values_that_change_nothing() {
+        let set = |name: &str, text| find(name).unwrap().set(&mut FioJob::default(), Some(text), KbBase::Binary);
+        for option in all().filter(|option| !option.is_here()) {
+            assert!(option.plain.iter().all(|value| set(option.name, value).is_ok()), "{}", option.name);
+            assert!(matches!(set(option.name, "?!"), Err(Fault::Refused(_))), "{}", option.name);
+        }
+        assert_eq!(set("fill_device", " 0x0 "), Ok(()));
+        assert!(set("fill_device", "1").is_err() && set("write_hint", "none").is_ok());
+    }
+
+    #[test]
+    fn what_differs_is_told_unless_the_value_is_fios_own_or_no_figure_can_change() {
+        let remark = |name: &str, text| find(name).unwrap().remark(Some(text));
+        assert!(remark("verify_dump", "0").is_none() && remark("verify_dump", "1").is_some());
+        assert!(remark("mem", "malloc").is_none() && remark("mem", "mmaphuge").is_some());
+        assert!(remark("thread", "1").is_none() && remark("bs", "4k").is_none());
     }
 
     #[test]

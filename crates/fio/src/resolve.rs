@@ -187,7 +187,7 @@ impl<'a> Resolver<'a> {
         match option.set(job, value.as_deref(), job.kb_base) {
             Err(fault) => self.fault(option, entry, value.as_deref(), fault),
             Ok(()) => {
-                if let options::Support::Differs(how) = option.support {
+                if let Some(how) = option.remark(value.as_deref()) {
                     self.findings.note(&entry.place, format!("`{}`: {how}", option.name));
                 }
                 if option.name != "kb_base" {
@@ -224,7 +224,7 @@ impl<'a> Resolver<'a> {
         let text = value.unwrap_or_default();
         let (place, kind) = match fault {
             Fault::Missing => (&entry.place, ErrorKind::NeedsValue { option: name, accepts: option.accepts() }),
-            Fault::Refused(why) if matches!(option.kind, Kind::Foreign(_)) => {
+            Fault::Refused(why) if matches!(option.kind, Kind::Foreign(_)) && option.plain.is_empty() => {
                 (&entry.place, ErrorKind::RefusedOption { name, why })
             }
             Fault::Refused(why) => {

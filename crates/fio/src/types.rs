@@ -34,6 +34,10 @@ macro_rules! words {
     };
 }
 
+mod conduct;
+
+pub use conduct::*;
+
 words! {
     /// Direction and order: the first part of `rw`.
     RwKind {
@@ -273,28 +277,6 @@ words! {
 }
 
 words! {
-    /// `continue_on_error`.
-    ContinueOnError {
-        #[default]
-        None = "none" | "0" => "The first error ends the job",
-        Read = "read" => "Read errors are counted",
-        Write = "write" => "Write errors are counted",
-        Io = "io" => "Read and write errors are counted",
-        Verify = "verify" => "Verification errors are counted",
-        All = "all" | "1" => "All these errors are counted",
-    }
-}
-
-words! {
-    /// `cpus_allowed_policy`.
-    CpuPolicy {
-        #[default]
-        Shared = "shared" => "Each worker may use all of the processors",
-        Split = "split" => "Each worker gets one of the processors",
-    }
-}
-
-words! {
     /// The criterion of `steadystate`.
     SteadyCriterion {
         Iops = "iops" => "Largest deviation of IOPS from their mean",
@@ -384,12 +366,3 @@ impl PatternPart {
 /// What a buffer is filled with, again and again. Empty where none was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern(pub Vec<PatternPart>);
-
-/// Processors from one number to another, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuRange {
-    /// Lowest.
-    pub first: u16,
-    /// Highest.
-    pub last: u16,
-}

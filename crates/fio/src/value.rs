@@ -4,10 +4,12 @@
 //! microseconds, `size = 1g` (with blanks) one byte. Here such a value is an error that says so, except for blanks
 //! around it and `sec`, which fio's manual allows: these mean what they say.
 
+mod errno;
 mod expression;
 mod lists;
 mod pattern;
 
+pub(crate) use errno::error_lists;
 pub use expression::calculate;
 pub(crate) use lists::{cpu_list, distribution, names, percentiles, splits};
 pub(crate) use pattern::pattern;

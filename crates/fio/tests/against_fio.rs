@@ -75,6 +75,19 @@ fn aliases_and_defaults_are_those_of_fio() {
     }
 }
 
+#[test]
+fn every_flag_that_fio_lists_is_taken_or_refused_by_name() {
+    let Some((listed, _)) = fio(&["--help"]) else {
+        return skip("every_flag_that_fio_lists_is_taken_or_refused_by_name", "no fio here");
+    };
+    let flags = listed.lines().filter_map(|line| line.strip_prefix("  --")?.split(['=', '\t', ' ']).next());
+    let flags: BTreeSet<&str> = flags.collect();
+    assert!(flags.len() > 25, "{listed}");
+    let ours = qd1_fio::markdown_table();
+    let missing: Vec<_> = flags.iter().filter(|flag| !ours.contains(&format!("| `--{flag}` |"))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// Values that both take or both refuse.
 const SAME: &[&str] = &[
     "direct=2",
@@ -210,6 +223,58 @@ const SAME: &[&str] = &[
     "verify_async=2",
     "dedupe_percentage=101",
     "buffer_compress_percentage=50",
+    "thinktime_blocks=1k",
+    "thinktime_blocks_type=issue",
+    "thinktime_blocks_type=x",
+    "thinktime_iotime=5",
+    "rate_iops_min=10,20",
+    "ratecycle=2000",
+    "exit_what=stonewall",
+    "exit_what=foo",
+    "bwavgtime=100",
+    "log_hist_coarseness=6",
+    "verify_interval=79",
+    "verify_interval=512",
+    "verify_offset=40",
+    "verify_offset=10",
+    "trim_percentage=101",
+    "trim_backlog=10",
+    "trim_backlog=x",
+    "trim_backlog_batch=10",
+    "nice=-20",
+    "nice=-21",
+    "nice=20",
+    "prio=7",
+    "prio=8",
+    "prioclass=3",
+    "prioclass=4",
+    "fadvise_hint=random",
+    "fadvise_hint=2",
+    "cpumask=0x3",
+    "cpumask=x",
+    "significant_figures=11",
+    "ignore_error=5:6,ENOSPC:122,EILSEQ",
+    "mem=mmaphuge",
+    "mem=mmaphuge:/x",
+    "iomem=foo",
+    "hugepage-size=4m",
+    "io_submit_mode=offload",
+    "io_submit_mode=x",
+    "gtod_cpu=0",
+    "gtod_cpu=x",
+    "log_entries=10",
+    "log_entries=4096",
+    "dedupe_mode=repeat",
+    "dedupe_working_set_percentage=5",
+    "stats=0",
+    "disk_util=2",
+    "create_fsync=x",
+    "unique_filename=0",
+    "fill_device=0",
+    "serialize_overlap=0",
+    "lockfile=none",
+    "write_hint=none",
+    "allow_mounted_write=0",
 ];
 
 #[test]
@@ -349,6 +414,8 @@ fn fios_own_examples_are_taken_or_refused_by_name() {
     files.sort();
     assert!(!files.is_empty(), "{} holds no examples", examples.display());
     let mut unexplained = Vec::new();
+    // Taken by both, refused by both, refused here by the name of an engine, of an option.
+    let (mut both, mut neither, mut engine, mut option) = (0, 0, 0, 0);
     for path in files {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let output =
@@ -357,6 +424,10 @@ fn fios_own_examples_are_taken_or_refused_by_name() {
         match parse_args(&["--parse-only", &name], &Directory(examples.clone())) {
             Ok(Request::Run(run)) => {
                 println!("{name:40} fio {taken:5}  ours takes {} jobs, {} notes", run.jobs.len(), run.notes.len());
+                for note in &run.notes {
+                    println!("    {note}");
+                }
+                both += 1;
                 if !taken {
                     unexplained.push(format!("{name}: fio refuses it"));
                 }
@@ -366,11 +437,26 @@ fn fios_own_examples_are_taken_or_refused_by_name() {
                 println!("{name:40} fio {taken:5}  ours refuses {}: {}", errors.0.len(), errors.0[0]);
                 let by_name =
                     |kind: &ErrorKind| matches!(kind, ErrorKind::RefusedOption { .. } | ErrorKind::RefusedValue { .. });
+                let by_engine = |error: &qd1_fio::Error| match &error.kind {
+                    ErrorKind::RefusedOption { why, .. } => why.contains("ioengine="),
+                    ErrorKind::RefusedValue { option, .. } => option == "ioengine" || option == "zonemode",
+                    _ => false,
+                };
+                let count = match (taken, errors.0.iter().any(by_engine)) {
+                    (false, _) => &mut neither,
+                    (true, true) => &mut engine,
+                    (true, false) => &mut option,
+                };
+                *count += 1;
                 for error in errors.0.iter().filter(|error| taken && !by_name(&error.kind)) {
                     unexplained.push(error.to_string());
                 }
             }
         }
     }
+    println!(
+        "{both} are taken by both, {neither} refused by both; of those that only fio takes, {engine} need an engine or \
+         zoned device that is not here, and {option} another option"
+    );
     assert!(unexplained.is_empty(), "{}", unexplained.join("\n"));
 }

@@ -5,7 +5,10 @@ mod common;
 use std::time::Duration;
 
 use common::{Table, file, line, line_with, one, table};
-use qd1_fio::types::{Amount, Distribution, KbBase, Range, Rw, RwKind, Sequence, SyncMode};
+use qd1_fio::types::{
+    Amount, CpuRange, Distribution, ExitWhat, FadviseHint, KbBase, Range, Rw, RwKind, Sequence, SubmitMode, SyncMode,
+    ThinkBlocks,
+};
 use qd1_fio::{Format, Place, Request, parse_args};
 
 #[test]
@@ -123,8 +126,12 @@ fn errors_name_place_text_and_what_would_be_right() {
     for (content, expected) in [
         ("[a]\nsize=1g\niodeph=3\n", "j.fio:3:1: unknown option `iodeph`: did you mean `iodepth`?"),
         (
-            "[a]\n  unlink_each_loop=1\n",
-            "j.fio:2:3: `unlink_each_loop` is a fio option that qd1 does not have: use unlink",
+            "[a]\n  cgroup=web\n",
+            "j.fio:2:3: `cgroup` is a fio option that qd1 does not have: start qd1 within the cgroup",
+        ),
+        (
+            "[a]\nfill_device=1\n",
+            "j.fio:2:13: `fill_device=1` is known to fio, but qd1 does not have it: qd1 leaves space free",
         ),
         ("[a]\nioengine = rbd\n", "j.fio:2:12: `ioengine=rbd` is known to fio, but qd1 does not have it"),
         ("[a]\nport=1\n", "`port` is a fio option that qd1 does not have: it belongs to ioengine=net"),
@@ -141,7 +148,7 @@ fn errors_name_place_text_and_what_would_be_right() {
 
 #[test]
 fn all_errors_of_a_file_are_told_at_once() {
-    let errors = file("[a]\nbogus=1\nbs=x\n[b]\nmem=shm\n").unwrap_err();
+    let errors = file("[a]\nbogus=1\nbs=x\n[b]\nuid=0\n").unwrap_err();
     assert_eq!(errors.lines().count(), 3, "{errors}");
 }
 
@@ -294,4 +301,95 @@ fn distributions_splits_and_lists_reach_the_job() {
     assert_eq!(job.steadystate.map(|state| state.limit), Some(10.0 * 1_048_576.0));
     assert_eq!((job.sync_file_range.every, job.sync_file_range.wait_before), (8, false));
     assert_eq!(job.verify_pattern.0.len(), 2);
+}
+
+#[test]
+fn pauses_and_least_rates_reach_the_job() {
+    let job = one("[a]\nsize=1m\n");
+    assert_eq!((job.thinktime_blocks, job.thinktime_blocks_type), (1, ThinkBlocks::Complete));
+    assert_eq!(job.rate_cycle, Duration::from_secs(1));
+    let job = one("[a]\nsize=1m\nthinktime=1ms\nthinktime_spin=10\nthinktime_blocks=1k\nthinktime_blocks_type=issue\n\
+                   thinktime_iotime=9\nrate_iops_min=10,20\nratecycle=250\nflow=2\nflow_id=3\nflow_sleep=40\n");
+    assert_eq!((job.thinktime_blocks, job.thinktime_blocks_type), (1024, ThinkBlocks::Issue));
+    assert_eq!((job.thinktime_spin, job.thinktime_iotime), (Duration::from_micros(10), Duration::from_secs(9)));
+    assert_eq!((job.rate_iops_min, job.rate_cycle), ([10, 20, 20], Duration::from_millis(250)));
+    assert_eq!((job.flow, job.flow_id, job.flow_sleep), (2, 3, Duration::from_micros(40)));
+}
+
+#[test]
+fn ends_errors_and_priorities_reach_the_job() {
+    let job = one("[a]\nsize=1m\n");
+    assert_eq!((job.exit_what, job.nice, job.prio, job.prioclass), (ExitWhat::Group, 0, None, None));
+    assert!(job.stats && job.disk_util && job.ignore_error.iter().all(Vec::is_empty));
+    let job = one("[a]\nsize=1m\nexitall\nexit_what=all\nignore_error=,ENOSPC:EDQUOT\nnice=-5\nprio=0\nprioclass=3\n\
+                   stats=0\ndisk_util=0\ncpumask=0x5\n");
+    assert_eq!((job.exit_what, job.nice, job.prio, job.prioclass), (ExitWhat::All, -5, Some(0), Some(3)));
+    assert_eq!(*job.ignore_error, [vec![], vec![28, 122], vec![]]);
+    assert!(!job.stats && !job.disk_util);
+    let cpu = |cpu| CpuRange { first: cpu, last: cpu };
+    assert_eq!(*job.cpus_allowed, [cpu(0), cpu(2)]);
+}
+
+#[test]
+fn what_happens_to_files_reaches_the_job() {
+    let job = one("[a]\nsize=1m\n");
+    assert!(job.create_serialize && job.create_fsync && !job.pre_read && !job.unlink_each_loop && !job.file_append);
+    assert_eq!((job.fadvise_hint, job.offset_align), (FadviseHint::Pattern, 0));
+    let job = one("[a]\nsize=1m\ncreate_serialize=0\ncreate_fsync=0\npre_read=1\nunlink_each_loop=1\nfile_append=1\n\
+                   fadvise_hint=random\noffset_align=1m\nallrandrepeat=1\nscramble_buffers=0\nio_submit_mode=offload\n");
+    assert!(!job.create_serialize && !job.create_fsync && job.pre_read && job.unlink_each_loop && job.file_append);
+    assert_eq!((job.fadvise_hint, job.offset_align), (FadviseHint::Random, 1 << 20));
+    assert!(job.allrandrepeat && !job.scramble_buffers && job.io_submit_mode == SubmitMode::Offload);
+}
+
+#[test]
+fn logs_and_samples_reach_the_job() {
+    let job = one("[a]\nsize=1m\n");
+    assert_eq!((job.bwavgtime, job.iopsavgtime), (Duration::from_millis(500), Duration::from_millis(500)));
+    let job = one("[a]\nsize=1m\nbwavgtime=100\niopsavgtime=200\nlog_max_value=1\nlog_alternate_epoch=1\n\
+                   log_hist_coarseness=3\ndisable_bw=1\n");
+    assert_eq!((job.bwavgtime, job.iopsavgtime), (Duration::from_millis(100), Duration::from_millis(200)));
+    assert!(job.log_max_value && job.log_unix_epoch && job.disable_bw_measurement && job.log_hist_coarseness == 3);
+}
+
+#[test]
+fn trims_among_verified_writes_reach_the_job() {
+    let job = one("[a]\nsize=1m\nrw=write\nverify=crc32c\n");
+    assert_eq!((job.trim_percentage, job.trim_verify_zero, job.trim_backlog), (0, true, 0));
+    let job = one("[a]\nsize=1m\nrw=write\nverify=crc32c\ntrim_percentage=10\ntrim_verify_zero=0\ntrim_backlog=1k\n\
+                   trim_backlog_batch=8\nverify_backlog=64\nverify_backlog_batch=16\n");
+    assert_eq!((job.trim_percentage, job.trim_verify_zero, job.trim_backlog), (10, false, 1024));
+    assert_eq!((job.trim_backlog_batch, job.verify_backlog, job.verify_backlog_batch), (8, 64, 16));
+}
+
+#[test]
+fn headers_of_verification_divide_every_block() {
+    let interval = |text: &str| one(&format!("[a]\nsize=1m\nrw=write\nverify=md5\n{text}\n")).verify_interval;
+    assert_eq!(interval("bs=8k"), 8192);
+    assert_eq!(interval("bs=8k\nverify_interval=512"), 512);
+    assert_eq!(interval("bs=8k\nverify_interval=64k"), 8192);
+    assert_eq!(interval("bs=8k\nverify_interval=100"), 8192);
+    assert_eq!(interval("bssplit=4k/50:6k/50"), 2048);
+    let errors = file("[a]\nsize=1m\nrw=write\nverify=md5\nverify_offset=4000\n").unwrap_err();
+    assert!(errors.contains("j.fio:5:1: behind verify_offset=4000, no header fits"), "{errors}");
+}
+
+#[test]
+fn what_can_change_no_figure_is_taken_without_a_word() {
+    let quiet = "[a]\nsize=1m\nthread\nmem=mmap\nhugepage-size=2m\ngtod_cpu=0\nlog_entries=4096\nclocksource=cpu\n\
+                 random_generator=tausworthe64\nrandseed=1\nunique_filename=0\nexperimental_verify=1\nverify_dump=0\n\
+                 kb_base=1024\nunit_base=8\nsignificant_figures=4\nserialize_overlap=0\natomic=0\nlockfile=none\n\
+                 nrfiles=4\nopenfiles=4\nio_submit_mode=inline\ndedupe_mode=repeat\n";
+    let jobs = file(quiet).unwrap();
+    assert_eq!(jobs.notes, []);
+    assert_eq!(jobs.jobs[0].given.len(), quiet.lines().count() - 1);
+    for (text, told) in [
+        ("nrfiles=4\nopenfiles=2", "all 4 files stay open"),
+        ("verify_dump=1", "no files are written"),
+        ("mem=mmaphuge", "never huge ones"),
+        ("significant_figures=6", "always four"),
+    ] {
+        let notes = file(&format!("[a]\nsize=1m\n{text}\n")).unwrap().notes;
+        assert!(notes.len() == 1 && notes[0].text.contains(told), "{text}: {notes:?}");
+    }
 }

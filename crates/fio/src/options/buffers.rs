@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice};
+use super::{Fault, FioOption, Kind, choice, switch};
 use crate::types::{SyncFileRange, SyncMode};
 use crate::value;
 
@@ -37,6 +37,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("fsync_on_close", "fsync() when a file is closed", Kind::Bool(|job| &mut job.fsync_on_close))
         .default("0"),
     FioOption::new("zero_buffers", "Write zeroes", Kind::Flag(|job| &mut job.zero_buffers)),
+    switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1"),
     FioOption::new("refill_buffers", "Fill the buffers anew for each write", Kind::Flag(|job| &mut job.refill_buffers)),
     FioOption::new(
         "buffer_pattern",
@@ -55,6 +56,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "How far the data can be compressed, percent",
         Kind::Count { min: 0, max: 100, field: |job| &mut job.buffer_compress_percentage },
     ),
+    FioOption::new(
+        "buffer_compress_chunk",
+        "Length of the pieces of which that much can be compressed",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.buffer_compress_chunk },
+    )
+    .default("512"),
     FioOption::new(
         "dedupe_percentage",
         "How many blocks are like another, percent",

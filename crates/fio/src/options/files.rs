@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice};
+use super::{Fault, FioOption, Kind, choice, idle, idle_bool, switch};
 use crate::Limits;
-use crate::types::{Fallocate, FileOrder, FileService, Range};
+use crate::types::{FadviseHint, Fallocate, FileOrder, FileService, Range};
 use crate::value;
 
 pub(super) const OPTIONS: &[FioOption] = &[
@@ -54,7 +54,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "openfiles",
         "Files kept open at the same time; 0 for all",
         Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.openfiles },
-    ),
+    )
+    .quietly("all files of a job are open while it runs; a note tells where that is more than were asked for"),
     FioOption::new(
         "file_service_type",
         "Which file comes next, and (after a colon) after how many requests",
@@ -107,6 +108,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .default("0"),
     FioOption::new(
+        "offset_align",
+        "The first offset of a clone is a multiple of this",
+        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.offset_align },
+    )
+    .default("0"),
+    switch("file_append", "Start at the end of the files", |job| &mut job.file_append, "0"),
+    FioOption::new(
         "number_ios",
         "End after this many requests",
         Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.number_ios },
@@ -127,6 +135,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         Kind::Bool(|job| &mut job.allow_file_create),
     )
     .default("1"),
+    switch("create_serialize", "Make the files of one job after another", |job| &mut job.create_serialize, "1"),
+    switch("create_fsync", "fsync() files after they were made", |job| &mut job.create_fsync, "1"),
+    switch("pre_read", "Read the files before the job starts", |job| &mut job.pre_read, "0"),
+    switch("unlink_each_loop", "Delete the files after each loop", |job| &mut job.unlink_each_loop, "0"),
     FioOption::new("unlink", "Delete the files that the job made when it ends", Kind::Bool(|job| &mut job.unlink)),
     FioOption::new(
         "invalidate",
@@ -134,6 +146,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         Kind::Bool(|job| &mut job.invalidate),
     )
     .default("1"),
+    FioOption::new("fadvise_hint", "Tell the kernel the pattern", choice!(fadvise_hint: FadviseHint)).default("1"),
+    idle("unique_filename", "Put a network client's address into file names", "0 or 1", idle_bool)
+        .default("1")
+        .quietly("it has no effect: there are no clients"),
 ];
 
 /// `file_service_type`: a word and a number.

@@ -1,7 +1,8 @@
 //! Options for the engine and its queue.
 
-use super::{Fault, FioOption, Kind};
+use super::{Fault, FioOption, Kind, choice, idle, idle_number};
 use crate::engines::{ENGINES, EngineName, why_not};
+use crate::types::{StatType, SubmitMode};
 
 const fn depth(name: &'static str, help: &'static str, field: super::Field<u32>) -> FioOption {
     FioOption::new(name, help, Kind::Count { min: 0, max: u32::MAX, field })
@@ -54,6 +55,36 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     )
     .default("1"),
+    FioOption::new("io_submit_mode", "Whether requests wait for each other", choice!(io_submit_mode: SubmitMode))
+        .default("inline")
+        .quietly("there are no threads that issue them; offload makes latency count from when a request was due"),
+    idle("mem", "Where buffers are allocated", "malloc, shm, shmhuge, mmap, mmapshared, or mmaphuge", |_, text, _| {
+        // fio takes a file after any of the words and uses it for two of them.
+        match text.split_once(':').unwrap_or((text, "")) {
+            ("mmap" | "mmapshared", file) if !file.is_empty() => {
+                Err(Fault::Refused("buffers do not lie in files".to_owned()))
+            }
+            ("malloc" | "shm" | "shmhuge" | "mmap" | "mmapshared" | "mmaphuge", _) => Ok(()),
+            _ => Err(Fault::Problem("there is no such kind of memory".to_owned())),
+        }
+    })
+    .aliases(&["iomem"])
+    .default("malloc")
+    .plain(&["malloc", "shm", "mmap", "mmapshared"])
+    .differs("buffers are aligned pages, and never huge ones"),
+    idle("hugepage-size", "Size of huge pages for buffers", "a size", idle_number)
+        .default("2097152")
+        .quietly("it has no effect: buffers are aligned pages, and never huge ones"),
+    FioOption::new("stat_type", "Which call is measured", choice!(stat_type: StatType))
+        .default("stat")
+        .of(&["filestat"]),
+    FioOption::new(
+        "userspace_reap",
+        "Take completions from the ring without a call",
+        Kind::Flag(|job| &mut job.userspace_reap),
+    )
+    .of(&["libaio"])
+    .differs("it has no effect: completions are taken by io_getevents()"),
     FioOption::new("hipri", "Poll for completions instead of taking interrupts", Kind::Flag(|job| &mut job.hipri))
         .of(&["io_uring", "pvsync2"]),
     FioOption::new(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{FioOption, Kind, choice};
-use crate::types::{ContinueOnError, CpuPolicy, TimeRange};
+use super::{Fault, FioOption, Kind, choice, idle, idle_number};
+use crate::types::{ContinueOnError, CpuPolicy, CpuRange, ExitWhat, TimeRange};
 use crate::value::{self, TimeUnit};
 
 const fn seconds(name: &'static str, help: &'static str, field: super::Field<std::time::Duration>) -> FioOption {
@@ -53,21 +53,30 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("wait_for", "Wait for the job of this name", Kind::Text(|job| &mut job.wait_for)),
     FioOption::new("new_group", "Start a new group of jobs for the report", Kind::Flag(|job| &mut job.new_group)),
     FioOption::new("thread", "Clones are threads and not processes", Kind::Flag(|job| &mut job.thread))
-        .differs("clones are always threads, given or not"),
+        .quietly("clones are always threads, given or not"),
     FioOption::new(
         "threads",
         "Of profile=tiobench; fio takes it in any job",
-        Kind::Own {
-            accepts: "a number",
-            bare: false,
-            set: |_, text, base| value::unsigned(text, base).map(|_| ()).map_err(Into::into),
-        },
+        Kind::Own { accepts: "a number", bare: false, set: idle_number },
     )
-    .differs("it has no effect, in fio neither: `thread` is what makes clones threads"),
-    FioOption::new("exitall", "End all jobs when this one ends", Kind::Flag(|job| &mut job.exitall)),
+    .quietly("it has no effect, in fio neither: `thread` is what makes clones threads"),
+    FioOption::new("exitall", "End other jobs when this one ends; see exit_what", Kind::Flag(|job| &mut job.exitall)),
+    FioOption::new("exit_what", "What exitall and exitall_on_error end", choice!(exit_what: ExitWhat)).default("group"),
     FioOption::new("exitall_on_error", "End all jobs when this one fails", Kind::Flag(|job| &mut job.exitall_on_error)),
     FioOption::new("continue_on_error", "Errors that do not end the job", choice!(continue_on_error: ContinueOnError))
         .default("none"),
+    FioOption::new(
+        "ignore_error",
+        "Which errors do not end the job, where EIO and EILSEQ are not what is meant",
+        Kind::Own {
+            accepts: "names as ENOSPC or numbers parted by `:` (lists for reads,writes,verification)",
+            bare: false,
+            set: |job, text, _| {
+                job.ignore_error = Arc::new(value::error_lists(text)?);
+                Ok(())
+            },
+        },
+    ),
     FioOption::new("error_dump", "Tell each error that does not end the job", Kind::Bool(|job| &mut job.error_dump))
         .default("0"),
     FioOption::new(
@@ -84,4 +93,56 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new("cpus_allowed_policy", "How clones share the processors", choice!(cpus_allowed_policy: CpuPolicy))
         .default("shared"),
+    FioOption::new(
+        "cpumask",
+        "Processors that the job may use, one for each bit",
+        Kind::Own {
+            accepts: "a number with a bit for each processor, as 0x3",
+            bare: false,
+            set: |job, text, base| {
+                let mask = value::unsigned(text, base)?;
+                if mask == 0 {
+                    return Err(Fault::Problem("it names no processor".to_owned()));
+                }
+                let set = (0..64_u16).filter(|bit| mask >> bit & 1 == 1);
+                job.cpus_allowed = Arc::new(set.map(|cpu| CpuRange { first: cpu, last: cpu }).collect());
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "nice",
+        "Priority for the processor: -20 to 19, the lowest first",
+        Kind::Own {
+            accepts: "a number from -20 to 19",
+            bare: false,
+            set: |job, text, base| match value::integer(text, base)? {
+                nice @ -20..=19 => {
+                    job.nice = nice as i32;
+                    Ok(())
+                }
+                _ => Err(Fault::Problem("it is not within -20 and 19".to_owned())),
+            },
+        },
+    )
+    .default("0"),
+    priority("prio", "Priority for the disk: 0 to 7, the first the highest", "a number from 0 to 7", |job, text, _| {
+        job.prio = Some(super::count(text, 0, 7)?);
+        Ok(())
+    }),
+    priority(
+        "prioclass",
+        "Class of that: 1 real time, 2 best effort, 3 idle, 0 as it is",
+        "a number from 0 to 3",
+        |job, text, _| {
+            job.prioclass = Some(super::count(text, 0, 3)?);
+            Ok(())
+        },
+    ),
+    idle("gtod_cpu", "A processor for a thread that reads the clock for all", "a processor's number", idle_number)
+        .quietly("it has no effect: each job reads the clock itself, which costs some 20 ns"),
 ];
+
+const fn priority(name: &'static str, help: &'static str, accepts: &'static str, set: super::Set) -> FioOption {
+    FioOption::new(name, help, Kind::Own { accepts, bare: false, set })
+}

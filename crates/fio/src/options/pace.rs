@@ -1,7 +1,7 @@
 //! Options for how fast requests come, and for limits to what they may take.
 
-use super::{Fault, FioOption, Kind, choice};
-use crate::types::{RateProcess, SteadyCriterion, SteadyState};
+use super::{Fault, FioOption, Kind, choice, millis};
+use crate::types::{RateProcess, SteadyCriterion, SteadyState, ThinkBlocks};
 use crate::value::{self, TimeUnit};
 
 pub(super) const OPTIONS: &[FioOption] = &[
@@ -18,6 +18,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
         Kind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops },
     ),
     FioOption::new(
+        "rate_iops_min",
+        "The job ends where its IOPS stay below this",
+        Kind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops_min },
+    ),
+    millis!("rate_cycle", "Time over which rate_min and rate_iops_min are looked at", rate_cycle)
+        .aliases(&["ratecycle"])
+        .default("1000"),
+    FioOption::new(
         "rate_process",
         "How requests of a limited rate follow each other",
         choice!(rate_process: RateProcess),
@@ -30,9 +38,52 @@ pub(super) const OPTIONS: &[FioOption] = &[
     )
     .default("0"),
     FioOption::new(
+        "thinktime_spin",
+        "How much of thinktime is spent spinning",
+        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime_spin },
+    )
+    .default("0"),
+    FioOption::new(
+        "thinktime_blocks",
+        "Requests between two pauses",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.thinktime_blocks },
+    )
+    .default("1"),
+    FioOption::new(
+        "thinktime_blocks_type",
+        "What is counted up to thinktime_blocks",
+        choice!(thinktime_blocks_type: ThinkBlocks),
+    )
+    .default("complete"),
+    FioOption::new(
+        "thinktime_iotime",
+        "Time between two pauses",
+        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.thinktime_iotime },
+    )
+    .default("0"),
+    FioOption::new(
         "flow",
         "Share of the requests of all jobs that have a flow",
         Kind::Count { min: 0, max: 1000, field: |job| &mut job.flow },
+    )
+    .default("0"),
+    FioOption::new(
+        "flow_id",
+        "Jobs with the same number are of one flow",
+        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.flow_id },
+    )
+    .default("0"),
+    FioOption::new(
+        "flow_sleep",
+        "Wait of a job that is ahead of its flow, microseconds",
+        Kind::Own {
+            accepts: "microseconds, a plain number",
+            bare: false,
+            set: |job, text, _| {
+                job.flow_sleep = std::time::Duration::from_micros(super::count(text, 0, u32::MAX)?.into());
+                Ok(())
+            },
+        },
     )
     .default("0"),
     FioOption::new(

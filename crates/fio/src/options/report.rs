@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FioOption, Kind, choice};
+use super::{Fault, FioOption, Kind, choice, idle, millis, switch};
 use crate::types::{KbBase, UnifiedReporting};
 use crate::value::{self, TimeUnit};
 
@@ -22,11 +22,6 @@ macro_rules! log {
             },
         )
     };
-}
-
-/// A yes or no.
-const fn switch(name: &'static str, help: &'static str, field: super::Field<bool>, default: &'static str) -> FioOption {
-    FioOption::new(name, help, Kind::Bool(field)).default(default)
 }
 
 pub(super) const OPTIONS: &[FioOption] = &[
@@ -71,6 +66,24 @@ pub(super) const OPTIONS: &[FioOption] = &[
     switch("disable_lat", "No total latency", |job| &mut job.disable_lat, "0"),
     switch("disable_clat", "No completion latency", |job| &mut job.disable_clat, "0"),
     switch("disable_slat", "No submission latency", |job| &mut job.disable_slat, "0"),
+    switch("disable_bw_measurement", "No log of each request's bandwidth", |job| &mut job.disable_bw_measurement, "0")
+        .aliases(&["disable_bw"]),
+    switch("stats", "Whether the job is in the report", |job| &mut job.stats, "1"),
+    switch("disk_util", "Report what the disks did", |job| &mut job.disk_util, "1"),
+    millis!("bwavgtime", "Time of a sample of bandwidth", bwavgtime).default("500"),
+    millis!("iopsavgtime", "Time of a sample of IOPS", iopsavgtime).default("500"),
+    FioOption::new(
+        "significant_figures",
+        "Figures of the numbers in the report for people",
+        Kind::Own {
+            accepts: "a number from 1 to 10",
+            bare: false,
+            set: |_, text, _| super::count(text, 1, 10).map(drop).map_err(Into::into),
+        },
+    )
+    .default("4")
+    .plain(&["4"])
+    .differs("there are always four; JSON and terse output have all"),
     log!("write_bw_log", write_bw_log, "bandwidth"),
     log!("write_lat_log", write_lat_log, "latencies"),
     log!("write_iops_log", write_iops_log, "IOPS"),
@@ -87,6 +100,51 @@ pub(super) const OPTIONS: &[FioOption] = &[
         Kind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_hist_msec },
     )
     .default("0"),
+    FioOption::new(
+        "log_hist_coarseness",
+        "Join neighbouring bins of logged histograms so many times",
+        Kind::Count { min: 0, max: 6, field: |job| &mut job.log_hist_coarseness },
+    )
+    .default("0"),
+    switch("log_max_value", "Log the largest value of log_avg_msec", |job| &mut job.log_max_value, "0"),
+    FioOption::new("log_unix_epoch", "Times of logs count from 1970", Kind::Bool(|job| &mut job.log_unix_epoch)),
+    FioOption::new(
+        "log_alternate_epoch",
+        "Times of logs are those of another clock",
+        Kind::Own {
+            accepts: "0 or 1",
+            bare: false,
+            set: |job, text, _| {
+                job.log_unix_epoch |= super::count(text, 0, 1)? == 1;
+                Ok(())
+            },
+        },
+    ),
+    FioOption::new(
+        "log_alternate_epoch_clock_id",
+        "Which clock that is",
+        Kind::Own {
+            accepts: "0",
+            bare: false,
+            set: |_, text, _| match super::count(text, 0, u32::MAX)? {
+                0 => Ok(()),
+                _ => Err(Fault::Refused("logs count from their start, or by 0, the clock of the day".to_owned())),
+            },
+        },
+    )
+    .quietly("0 only, the clock of the day"),
+    idle("log_entries", "Entries of a log at its start", "a number from 1024 to 1048576", |_, text, base| {
+        super::count_with(text, 1024, 1_048_576, base).map(drop).map_err(Into::into)
+    })
+    .default("1024")
+    .quietly("it has no effect: logs grow as they need"),
+    idle(
+        "log_compression_cpus",
+        "Processors that compress logs",
+        "processor numbers and ranges as 0-3,8",
+        |_, text, _| value::cpu_list(text).map(drop).map_err(Into::into),
+    )
+    .quietly("it has no effect: logs are compressed after the run"),
     switch("log_offset", "Log the offset of each request as well", |job| &mut job.log_offset, "0"),
     FioOption::new(
         "log_compression",
@@ -107,14 +165,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
             set: |job, text, _| {
                 if !["gettimeofday", "clock_gettime", "cpu"].contains(&text) {
-                    return Err(super::Fault::Problem("there is no such clock".into()));
+                    return Err(Fault::Problem("there is no such clock".into()));
                 }
                 job.clocksource = text.to_owned();
                 Ok(())
             },
         },
     )
-    .differs("it has no effect: qd1 takes the best clock there is, and its report names it"),
+    .quietly("it has no effect: qd1 takes the best clock there is, and its report names it"),
     FioOption::new(
         "kb_base",
         "What k, m and g mean in this job",
@@ -124,13 +182,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
                 job.kb_base = match text {
                     "1024" => KbBase::Binary,
                     "1000" => KbBase::Decimal,
-                    _ => return Err(super::Fault::Problem("it is neither 1024 nor 1000".into())),
+                    _ => return Err(Fault::Problem("it is neither 1024 nor 1000".into())),
                 };
                 Ok(())
             },
         },
     )
     .default("1024")
+    .plain(&["1024"])
     .differs("values are read by it; reports name both units in any case"),
     FioOption::new(
         "unit_base",
@@ -142,11 +201,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
                     "0" => 0,
                     "8" => 8,
                     "1" => 1,
-                    _ => return Err(super::Fault::Problem("it is neither 0, 8 nor 1".into())),
+                    _ => return Err(Fault::Problem("it is neither 0, 8 nor 1".into())),
                 };
                 Ok(())
             },
         },
     )
+    .plain(&["0", "8"])
     .differs("it has no effect: bandwidth is given in bytes"),
 ];

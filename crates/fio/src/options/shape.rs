@@ -93,12 +93,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
     .default("random"),
     FioOption::new("random_generator", "Generator of random offsets", choice!(random_generator: RandomGenerator))
         .default("tausworthe")
-        .differs("the choice is accepted; the generator is qd1's own and its offsets are not those of fio"),
+        .quietly("the choice is accepted; the generator is qd1's own and its offsets are not those of fio"),
     FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", Kind::Flag(|job| {
         &mut job.norandommap
     })),
     FioOption::new("randrepeat", "The same random offsets in each run", Kind::Bool(|job| &mut job.randrepeat))
         .default("1"),
+    FioOption::new("allrandrepeat", "All random numbers the same in each run", Kind::Bool(|job| {
+        &mut job.allrandrepeat
+    }))
+    .default("0"),
     FioOption::new("randseed", "Seed of the random offsets", Kind::Own {
         accepts: "a number",
         bare: false,
@@ -107,7 +111,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
             Ok(())
         },
     })
-    .differs("the same seed gives the same offsets again, but not those of fio"),
+    .quietly("the same seed gives the same offsets again, but not those of fio"),
     FioOption::new("zonemode", "What zonesize, zonerange and zoneskip mean", Kind::Choice {
         words: ZoneMode::help,
         set: |job, text, _| {
@@ -119,7 +123,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .default("none")
-    .differs("none and strided only; zoned block devices are not supported"),
+    .quietly("none and strided only; zoned block devices are not supported"),
     FioOption::new("zonesize", "Bytes to transfer in each zone", Kind::Size {
         min: 0,
         max: u64::MAX,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FioOption, Kind, choice};
+use super::{FioOption, Kind, choice, idle, idle_bool, switch};
 use crate::types::Verify;
 use crate::value;
 
@@ -44,4 +44,42 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "Check what an earlier run wrote, and write nothing",
         Kind::Flag(|job| &mut job.verify_only),
     ),
+    counted("verify_backlog_batch", "Check so many blocks in one go", |job| &mut job.verify_backlog_batch),
+    FioOption::new(
+        "verify_interval",
+        "Distance of the headers in a block; one at its start where it is not given",
+        Kind::Size { min: 80, max: u32::MAX as u64, field: |job| &mut job.verify_interval },
+    ),
+    FioOption::new(
+        "verify_offset",
+        "Place of the header in its interval",
+        Kind::Size { min: 40, max: u32::MAX as u64, field: |job| &mut job.verify_offset },
+    ),
+    idle("verify_dump", "Write wrong blocks to files", "0 or 1", idle_bool)
+        .default("0")
+        .plain(&["0"])
+        .differs("no files are written: the report tells what is wrong with which block"),
+    idle("experimental_verify", "Check without a list of what was written", "0 or 1", idle_bool)
+        .quietly("it has no effect: what is checked is the same"),
+    idle("verify_state_save", "Save the state of verification when the run is cut short", "0 or 1", idle_bool)
+        .default("1")
+        .plain(&["0"])
+        .differs("no state is saved: verify_only checks what an earlier run wrote"),
+    FioOption::new(
+        "trim_percentage",
+        "How many of the blocks that were written are trimmed, percent",
+        Kind::Count { min: 0, max: 100, field: |job| &mut job.trim_percentage },
+    )
+    .default("0"),
+    switch("trim_verify_zero", "Trimmed blocks have to read as zero", |job| &mut job.trim_verify_zero, "1"),
+    FioOption::new(
+        "trim_backlog",
+        "Trim after this many writes",
+        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.trim_backlog },
+    ),
+    counted("trim_backlog_batch", "Trim so many blocks in one go", |job| &mut job.trim_backlog_batch),
 ];
+
+const fn counted(name: &'static str, help: &'static str, field: super::Field<u32>) -> FioOption {
+    FioOption::new(name, help, Kind::Count { min: 0, max: u32::MAX, field })
+}
