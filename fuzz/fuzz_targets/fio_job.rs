@@ -1,6 +1,6 @@
 //! Any bytes as a job file and as a command line: jobs or errors, but no panic, and an end.
 //!
-//! `cargo +nightly fuzz run fio_job -- -max_total_time=120`. An included file is the input's second half, so that
+//! `cargo xtask fuzz fio_job --seconds 120`. An included file is the input's second half, so that
 //! inclusion is reached too; what was accepted has to survive its own `--showcmd`.
 #![no_main]
 

@@ -21,13 +21,25 @@ struct Page {
 enum Form {
     /// What the binary prints for these arguments, as it is.
     Output(&'static [&'static str]),
+    /// What another program prints, with a line before it that says where it is from.
+    Example(Program),
     /// A page of help texts: for each row of arguments a heading and the output in a code block.
     Help(&'static [&'static [&'static str]]),
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    /// The product.
+    Binary,
+    /// An example of a package: its name and the example's.
+    Example(&'static str, &'static str),
 }
 
 /// The generated pages.
 const PAGES: &[Page] = &[
     Page { file: "docs/schema.json", form: Form::Output(&["schema"]) },
+    Page { file: "docs/fio.md", form: Form::Example(Program::Example("qd1-fio", "manual")) },
     Page {
         file: "docs/cli.md",
         form: Form::Help(&[
@@ -42,6 +54,8 @@ const PAGES: &[Page] = &[
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the binary; change the texts in crates/app. -->";
 
+const GENERATED_BY_EXAMPLE: &str = "<!-- Written by `cargo xtask docs`; change the texts in crates/fio. -->";
+
 /// Writes the pages, or only compares. False where a page is out of date.
 pub(crate) fn run(check_only: bool) -> Result<bool> {
     if check_only {
@@ -50,7 +64,7 @@ pub(crate) fn run(check_only: bool) -> Result<bool> {
         return Ok(true);
     }
     build()?;
-    for file in write(PAGES, &|args| ask(args), &cmd::root())? {
+    for file in write(PAGES, &ask, &cmd::root())? {
         println!("docs: wrote {file}");
     }
     Ok(true)
@@ -59,32 +73,36 @@ pub(crate) fn run(check_only: bool) -> Result<bool> {
 /// Fails where a page is not what the binary would make of it now.
 pub(crate) fn check() -> Result<()> {
     build()?;
-    let old = stale(PAGES, &|args| ask(args), &cmd::root())?;
+    let old = stale(PAGES, &ask, &cmd::root())?;
     if !old.is_empty() {
         bail!("out of date: {}; run `cargo xtask docs` and commit", old.join(", "));
     }
     Ok(())
 }
 
-/// What the built binary prints. All three streams are detached and the width is fixed: help must not depend on the
+/// What a program prints. All three streams are detached and the width is fixed: help must not depend on the
 /// terminal that it is made in.
-fn ask(args: &[&str]) -> Result<String> {
+fn ask(program: Program, args: &[&str]) -> Result<String> {
+    if let Program::Example(package, example) = program {
+        return cmd::capture(cmd::cargo().args(["run", "--quiet", "--package", package, "--example", example]));
+    }
     let binary = metadata::target_dir()?.join("debug/qd1");
     let mut command: Command = cmd::command(binary);
     command.args(args).env("COLUMNS", "100").env("NO_COLOR", "1").env_remove("CLICOLOR_FORCE");
     cmd::capture(&mut command)
 }
 
-/// Answers for arguments; the binary, or a stand-in.
-type Ask<'a> = &'a dyn Fn(&[&str]) -> Result<String>;
+/// Answers for arguments; the programs, or a stand-in.
+type Ask<'a> = &'a dyn Fn(Program, &[&str]) -> Result<String>;
 
 fn render(form: &Form, ask: Ask<'_>) -> Result<String> {
     let mut page = match form {
-        Form::Output(args) => ask(args)?,
+        Form::Output(args) => ask(Program::Binary, args)?,
+        Form::Example(program) => format!("{GENERATED_BY_EXAMPLE}\n\n{}", ask(*program, &[])?),
         Form::Help(commands) => {
             let mut page = format!("{GENERATED}\n\n# The command line\n");
             for args in *commands {
-                let help = ask(args)?;
+                let help = ask(Program::Binary, args)?;
                 let lines: Vec<_> = help.lines().map(str::trim_end).collect();
                 let shown = args.join(" ");
                 page.push_str(&format!("\n## `qd1 {shown}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
@@ -138,21 +156,28 @@ mod tests {
 
     #[test]
     fn help_texts_become_sections() {
-        let page = render(&SAMPLE.form, &|args| Ok(format!("help of {args:?}   \n"))).unwrap();
+        let page = render(&SAMPLE.form, &|_, args| Ok(format!("help of {args:?}   \n"))).unwrap();
         assert!(page.contains("## `qd1 --help`\n\n```text\nhelp of [\"--help\"]\n```\n"), "{page}");
         assert!(page.contains("## `qd1 check --help`\n"), "{page}");
     }
 
     #[test]
     fn output_is_kept_and_ends_with_a_line_break() {
-        assert_eq!(render(&Form::Output(&["schema"]), &|_| Ok("{}".into())).unwrap(), "{}\n");
+        assert_eq!(render(&Form::Output(&["schema"]), &|_, _| Ok("{}".into())).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn a_page_of_an_example_says_where_it_is_from() {
+        let form = Form::Example(Program::Example("qd1-fio", "manual"));
+        let page = render(&form, &|program, _| Ok(format!("{program:?}"))).unwrap();
+        assert_eq!(page, format!("{GENERATED_BY_EXAMPLE}\n\nExample(\"qd1-fio\", \"manual\")\n"));
     }
 
     #[test]
     fn a_page_is_stale_until_it_is_written_and_again_when_the_binary_changes() {
         let dir = tempfile::tempdir().unwrap();
         let pages = [Page { file: "schema.json", form: Form::Output(&["schema"]) }];
-        let answers = |text: &'static str| move |_: &[&str]| Ok(text.to_owned());
+        let answers = |text: &'static str| move |_: Program, _: &[&str]| Ok(text.to_owned());
         assert_eq!(stale(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
         assert_eq!(write(&pages, &answers("{}"), dir.path()).unwrap(), ["schema.json"]);
         assert!(stale(&pages, &answers("{}"), dir.path()).unwrap().is_empty());

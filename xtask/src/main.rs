@@ -12,6 +12,7 @@ mod dist;
 mod docs;
 mod elf;
 mod examples;
+mod fuzz;
 mod lab;
 mod metadata;
 mod setup;
@@ -52,6 +53,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Fuzz what reads others' input, each target for a while
+    Fuzz(fuzz::Args),
     /// Measure the instrument itself against fio and its targets
     Bench(bench::Args),
 }
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Test { args } => test::run(&args),
         Command::Dist => dist::run().map(|()| true),
         Command::Docs { check } => docs::run(check),
+        Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
         Command::Bench(args) => bench::run(&args),
     };
     match outcome {

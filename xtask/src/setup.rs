@@ -45,6 +45,8 @@ pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", sour
 pub(crate) const SHEAR: Tool = Tool { name: "cargo-shear", version: "1.11.2", source: Source::Crate };
 /// Spelling.
 pub(crate) const TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel };
+/// Fuzzing. Only `fuzz` installs it.
+pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
 const TOOLS: &[&Tool] = &[&DENY, &SHEAR, &TYPOS];
 
@@ -137,7 +139,7 @@ impl Tool {
 
     /// Installs the tool beside its final place and moves it there, so that an interrupted install leaves nothing that
     /// looks complete.
-    fn install(&self) -> Result<()> {
+    pub(crate) fn install(&self) -> Result<()> {
         if self.program()?.is_file() {
             return Ok(());
         }

@@ -24,6 +24,7 @@ pub mod help;
 
 pub mod job;
 pub mod lexer;
+pub mod manual;
 pub mod options;
 pub mod output;
 pub mod resolve;
@@ -35,8 +36,8 @@ pub use args::{Invocation, Request, parse_args};
 pub use error::{Error, ErrorKind, Errors, Note, Place};
 
 pub use flags::{Eta, Flags, Format};
-pub use help::markdown_table;
 pub use job::{FioJob, Given};
+pub use manual::markdown_table;
 pub use resolve::{Jobs, parse_job_file};
 
 use std::io;

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Table, file, line, line_with, one, table};
+use common::{Table, file, line, line_with, one, shell_words, table};
 use qd1_fio::types::{
     Amount, CpuRange, Distribution, ExitWhat, FadviseHint, KbBase, Range, Rw, RwKind, Sequence, SubmitMode, SyncMode,
     ThinkBlocks,
@@ -273,22 +273,6 @@ fn a_shown_command_line_means_the_same_jobs() {
         }
         assert_eq!(again, first, "{shown}");
     }
-}
-
-/// Words of a line whose only quoting is by single quotes and `\'`.
-fn shell_words(line: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let (mut quoted, mut characters) = (false, line.chars());
-    while let Some(character) = characters.next() {
-        let last = words.len() - 1;
-        match character {
-            '\'' => quoted = !quoted,
-            '\\' if !quoted => words[last].extend(characters.next()),
-            ' ' if !quoted => words.push(String::new()),
-            other => words[last].push(other),
-        }
-    }
-    words
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Table, file, table};
+use common::{Table, file, line, meaning, shell_words, table};
 use proptest::prelude::*;
-use qd1_fio::{Limits, options, parse_args, parse_job_file};
+use qd1_fio::{Jobs, Limits, Request, options, parse_args, parse_job_file};
 
 /// A file that uses much of the dialect.
 const SEED: &str = "[global]\nioengine=io_uring\niodepth=8\nsize=64m\nhipri\nkb_base=1024\nfilename=a:b\\:c\n\
@@ -59,12 +61,51 @@ proptest! {
     }
 
     #[test]
-    fn a_shown_job_is_read_again(text in value(), index in 0_usize..300) {
+    fn a_shown_job_means_the_same_again(text in value(), index in 0_usize..400) {
         let option = options::all().cycle().nth(index).unwrap();
         if let Ok(jobs) = file(&format!("[a]\nsize=1m\n{}={text}\n", option.name)) {
-            prop_assert!(qd1_fio::help::showcmd(&jobs.globals, &jobs.jobs).starts_with("fio"));
+            same_when_shown(jobs);
         }
     }
+}
+
+/// Reads the command line that `--showcmd` gives, and compares.
+fn same_when_shown(jobs: Jobs) {
+    let shown = qd1_fio::help::showcmd(&jobs.globals, &jobs.jobs);
+    let words = shell_words(shown.trim_end_matches('\n'));
+    let again = line(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
+    let again = again.unwrap_or_else(|errors| panic!("{shown}: {errors}")).jobs;
+    assert_eq!(again.len(), jobs.jobs.len(), "{shown}");
+    for (again, first) in again.into_iter().zip(jobs.jobs) {
+        assert_eq!(meaning(again), meaning(first), "{shown}");
+    }
+}
+
+/// The inputs that fuzzing starts from; the campaign itself is `cargo xtask fuzz`.
+#[test]
+fn every_input_of_the_corpus_is_jobs_or_errors() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut inputs = 0;
+    for target in ["fio_job", "fio_args"] {
+        for entry in fs::read_dir(corpus.join(target)).unwrap() {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            inputs += 1;
+            if let Ok(text) = std::str::from_utf8(&bytes) {
+                let (args, beside) = text.split_once("\n\n").unwrap_or((text, ""));
+                let args: Vec<&str> = args.split('\n').collect();
+                if let Ok(Request::Run(run)) = parse_args(&args, &table(beside)) {
+                    same_when_shown(Jobs { globals: run.globals, jobs: run.jobs, notes: run.notes });
+                }
+            }
+            let mut world = Table::default();
+            world.files.insert("j.fio".into(), bytes);
+            match parse_job_file("j.fio", &world) {
+                Ok(jobs) => same_when_shown(jobs),
+                Err(errors) => assert!(!errors.to_string().is_empty()),
+            }
+        }
+    }
+    assert!(inputs > 30, "the corpus is there");
 }
 
 #[test]

@@ -55,6 +55,28 @@ pub(crate) fn line_with(args: &[&str], world: &Table) -> Result<Invocation, Stri
     }
 }
 
+/// Words of a line whose only quoting is by single quotes and `\'`.
+pub(crate) fn shell_words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quoted, mut characters) = (false, line.chars());
+    while let Some(character) = characters.next() {
+        let last = words.len() - 1;
+        match character {
+            '\'' => quoted = !quoted,
+            '\\' if !quoted => words[last].extend(characters.next()),
+            ' ' if !quoted => words.push(String::new()),
+            other => words[last].push(other),
+        }
+    }
+    words
+}
+
+/// All that a job means: what was given, and where, is left out.
+pub(crate) fn meaning(mut job: FioJob) -> FioJob {
+    (job.given, job.place) = (Vec::new(), None);
+    job
+}
+
 /// HACKING.md, "Tests": neither green nor red.
 pub(crate) fn skip(name: &str, why: &str) {
     println!("SKIPPED: {why}");

@@ -1,0 +1,123 @@
+//! docs/fio.md: how to use qd1 as fio, and what becomes of each of fio's options. `cargo xtask docs` writes the page.
+
+use std::fmt::Write;
+
+use crate::engines::{ENGINES, REFUSED};
+use crate::flags::{Act, FLAGS};
+use crate::options::{self, CATEGORIES, FioOption, Support};
+
+/// What stands before the tables.
+const HEAD: &str = include_str!("manual.md");
+
+/// The page.
+pub fn page() -> String {
+    format!("{HEAD}\n{}\n\n{}", counts(), markdown_table())
+}
+
+/// How many options have which end.
+fn counts() -> String {
+    let count = |wanted: fn(Support) -> bool| options::all().filter(|option| wanted(option.support)).count();
+    let supported = count(|support| matches!(support, Support::Supported));
+    let differs = count(|support| matches!(support, Support::Differs(_)));
+    let refused = count(|support| matches!(support, Support::Refused(_)));
+    format!(
+        "Of {} options, {supported} are supported, {differs} differ, {refused} are refused.",
+        supported + differs + refused
+    )
+}
+
+/// The tables: every engine, option and flag, and what becomes of it.
+pub fn markdown_table() -> String {
+    let mut text = String::from("### Engines\n\n| ioengine | | |\n|---|---|---|\n");
+    for (name, _, help) in ENGINES {
+        let _ = writeln!(text, "| `{name}` | supported | {help} |");
+    }
+    for engine in REFUSED {
+        let _ = writeln!(text, "| {} | refused | {} |", code(engine.names), cell(engine.why));
+    }
+    for category in CATEGORIES {
+        let _ = write!(text, "\n### {}\n\n", category.title);
+        let refused = category.options.iter().all(|option| !option.is_here());
+        text.push_str(if refused {
+            "| option | | in fio | why, or what to use |\n|---|---|---|---|\n"
+        } else {
+            "| option | | takes | default | |\n|---|---|---|---|---|\n"
+        });
+        for option in category.options {
+            row(&mut text, option);
+        }
+    }
+    text.push_str("\n### Flags of the command line\n\n| flag | | |\n|---|---|---|\n");
+    for flag in FLAGS {
+        let (state, about) = match flag.act {
+            Act::Refuse(why) => ("refused", why),
+            _ => ("supported", flag.help),
+        };
+        let _ = writeln!(text, "| `--{}` | {state} | {} |", flag.name, cell(about));
+    }
+    text
+}
+
+fn row(text: &mut String, option: &FioOption) {
+    let names: Vec<_> = std::iter::once(option.name).chain(option.aliases.iter().copied()).collect();
+    let names = code(&names);
+    let mut help = option.help.to_owned();
+    if !option.engines.is_empty() {
+        let _ = write!(help, " ({})", option.engines.join(", "));
+    }
+    let default = option.default.map(|text| format!("`{text}`")).unwrap_or_default();
+    let accepts = cell(&option.accepts());
+    let _ = match option.support {
+        Support::Refused(why) if option.plain.is_empty() => {
+            writeln!(text, "| {names} | refused | {} | {} |", cell(&help), cell(why))
+        }
+        Support::Refused(why) => {
+            writeln!(text, "| {names} | refused, but for {} | {} | {} |", code(option.plain), cell(&help), cell(why))
+        }
+        Support::Differs(how) => {
+            writeln!(
+                text,
+                "| {names} | differs | {accepts} | {default} | {}. **Differs:** {} |",
+                cell(&help),
+                cell(how)
+            )
+        }
+        _ => writeln!(text, "| {names} | supported | {accepts} | {default} | {} |", cell(&help)),
+    };
+}
+
+fn code(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_engine_and_flag_has_its_row() {
+        let table = markdown_table();
+        for name in options::all().map(|option| option.name).chain(ENGINES.iter().map(|(name, ..)| *name)) {
+            assert!(table.contains(&format!("`{name}`")), "{name}");
+        }
+        assert!(FLAGS.iter().all(|flag| table.contains(&format!("| `--{}` |", flag.name))));
+    }
+
+    #[test]
+    fn every_row_has_the_cells_of_its_heading() {
+        let mut cells = 0;
+        let table = markdown_table();
+        let mut lines = table.lines().peekable();
+        while let Some(line) = lines.next() {
+            let count = line.replace("\\|", "").matches('|').count();
+            if lines.peek().is_some_and(|next| next.starts_with("|---")) {
+                cells = count;
+            }
+            assert!(!line.starts_with('|') || count == cells, "{line}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `cargo xtask fuzz`: the fuzz targets, each for a while, from the committed corpus on.
+//!
+//! It installs cargo-fuzz when that is missing. What is found grows in a directory of its own, so that the committed
+//! corpus stays small; `--keep` adds the inputs that reach code which no committed one does.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args as Arguments;
+
+use crate::{cmd, metadata, setup};
+
+/// The targets, as in fuzz/Cargo.toml.
+const TARGETS: &[&str] = &["fio_job", "fio_args"];
+
+/// What it takes.
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// Only these targets
+    targets: Vec<String>,
+    /// Time for each target
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// Afterwards add to the committed corpus what reaches more than it does
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the targets in turn. An error where one of them found something.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    for target in &args.targets {
+        ensure!(TARGETS.contains(&target.as_str()), "no target is called {target}; there are {}", TARGETS.join(", "));
+    }
+    setup::FUZZ.install()?;
+    let wanted = |target: &&&str| args.targets.is_empty() || args.targets.iter().any(|name| name == **target);
+    TARGETS.iter().filter(wanted).try_for_each(|target| one(target, args))
+}
+
+fn one(target: &str, args: &Args) -> Result<()> {
+    let found = metadata::target_dir()?.join("fuzz-corpus").join(target);
+    let seeds = cmd::root().join("fuzz/corpus").join(target);
+    for dir in [&found, &seeds] {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    }
+    println!("fuzz: {target} for {} s; what it finds goes to {}", args.seconds, found.display());
+    let mut fuzz = cargo_fuzz()?;
+    fuzz.args(["run", target]).arg(&found).arg(&seeds).arg("--");
+    fuzz.args([&format!("-max_total_time={}", args.seconds), "-max_len=8192", "-timeout=10", "-rss_limit_mb=1024"]);
+    cmd::run(&mut fuzz)?;
+    if !args.keep {
+        return Ok(());
+    }
+    let before = fs::read_dir(&seeds)?.count();
+    cmd::run(cargo_fuzz()?.args(["run", target]).arg(&seeds).arg(&found).args(["--", "-merge=1"]))?;
+    println!("fuzz: {target} has {} inputs more", fs::read_dir(&seeds)?.count() - before);
+    Ok(())
+}
+
+/// cargo-fuzz in the fuzz package. Its instrumentation needs compiler flags that only a nightly compiler takes, or the
+/// pinned one when told that it may.
+fn cargo_fuzz() -> Result<std::process::Command> {
+    let mut fuzz = setup::FUZZ.command()?;
+    fuzz.current_dir(cmd::root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");
+    Ok(fuzz)
+}
