@@ -234,3 +234,124 @@ impl Repeat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// 256 writes of `bs` bytes through four buffers, one after another.
+    fn written(job: &FioJob, bs: usize) -> Vec<u8> {
+        let mut filler = Filler::new(job, 11);
+        let mut buffers = vec![vec![0; bs]; 4];
+        buffers.iter_mut().for_each(|buffer| filler.prime(buffer));
+        let mut file = Vec::new();
+        for write in 0..256u64 {
+            let buffer = &mut buffers[write as usize % 4];
+            filler.fill(buffer, write * bs as u64, write);
+            file.extend_from_slice(buffer);
+        }
+        file
+    }
+
+    fn distinct(file: &[u8], block: usize) -> usize {
+        file.chunks(block).collect::<HashSet<_>>().len()
+    }
+
+    fn random_job() -> FioJob {
+        FioJob::new("d")
+    }
+
+    #[test]
+    fn every_block_of_every_write_is_unique_by_default() {
+        assert_eq!(distinct(&written(&random_job(), 4096), 4096), 256);
+        assert_eq!(distinct(&written(&random_job(), 512), 512), 256);
+        assert_eq!(distinct(&written(&random_job(), 65_536), 4096), 256 * 16);
+        // Past the first MiB too.
+        assert_eq!(distinct(&written(&random_job(), 3 << 20)[..64 << 20], 4096), 16 << 10);
+    }
+
+    #[test]
+    fn stamps_change_eight_bytes_in_each_four_kib_and_refilling_changes_all() {
+        let mut job = random_job();
+        let changed = |job: &FioJob| {
+            let mut filler = Filler::new(job, 1);
+            let mut buffer = vec![0; 8192];
+            filler.prime(&mut buffer);
+            let before = buffer.clone();
+            filler.fill(&mut buffer, 0, 0);
+            buffer.iter().zip(before).filter(|(after, before)| **after != *before).count()
+        };
+        assert!((1..=16).contains(&changed(&job)));
+        job.refill_buffers = true;
+        assert!(changed(&job) > 8000);
+    }
+
+    #[test]
+    fn seeds_make_threads_differ_and_runs_repeat() {
+        let fill = |seed| {
+            let mut buffer = vec![0; 4096];
+            Filler::new(&random_job(), seed).prime(&mut buffer);
+            buffer
+        };
+        assert_eq!(fill(1), fill(1));
+        assert_ne!(fill(1), fill(2));
+    }
+
+    #[test]
+    fn zeros_and_patterns_are_written_as_asked_and_the_pattern_wins() {
+        let mut job = random_job();
+        job.zero_buffers = true;
+        assert!(written(&job, 4096).iter().all(|byte| *byte == 0));
+        job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![1, 2, 3])]));
+        let file = written(&job, 4096);
+        // Each request starts the pattern anew, as in fio.
+        let wanted: Vec<u8> = [1, 2, 3].into_iter().cycle().take(4096).collect();
+        assert!(file.chunks(4096).all(|block| block == wanted));
+        job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![7]), PatternPart::Offset]));
+        let file = written(&job, 4096);
+        assert_eq!(file[8192..8192 + 10], [7, 0, 0x20, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    #[test]
+    fn the_compressible_part_is_the_percentage_of_each_chunk_and_can_be_a_pattern() {
+        let mut job = random_job();
+        for percent in [1, 30, 50, 80, 99] {
+            job.buffer_compress_percentage = percent;
+            let file = written(&job, 4096);
+            for chunk in file.chunks(COMPRESS_CHUNK) {
+                let zeros = chunk.iter().rev().take_while(|byte| **byte == 0).count();
+                let wanted = 512 * percent as usize / 100;
+                assert!(zeros.abs_diff(wanted) <= 4 || (percent == 99 && zeros >= 504), "{percent} %: {zeros}");
+            }
+            assert!(distinct(&file, 4096) == 256, "{percent} %");
+        }
+        job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![0xAB])]));
+        job.buffer_compress_percentage = 50;
+        assert!(written(&job, 4096).chunks(512).all(|chunk| chunk[256..].iter().all(|byte| *byte == 0xAB)));
+        job.buffer_compress_percentage = 100;
+        assert!(written(&job, 4096).iter().all(|byte| *byte == 0xAB));
+    }
+
+    #[test]
+    fn a_percentage_of_the_blocks_repeats_earlier_ones() {
+        let mut job = random_job();
+        job.bs[1] = 512;
+        let share = |job: &FioJob| {
+            let file = written(job, 16_384);
+            1.0 - distinct(&file, 512) as f64 / (file.len() / 512) as f64
+        };
+        for percent in [20, 50, 80] {
+            job.dedupe_percentage = percent;
+            // 8,192 draws: four standard deviations are at most 2.3 points.
+            assert!((share(&job) - f64::from(percent) / 100.0).abs() < 0.023, "{percent} %: {}", share(&job));
+        }
+        job.dedupe_percentage = 100;
+        job.zero_buffers = true;
+        let file = written(&job, 4096);
+        assert_eq!(distinct(&file, 512), 1);
+        assert!(file[..512].iter().any(|byte| *byte != 0), "as in fio, a dedupe percentage is of random blocks");
+    }
+}

@@ -134,3 +134,81 @@ fn sha512(data: &[u8], field: &mut [u8]) {
     }
     field[..rest.len()].copy_from_slice(rest);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(verify: Verify, data: &[u8]) -> String {
+        compute(verify, data, &mut [0xEE; LONGEST]).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The catalogue's check values (of the digits 1 to 9), bytes in the order of the header; the hashes from Python's
+    /// hashlib; XXH32 from its specification.
+    #[test]
+    fn checksums_have_the_published_values() {
+        let known = [
+            (Verify::Crc7, "75"),
+            (Verify::Crc16, "3dbb"),
+            (Verify::Crc32, "7f89a189"),
+            (Verify::Crc32c, "7c6df91c"),
+            (Verify::Crc32cIntel, "7c6df91c"),
+            (Verify::Crc64, "cad9b8c414d9c6e9"),
+            (Verify::Xxhash, "8c9161f2"),
+            (Verify::Md5, "25f9e794323b453885f5181f1b624d0b"),
+            (Verify::Sha1, "1dbcc3f773048e809967df2a4cc3cc654134aea7"),
+            (Verify::Sha3_224, "5795c3d628fd638c9835a4c79a55809f265068c88729a1a3fcdf8522"),
+            (Verify::Sha3_256, "87cd084d190e436f147322b90e7384f6a8e0676c99d21ef519ea718e51d45f9c"),
+            (
+                Verify::Sha3_384,
+                "8b90ede4d095409f1a12492c2520599683a9478dc70b7566d23b3e41ece8538c6cde92382a5e38786490375c54672abf",
+            ),
+            (
+                Verify::Sha3_512,
+                "e1e44d20556e97a180b6dd3ed7ae5c465cafd553fa8747dca038fb95635b77a3\
+                 7318f7ddf7aec1f6c3c14bb160ba2497007decf38dd361cab199e3b8c8fe1f5c",
+            ),
+            (Verify::Meta, ""),
+        ];
+        for (verify, wanted) in known {
+            assert_eq!(of(verify, b"123456789"), wanted, "{verify:?}");
+        }
+    }
+
+    /// Computed by a second implementation, whose padding was told by fio's own files.
+    #[test]
+    fn sha256_is_the_last_padded_block_and_a_byte_of_each_word() {
+        let state = [
+            (9, "3e3686d21cd4080d"),
+            (55, "6c6ed2715a482e88"),
+            (56, "e38ac7740ac26b67"),
+            (63, "ccc8e69be184aa9a"),
+            (64, "b6b79d9e3a0a734f"),
+            (200, "7b3588b71f3d7296"),
+        ];
+        for (length, wanted) in state {
+            let data: Vec<u8> = (0..length).map(|byte: usize| byte as u8).collect();
+            let field = of(Verify::Sha256, &data);
+            assert_eq!(&field[..16], wanted, "{length} bytes");
+            let bits = (length as u64 * 8).swap_bytes();
+            assert_eq!(&field[112..], format!("{bits:016x}"), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn sha512_is_the_last_bytes_over_the_first() {
+        let data: Vec<u8> = (0..300).map(|byte: usize| byte as u8).collect();
+        let wanted: Vec<u8> = data[256..].iter().chain(&data[44..128]).copied().collect();
+        assert_eq!(compute(Verify::Sha512, &data, &mut [0; LONGEST]), wanted);
+        assert_eq!(of(Verify::Sha512, &[7; 3]), format!("070707{}", "0".repeat(250)));
+    }
+
+    #[test]
+    fn numbers_in_headers_have_one_name_each() {
+        let numbers = [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        for number in 0..=u16::MAX {
+            assert_eq!(name(number).is_some(), numbers.contains(&number), "{number}");
+        }
+        assert_eq!(name(9), Some("sha256"));
+    }
+}

@@ -87,3 +87,25 @@ impl Header {
 pub(super) fn mark(seed: u64, after: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, after) | MARKED
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_fios_reads_as_what_it_says() {
+        // The first block of `fio --rw=write --bs=4k --verify=crc32c`, by 3.33.
+        let bytes: [u8; BYTES] = [
+            0xca, 0xac, 0x05, 0x00, 0x00, 0x10, 0x00, 0x00, 0x3c, 0x54, 0x09, 0xc5, 0x01, 0xcc, 0xa4, 0x00, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x06, 0xcd, 0x06, 0x01, 0, 0, 0, 0x67, 0xab, 0xd8, 0xd3,
+        ];
+        let (header, stands, belongs) = Header::decode(&bytes);
+        assert_eq!((stands, belongs), (0xd3d8_ab67, 0xd3d8_ab67));
+        let seed = 0x00a4_cc01_c509_543c;
+        let written = 0x06cd_06e0 << 32;
+        let wanted = Header { magic: MAGIC, checksum: 5, len: 4096, seed, offset: 0, written, thread: 1, number: 0 };
+        assert_eq!(header, wanted);
+        assert!(!header.is_marked());
+        assert_eq!(header.encode(), bytes);
+    }
+}

@@ -92,6 +92,12 @@ impl History {
         *self = Self::default();
     }
 
+    /// Entries in memory, dropped ones included.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Keeps the queue's length within a constant factor of the live blocks.
     fn tidy(&mut self) {
         while let Some(None) = self.queue.front() {

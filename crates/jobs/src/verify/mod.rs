@@ -9,6 +9,8 @@
 mod checksum;
 mod header;
 mod history;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
