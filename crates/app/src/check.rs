@@ -78,7 +78,7 @@ fn spec(args: &CheckArgs) -> Result<Spec> {
 }
 
 /// Twelve hexadecimal digits from the kernel.
-fn random_id() -> Result<String> {
+pub(crate) fn random_id() -> Result<String> {
     let mut bytes = [0u8; 6];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random numbers")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -10,7 +10,7 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &["check", "history", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &["check", "fio", "history", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -35,6 +35,13 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// List the runs kept here, or show one again with today's analysis
     History(HistoryArgs),
+    /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)
+    #[command(disable_help_flag = true)]
+    Fio {
+        /// As fio takes them; `qd1 fio --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Print the JSON Schema of what `--json` prints
     Schema,
     /// Removes a scratch directory when the process that made it is gone.

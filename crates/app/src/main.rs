@@ -3,6 +3,7 @@
 
 mod check;
 mod cli;
+mod fio;
 mod history;
 mod output;
 mod place;
@@ -17,8 +18,11 @@ mod store;
 mod suites;
 mod thresholds;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser as _;
 
 use cli::{Cli, Command};
@@ -28,13 +32,9 @@ use cli::{Cli, Command};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome = match cli.command {
-        None => check::run(&cli.check),
-        Some(Command::Check(args)) => check::run(&args),
-        Some(Command::History(args)) => history::run(&args),
-        Some(Command::Schema) => history::schema(),
-        Some(Command::Janitor { dir }) => scratch::janitor(&dir),
+    let outcome = match fio_args() {
+        Some(args) => fio::text_args(args).and_then(|args| fio::run(&args)),
+        None => run(Cli::parse()),
     };
     match outcome {
         Ok(code) => code,
@@ -46,5 +46,27 @@ fn main() -> ExitCode {
             );
             ExitCode::from(problem::exit_code(&error))
         }
+    }
+}
+
+/// The arguments of fio's command line, which has rules of its own: those after `qd1 fio`, or all where the binary is
+/// called as `fio`.
+fn fio_args() -> Option<impl Iterator<Item = OsString>> {
+    let mut args = std::env::args_os();
+    let program = args.next()?;
+    let is_fio = Path::new(&program).file_name().is_some_and(|name| name == "fio");
+    let first = std::env::args_os().nth(1);
+    let asks = first.is_some_and(|first| first == "fio");
+    (is_fio || asks).then(|| args.skip(usize::from(!is_fio)))
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        None => check::run(&cli.check),
+        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::History(args)) => history::run(&args),
+        Some(Command::Schema) => history::schema(),
+        Some(Command::Janitor { dir }) => scratch::janitor(&dir),
+        Some(Command::Fio { args }) => fio::run(&args),
     }
 }

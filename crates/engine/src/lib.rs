@@ -17,6 +17,7 @@ pub mod merge;
 pub mod meter;
 mod mmap;
 mod null;
+mod priority;
 pub mod run;
 pub mod select;
 pub mod sim;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use qd1_model::plan::EngineKind;
 
 pub use error::{EngineError, errno_name};
+pub use priority::set_io_priority;
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,8 +64,10 @@ fn about(option: &FioOption) -> String {
         Support::Refused(why) => line("not in qd1", why),
         support => {
             line("default", option.default.unwrap_or("none"));
-            if let Support::Differs(how) = support {
-                line("differs from fio", how);
+            match support {
+                Support::Differs(how) => line("differs from fio", how),
+                Support::Ours => line("beyond fio", "fio does not have it"),
+                Support::Supported | Support::Refused(_) => {}
             }
         }
     }
@@ -190,9 +192,11 @@ fn row(text: &mut String, option: &FioOption) {
     let _ = match option.support {
         Support::Refused(why) => writeln!(text, "| {names} | {} | {} |", cell(&help), cell(why)),
         support => {
-            if let Support::Differs(how) = support {
-                let _ = write!(help, ". Differs: {how}");
-            }
+            let _ = match support {
+                Support::Differs(how) => write!(help, ". Differs: {how}"),
+                Support::Ours => write!(help, ". Beyond fio: fio does not have it"),
+                Support::Supported | Support::Refused(_) => Ok(()),
+            };
             let default = option.default.map(|text| format!("`{text}`")).unwrap_or_default();
             writeln!(text, "| {names} | {} | {default} | {} |", cell(&option.accepts()), cell(&help))
         }

@@ -238,6 +238,8 @@ pub struct FioJob {
     /// Times of logs count from 1970.
     pub log_unix_epoch: bool,
     pub log_offset: bool,
+    /// Syncs appear in the latency logs. Not an option of fio's.
+    pub log_syncs: bool,
     /// Bytes of a chunk; 0 where logs are not compressed.
     pub log_compression: u64,
     pub per_job_logs: bool,

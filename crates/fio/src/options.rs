@@ -126,6 +126,8 @@ pub enum Support {
     Differs(&'static str),
     /// It is an error, for this reason.
     Refused(&'static str),
+    /// fio does not have it.
+    Ours,
 }
 
 /// One option.
@@ -220,6 +222,11 @@ impl FioOption {
         self
     }
 
+    const fn ours(mut self) -> Self {
+        self.support = Support::Ours;
+        self
+    }
+
     /// It differs in what can change no figure.
     const fn quietly(mut self, how: &'static str) -> Self {
         self.quiet = true;
@@ -239,6 +246,11 @@ impl FioOption {
     /// Whether it is accepted.
     pub const fn is_here(&self) -> bool {
         !matches!(self.support, Support::Refused(_))
+    }
+
+    /// Whether fio knows it.
+    pub const fn is_fios(&self) -> bool {
+        !matches!(self.support, Support::Ours)
     }
 
     /// Whether it may be given without a value.

@@ -30,7 +30,7 @@ fn every_option_that_fio_lists_is_in_our_table() {
     assert!(missing.is_empty(), "{missing:?}");
     let main: Vec<_> = listed.iter().filter(|name| options::all().all(|option| option.name != **name)).collect();
     assert!(main.is_empty(), "fio's main names must be ours: {main:?}");
-    let ours = options::all().filter(|option| option.engines.is_empty() && option.is_here());
+    let ours = options::all().filter(|option| option.engines.is_empty() && option.is_here() && option.is_fios());
     // fio takes `threads` without listing it.
     let ours = ours.map(|option| option.name).filter(|name| *name != "threads");
     let extra: Vec<_> = ours.filter(|name| !listed.contains(name)).collect();
@@ -55,7 +55,7 @@ fn aliases_and_defaults_are_those_of_fio() {
     if fio(&["--version"]).is_none() {
         return skip("aliases_and_defaults_are_those_of_fio", "no fio here");
     }
-    for option in options::all().filter(|option| option.engines.is_empty() && option.is_here()) {
+    for option in options::all().filter(|option| option.engines.is_empty() && option.is_here() && option.is_fios()) {
         let (text, _) = fio(&[&format!("--cmdhelp={}", option.name)]).unwrap();
         let field = |title: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(": "));

@@ -8,5 +8,25 @@
 #![deny(missing_docs)]
 
 pub mod data;
+mod depth_search;
+mod engines;
+mod error;
+mod fileops;
+mod files;
+mod flow;
+mod live;
 pub mod load;
+pub mod log;
+mod pace;
+mod place;
+mod plan;
+mod run;
+mod stat;
+mod steady;
+mod thread;
 pub mod verify;
+
+pub use error::JobError;
+pub use files::{FileKind, FilePlan};
+pub use plan::{ThreadPlan, threads};
+pub use run::{Now, Stage, Surroundings, ThreadResult, Watcher, run};

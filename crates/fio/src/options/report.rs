@@ -145,6 +145,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
         |_, text, _| value::cpu_list(text).map(drop).map_err(Into::into),
     )
     .quietly("it has no effect: logs are compressed after the run"),
+    switch(
+        "log_syncs",
+        "Log fsync and fdatasync in the latency logs too, as direction 3",
+        |job| &mut job.log_syncs,
+        "0",
+    )
+    .ours(),
     switch("log_offset", "Log the offset of each request as well", |job| &mut job.log_offset, "0"),
     FioOption::new(
         "log_compression",

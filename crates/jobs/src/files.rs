@@ -1,0 +1,419 @@
+//! The files of a job: how large they are and which part is used, making them, opening them.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use qd1_engine::clock;
+use qd1_engine::target::{PathKind, Target, path_kind};
+use qd1_fio::FioJob;
+use qd1_fio::engines::EngineName;
+use qd1_fio::types::{Amount, Fallocate, SyncMode};
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::JobError;
+use crate::load::Extent;
+
+/// What lies behind a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file, there already or to be made.
+    Regular,
+    /// A block device.
+    Block,
+    /// A character device such as /dev/null, which has no size of its own.
+    Character,
+    /// Nothing: the engine touches no file.
+    Nothing,
+}
+
+/// One file of one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlan {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// The part that is used.
+    pub extent: Extent,
+    /// Whether it was there when it was looked at.
+    pub exists: bool,
+    /// Its length then.
+    pub have: u64,
+}
+
+impl FilePlan {
+    /// The length that it has to have.
+    fn needed(&self) -> u64 {
+        self.extent.start + self.extent.length
+    }
+}
+
+/// Whether the job changes what its files hold.
+pub(crate) fn changes_data(job: &FioJob) -> bool {
+    (job.rw.kind.writes() || job.rw.kind.trims()) && !job.verify_only
+}
+
+/// Looks at the files of one clone and works out the part of each that is used.
+///
+/// # Errors
+/// A size that is not known, an offset past the end, a name that cannot be used.
+pub(crate) fn look(job: &FioJob, clone: u32, seed: u64) -> Result<Vec<FilePlan>, JobError> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xF11E);
+    let count = u64::from(job.file_count().max(1));
+    job.file_names(clone).map(|name| one_file(job, clone, PathBuf::from(name), count, &mut rng)).collect()
+}
+
+fn one_file(
+    job: &FioJob,
+    clone: u32,
+    path: PathBuf,
+    count: u64,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Result<FilePlan, JobError> {
+    let touches = job.ioengine.moves_data() && job.ioengine != EngineName::Null;
+    let (kind, exists, have) = if touches { stat(job, &path)? } else { (FileKind::Nothing, true, 0) };
+    let start = offset(job, clone, have);
+    let fail = |text: String| Err(JobError::new(&job.name, Errno::INVAL, text));
+    let named = path.display();
+    let whole = match job.filesize {
+        Some(range) if range.min == range.max => Some(range.min),
+        Some(range) => {
+            let span = (range.max - range.min) / job.block_min().max(1) + 1;
+            Some(range.min + rng.next_u64() % span * job.block_min())
+        }
+        None => None,
+    };
+    let length = match (whole, job.size) {
+        (Some(whole), _) => whole.saturating_sub(start),
+        (None, Amount::Bytes(size)) => size / count,
+        (None, Amount::Percent(percent)) if exists && have > 0 => {
+            (u128::from(have) * u128::from(percent) / 100).min(u128::from(have.saturating_sub(start))) as u64
+        }
+        (None, Amount::Unset) if exists && have > 0 => have.saturating_sub(start),
+        (None, Amount::Percent(_)) => {
+            return fail(format!("size in percent needs a file that is there: {named} is not"));
+        }
+        (None, Amount::Unset) if touches => {
+            return fail(format!("{named} does not exist yet, so that its size is not known; give size="));
+        }
+        (None, Amount::Unset) => return fail("give size=: the engine has no file to take it from".to_owned()),
+    };
+    let length = match kind {
+        FileKind::Block if start >= have => {
+            return fail(format!("offset {start} lies past the end of {named}, which has {have} bytes"));
+        }
+        FileKind::Block => length.min(have - start),
+        _ => length,
+    };
+    let smallest = smallest_block(job);
+    if job.ioengine.moves_data() && length < smallest {
+        return fail(format!(
+            "{length} bytes of {named} hold no block of {smallest}; give a larger size or a smaller bs"
+        ));
+    }
+    Ok(FilePlan { path, kind, extent: Extent { start, length }, exists, have })
+}
+
+/// The smallest block of the directions that the job has.
+pub(crate) fn smallest_block(job: &FioJob) -> u64 {
+    let used = job.rw.kind.directions();
+    (0..3).filter(|direction| used[*direction]).map(|direction| job.block_range(direction).min).min().unwrap_or(1)
+}
+
+/// The largest block of the directions that the job has.
+pub(crate) fn largest_block(job: &FioJob) -> u64 {
+    let used = job.rw.kind.directions();
+    (0..3).filter(|direction| used[*direction]).map(|direction| job.block_range(direction).max).max().unwrap_or(1)
+}
+
+fn offset(job: &FioJob, clone: u32, have: u64) -> u64 {
+    let of = |amount: Amount| match amount {
+        Amount::Unset => 0,
+        Amount::Bytes(bytes) => bytes,
+        Amount::Percent(percent) => {
+            let bytes = (u128::from(have) * u128::from(percent) / 100) as u64;
+            bytes / smallest_block(job).max(1) * smallest_block(job).max(1)
+        }
+    };
+    of(job.offset) + of(job.offset_increment) * u64::from(clone)
+}
+
+fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
+    match path_kind(path) {
+        Ok(PathKind::File(size)) => Ok((FileKind::Regular, true, size)),
+        Ok(PathKind::Block(size)) => Ok((FileKind::Block, true, size)),
+        Ok(PathKind::Other) => Ok((FileKind::Character, true, 0)),
+        Ok(PathKind::Directory) => {
+            let text =
+                format!("{} is a directory; give directory= for the place and filename= for the name", path.display());
+            Err(JobError::new(&job.name, Errno::ISDIR, text))
+        }
+        Err(qd1_engine::EngineError::Path { errno: Errno::NOENT, .. }) => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            match parent {
+                Some(parent) if !parent.is_dir() => {
+                    let text = format!("the directory {} does not exist; make it first", parent.display());
+                    Err(JobError::new(&job.name, Errno::NOENT, text))
+                }
+                _ if !job.allow_file_create => {
+                    let text = format!("{} does not exist, and allow_file_create=0", path.display());
+                    Err(JobError::new(&job.name, Errno::NOENT, text))
+                }
+                _ => Ok((FileKind::Regular, false, 0)),
+            }
+        }
+        Err(error) => Err(JobError::engine(&job.name, &error)),
+    }
+}
+
+/// Files that were laid out in this run, so that clones which share one make it once.
+#[derive(Default)]
+pub(crate) struct Made(HashMap<PathBuf, u64>);
+
+/// What laying out tells its watcher.
+pub(crate) struct LayingOut {
+    /// How many files are made.
+    pub(crate) files: usize,
+    /// How many bytes are written.
+    pub(crate) bytes: u64,
+}
+
+/// Makes the files that have to be there before the job begins. A job that reads gets files whose every byte was
+/// written; one that only writes gets space, as `fallocate` says.
+///
+/// # Errors
+/// Too little space, no permission.
+pub(crate) fn lay_out(
+    job: &FioJob,
+    files: &[FilePlan],
+    made: &mut Made,
+    cancel: &dyn Fn() -> bool,
+    tell: &mut dyn FnMut(LayingOut),
+) -> Result<(), JobError> {
+    if job.create_on_open {
+        return Ok(());
+    }
+    let needs_data = job.rw.kind.reads() || (job.overwrite && job.rw.kind.writes()) || job.verify_only;
+    let short: Vec<&FilePlan> = files
+        .iter()
+        .filter(|file| file.kind == FileKind::Regular)
+        .filter(|file| file.needed() > made.0.get(&file.path).copied().unwrap_or(0).max(file.have))
+        .collect();
+    if short.is_empty() {
+        return Ok(());
+    }
+    let have = |file: &FilePlan| made.0.get(&file.path).copied().unwrap_or(0).max(file.have);
+    let bytes: u64 = short.iter().map(|file| file.needed() - have(file)).sum();
+    if needs_data {
+        enough_space(job, &short[0].path, bytes)?;
+        tell(LayingOut { files: short.len(), bytes });
+    }
+    for file in short {
+        let from = made.0.get(&file.path).copied().unwrap_or(0).max(file.have);
+        make(job, file, from, needs_data, cancel)?;
+        made.0.insert(file.path.clone(), file.needed());
+    }
+    Ok(())
+}
+
+fn enough_space(job: &FioJob, path: &Path, bytes: u64) -> Result<(), JobError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(stat) = rustix::fs::statvfs(parent) else { return Ok(()) };
+    let free = stat.f_bavail * stat.f_frsize;
+    if free >= bytes {
+        return Ok(());
+    }
+    let text = format!(
+        "its files need {} MiB in {}, which has {} MiB free; give a smaller size or another directory",
+        bytes >> 20,
+        parent.display(),
+        free >> 20
+    );
+    Err(JobError::new(&job.name, Errno::NOSPC, text))
+}
+
+fn make(job: &FioJob, file: &FilePlan, from: u64, fill: bool, cancel: &dyn Fn() -> bool) -> Result<(), JobError> {
+    let fail = |op: &'static str| {
+        move |errno| JobError::engine(&job.name, &qd1_engine::EngineError::path(op, &file.path, errno))
+    };
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(&file.path, flags, Mode::from_raw_mode(0o644)).map_err(fail("create"))?;
+    allocate(job.fallocate, &fd, file.needed()).map_err(fail("allocate space for"))?;
+    if !fill {
+        return Ok(());
+    }
+    const BLOCK: usize = 1 << 20;
+    let mut block = vec![0; BLOCK];
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(clock::wall_ns());
+    let mut at = from;
+    while at < file.needed() && !cancel() {
+        rng.fill_bytes(&mut block);
+        let wanted = (file.needed() - at).min(BLOCK as u64) as usize;
+        let wrote = rustix::io::pwrite(&fd, &block[..wanted], at).map_err(fail("write"))?;
+        at += wrote as u64;
+    }
+    rustix::fs::fsync(&fd).map_err(fail("fsync"))?;
+    Ok(())
+}
+
+/// Sets space aside. A filesystem that cannot is no fault: the file then grows as it is written.
+fn allocate(how: Fallocate, fd: &OwnedFd, size: u64) -> Result<(), Errno> {
+    let done = match how {
+        Fallocate::None => Ok(()),
+        Fallocate::Native | Fallocate::Posix => rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, size),
+        Fallocate::Keep => rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, size),
+        Fallocate::Truncate => rustix::fs::ftruncate(fd, size),
+    };
+    match done {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        other => other,
+    }
+}
+
+/// Opens the files of a thread.
+///
+/// # Errors
+/// With the path and the errno; O_DIRECT that is refused is named.
+pub(crate) fn open(job: &FioJob, files: &[FilePlan]) -> Result<Vec<OwnedFd>, JobError> {
+    if files.iter().all(|file| file.kind == FileKind::Nothing) {
+        return Ok(Vec::new());
+    }
+    files.iter().map(|file| open_one(job, file)).collect()
+}
+
+fn open_one(job: &FioJob, file: &FilePlan) -> Result<OwnedFd, JobError> {
+    let mut flags = OFlags::CLOEXEC;
+    let writes = changes_data(job);
+    flags |= if writes { OFlags::RDWR } else { OFlags::RDONLY };
+    if file.kind == FileKind::Regular && job.allow_file_create && writes {
+        flags |= OFlags::CREATE;
+    }
+    if job.direct {
+        flags |= OFlags::DIRECT;
+    }
+    match job.sync {
+        SyncMode::None => {}
+        SyncMode::Sync => flags |= OFlags::SYNC,
+        SyncMode::Dsync => flags |= OFlags::DSYNC,
+    }
+    let mode = Mode::from_raw_mode(0o644);
+    let opened = rustix::fs::open(&file.path, flags | OFlags::NOATIME, mode).or_else(|errno| match errno {
+        Errno::PERM => rustix::fs::open(&file.path, flags, mode),
+        errno => Err(errno),
+    });
+    opened.map_err(|errno| {
+        if job.direct && errno == Errno::INVAL {
+            let text =
+                format!("{} takes no direct I/O (O_DIRECT); choose a file on a disk, or direct=0", file.path.display());
+            return JobError::new(&job.name, errno, text);
+        }
+        JobError::engine(&job.name, &qd1_engine::EngineError::path("open", &file.path, errno))
+    })
+}
+
+/// Leaves no clean page of the files in the cache, where the job wants that (`invalidate`).
+pub(crate) fn invalidate(job: &FioJob, files: &[OwnedFd]) {
+    if job.invalidate && !job.direct {
+        for file in files {
+            // A hint: a filesystem that does not heed it is no fault.
+            let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+        }
+    }
+}
+
+/// What a job that reads would read without going to the disk: files whose extents were never written.
+pub(crate) fn unwritten(job: &FioJob, files: &[FilePlan]) -> Vec<String> {
+    let reads_only = job.rw.kind.reads();
+    let regular = |file: &&FilePlan| file.kind == FileKind::Regular && file.exists && file.have >= file.needed();
+    files.iter().filter(|_| reads_only).filter(regular).filter_map(|file| unwritten_share(job, file)).collect()
+}
+
+fn unwritten_share(job: &FioJob, file: &FilePlan) -> Option<String> {
+    let extents = Target::existing(&file.path).extents(file.needed())?;
+    let empty = extents.unwritten.0 + extents.hole.0;
+    (empty > 0).then(|| {
+        format!(
+            "job `{}`: {} of {} bytes of {} were never written: reading them does not touch the disk, so the figures \
+             are too good; delete the file and have it made anew, or write it whole first",
+            job.name,
+            empty,
+            file.needed(),
+            file.path.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn job(dir: &Path, name: &str) -> FioJob {
+        let mut job = FioJob::new("t");
+        job.directory = Arc::new(vec![dir.display().to_string()]);
+        job.filename = Arc::new(vec![name.into()]);
+        job.nrfiles = 1;
+        job.size = Amount::Bytes(1 << 20);
+        job
+    }
+
+    fn made(job: &FioJob) -> Vec<FilePlan> {
+        let files = look(job, 0, 1).unwrap();
+        lay_out(job, &files, &mut Made::default(), &|| false, &mut |_| {}).unwrap();
+        files
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_written_whole_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = job(dir.path(), "a");
+        made(&job);
+        let bytes = std::fs::read(dir.path().join("a")).unwrap();
+        assert_eq!(bytes.len(), 1 << 20);
+        let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(4096).collect();
+        assert_eq!(blocks.len(), 256, "no two blocks are alike");
+    }
+
+    #[test]
+    fn a_file_that_is_only_written_gets_space_and_no_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(dir.path(), "a");
+        job.rw.kind = qd1_fio::types::RwKind::Write;
+        made(&job);
+        assert!(std::fs::read(dir.path().join("a")).unwrap().iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn the_offset_of_each_clone_lies_behind_that_of_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(dir.path(), "a");
+        (job.offset, job.offset_increment) = (Amount::Bytes(4096), Amount::Bytes(8192));
+        assert_eq!(look(&job, 2, 1).unwrap()[0].extent, Extent { start: 4096 + 16384, length: 1 << 20 });
+    }
+
+    #[test]
+    fn a_missing_size_says_what_to_give() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(dir.path(), "a");
+        job.size = Amount::Unset;
+        assert!(look(&job, 0, 1).unwrap_err().text.contains("give size="));
+        std::fs::write(dir.path().join("a"), vec![1; 8192]).unwrap();
+        assert_eq!(look(&job, 0, 1).unwrap()[0].extent.length, 8192);
+    }
+
+    #[test]
+    fn a_sparse_file_is_told_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = job(dir.path(), "a");
+        std::fs::File::create(dir.path().join("a")).unwrap().set_len(1 << 20).unwrap();
+        let files = look(&job, 0, 1).unwrap();
+        if Target::existing(&files[0].path).extents(1 << 20).is_some() {
+            assert!(unwritten(&job, &files)[0].contains("never written"));
+        }
+        made(&job);
+    }
+}

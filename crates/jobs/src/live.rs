@@ -1,0 +1,53 @@
+//! What a running thread and its controller tell each other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use qd1_model::job::JobStat;
+
+use crate::log::Chunk;
+
+/// One thread, as others see it while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// Completed so far, reads, writes, trims: requests and bytes. Never reset.
+    pub(crate) ios: [AtomicU64; 3],
+    pub(crate) bytes: [AtomicU64; 3],
+    /// Set to end the thread in order.
+    pub(crate) stop: AtomicBool,
+    /// A number that is raised to ask for a snapshot of the counters.
+    pub(crate) wanted: AtomicU32,
+    /// The last snapshot, with the number that asked for it.
+    pub(crate) snapshot: Mutex<Option<(u32, JobStat)>>,
+    /// What has to be said at once, such as blocks that came back wrong.
+    pub(crate) said: Mutex<Vec<String>>,
+    /// Log entries that nobody has taken yet.
+    pub(crate) logged: Mutex<Chunk>,
+}
+
+impl Live {
+    /// Counts a completed request.
+    #[inline]
+    pub(crate) fn completed(&self, direction: usize, bytes: u32) {
+        self.ios[direction].fetch_add(1, Ordering::Relaxed);
+        self.bytes[direction].fetch_add(u64::from(bytes), Ordering::Relaxed);
+    }
+
+    /// Leaves a message for the controller.
+    pub(crate) fn say(&self, text: String) {
+        self.said.lock().expect("no holder of this lock panics").push(text);
+    }
+
+    /// Requests and bytes of all directions so far.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        let sum = |of: &[AtomicU64; 3]| of.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        (sum(&self.ios), sum(&self.bytes))
+    }
+
+    /// (bytes, requests) of each direction so far.
+    pub(crate) fn moved(&self) -> [(u64, u64); 3] {
+        std::array::from_fn(|direction| {
+            (self.bytes[direction].load(Ordering::Relaxed), self.ios[direction].load(Ordering::Relaxed))
+        })
+    }
+}

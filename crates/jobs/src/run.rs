@@ -1,0 +1,504 @@
+//! All jobs of a run: which thread begins when, who ends whom, and what is seen of them meanwhile.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use qd1_engine::clock;
+use qd1_engine::meter::Outbox;
+use qd1_fio::FioJob;
+use qd1_fio::types::ExitWhat;
+use qd1_model::environment::ThreadCost;
+use qd1_model::job::JobStat;
+use qd1_model::plan::EngineKind;
+use qd1_model::record::{Interval, IoErrors, Stream};
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::error::JobError;
+use crate::files::{self, FileKind, FilePlan, LayingOut, Made};
+use crate::flow::Flow;
+use crate::live::Live;
+use crate::log::Chunk;
+use crate::plan::{ThreadPlan, threads};
+use crate::steady::Steady;
+use crate::thread::{Ended, Seat};
+
+/// How often the controller looks at its threads.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long it waits at most for threads that are deep in a request to give a snapshot.
+const SNAPSHOT_NS: u64 = 1_000_000_000;
+
+/// What the run needs from outside.
+pub struct Surroundings<'a> {
+    /// Set to end the run in order.
+    pub cancel: &'a AtomicBool,
+    /// Reads the calling thread's cost so far.
+    pub thread_cost: fn() -> ThreadCost,
+    /// Whether a block device may be written; else why not.
+    pub may_write: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// A random number, for jobs that do not repeat the run before.
+    pub drawn: u64,
+    /// How often a whole report is wanted while the jobs run.
+    pub status_interval: Option<Duration>,
+}
+
+/// Who watches a run. Everything is called on the controller's thread.
+pub trait Watcher {
+    /// Files are about to be written, which takes time.
+    fn laying_out(&mut self, _job: &FioJob, _files: usize, _bytes: u64) {}
+    /// Something that makes figures untrue, or a block that came back wrong.
+    fn warn(&mut self, text: &str);
+    /// All files are there; so many threads are about to begin.
+    fn starting(&mut self, _threads: usize) {}
+    /// About fifty times a second.
+    fn tick(&mut self, _now: &Now<'_>) {}
+    /// Log entries of a thread, in order.
+    fn logged(&mut self, _thread: &ThreadPlan, _chunk: Chunk) {}
+    /// All counters so far, each time the status interval has passed.
+    fn status(&mut self, _threads: &[(ThreadPlan, JobStat)]) {}
+}
+
+/// The run, at one moment.
+pub struct Now<'a> {
+    /// Time since the first thread began, ns.
+    pub elapsed_ns: u64,
+    /// For each thread: its plan, how far it is, requests and bytes so far of reads, writes and trims.
+    pub threads: &'a [(ThreadPlan, Stage, [(u64, u64); 3])],
+}
+
+/// How far a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It has not begun.
+    Pending,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+}
+
+/// What one thread brought.
+#[derive(Debug)]
+pub struct ThreadResult {
+    /// Which thread.
+    pub plan: ThreadPlan,
+    /// fio's counters.
+    pub stat: JobStat,
+    /// Histograms of each kind of operation.
+    pub streams: Vec<Stream>,
+    /// Intervals of 100 ms with their numbers.
+    pub intervals: Vec<(u64, Interval)>,
+    /// Failures.
+    pub errors: Vec<IoErrors>,
+    /// What ended it early.
+    pub fault: Option<JobError>,
+    /// The engine that ran; none for engines that work on names.
+    pub engine: Option<EngineKind>,
+    /// What the engine could not have.
+    pub caveat: String,
+    /// When counting began and ended, ns of the clock; 0 where it never began.
+    pub measured_ns: u64,
+    /// Likewise.
+    pub ended_ns: u64,
+    /// `latency_target` was not kept to.
+    pub target_missed: bool,
+}
+
+/// One thread, prepared.
+struct Prepared<'a> {
+    plan: ThreadPlan,
+    job: &'a FioJob,
+    files: Vec<FilePlan>,
+    live: Arc<Live>,
+    outbox: Outbox,
+    stage: Stage,
+    delay_ns: u64,
+    begin: Option<mpsc::Sender<bool>>,
+    ended: Option<Ended>,
+}
+
+enum Message {
+    Ready,
+    Ended(usize, Box<Ended>),
+}
+
+/// Runs all jobs.
+///
+/// # Errors
+/// What is found wrong before any of them begins. What goes wrong in a thread is in its result.
+pub fn run<'a>(
+    jobs: &'a [FioJob],
+    around: &'a Surroundings<'a>,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<ThreadResult>, JobError> {
+    let mut prepared = prepare(jobs, around, watcher)?;
+    if !jobs.iter().all(|job| job.create_only) {
+        watcher.starting(prepared.len());
+        let flows = flows(&prepared);
+        Controller { around, watcher, prepared: &mut prepared, flows: &flows, steady: Vec::new() }.run();
+    }
+    for thread in prepared.iter().filter(|thread| thread.job.unlink) {
+        for file in thread.files.iter().filter(|file| file.kind == FileKind::Regular) {
+            // Clones share files: the first one has deleted it.
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
+    Ok(prepared.into_iter().map(Prepared::into_result).collect())
+}
+
+/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there.
+fn prepare<'a>(
+    jobs: &'a [FioJob],
+    around: &Surroundings<'_>,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<Prepared<'a>>, JobError> {
+    let mut prepared = Vec::new();
+    for plan in threads(jobs, around.drawn) {
+        let job = &jobs[plan.job];
+        let files = files::look(job, plan.clone, plan.seed)?;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed ^ 0xDE1A);
+        let (least, most) = (job.startdelay.min.as_nanos() as u64, job.startdelay.max.as_nanos() as u64);
+        prepared.push(Prepared {
+            plan,
+            job,
+            files,
+            live: Arc::default(),
+            outbox: Arc::new(Mutex::new(Vec::new())),
+            stage: Stage::Pending,
+            delay_ns: least + if most > least { rng.next_u64() % (most - least) } else { 0 },
+            begin: None,
+            ended: None,
+        });
+    }
+    refuse_unsafe(&prepared, around)?;
+    let mut made = Made::default();
+    for thread in &prepared {
+        if plan_is_first(&thread.plan) {
+            files::unwritten(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
+        }
+        if thread.job.ioengine.moves_data() {
+            let cancelled = || around.cancel.load(Ordering::Relaxed);
+            let mut tell = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
+            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut tell)?;
+        }
+    }
+    Ok(prepared)
+}
+
+fn plan_is_first(plan: &ThreadPlan) -> bool {
+    plan.clone == 0
+}
+
+/// Refuses to write to block devices that are in use.
+fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
+    let mut asked: HashMap<&Path, ()> = HashMap::new();
+    for thread in prepared.iter().filter(|thread| files::changes_data(thread.job)) {
+        for file in thread.files.iter().filter(|file| file.kind == FileKind::Block) {
+            if asked.insert(&file.path, ()).is_none() {
+                (around.may_write)(&file.path).map_err(|text| JobError {
+                    target_is_unsafe: true,
+                    ..JobError::new(&thread.job.name, rustix::io::Errno::BUSY, text)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The flows, each with the weights of all its threads.
+fn flows(prepared: &[Prepared<'_>]) -> HashMap<u32, Arc<Flow>> {
+    let mut flows: HashMap<u32, Arc<Flow>> = HashMap::new();
+    for thread in prepared {
+        let flow = flows.entry(thread.job.flow_id).or_default();
+        if thread.job.flow > 0 {
+            flow.expect(thread.job.flow);
+        }
+    }
+    flows
+}
+
+struct Controller<'a, 'b> {
+    around: &'a Surroundings<'a>,
+    watcher: &'b mut dyn Watcher,
+    prepared: &'b mut Vec<Prepared<'a>>,
+    flows: &'b HashMap<u32, Arc<Flow>>,
+    steady: Vec<(Vec<usize>, Steady)>,
+}
+
+impl<'a> Controller<'a, '_> {
+    fn run(&mut self) {
+        self.steady = self.watches();
+        let begin_ns = clock::now_ns();
+        let (sender, receiver) = mpsc::channel();
+        let mut next_second_ns = begin_ns + 1_000_000_000;
+        let interval_ns = self.around.status_interval.map(|interval| interval.as_nanos() as u64);
+        let mut next_status_ns = interval_ns.map(|interval_ns| begin_ns + interval_ns);
+        std::thread::scope(|scope| {
+            loop {
+                self.start_who_may(scope, &sender, &receiver, begin_ns);
+                if self.is_over() {
+                    break;
+                }
+                match receiver.recv_timeout(LOOK) {
+                    Ok(message) => self.hear(message),
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+                }
+                let now_ns = clock::now_ns();
+                if now_ns >= next_second_ns {
+                    next_second_ns += 1_000_000_000;
+                    self.second();
+                }
+                if let (Some(at_ns), Some(interval_ns)) = (next_status_ns, interval_ns)
+                    && now_ns >= at_ns
+                {
+                    next_status_ns = Some(at_ns + interval_ns);
+                    self.status(&receiver);
+                }
+                self.tick(now_ns - begin_ns);
+            }
+        });
+        self.pass_on_logs();
+        for (members, steady) in &self.steady {
+            if let Some(ended) = self.prepared[members[0]].ended.as_mut() {
+                ended.stat.steadystate = Some(steady.outcome());
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let cancelled = self.around.cancel.load(Ordering::Relaxed);
+        self.prepared.iter().all(|thread| thread.stage == Stage::Ended || (cancelled && thread.stage == Stage::Pending))
+    }
+
+    /// Starts every thread whose turn it is, all of them at the same moment.
+    fn start_who_may<'scope>(
+        &mut self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        sender: &mpsc::Sender<Message>,
+        receiver: &mpsc::Receiver<Message>,
+        begin_ns: u64,
+    ) where
+        'a: 'scope,
+    {
+        if self.around.cancel.load(Ordering::Relaxed) {
+            return;
+        }
+        let whose_turn = self.whose_turn(clock::now_ns() - begin_ns);
+        for index in &whose_turn {
+            self.spawn(scope, sender, *index);
+        }
+        let mut ready = 0;
+        while ready < whose_turn.len() {
+            match receiver.recv() {
+                Ok(Message::Ready) => ready += 1,
+                Ok(ended) => self.hear(ended),
+                Err(mpsc::RecvError) => break,
+            }
+        }
+        for index in whose_turn {
+            if let Some(begin) = self.prepared[index].begin.take() {
+                // A thread that died has dropped its end; its message says so.
+                let _ = begin.send(true);
+            }
+        }
+    }
+
+    /// The threads that may begin now, by `startdelay`, `wait_for` and `stonewall`.
+    fn whose_turn(&self, elapsed_ns: u64) -> Vec<usize> {
+        let mut turn = Vec::new();
+        let mut before_run = false;
+        for (index, thread) in self.prepared.iter().enumerate() {
+            match thread.stage {
+                Stage::Ended => continue,
+                Stage::Running => {
+                    before_run = true;
+                    continue;
+                }
+                Stage::Pending => {}
+            }
+            // A wall holds back all that come after it, until all before it have ended.
+            if thread.job.stonewall && plan_is_first(&thread.plan) && (before_run || !turn.is_empty()) {
+                break;
+            }
+            let waits = !thread.job.wait_for.is_empty()
+                && self
+                    .prepared
+                    .iter()
+                    .any(|other| other.job.name == thread.job.wait_for && other.stage != Stage::Ended);
+            if elapsed_ns < thread.delay_ns || waits {
+                before_run = true;
+                continue;
+            }
+            turn.push(index);
+        }
+        turn
+    }
+
+    fn spawn<'scope>(
+        &mut self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        sender: &mpsc::Sender<Message>,
+        index: usize,
+    ) where
+        'a: 'scope,
+    {
+        let thread = &mut self.prepared[index];
+        let (begin_sender, begin) = mpsc::channel();
+        thread.begin = Some(begin_sender);
+        thread.stage = Stage::Running;
+        let seat = Seat {
+            plan: thread.plan,
+            job: thread.job,
+            files: thread.files.clone(),
+            live: thread.live.clone(),
+            flow: self.flows[&thread.job.flow_id].clone(),
+            cancel: self.around.cancel,
+            thread_cost: self.around.thread_cost,
+            outbox: thread.outbox.clone(),
+        };
+        let (name, sender) = (format!("qd1-job-{index}"), sender.clone());
+        let failed = sender.clone();
+        let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
+            // The controller outlives its threads, and hears all of them out.
+            let ready = || drop(sender.send(Message::Ready));
+            let ended = seat.run(ready, || begin.recv().unwrap_or(false));
+            drop(sender.send(Message::Ended(index, Box::new(ended))));
+        });
+        if let Err(error) = spawned {
+            let fault = JobError::new(&thread.job.name, rustix::io::Errno::AGAIN, format!("no thread: {error}"));
+            drop(failed.send(Message::Ready));
+            drop(failed.send(Message::Ended(index, Box::new(Ended { fault: Some(fault), ..Ended::default() }))));
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        let Message::Ended(index, ended) = message else { return };
+        let (job, group) = (self.prepared[index].job, self.prepared[index].plan.group);
+        let failed = ended.fault.is_some();
+        self.prepared[index].stage = Stage::Ended;
+        self.prepared[index].ended = Some(*ended);
+        if job.exitall || (job.exitall_on_error && failed) {
+            for other in self.prepared.iter_mut() {
+                let ends = match job.exit_what {
+                    ExitWhat::Group => other.plan.group == group,
+                    ExitWhat::Stonewall => other.stage == Stage::Running,
+                    ExitWhat::All => true,
+                };
+                if ends && other.stage == Stage::Pending {
+                    other.stage = Stage::Ended;
+                }
+                if ends {
+                    other.live.stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Who is watched for steady state: each thread by itself, or the threads of a group that report together.
+    fn watches(&self) -> Vec<(Vec<usize>, Steady)> {
+        let mut watches: Vec<(Vec<usize>, Steady)> = Vec::new();
+        let mut groups: HashMap<u32, usize> = HashMap::new();
+        for (index, thread) in self.prepared.iter().enumerate() {
+            let Some(steady) = Steady::new(thread.job) else { continue };
+            if let Some(known) = groups.get(&thread.plan.group).filter(|_| thread.job.group_reporting) {
+                watches[*known].0.push(index);
+                continue;
+            }
+            groups.insert(thread.plan.group, watches.len());
+            watches.push((vec![index], steady));
+        }
+        watches
+    }
+
+    /// Another second has passed for the watches over steady state.
+    fn second(&mut self) {
+        for (members, steady) in &mut self.steady {
+            let of = |index: &usize| &self.prepared[*index];
+            if !members.iter().map(of).any(|thread| thread.stage == Stage::Running) {
+                continue;
+            }
+            let sum = |pick: fn((u64, u64)) -> u64| members.iter().map(|index| pick(of(index).live.totals())).sum();
+            if steady.second(sum(|(ios, _)| ios), sum(|(_, bytes)| bytes)) {
+                members.iter().for_each(|index| self.prepared[*index].live.stop.store(true, Ordering::Relaxed));
+            }
+        }
+    }
+
+    fn tick(&mut self, elapsed_ns: u64) {
+        self.pass_on_logs();
+        let threads: Vec<_> =
+            self.prepared.iter().map(|thread| (thread.plan, thread.stage, thread.live.moved())).collect();
+        self.watcher.tick(&Now { elapsed_ns, threads: &threads });
+    }
+
+    fn pass_on_logs(&mut self) {
+        for thread in self.prepared.iter_mut() {
+            let said = std::mem::take(&mut *thread.live.said.lock().expect("no holder of this lock panics"));
+            said.iter().for_each(|text| self.watcher.warn(text));
+            let mut chunk = std::mem::take(&mut *thread.live.logged.lock().expect("no holder of this lock panics"));
+            if let Some(ended) = &mut thread.ended {
+                chunk.append(std::mem::take(&mut ended.logged));
+            }
+            if !chunk.is_empty() {
+                self.watcher.logged(&thread.plan, chunk);
+            }
+        }
+    }
+
+    /// Asks all running threads for their counters and shows them, with those of threads that have ended.
+    fn status(&mut self, receiver: &mpsc::Receiver<Message>) {
+        for thread in self.prepared.iter() {
+            thread.live.wanted.fetch_add(1, Ordering::Relaxed);
+        }
+        let until_ns = clock::now_ns() + SNAPSHOT_NS;
+        while clock::now_ns() < until_ns && self.prepared.iter().any(|thread| !thread.has_answered()) {
+            if let Ok(message) = receiver.recv_timeout(Duration::from_millis(1)) {
+                self.hear(message);
+            }
+        }
+        let stats: Vec<(ThreadPlan, JobStat)> = self.prepared.iter().map(Prepared::stat_so_far).collect();
+        self.watcher.status(&stats);
+    }
+}
+
+impl Prepared<'_> {
+    /// Whether the snapshot asked for is there, or will never be.
+    fn has_answered(&self) -> bool {
+        let wanted = self.live.wanted.load(Ordering::Relaxed);
+        let snapshot = self.live.snapshot.lock().expect("no holder of this lock panics");
+        self.stage != Stage::Running || snapshot.as_ref().is_some_and(|(number, _)| *number == wanted)
+    }
+
+    fn stat_so_far(&self) -> (ThreadPlan, JobStat) {
+        let snapshot = self.live.snapshot.lock().expect("no holder of this lock panics");
+        let stat = match (&self.ended, &*snapshot) {
+            (Some(ended), _) => ended.stat.clone(),
+            (None, Some((_, stat))) => stat.clone(),
+            (None, None) => JobStat { groupid: self.plan.group, members: 1, ..JobStat::default() },
+        };
+        (self.plan, stat)
+    }
+
+    fn into_result(self) -> ThreadResult {
+        let (plan, stat) = self.stat_so_far();
+        let ended = self.ended.unwrap_or_default();
+        let intervals = std::mem::take(&mut *self.outbox.lock().expect("no holder of this lock panics"));
+        ThreadResult {
+            plan,
+            stat,
+            streams: ended.streams,
+            intervals,
+            errors: ended.errors,
+            fault: ended.fault,
+            engine: ended.engine,
+            caveat: ended.caveat,
+            measured_ns: ended.measured_ns,
+            ended_ns: ended.ended_ns,
+            target_missed: ended.target_missed,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Requests that failed: which end the job, which are counted.
+
+use qd1_fio::types::ContinueOnError;
+use rustix::io::Errno;
+
+use super::*;
+
+impl Thread<'_> {
+    /// A request failed. An error unless `continue_on_error` lets it pass.
+    #[cold]
+    pub(super) fn failed(&mut self, op: &Op, done: &Done, flight: &Flight) -> Phase {
+        // A transfer of nothing is the end of the file or device.
+        let errno = if done.result < 0 { Errno::from_raw_os_error(-done.result) } else { Errno::NODATA };
+        let name = qd1_engine::errno_name(errno);
+        match self.errors.iter_mut().find(|known| known.error == name) {
+            Some(known) => known.count += 1,
+            None => self.errors.push(IoErrors { error: name.clone(), count: 1, first_offset: op.offset }),
+        }
+        let passes = match self.job.continue_on_error {
+            ContinueOnError::None | ContinueOnError::Verify => false,
+            ContinueOnError::Read => flight.direction == READ,
+            ContinueOnError::Write => flight.direction == WRITE,
+            ContinueOnError::Io | ContinueOnError::All => true,
+        };
+        if passes {
+            return Ok(());
+        }
+        let what = match op.kind {
+            OpKind::Read => "read",
+            OpKind::Write => "write",
+            OpKind::Trim => "trim",
+            OpKind::Fsync => "fsync",
+            OpKind::Fdatasync => "fdatasync",
+            OpKind::SyncFileRange => "sync_file_range",
+        };
+        let file = self.files.get(usize::from(op.file)).map(|file| file.path.display().to_string()).unwrap_or_default();
+        let reason = if done.result < 0 { errno.to_string() } else { "nothing there, the end of it".to_owned() };
+        let text = format!("{what} of {} bytes at offset {} of {file} failed: {name} ({reason})", op.len, op.offset);
+        Err(JobError::new(&self.job.name, errno, text))
+    }
+}

@@ -1,0 +1,299 @@
+//! Issuing requests and taking them back.
+
+use qd1_fio::types::Amount;
+use rustix::io::Errno;
+
+use super::*;
+
+/// Bytes after which a round is over: `io_size`, else the size of the job's files.
+pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
+    match (job.io_size, job.size) {
+        (Amount::Bytes(bytes), _) if bytes > 0 => bytes,
+        (Amount::Percent(percent), _) => (u128::from(round) * u128::from(percent) / 100) as u64,
+        (_, Amount::Bytes(bytes)) if bytes > 0 && job.filesize.is_some() => bytes.min(round),
+        _ => round,
+    }
+}
+
+impl Thread<'_> {
+    /// Whether `io_size` was given, which goes over the files again where it is larger than them.
+    pub(super) fn limits_io(&self) -> bool {
+        self.job.io_size != Amount::Unset
+    }
+
+    pub(super) fn ios_used_up(&self) -> bool {
+        self.job.number_ios > 0 && self.issued_ios >= self.job.number_ios
+    }
+
+    /// What comes next.
+    pub(super) fn step(&mut self, now_ns: u64) -> Step {
+        if self.issued_bytes >= self.bytes_limit || self.ios_used_up() {
+            return Step::Over;
+        }
+        if self.sync_is_due() {
+            return Step::Sync;
+        }
+        if self.share.as_ref().is_some_and(Share::is_ahead) {
+            return Step::Wait(now_ns + FLOW_NS);
+        }
+        if let Some(search) = &self.search
+            && self.depth_now >= search.depth
+        {
+            return Step::Wait(now_ns + LOOK_NS);
+        }
+        let mut direction = self.load.direction();
+        let mut due_ns = 0;
+        if self.pace.is_paced() {
+            (direction, due_ns) = self.pace.choose(direction, self.job.rw.kind.directions(), now_ns);
+            if due_ns > now_ns {
+                return Step::Wait(due_ns);
+            }
+        }
+        self.draw(direction, due_ns)
+    }
+
+    /// Puts the next request of a direction into a free slot.
+    fn draw(&mut self, direction: usize, due_ns: u64) -> Step {
+        let Some(next) = self.load.next(direction) else { return Step::Over };
+        let slot = self.free.pop().expect("make_room left a slot free");
+        let mut expected = None;
+        let kind = match next.direction {
+            READ => OpKind::Read,
+            WRITE => {
+                expected = self.contents(slot, next.file, next.offset, next.len);
+                OpKind::Write
+            }
+            _ => OpKind::Trim,
+        };
+        self.slots[slot as usize].op = Op { kind, file: next.file, len: next.len, offset: next.offset };
+        self.flights[slot as usize] = Flight { direction: next.direction, due_ns, expected, verifying: false };
+        self.issued_bytes += u64::from(next.len);
+        self.issued_ios += 1;
+        self.since_think += 1;
+        self.pace.issued(next.direction, next.len);
+        if let Some(share) = &mut self.share {
+            share.issued();
+        }
+        if next.direction == WRITE {
+            self.writes_since_sync += 1;
+            self.writes_since_verify += 1;
+        }
+        Step::Issue(slot)
+    }
+
+    /// Fills the buffer of a write; what has to be found there later, where that is verified.
+    fn contents(&mut self, slot: u32, file: u16, offset: u64, len: u32) -> Option<Expected> {
+        self.stamp = self.stamp.wrapping_add(1);
+        let (filler, verifier, stamp) = (&mut self.filler, &mut self.verifier, self.stamp);
+        let mut expected = None;
+        self.buffers.fill(slot, len as usize, |bytes| match verifier {
+            Some(verifier) => expected = Some(verifier.fill(bytes, file, offset)),
+            None => filler.fill(bytes, offset, stamp),
+        });
+        expected
+    }
+
+    /// Hands over what is queued.
+    pub(super) fn submit(&mut self) -> Phase {
+        while !self.queue.is_empty() {
+            let taken = self
+                .engine
+                .submit(&mut self.slots, &self.queue, &mut self.done)
+                .map_err(|error| JobError::engine(&self.job.name, &error))?;
+            if taken > 0 {
+                self.stat.stat.depth.submitted(taken as u32);
+            }
+            let before = self.depth_now - self.queue.len() as u32;
+            (1..=taken as u32).for_each(|more| self.stat.stat.depth.issued(before + more));
+            self.queue.drain(..taken);
+            if taken == 0 {
+                self.take_back(1, u64::MAX)?;
+            }
+        }
+        if self.done.is_empty() { Ok(()) } else { self.account_done() }
+    }
+
+    /// Waits for room where the queue is full: until no more than `iodepth_low` are in flight.
+    pub(super) fn make_room(&mut self) -> Phase {
+        if !self.free.is_empty() {
+            return Ok(());
+        }
+        self.submit()?;
+        let min = self.job.iodepth_batch_complete_min.max(1);
+        // At least one slot has to come free, even where iodepth_low is the whole depth.
+        let low = self.job.iodepth_low.min(self.job.iodepth.saturating_sub(1)).max(u32::from(self.job.iodepth == 0));
+        while self.depth_now > low {
+            self.take_back(min.min(self.depth_now) as usize, u64::MAX)?;
+            if self.job.iodepth_low >= self.job.iodepth {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for at least `min` completions or until a time, and counts them.
+    pub(super) fn reap(&mut self, min: usize, until_ns: u64) -> Phase {
+        self.take_back(min, until_ns)
+    }
+
+    fn take_back(&mut self, min: usize, until_ns: u64) -> Phase {
+        self.engine
+            .reap(&mut self.slots, min, until_ns, &mut self.done)
+            .map_err(|error| JobError::engine(&self.job.name, &error))?;
+        self.account_done()
+    }
+
+    fn account_done(&mut self) -> Phase {
+        if self.done.is_empty() {
+            return Ok(());
+        }
+        self.stat.stat.depth.completed(self.done.len() as u32);
+        let mut done = std::mem::take(&mut self.done);
+        let mut outcome = Ok(());
+        for number in done.drain(..) {
+            self.depth_now -= 1;
+            self.free.push(number);
+            if outcome.is_ok() {
+                outcome = self.account(number);
+            }
+        }
+        self.done = done;
+        outcome
+    }
+
+    /// Hands over what is queued and waits for everything in flight.
+    pub(super) fn drain(&mut self) -> Phase {
+        self.submit()?;
+        while self.depth_now > 0 {
+            self.take_back(self.depth_now as usize, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Counts the request that came back in a slot.
+    fn account(&mut self, number: u32) -> Phase {
+        let Slot { op, done } = self.slots[number as usize];
+        let flight = std::mem::take(&mut self.flights[number as usize]);
+        if done.result < 0 || (done.result == 0 && op.len > 0 && op.kind != OpKind::Trim) {
+            return self.failed(&op, &done, &flight);
+        }
+        let bytes = if op.kind == OpKind::Trim { op.len } else { done.result as u32 };
+        if bytes < op.len {
+            self.stat.stat.dirs[flight.direction].short_ios += 1;
+        }
+        self.stat.completed(&Completed {
+            direction: flight.direction,
+            bytes,
+            offset: op.offset,
+            issued_ns: done.issued_ns,
+            submitted_ns: done.submitted_ns,
+            completed_ns: done.completed_ns,
+            due_ns: flight.due_ns,
+        });
+        self.live.completed(flight.direction, bytes);
+        self.notice_latency(&op, &done, flight.direction)?;
+        match op.kind {
+            OpKind::Write => {
+                self.last_write = Some((op.file, done.issued_ns, bytes));
+                if let Some(expected) = flight.expected.filter(|_| bytes == op.len) {
+                    self.history.add(expected);
+                }
+            }
+            OpKind::Trim => {
+                self.history.remove(op.file, op.offset, u64::from(op.len));
+            }
+            OpKind::Read => return self.check_read(number, &op, bytes, &flight),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// `max_latency` and `latency_target`.
+    fn notice_latency(&mut self, op: &Op, done: &Done, direction: usize) -> Phase {
+        let lat_ns = done.completed_ns - done.issued_ns;
+        let most_ns = self.job.max_latency[direction].as_nanos() as u64;
+        if most_ns > 0 && lat_ns > most_ns {
+            let text = format!(
+                "latency of {} us exceeds max_latency, {} us, at offset {}",
+                lat_ns / 1000,
+                most_ns / 1000,
+                op.offset
+            );
+            return Err(JobError::new(&self.job.name, Errno::TIMEDOUT, text));
+        }
+        if let Some(search) = &mut self.search
+            && search.completed(lat_ns, done.completed_ns)
+        {
+            self.stopping = true;
+        }
+        Ok(())
+    }
+
+    /// Whether a sync has to come before the next request.
+    fn sync_is_due(&self) -> bool {
+        let due = |every: u32| every > 0 && self.writes_since_sync >= u64::from(every);
+        due(self.job.fsync) || due(self.job.fdatasync) || due(self.job.sync_file_range.every)
+    }
+
+    /// Carries out the sync that is due, with nothing else in flight, since it covers only what was written by then.
+    pub(super) fn sync(&mut self) -> Phase {
+        let written = std::mem::take(&mut self.writes_since_sync);
+        let is_due = |every: u32| every > 0 && written >= u64::from(every);
+        let kind = if is_due(self.job.fsync) {
+            OpKind::Fsync
+        } else if is_due(self.job.fdatasync) {
+            OpKind::Fdatasync
+        } else {
+            OpKind::SyncFileRange
+        };
+        let Some((file, write_ns, bytes)) = self.last_write else { return Ok(()) };
+        self.sync_one(kind, file, write_ns, bytes)
+    }
+
+    fn sync_one(&mut self, kind: OpKind, file: u16, write_ns: u64, bytes: u32) -> Phase {
+        let slot = *self.free.last().expect("nothing is in flight");
+        let op = Op { kind, file, len: 0, offset: 0 };
+        let done = self.engine.one(slot, &op).map_err(|error| JobError::engine(&self.job.name, &error))?;
+        if done.result < 0 {
+            return self.failed(&op, &done, &Flight { direction: WRITE, ..Flight::default() });
+        }
+        let log = self.job.log_syncs;
+        self.stat.synced(kind == OpKind::Fsync, done.issued_ns, done.completed_ns, write_ns, bytes, log);
+        Ok(())
+    }
+
+    /// The pause of `thinktime`, after each `thinktime_blocks` requests and with nothing in flight.
+    pub(super) fn think(&mut self) -> Phase {
+        let job = self.job;
+        if job.thinktime.is_zero() || self.since_think < u64::from(job.thinktime_blocks.max(1)) {
+            return Ok(());
+        }
+        self.since_think = 0;
+        self.drain()?;
+        let from_ns = self.engine.now_ns();
+        let until_ns = (from_ns + job.thinktime.as_nanos() as u64).min(self.deadline_ns);
+        let spin_until_ns = from_ns + job.thinktime_spin.as_nanos() as u64;
+        while self.engine.now_ns() < spin_until_ns.min(until_ns) {
+            std::hint::spin_loop();
+        }
+        while !self.stopping && self.engine.now_ns() < until_ns {
+            let now_ns = self.engine.now_ns();
+            clock::sleep_until(until_ns.min(now_ns + LOOK_NS));
+            self.look(now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// The end: `end_fsync` and `fsync_on_close`.
+    pub(super) fn settle(&mut self) -> Phase {
+        let writes = files::changes_data(self.job) && self.job.ioengine.moves_data();
+        if writes && (self.job.end_fsync || self.job.fsync_on_close) {
+            for fd in &self.fds {
+                rustix::fs::fsync(fd).map_err(|errno| {
+                    JobError::engine(&self.job.name, &EngineError::Broken { engine: "fsync", op: "fsync", errno })
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
