@@ -77,8 +77,10 @@ impl File {
     /// The block after the last one of this direction, `skip` bytes further on; `None` at the end. With `wrap` it goes
     /// on at the start.
     ///
-    /// With a skip the end is not the end: beyond it offsets go on at the start (below the start, at the end), unless a
-    /// block ended there exactly. So does fio, whose byte count ends the round.
+    /// With a skip the end is not always the end: a place so far on that it is beyond the end even when counted from
+    /// the start of the file, not of the extent, goes on at the start, and one below the start goes on that far below
+    /// the end; a block that ends there, or does not fit, is the last. So does fio, whose count of bytes then ends the
+    /// round. (With `offset` fio goes on as far from there as the offset, which nobody can want.)
     #[inline]
     pub(super) fn sequential(
         &mut self,
@@ -95,16 +97,15 @@ impl File {
             self.last[direction] = self.base;
         }
         let mut place = self.last[direction] - self.base;
-        let length = self.end - self.base;
         if skip != 0 && place != 0 {
             place = match place.checked_add_signed(skip) {
-                Some(place) if place < length => place,
+                Some(place) if place < self.end => place,
                 _ if skip > 0 => 0,
-                _ => length.saturating_add_signed(skip),
+                _ => (self.end - self.base).checked_add_signed(skip)?,
             };
         }
         let offset = self.base + place;
-        Some((offset, grid.blocks[direction].draw(rng, self.end - offset)?))
+        Some((offset, grid.blocks[direction].draw(rng, self.end.saturating_sub(offset))?))
     }
 
     /// A random block; `None` when all were visited. With `wrap` all are free again then.

@@ -4,6 +4,8 @@
 //! back. Blocks are the states less one; states beyond the last block are stepped over (cycle walking), which costs
 //! less than one step more on average, as `n` is the least that has room.
 
+use super::rng::mix;
+
 /// The least register.
 const LEAST_BITS: u32 = 2;
 
@@ -76,12 +78,14 @@ const TAPS: [u64; 63] = [
     0x916A_1AA8_C1BD_B6AB,
 ];
 
-/// Each of `0..len` once, from where the seed says.
+/// Each of `0..len` once. The seed says where it starts and how far all blocks are turned, so that clones of a job do
+/// not run after each other.
 #[derive(Clone, Debug)]
 pub(super) struct Lfsr {
     len: u64,
     taps: u64,
     state: u64,
+    turn: u64,
     left: u64,
 }
 
@@ -90,15 +94,17 @@ impl Lfsr {
         // States are 1 to 2^n - 1, so that many blocks need n bits.
         let bits = (64 - len.leading_zeros()).max(LEAST_BITS);
         let taps = TAPS[(bits - LEAST_BITS) as usize];
-        let start = if len == 0 { 1 } else { seed % len + 1 };
-        Self { len, taps, state: start, left: len }
+        let some = len.max(1);
+        Self { len, taps, state: seed % some + 1, turn: mix(seed, 0) % some, left: len }
     }
 
     /// The next block, until each was there.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u64> {
         self.left = self.left.checked_sub(1)?;
+        let ahead = self.len - self.turn;
         let block = self.state - 1;
+        let block = if block < ahead { block + self.turn } else { block - ahead };
         loop {
             let out = self.state & 1;
             self.state = (self.state >> 1) ^ (out.wrapping_neg() & self.taps);

@@ -130,6 +130,8 @@ impl Load {
             place,
             choose,
         };
+        // Files took random numbers to be made; a round that is repeated must not need to.
+        [load.mix, load.place, load.choose] = generators(seed);
         load.rewind();
         load
     }
