@@ -8,7 +8,7 @@ use qd1_engine::clock;
 use qd1_engine::target::{PathKind, Target, path_kind};
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
-use qd1_fio::types::{Amount, Fallocate, SyncMode};
+use qd1_fio::types::{Amount, FadviseHint, Fallocate, SyncMode};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
@@ -136,10 +136,12 @@ fn offset(job: &FioJob, clone: u32, have: u64) -> u64 {
         Amount::Bytes(bytes) => bytes,
         Amount::Percent(percent) => {
             let bytes = (u128::from(have) * u128::from(percent) / 100) as u64;
-            bytes / smallest_block(job).max(1) * smallest_block(job).max(1)
+            let align = if job.offset_align > 0 { job.offset_align } else { smallest_block(job).max(1) };
+            bytes.next_multiple_of(align)
         }
     };
-    of(job.offset) + of(job.offset_increment) * u64::from(clone)
+    let end = if job.file_append { have } else { 0 };
+    end + of(job.offset) + of(job.offset_increment) * u64::from(clone)
 }
 
 fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
@@ -256,7 +258,9 @@ fn make(job: &FioJob, file: &FilePlan, from: u64, fill: bool, cancel: &dyn Fn() 
         let wrote = rustix::io::pwrite(&fd, &block[..wanted], at).map_err(fail("write"))?;
         at += wrote as u64;
     }
-    rustix::fs::fsync(&fd).map_err(fail("fsync"))?;
+    if job.create_fsync {
+        rustix::fs::fsync(&fd).map_err(fail("fsync"))?;
+    }
     Ok(())
 }
 
@@ -323,6 +327,40 @@ pub(crate) fn invalidate(job: &FioJob, files: &[OwnedFd]) {
             let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         }
     }
+}
+
+/// Tells the kernel the pattern of buffered I/O (`fadvise_hint`).
+pub(crate) fn hint(job: &FioJob, files: &[OwnedFd]) {
+    let advice = match (job.fadvise_hint, job.rw.kind.is_random()) {
+        (FadviseHint::None, _) => return,
+        (FadviseHint::Random, _) | (FadviseHint::Pattern, true) => Advice::Random,
+        (FadviseHint::Sequential, _) | (FadviseHint::Pattern, false) => Advice::Sequential,
+    };
+    for file in files.iter().filter(|_| !job.direct) {
+        // A hint, as above.
+        let _ = rustix::fs::fadvise(file, 0, None, advice);
+    }
+}
+
+/// Reads the files through the page cache, so that the job finds them there (`pre_read`).
+///
+/// # Errors
+/// When one cannot be read.
+pub(crate) fn pre_read(job: &FioJob, files: &[FilePlan]) -> Result<(), JobError> {
+    let mut block = vec![0; 1 << 20];
+    for file in files.iter().filter(|file| job.pre_read && file.kind != FileKind::Nothing) {
+        let fail = |errno| JobError::engine(&job.name, &qd1_engine::EngineError::path("read", &file.path, errno));
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&file.path, flags, Mode::empty()).map_err(fail)?;
+        let mut at = file.extent.start;
+        while at < file.needed() {
+            match rustix::io::pread(&fd, &mut block, at).map_err(fail)? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What a job that reads would read without going to the disk: files whose extents were never written.

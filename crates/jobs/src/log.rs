@@ -86,7 +86,8 @@ impl Logs {
     pub(crate) fn new(job: &FioJob) -> Option<Self> {
         let latency = job.write_lat_log.is_some();
         let slat = latency && job.ioengine.is_async();
-        let wanted = [job.write_bw_log.is_some(), job.write_iops_log.is_some(), latency, latency, slat];
+        let each_bw = job.disable_bw_measurement && job.log_avg_msec.is_zero();
+        let wanted = [job.write_bw_log.is_some() && !each_bw, job.write_iops_log.is_some(), latency, latency, slat];
         let hist = job.write_hist_log.is_some();
         if !hist && !wanted.contains(&true) {
             return None;

@@ -1,5 +1,7 @@
 //! All jobs of a run: which thread begins when, who ends whom, and what is seen of them meanwhile.
 
+mod prepare;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,7 @@ use crate::log::Chunk;
 use crate::plan::{ThreadPlan, threads};
 use crate::steady::Steady;
 use crate::thread::{Ended, Seat};
+use prepare::{flows, plan_is_first, prepare};
 
 /// How often the controller looks at its threads.
 const LOOK: Duration = Duration::from_millis(20);
@@ -148,77 +151,6 @@ pub fn run<'a>(
         }
     }
     Ok(prepared.into_iter().map(Prepared::into_result).collect())
-}
-
-/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there.
-fn prepare<'a>(
-    jobs: &'a [FioJob],
-    around: &Surroundings<'_>,
-    watcher: &mut dyn Watcher,
-) -> Result<Vec<Prepared<'a>>, JobError> {
-    let mut prepared = Vec::new();
-    for plan in threads(jobs, around.drawn) {
-        let job = &jobs[plan.job];
-        let files = files::look(job, plan.clone, plan.seed)?;
-        let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed ^ 0xDE1A);
-        let (least, most) = (job.startdelay.min.as_nanos() as u64, job.startdelay.max.as_nanos() as u64);
-        prepared.push(Prepared {
-            plan,
-            job,
-            files,
-            live: Arc::default(),
-            outbox: Arc::new(Mutex::new(Vec::new())),
-            stage: Stage::Pending,
-            delay_ns: least + if most > least { rng.next_u64() % (most - least) } else { 0 },
-            begin: None,
-            ended: None,
-        });
-    }
-    refuse_unsafe(&prepared, around)?;
-    let mut made = Made::default();
-    for thread in &prepared {
-        if plan_is_first(&thread.plan) {
-            files::unwritten(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
-        }
-        if thread.job.ioengine.moves_data() {
-            let cancelled = || around.cancel.load(Ordering::Relaxed);
-            let mut tell = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
-            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut tell)?;
-        }
-    }
-    Ok(prepared)
-}
-
-fn plan_is_first(plan: &ThreadPlan) -> bool {
-    plan.clone == 0
-}
-
-/// Refuses to write to block devices that are in use.
-fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
-    let mut asked: HashMap<&Path, ()> = HashMap::new();
-    for thread in prepared.iter().filter(|thread| files::changes_data(thread.job)) {
-        for file in thread.files.iter().filter(|file| file.kind == FileKind::Block) {
-            if asked.insert(&file.path, ()).is_none() {
-                (around.may_write)(&file.path).map_err(|text| JobError {
-                    target_is_unsafe: true,
-                    ..JobError::new(&thread.job.name, rustix::io::Errno::BUSY, text)
-                })?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The flows, each with the weights of all its threads.
-fn flows(prepared: &[Prepared<'_>]) -> HashMap<u32, Arc<Flow>> {
-    let mut flows: HashMap<u32, Arc<Flow>> = HashMap::new();
-    for thread in prepared {
-        let flow = flows.entry(thread.job.flow_id).or_default();
-        if thread.job.flow > 0 {
-            flow.expect(thread.job.flow);
-        }
-    }
-    flows
 }
 
 struct Controller<'a, 'b> {

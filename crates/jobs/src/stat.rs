@@ -2,6 +2,7 @@
 
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_fio::FioJob;
+use qd1_fio::types::SubmitMode;
 use qd1_model::job::JobStat;
 use qd1_model::record::{OpClass, Stream};
 
@@ -31,6 +32,7 @@ pub(crate) struct Stat {
     /// fio's.
     pub(crate) stat: JobStat,
     keeps: Keeps,
+    counts_from_due: bool,
     queues: bool,
     begin_ns: u64,
     samples: [Samples; 2],
@@ -84,6 +86,7 @@ impl Stat {
                 clat: !(reduced || job.disable_clat),
                 lat: !(reduced || job.disable_lat),
             },
+            counts_from_due: job.io_submit_mode == SubmitMode::Offload,
             queues,
             begin_ns,
             samples: [
@@ -121,7 +124,9 @@ impl Stat {
     #[inline]
     pub(crate) fn completed(&mut self, request: &Completed) {
         let direction = &mut self.stat.dirs[request.direction];
-        let lat_ns = request.completed_ns - request.issued_ns;
+        // Under io_submit_mode=offload a request that had to wait for those before it counts from when it was due.
+        let from_ns = if request.due_ns > 0 { request.due_ns.min(request.issued_ns) } else { request.issued_ns };
+        let lat_ns = request.completed_ns - if self.counts_from_due { from_ns } else { request.issued_ns };
         let slat_ns = request.submitted_ns - request.issued_ns;
         let clat_ns = request.completed_ns - request.submitted_ns;
         direction.total_ios += 1;
@@ -137,7 +142,6 @@ impl Stat {
             direction.lat.add(lat_ns);
         }
         self.sample(request);
-        let from_ns = if request.due_ns > 0 { request.due_ns.min(request.issued_ns) } else { request.issued_ns };
         let timing = Timing {
             lat_ns: request.completed_ns - from_ns,
             slat_ns,

@@ -3,6 +3,10 @@
 
 mod faults;
 mod issue;
+mod open;
+mod pause;
+mod report;
+mod trim;
 mod verify;
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -31,9 +35,13 @@ use crate::pace::{Minimum, Pace};
 use crate::plan::ThreadPlan;
 use crate::stat::{Completed, Stat};
 use crate::verify::{Expected, History, Verifier};
+use rand_core::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// How long a thread waits at most before it looks at its stop flag again, ns.
 const LOOK_NS: u64 = 20_000_000;
+/// How often log entries are handed over, ns.
+const LOGS_NS: u64 = 1_000_000_000;
 /// How long a thread that is ahead of its flow waits for the others, ns.
 const FLOW_NS: u64 = 20_000;
 
@@ -74,8 +82,19 @@ struct Flight {
     due_ns: u64,
     /// What the block holds afterwards (writes), or has to hold (reads of a verification).
     expected: Option<Expected>,
-    /// A read of a verification pass.
-    verifying: bool,
+    check: Check,
+}
+
+/// What a read is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Check {
+    /// Nothing, unless the job only reads.
+    #[default]
+    None,
+    /// What was written there.
+    Block,
+    /// Zeros: it was trimmed.
+    Zeros,
 }
 
 /// What the next step of the loop is.
@@ -86,6 +105,10 @@ enum Step {
     Wait(u64),
     /// A sync is due.
     Sync,
+    /// Blocks that were written are to be trimmed.
+    Trim,
+    /// Blocks that were written are to be read back.
+    Verify,
     /// The round is over.
     Over,
 }
@@ -106,6 +129,10 @@ pub(crate) struct Thread<'a> {
     filler: Filler,
     verifier: Option<Verifier>,
     history: History,
+    /// Blocks that were trimmed after they were written (`trim_percentage`), and those that will be.
+    trimmed: History,
+    to_trim: Vec<Expected>,
+    trim_rng: Xoshiro256PlusPlus,
     pace: Pace,
     minimum: Option<Minimum>,
     share: Option<Share>,
@@ -128,7 +155,13 @@ pub(crate) struct Thread<'a> {
     bytes_limit: u64,
     writes_since_sync: u64,
     writes_since_verify: u64,
+    writes_since_trim: u64,
     since_think: u64,
+    thought_ns: u64,
+    /// The direction that the mix wanted when the request could not be issued yet: drawing again would favour the
+    /// directions that wait least.
+    wanted: Option<usize>,
+    next_log_ns: u64,
     last_write: Option<(u16, u64, u32)>,
     errors: Vec<IoErrors>,
     fault: Option<JobError>,
@@ -139,97 +172,6 @@ pub(crate) struct Thread<'a> {
     snapshot_given: u32,
     cost_before: ThreadCost,
     thread_cost: fn() -> ThreadCost,
-}
-
-impl<'a> Seat<'a> {
-    /// Opens everything, says so by `ready`, waits for the word to begin, runs.
-    pub(crate) fn run(self, ready: impl FnOnce(), begin: impl FnOnce() -> bool) -> Ended {
-        let opened = if self.job.ioengine.moves_data() {
-            self.open().map(Some)
-        } else {
-            crate::fileops::prepare(&self).map(|()| None)
-        };
-        ready();
-        let begins = begin();
-        match opened {
-            Ok(_) if !begins => Ended::default(),
-            Ok(Some(thread)) => thread.run(),
-            Ok(None) => crate::fileops::run(&self),
-            Err(fault) => Ended { fault: Some(fault), ..Ended::default() },
-        }
-    }
-
-    fn open(&self) -> Result<Thread<'a>, JobError> {
-        let (job, plan) = (self.job, self.plan);
-        crate::place::apply(job, plan.clone)?;
-        let fds = files::open(job, &self.files)?;
-        files::invalidate(job, &fds);
-        let kind = engines::kind(job.ioengine);
-        let fault = |error: EngineError| JobError::engine(&job.name, &error);
-        let block_max = u32::try_from(files::largest_block(job)).unwrap_or(u32::MAX);
-        let buffers = Arc::new(Buffers::new(job.iodepth, block_max, plan.seed ^ 0xDA7A).map_err(fault)?);
-        let mut filler = Filler::new(job, plan.seed);
-        for slot in 0..job.iodepth {
-            buffers.fill(slot, block_max as usize, |bytes| filler.prime(bytes));
-        }
-        let setup = Setup {
-            files: fds.iter().map(|fd| fd.as_raw_fd()).collect(),
-            iodepth: job.iodepth,
-            buffers: buffers.clone(),
-            sim: None,
-            tuning: engines::tuning(job),
-        };
-        let engine = qd1_engine::open(kind, setup).map_err(fault)?;
-        let extents: Vec<_> = self.files.iter().map(|file| file.extent).collect();
-        let load = Load::new(job, &extents, plan.seed);
-        let bytes_limit = issue::bytes_limit(job, load.round_bytes());
-        let depth = job.iodepth as usize;
-        let queues = engine.queues();
-        Ok(Thread {
-            job,
-            plan,
-            files: self.files.clone(),
-            live: self.live.clone(),
-            cancel: self.cancel,
-            fds,
-            engine,
-            buffers,
-            load,
-            filler,
-            verifier: Verifier::new(job, plan.number as u16 + 1, plan.seed),
-            history: History::default(),
-            pace: Pace::new(job, 0, plan.seed),
-            minimum: None,
-            share: (job.flow > 0).then(|| self.flow.share(job.flow)),
-            search: None,
-            stat: Stat::new(job, queues, 0, self.outbox.clone()),
-            slots: vec![Slot::default(); depth],
-            flights: vec![Flight::default(); depth],
-            free: (0..job.iodepth).rev().collect(),
-            queue: Vec::with_capacity(depth),
-            done: Vec::with_capacity(depth + 64),
-            depth_now: 0,
-            start_ns: 0,
-            ramp_end_ns: u64::MAX,
-            deadline_ns: u64::MAX,
-            stamp: plan.seed,
-            issued_bytes: 0,
-            issued_ios: 0,
-            bytes_limit,
-            writes_since_sync: 0,
-            writes_since_verify: 0,
-            since_think: 0,
-            last_write: None,
-            errors: Vec::new(),
-            fault: None,
-            mismatches: 0,
-            stopping: false,
-            spent_ns: [0; 3],
-            snapshot_given: 0,
-            cost_before: ThreadCost::default(),
-            thread_cost: self.thread_cost,
-        })
-    }
 }
 
 impl Thread<'_> {
@@ -253,6 +195,7 @@ impl Thread<'_> {
         self.pace = Pace::new(job, self.start_ns, self.plan.seed);
         self.minimum = Minimum::new(job, job.rate_cycle.as_nanos() as u64, self.start_ns);
         self.search = DepthSearch::new(job, self.start_ns);
+        (self.thought_ns, self.next_log_ns) = (self.start_ns, self.start_ns + LOGS_NS);
     }
 
     /// Rounds over the files until the job has done what it should: `loops`, `io_size`, `time_based`.
@@ -263,6 +206,8 @@ impl Thread<'_> {
             if self.verifies_later() {
                 self.verify_round()?;
             }
+            self.history.clear();
+            self.trimmed.clear();
             let more_bytes = self.issued_bytes < self.bytes_limit && self.limits_io();
             if self.stopping || self.ios_used_up() {
                 return Ok(());
@@ -277,6 +222,9 @@ impl Thread<'_> {
                 self.issued_bytes = 0;
             }
             self.load.restart();
+            if self.job.unlink_each_loop {
+                self.make_files_anew()?;
+            }
         }
     }
 
@@ -292,7 +240,7 @@ impl Thread<'_> {
             if self.stopping {
                 break;
             }
-            match self.step(now_ns) {
+            match self.step(now_ns)? {
                 Step::Issue(slot) => {
                     self.queue.push(slot);
                     self.depth_now += 1;
@@ -310,6 +258,14 @@ impl Thread<'_> {
                     self.drain()?;
                     self.sync()?;
                 }
+                Step::Trim => {
+                    self.drain()?;
+                    self.trim_written()?;
+                }
+                Step::Verify => {
+                    self.drain()?;
+                    self.verify_backlog()?;
+                }
                 Step::Over => break,
             }
         }
@@ -326,6 +282,9 @@ impl Thread<'_> {
         }
         if now_ns >= self.deadline_ns || self.live.stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed) {
             self.stopping = true;
+        }
+        if now_ns >= self.next_log_ns {
+            self.hand_over_logs(now_ns);
         }
         let wanted = self.live.wanted.load(Ordering::Relaxed);
         if wanted != self.snapshot_given {
@@ -347,68 +306,18 @@ impl Thread<'_> {
         self.pace = Pace::new(self.job, now_ns, self.plan.seed);
     }
 
-    #[cold]
-    fn give_snapshot(&mut self, wanted: u32, now_ns: u64) {
-        self.snapshot_given = wanted;
-        let mut stat = self.stat.stat.clone();
-        let spent_ms = now_ns.saturating_sub(self.stat.begin_ns()) / 1_000_000;
-        for direction in stat.dirs.iter_mut().filter(|direction| direction.total_ios > 0) {
-            direction.runtime_ms = direction.runtime_ms.max(spent_ms);
-        }
-        self.describe(&mut stat, now_ns);
-        *self.live.snapshot.lock().expect("no holder of this lock panics") = Some((wanted, stat));
-        let logged = self.stat.take_logs();
-        self.live.logged.lock().expect("no holder of this lock panics").append(logged);
-    }
-
-    /// Fills in what the counters do not know.
-    fn describe(&self, stat: &mut JobStat, now_ns: u64) {
-        stat.groupid = self.plan.group;
-        stat.pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-        stat.job_start_ms = (clock::wall_ns().saturating_sub(now_ns.saturating_sub(self.start_ns))) / 1_000_000;
-        stat.elapsed_s = now_ns.saturating_sub(self.start_ns).div_ceil(1_000_000_000);
-        stat.job_runtime_ms = now_ns.saturating_sub(self.stat.begin_ns()) / 1_000_000;
-        stat.cost = (self.thread_cost)().since(&self.cost_before);
-        stat.latency_target = self.search.as_ref().map(DepthSearch::outcome);
-        stat.total_err_count = self.errors.iter().map(|error| error.count).sum();
-        if let Some(fault) = &self.fault {
-            (stat.error, stat.error_text) = (fault.errno, fault.text.clone());
-        }
-    }
-
     /// Adds the time of a phase to the directions that took part in it, as fio does.
     fn phase_over(&mut self, from_ns: u64, directions: [bool; 3]) {
         let from_ns = from_ns.max(self.stat.begin_ns());
         let spent_ns = self.engine.now_ns().saturating_sub(from_ns);
         let used = self.job.rw.kind.directions();
         for (number, direction) in self.stat.stat.dirs.iter_mut().enumerate() {
-            let takes_part = directions[number] && (used[number] || !directions.iter().all(|all| *all));
+            let trims = number == crate::load::TRIM;
+            let takes_part = directions[number] && (used[number] || trims || !directions.iter().all(|all| *all));
             if takes_part && direction.total_ios > 0 {
                 self.spent_ns[number] += spent_ns;
                 direction.runtime_ms = self.spent_ns[number].div_ceil(1_000_000);
             }
-        }
-    }
-
-    fn end(mut self) -> Ended {
-        let now_ns = self.engine.now_ns();
-        let mut stat = std::mem::take(&mut self.stat.stat);
-        self.describe(&mut stat, now_ns);
-        self.stat.stat = stat;
-        let measured_ns = self.stat.begin_ns();
-        let target_missed = self.search.as_ref().is_some_and(|search| !search.holds());
-        let (stat, streams, logged) = self.stat.finish(now_ns);
-        Ended {
-            stat,
-            streams,
-            errors: self.errors,
-            fault: self.fault,
-            engine: Some(self.engine.kind()),
-            caveat: self.engine.caveat(),
-            measured_ns,
-            ended_ns: now_ns,
-            logged,
-            target_missed,
         }
     }
 }

@@ -16,15 +16,6 @@ impl Thread<'_> {
             Some(known) => known.count += 1,
             None => self.errors.push(IoErrors { error: name.clone(), count: 1, first_offset: op.offset }),
         }
-        let passes = match self.job.continue_on_error {
-            ContinueOnError::None | ContinueOnError::Verify => false,
-            ContinueOnError::Read => flight.direction == READ,
-            ContinueOnError::Write => flight.direction == WRITE,
-            ContinueOnError::Io | ContinueOnError::All => true,
-        };
-        if passes {
-            return Ok(());
-        }
         let what = match op.kind {
             OpKind::Read => "read",
             OpKind::Write => "write",
@@ -36,6 +27,29 @@ impl Thread<'_> {
         let file = self.files.get(usize::from(op.file)).map(|file| file.path.display().to_string()).unwrap_or_default();
         let reason = if done.result < 0 { errno.to_string() } else { "nothing there, the end of it".to_owned() };
         let text = format!("{what} of {} bytes at offset {} of {file} failed: {name} ({reason})", op.len, op.offset);
+        if self.passes(errno, flight.direction) {
+            if self.job.error_dump {
+                self.live.say(format!("job `{}`: {text}", self.job.name));
+            }
+            return Ok(());
+        }
         Err(JobError::new(&self.job.name, errno, text))
+    }
+
+    /// Whether an error is only counted: `ignore_error` names it, or `continue_on_error` covers its kind and it is the
+    /// error that this means.
+    fn passes(&self, errno: Errno, direction: usize) -> bool {
+        let kind = usize::from(direction != READ);
+        let named = &self.job.ignore_error[kind];
+        if !named.is_empty() {
+            return named.contains(&errno.raw_os_error());
+        }
+        let covered = match self.job.continue_on_error {
+            ContinueOnError::None | ContinueOnError::Verify => false,
+            ContinueOnError::Read => direction == READ,
+            ContinueOnError::Write => direction == WRITE,
+            ContinueOnError::Io | ContinueOnError::All => true,
+        };
+        covered && matches!(errno, Errno::IO | Errno::ILSEQ)
     }
 }

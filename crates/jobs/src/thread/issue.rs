@@ -1,6 +1,6 @@
 //! Issuing requests and taking them back.
 
-use qd1_fio::types::Amount;
+use qd1_fio::types::{Amount, ThinkBlocks};
 use rustix::io::Errno;
 
 use super::*;
@@ -26,35 +26,52 @@ impl Thread<'_> {
     }
 
     /// What comes next.
-    pub(super) fn step(&mut self, now_ns: u64) -> Step {
+    pub(super) fn step(&mut self, now_ns: u64) -> Result<Step, JobError> {
         if self.issued_bytes >= self.bytes_limit || self.ios_used_up() {
-            return Step::Over;
+            return Ok(Step::Over);
         }
         if self.sync_is_due() {
-            return Step::Sync;
+            return Ok(Step::Sync);
+        }
+        if self.trim_is_due() {
+            return Ok(Step::Trim);
+        }
+        if self.verification_is_due() {
+            return Ok(Step::Verify);
         }
         if self.share.as_ref().is_some_and(Share::is_ahead) {
-            return Step::Wait(now_ns + FLOW_NS);
+            let sleep_ns = self.job.flow_sleep.as_nanos() as u64;
+            return Ok(Step::Wait(now_ns + if sleep_ns > 0 { sleep_ns } else { FLOW_NS }));
         }
         if let Some(search) = &self.search
             && self.depth_now >= search.depth
         {
-            return Step::Wait(now_ns + LOOK_NS);
+            return Ok(Step::Wait(now_ns + LOOK_NS));
         }
-        let mut direction = self.load.direction();
+        let mut direction = self.wanted.take().unwrap_or_else(|| self.load.direction());
         let mut due_ns = 0;
         if self.pace.is_paced() {
+            let wanted = direction;
             (direction, due_ns) = self.pace.choose(direction, self.job.rw.kind.directions(), now_ns);
             if due_ns > now_ns {
-                return Step::Wait(due_ns);
+                self.wanted = Some(wanted);
+                return Ok(Step::Wait(due_ns));
             }
         }
         self.draw(direction, due_ns)
     }
 
     /// Puts the next request of a direction into a free slot.
-    fn draw(&mut self, direction: usize, due_ns: u64) -> Step {
-        let Some(next) = self.load.next(direction) else { return Step::Over };
+    fn draw(&mut self, direction: usize, due_ns: u64) -> Result<Step, JobError> {
+        let Some(next) = self.load.next(direction) else { return Ok(Step::Over) };
+        if self.verifier.is_some() && next.direction != READ {
+            // Of two writes to one place in flight nobody could say which one stays.
+            if self.in_flight_at(next.file, next.offset, next.len) {
+                self.drain()?;
+            }
+            self.history.remove(next.file, next.offset, u64::from(next.len));
+            self.trimmed.remove(next.file, next.offset, u64::from(next.len));
+        }
         let slot = self.free.pop().expect("make_room left a slot free");
         let mut expected = None;
         let kind = match next.direction {
@@ -66,19 +83,31 @@ impl Thread<'_> {
             _ => OpKind::Trim,
         };
         self.slots[slot as usize].op = Op { kind, file: next.file, len: next.len, offset: next.offset };
-        self.flights[slot as usize] = Flight { direction: next.direction, due_ns, expected, verifying: false };
+        self.flights[slot as usize] = Flight { direction: next.direction, due_ns, expected, check: Check::None };
         self.issued_bytes += u64::from(next.len);
         self.issued_ios += 1;
-        self.since_think += 1;
         self.pace.issued(next.direction, next.len);
+        if self.job.thinktime_blocks_type == ThinkBlocks::Issue {
+            self.since_think += 1;
+        }
         if let Some(share) = &mut self.share {
             share.issued();
         }
         if next.direction == WRITE {
             self.writes_since_sync += 1;
             self.writes_since_verify += 1;
+            self.writes_since_trim += 1;
         }
-        Step::Issue(slot)
+        Ok(Step::Issue(slot))
+    }
+
+    /// Whether a request that changes a byte of this range is queued or in flight.
+    fn in_flight_at(&self, file: u16, offset: u64, len: u32) -> bool {
+        let end = offset + u64::from(len);
+        let is_free = |slot: &usize| self.free.contains(&(*slot as u32));
+        (0..self.slots.len()).filter(|slot| !is_free(slot)).map(|slot| &self.slots[slot].op).any(|op| {
+            op.kind != OpKind::Read && op.file == file && op.offset < end && offset < op.offset + u64::from(op.len)
+        })
     }
 
     /// Fills the buffer of a write; what has to be found there later, where that is verified.
@@ -181,6 +210,30 @@ impl Thread<'_> {
         if bytes < op.len {
             self.stat.stat.dirs[flight.direction].short_ios += 1;
         }
+        self.count(&op, &done, &flight, bytes);
+        if self.job.thinktime_blocks_type == ThinkBlocks::Complete {
+            self.since_think += 1;
+        }
+        self.notice_latency(&op, &done, flight.direction)?;
+        match op.kind {
+            OpKind::Write => {
+                self.last_write = Some((op.file, done.issued_ns, bytes));
+                if let Some(expected) = flight.expected.filter(|_| bytes == op.len) {
+                    self.history.add(expected);
+                }
+                self.may_trim_later(&op, bytes);
+            }
+            OpKind::Trim => {
+                self.history.remove(op.file, op.offset, u64::from(op.len));
+            }
+            OpKind::Read => return self.check_read(number, &op, bytes, &flight),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Counts a request that moved so many bytes.
+    pub(super) fn count(&mut self, op: &Op, done: &Done, flight: &Flight, bytes: u32) {
         self.stat.completed(&Completed {
             direction: flight.direction,
             bytes,
@@ -191,21 +244,6 @@ impl Thread<'_> {
             due_ns: flight.due_ns,
         });
         self.live.completed(flight.direction, bytes);
-        self.notice_latency(&op, &done, flight.direction)?;
-        match op.kind {
-            OpKind::Write => {
-                self.last_write = Some((op.file, done.issued_ns, bytes));
-                if let Some(expected) = flight.expected.filter(|_| bytes == op.len) {
-                    self.history.add(expected);
-                }
-            }
-            OpKind::Trim => {
-                self.history.remove(op.file, op.offset, u64::from(op.len));
-            }
-            OpKind::Read => return self.check_read(number, &op, bytes, &flight),
-            _ => {}
-        }
-        Ok(())
     }
 
     /// `max_latency` and `latency_target`.
@@ -259,28 +297,6 @@ impl Thread<'_> {
         }
         let log = self.job.log_syncs;
         self.stat.synced(kind == OpKind::Fsync, done.issued_ns, done.completed_ns, write_ns, bytes, log);
-        Ok(())
-    }
-
-    /// The pause of `thinktime`, after each `thinktime_blocks` requests and with nothing in flight.
-    pub(super) fn think(&mut self) -> Phase {
-        let job = self.job;
-        if job.thinktime.is_zero() || self.since_think < u64::from(job.thinktime_blocks.max(1)) {
-            return Ok(());
-        }
-        self.since_think = 0;
-        self.drain()?;
-        let from_ns = self.engine.now_ns();
-        let until_ns = (from_ns + job.thinktime.as_nanos() as u64).min(self.deadline_ns);
-        let spin_until_ns = from_ns + job.thinktime_spin.as_nanos() as u64;
-        while self.engine.now_ns() < spin_until_ns.min(until_ns) {
-            std::hint::spin_loop();
-        }
-        while !self.stopping && self.engine.now_ns() < until_ns {
-            let now_ns = self.engine.now_ns();
-            clock::sleep_until(until_ns.min(now_ns + LOOK_NS));
-            self.look(now_ns)?;
-        }
         Ok(())
     }
 

@@ -11,7 +11,8 @@ const NAMED_MAX: u64 = 100;
 impl Thread<'_> {
     /// Whether blocks written in a round are read back after it.
     pub(super) fn verifies_later(&self) -> bool {
-        self.verifier.is_some() && self.job.do_verify && !self.history.is_empty() && !self.stopping_at_once()
+        let some = !self.history.is_empty() || !self.trimmed.is_empty();
+        self.verifier.is_some() && self.job.do_verify && some && !self.stopping_at_once()
     }
 
     fn stopping_at_once(&self) -> bool {
@@ -37,25 +38,47 @@ impl Thread<'_> {
 
     /// Reads back what the round wrote, in the order it was written.
     pub(super) fn verify_round(&mut self) -> Phase {
+        self.read_back_some(u64::MAX)
+    }
+
+    /// `verify_backlog`: reads back `verify_backlog_batch` of the blocks written since the last time, or all.
+    pub(super) fn verify_backlog(&mut self) -> Phase {
+        self.writes_since_verify = 0;
+        self.read_back_some(match self.job.verify_backlog_batch {
+            0 => u64::MAX,
+            batch => u64::from(batch),
+        })
+    }
+
+    /// Whether `verify_backlog` writes were made since blocks were last read back.
+    pub(super) fn verification_is_due(&self) -> bool {
+        let backlog = self.job.verify_backlog;
+        backlog > 0 && self.writes_since_verify >= backlog && self.job.do_verify && self.verifier.is_some()
+    }
+
+    /// Reads back the oldest blocks, at most so many. It goes on past the job's runtime, as fio does: what was written
+    /// is looked at.
+    fn read_back_some(&mut self, most: u64) -> Phase {
         let from_ns = self.engine.now_ns();
-        // Verification goes on past the runtime, as the writes it is about are made.
-        while !self.stopping_at_once()
-            && let Some(expected) = self.history.take_next()
-        {
-            self.read_back(expected)?;
+        let mut left = most;
+        while left > 0 && !self.stopping_at_once() {
+            let next = self.history.take_next().map(|expected| (expected, Check::Block));
+            let next = next.or_else(|| self.trimmed.take_next().map(|expected| (expected, Check::Zeros)));
+            let Some((expected, check)) = next else { break };
+            self.read_back(expected, check)?;
             self.make_room()?;
+            left -= 1;
         }
         self.drain()?;
-        self.writes_since_verify = 0;
         self.phase_over(from_ns, [true, false, false]);
         Ok(())
     }
 
-    fn read_back(&mut self, expected: Expected) -> Phase {
+    fn read_back(&mut self, expected: Expected, check: Check) -> Phase {
         let slot = self.free.pop().expect("make_room left a slot free");
         let op = Op { kind: OpKind::Read, file: expected.file, len: expected.len, offset: expected.offset };
         self.slots[slot as usize].op = op;
-        self.flights[slot as usize] = Flight { direction: READ, due_ns: 0, expected: Some(expected), verifying: true };
+        self.flights[slot as usize] = Flight { direction: READ, due_ns: 0, expected: Some(expected), check };
         self.queue.push(slot);
         self.depth_now += 1;
         if self.queue.len() >= self.job.iodepth_batch as usize { self.submit() } else { Ok(()) }
@@ -63,11 +86,16 @@ impl Thread<'_> {
 
     /// Compares what was read with what was written there: in a verification, and in a job that only reads.
     pub(super) fn check_read(&mut self, slot: u32, op: &Op, bytes: u32, flight: &Flight) -> Phase {
+        if flight.check == Check::Zeros {
+            let wrong = self.buffers.look(slot, bytes as usize, |read| read.iter().position(|byte| *byte != 0));
+            return match wrong {
+                None => Ok(()),
+                Some(at) => self.wrong(op, op.offset + at as u64, "it was trimmed and does not read as zero"),
+            };
+        }
         let reads_only = !self.job.rw.kind.writes();
-        let Some(verifier) = self.verifier.as_ref().filter(|_| flight.verifying || reads_only && self.job.do_verify)
-        else {
-            return Ok(());
-        };
+        let checks = flight.check == Check::Block || (reads_only && self.job.do_verify);
+        let Some(verifier) = self.verifier.as_ref().filter(|_| checks) else { return Ok(()) };
         let checked =
             self.buffers.look(slot, bytes as usize, |read| verifier.check(read, op.offset, flight.expected.as_ref()));
         match checked {

@@ -38,6 +38,8 @@ pub struct Verifier {
     next: u64,
     /// Bytes from header to header; `None` for one header in each request.
     interval: Option<usize>,
+    /// Where the header lies in its interval (`verify_offset`): it changes places with the data there.
+    place: usize,
     content: Arc<Content>,
 }
 
@@ -81,11 +83,16 @@ impl Verifier {
             return None;
         }
         let sizes = job.block_range(1);
-        let interval = if sizes.min == sizes.max { None } else { usize::try_from(sizes.min).ok() };
+        let interval = match job.verify_interval {
+            0 if sizes.min == sizes.max => None,
+            0 => usize::try_from(sizes.min).ok(),
+            bytes => usize::try_from(bytes).ok(),
+        };
+        let place = usize::try_from(job.verify_offset).unwrap_or(0);
         let random =
             Compressible { percent: job.buffer_compress_percentage.min(100), with: Repeat::new(&job.buffer_pattern) };
         let content = Arc::new(Content { pattern: Repeat::new(&job.verify_pattern), random });
-        Some(Self { verify: job.verify, thread, seed, next: 0, interval, content })
+        Some(Self { verify: job.verify, thread, seed, next: 0, interval, place, content })
     }
 
     /// Fills `buf` for a write at `offset` of `file`: data, then the headers. Returns what has to be found later.
@@ -94,7 +101,9 @@ impl Verifier {
         self.data(buf, offset, expected.sequence);
         for (number, block) in self.blocks(buf.len()).enumerate() {
             let at = offset + block.start as u64;
-            self.head(&mut buf[block], at, number, expected.sequence);
+            let block = &mut buf[block];
+            self.head(block, at, number, expected.sequence);
+            self.change_places(block);
         }
         expected
     }
@@ -128,11 +137,14 @@ impl Verifier {
         for (number, block) in self.blocks(buf.len()).enumerate() {
             let at = offset + block.start as u64;
             let bytes = &buf[block];
-            self.check_block(bytes, at, number, sequence).map_err(|what| Mismatch {
-                offset: at,
-                len: bytes.len() as u32,
-                what,
-            })?;
+            let checked = if self.place == 0 {
+                self.check_block(bytes, at, number, sequence)
+            } else {
+                let mut bytes = bytes.to_vec();
+                self.change_places(&mut bytes);
+                self.check_block(&bytes, at, number, sequence)
+            };
+            checked.map_err(|what| Mismatch { offset: at, len: bytes.len() as u32, what })?;
         }
         Ok(())
     }
@@ -143,6 +155,15 @@ impl Verifier {
         let each = self.interval.unwrap_or(len).max(least).max(1);
         let count = (len / each).max(1);
         (0..count).map(move |number| number * each..if number + 1 == count { len } else { (number + 1) * each })
+    }
+
+    /// Puts the header where `verify_offset` says, and the data from there to the start; and back.
+    fn change_places(&self, block: &mut [u8]) {
+        let bytes = header_bytes(self.verify);
+        if self.place >= bytes && self.place + bytes <= block.len() {
+            let (start, rest) = block.split_at_mut(self.place);
+            start[..bytes].swap_with_slice(&mut rest[..bytes]);
+        }
     }
 
     /// The data of a whole request, before any header.

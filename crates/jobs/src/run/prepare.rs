@@ -1,0 +1,111 @@
+//! Before any thread begins: looking at all files, refusing what is not safe, laying out what has to be there.
+
+use qd1_fio::types::Verify;
+
+use super::*;
+use crate::verify::header_bytes;
+
+/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there.
+pub(super) fn prepare<'a>(
+    jobs: &'a [FioJob],
+    around: &Surroundings<'_>,
+    watcher: &mut dyn Watcher,
+) -> Result<Vec<Prepared<'a>>, JobError> {
+    let mut prepared = Vec::new();
+    for plan in threads(jobs, around.drawn) {
+        let job = &jobs[plan.job];
+        if plan_is_first(&plan) {
+            verifiable(job)?;
+        }
+        let files = files::look(job, plan.clone, plan.seed)?;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed ^ 0xDE1A);
+        let (least, most) = (job.startdelay.min.as_nanos() as u64, job.startdelay.max.as_nanos() as u64);
+        prepared.push(Prepared {
+            plan,
+            job,
+            files,
+            live: Arc::default(),
+            outbox: Arc::new(Mutex::new(Vec::new())),
+            stage: Stage::Pending,
+            delay_ns: least + if most > least { rng.next_u64() % (most - least) } else { 0 },
+            begin: None,
+            ended: None,
+        });
+    }
+    refuse_unsafe(&prepared, around)?;
+    raise_file_limit(prepared.iter().map(|thread| thread.files.len() as u64).sum());
+    let mut made = Made::default();
+    for thread in &prepared {
+        if plan_is_first(&thread.plan) {
+            files::unwritten(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
+        }
+        if thread.job.ioengine.moves_data() {
+            let cancelled = || around.cancel.load(Ordering::Relaxed);
+            let mut tell = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
+            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut tell)?;
+        }
+    }
+    Ok(prepared)
+}
+
+pub(super) fn plan_is_first(plan: &ThreadPlan) -> bool {
+    plan.clone == 0
+}
+
+/// Whether what the job writes can be verified as it asks.
+fn verifiable(job: &FioJob) -> Result<(), JobError> {
+    let fail = |text: String| Err(JobError::new(&job.name, rustix::io::Errno::INVAL, text));
+    if job.verify == Verify::Pattern && job.verify_pattern.0.is_empty() {
+        return fail("verify=pattern needs a verify_pattern".to_owned());
+    }
+    let (header, block) = (header_bytes(job.verify) as u64, job.block_range(1).min);
+    if job.verify != Verify::None && job.verify != Verify::Pattern && block < header {
+        let name = job.verify.name();
+        return fail(format!(
+            "verify={name} puts a header of {header} bytes into each block, and bs is {block}; give a larger bs"
+        ));
+    }
+    Ok(())
+}
+
+/// All files of a job are open while it runs: as many as the hard limit allows.
+fn raise_file_limit(files: u64) {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let wanted = files + 256;
+    if limit.current.is_some_and(|current| current < wanted) {
+        let current = limit.maximum.map(|most| most.min(wanted)).or(Some(wanted));
+        // Where it cannot be raised, opening the files says what is wrong.
+        let _ = rustix::process::setrlimit(
+            rustix::process::Resource::Nofile,
+            rustix::process::Rlimit { current, maximum: limit.maximum },
+        );
+    }
+}
+
+/// Refuses to write to block devices that are in use.
+fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
+    let mut asked: HashMap<&Path, ()> = HashMap::new();
+    for thread in prepared.iter().filter(|thread| files::changes_data(thread.job)) {
+        for file in thread.files.iter().filter(|file| file.kind == FileKind::Block) {
+            if asked.insert(&file.path, ()).is_none() {
+                (around.may_write)(&file.path).map_err(|text| JobError {
+                    target_is_unsafe: true,
+                    ..JobError::new(&thread.job.name, rustix::io::Errno::BUSY, text)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The flows, each with the weights of all its threads.
+pub(super) fn flows(prepared: &[Prepared<'_>]) -> HashMap<u32, Arc<Flow>> {
+    let mut flows: HashMap<u32, Arc<Flow>> = HashMap::new();
+    for thread in prepared {
+        let flow = flows.entry(thread.job.flow_id).or_default();
+        if thread.job.flow > 0 {
+            flow.expect(thread.job.flow);
+        }
+    }
+    flows
+}
