@@ -1,11 +1,11 @@
-//! Texts from the table of options: `--help`, `--cmdhelp`, `--enghelp`, `--showcmd`, and docs/fio.md.
+//! Texts from the table of options: `--help`, `--cmdhelp`, `--enghelp`, `--showcmd`.
 
 use std::fmt::Write;
 
-use crate::engines::{ENGINES, EngineName, REFUSED, why_not};
+use crate::engines::{ENGINES, EngineName, why_not};
 use crate::flags::{Act, FLAGS, Takes};
 use crate::job::{FioJob, Given};
-use crate::options::{self, CATEGORIES, FioOption, Kind, Support};
+use crate::options::{self, FioOption, Kind, Support};
 
 /// `--help`.
 pub fn usage() -> String {
@@ -61,7 +61,8 @@ fn about(option: &FioOption) -> String {
         _ => line("takes", &option.accepts()),
     }
     match option.support {
-        Support::Refused(why) => line("not in qd1", why),
+        Support::Refused(why) if option.plain.is_empty() => line("not in qd1", why),
+        Support::Refused(why) => line(&format!("only {} in qd1", option.plain.join(", ")), why),
         support => {
             line("default", option.default.unwrap_or("none"));
             match support {
@@ -151,83 +152,14 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// The tables of docs/fio.md: every engine, option and flag, and what becomes of it.
-pub fn markdown_table() -> String {
-    let mut text = String::from("### Engines\n\n| ioengine | |\n|---|---|\n");
-    for (name, _, help) in ENGINES {
-        let _ = writeln!(text, "| `{name}` | {help} |");
-    }
-    for engine in REFUSED {
-        let _ = writeln!(text, "| {} | not here: {} |", code(engine.names), cell(engine.why));
-    }
-    for category in CATEGORIES {
-        let _ = write!(text, "\n### {}\n\n", category.title);
-        let refused = category.options.iter().all(|option| !option.is_here());
-        text.push_str(if refused {
-            "| option | in fio | why, or what to use |\n|---|---|---|\n"
-        } else {
-            "| option | takes | default | |\n|---|---|---|---|\n"
-        });
-        for option in category.options {
-            row(&mut text, option);
-        }
-    }
-    text.push_str("\n### Flags of the command line\n\n| flag | |\n|---|---|\n");
-    for flag in FLAGS {
-        let _ = match flag.act {
-            Act::Refuse(why) => writeln!(text, "| `--{}` | not here: {} |", flag.name, cell(why)),
-            _ => writeln!(text, "| `--{}` | {} |", flag.name, cell(flag.help)),
-        };
-    }
-    text
-}
-
-fn row(text: &mut String, option: &FioOption) {
-    let names: Vec<_> = std::iter::once(option.name).chain(option.aliases.iter().copied()).collect();
-    let names = code(&names);
-    let mut help = option.help.to_owned();
-    if !option.engines.is_empty() {
-        let _ = write!(help, " ({})", option.engines.join(", "));
-    }
-    let _ = match option.support {
-        Support::Refused(why) => writeln!(text, "| {names} | {} | {} |", cell(&help), cell(why)),
-        support => {
-            let _ = match support {
-                Support::Differs(how) => write!(help, ". Differs: {how}"),
-                Support::Ours => write!(help, ". Beyond fio: fio does not have it"),
-                Support::Supported | Support::Refused(_) => Ok(()),
-            };
-            let default = option.default.map(|text| format!("`{text}`")).unwrap_or_default();
-            writeln!(text, "| {names} | {} | {default} | {} |", cell(&option.accepts()), cell(&help))
-        }
-    };
-}
-
-fn code(names: &[&str]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-}
-
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_option_engine_and_flag_has_its_row() {
-        let table = markdown_table();
-        for name in options::all().map(|option| option.name).chain(ENGINES.iter().map(|(name, ..)| *name)) {
-            assert!(table.contains(&format!("`{name}`")), "{name}");
-        }
-        assert!(FLAGS.iter().all(|flag| table.contains(&format!("`--{}`", flag.name))));
-    }
-
-    #[test]
     fn help_is_there_for_what_is_here_and_for_what_is_not() {
         assert!(cmdhelp("blocksize").unwrap().contains("Block size"));
-        assert!(cmdhelp("fill_device").unwrap().contains("not in qd1"));
+        assert!(cmdhelp("cgroup").unwrap().contains("not in qd1"));
         assert!(cmdhelp("iodeph").unwrap_err().contains("iodepth"));
         assert!(enghelp("io_uring").unwrap().contains("fixedbufs"));
         assert!(enghelp("io_uring,hipri").is_ok() && enghelp("psync").is_ok());

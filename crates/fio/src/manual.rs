@@ -16,14 +16,17 @@ pub fn page() -> String {
 
 /// How many options have which end.
 fn counts() -> String {
-    let count = |wanted: fn(Support) -> bool| options::all().filter(|option| wanted(option.support)).count();
-    let supported = count(|support| matches!(support, Support::Supported));
-    let differs = count(|support| matches!(support, Support::Differs(_)));
-    let refused = count(|support| matches!(support, Support::Refused(_)));
-    format!(
-        "Of {} options, {supported} are supported, {differs} differ, {refused} are refused.",
-        supported + differs + refused
-    )
+    let fios = options::all().filter(|option| option.is_fios());
+    let (mut supported, mut differs, mut refused) = (0, 0, 0);
+    for option in fios {
+        match option.support {
+            Support::Differs(_) => differs += 1,
+            Support::Refused(_) => refused += 1,
+            Support::Supported | Support::Ours => supported += 1,
+        }
+    }
+    let all = supported + differs + refused;
+    format!("Of fio's {all} options, {supported} are supported, {differs} differ, {refused} are refused.")
 }
 
 /// The tables: every engine, option and flag, and what becomes of it.
@@ -82,7 +85,8 @@ fn row(text: &mut String, option: &FioOption) {
                 cell(how)
             )
         }
-        _ => writeln!(text, "| {names} | supported | {accepts} | {default} | {} |", cell(&help)),
+        Support::Ours => writeln!(text, "| {names} | beyond fio | {accepts} | {default} | {} |", cell(&help)),
+        Support::Supported => writeln!(text, "| {names} | supported | {accepts} | {default} | {} |", cell(&help)),
     };
 }
 

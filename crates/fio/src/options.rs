@@ -262,7 +262,7 @@ impl FioOption {
     pub fn is_plain(&self, text: &str) -> bool {
         let number = |text: &str| value::integer(text, KbBase::Binary).ok();
         let same = |known: &&str| text == *known || (number(known).is_some() && number(text) == number(known));
-        self.plain.iter().any(|known| same(known))
+        self.plain.iter().any(same)
     }
 
     /// What has to be said where it is given with this value.

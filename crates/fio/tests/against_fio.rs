@@ -4,12 +4,10 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Table, line, skip};
-use qd1_fio::{ErrorKind, Request, System, World, options, parse_args};
+use common::{line, skip};
+use qd1_fio::options;
 
 /// What fio prints and how it ends, or nothing where there is no fio.
 fn fio(args: &[&str]) -> Option<(String, bool)> {
@@ -383,80 +381,4 @@ fn jobs_start_with_the_blocks_and_depths_that_fio_starts_them_with() {
             assert_eq!(ours, theirs, "{}", job.name);
         }
     }
-}
-
-/// The real files below one directory.
-struct Directory(PathBuf);
-
-impl World for Directory {
-    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(self.0.join(path))
-    }
-    fn env(&self, name: &str) -> Option<String> {
-        Table::default().env(name)
-    }
-    fn system(&self) -> System {
-        Table::default().system()
-    }
-}
-
-#[test]
-fn fios_own_examples_are_taken_or_refused_by_name() {
-    const NAME: &str = "fios_own_examples_are_taken_or_refused_by_name";
-    let Some(examples) = std::env::var_os("QD1_FIO_EXAMPLES").map(PathBuf::from) else {
-        return skip(NAME, "QD1_FIO_EXAMPLES names no directory of fio's examples (Debian: package fio-examples)");
-    };
-    if fio(&["--version"]).is_none() {
-        return skip(NAME, "no fio here");
-    }
-    let mut files: Vec<_> = fs::read_dir(&examples).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "fio"));
-    files.sort();
-    assert!(!files.is_empty(), "{} holds no examples", examples.display());
-    let mut unexplained = Vec::new();
-    // Taken by both, refused by both, refused here by the name of an engine, of an option.
-    let (mut both, mut neither, mut engine, mut option) = (0, 0, 0, 0);
-    for path in files {
-        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let output =
-            Command::new("fio").args(["--parse-only", &name]).current_dir(&examples).env_clear().output().unwrap();
-        let taken = output.status.success();
-        match parse_args(&["--parse-only", &name], &Directory(examples.clone())) {
-            Ok(Request::Run(run)) => {
-                println!("{name:40} fio {taken:5}  ours takes {} jobs, {} notes", run.jobs.len(), run.notes.len());
-                for note in &run.notes {
-                    println!("    {note}");
-                }
-                both += 1;
-                if !taken {
-                    unexplained.push(format!("{name}: fio refuses it"));
-                }
-            }
-            Ok(other) => unexplained.push(format!("{name}: {other:?}")),
-            Err(errors) => {
-                println!("{name:40} fio {taken:5}  ours refuses {}: {}", errors.0.len(), errors.0[0]);
-                let by_name =
-                    |kind: &ErrorKind| matches!(kind, ErrorKind::RefusedOption { .. } | ErrorKind::RefusedValue { .. });
-                let by_engine = |error: &qd1_fio::Error| match &error.kind {
-                    ErrorKind::RefusedOption { why, .. } => why.contains("ioengine="),
-                    ErrorKind::RefusedValue { option, .. } => option == "ioengine" || option == "zonemode",
-                    _ => false,
-                };
-                let count = match (taken, errors.0.iter().any(by_engine)) {
-                    (false, _) => &mut neither,
-                    (true, true) => &mut engine,
-                    (true, false) => &mut option,
-                };
-                *count += 1;
-                for error in errors.0.iter().filter(|error| taken && !by_name(&error.kind)) {
-                    unexplained.push(error.to_string());
-                }
-            }
-        }
-    }
-    println!(
-        "{both} are taken by both, {neither} refused by both; of those that only fio takes, {engine} need an engine or \
-         zoned device that is not here, and {option} another option"
-    );
-    assert!(unexplained.is_empty(), "{}", unexplained.join("\n"));
 }
