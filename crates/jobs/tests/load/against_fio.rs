@@ -158,6 +158,9 @@ const FIXED: &[&str] = &[
     "rw=read bs=4k size=32k time_based runtime=1",
     "rw=read bs=4k size=96k nrfiles=3 time_based runtime=1",
     "rw=read:4k bs=4k size=66k nrfiles=2 time_based runtime=1",
+    "rw=rw bs=4k size=64k time_based runtime=1",
+    "rw=trimwrite bs=4k size=32k time_based runtime=1",
+    "rw=read bs=4k size=256k zonemode=strided zonesize=16k zonerange=16k zoneskip=16k time_based runtime=1",
 ];
 
 #[test]

@@ -176,7 +176,8 @@ fn the_centre_is_the_most_popular_block() {
 #[test]
 fn zones_get_the_shares_asked() {
     // Percent of the file; and bytes, with a zone beyond the file whose share goes to the others.
-    let cases: [(&str, &[(f64, f64, f64)]); 3] = [
+    type Shares = &'static [(f64, f64, f64)];
+    let cases: [(&str, Shares); 3] = [
         ("zoned:60/10:30/20:8/30:2/40", &[(0.0, 0.1, 0.6), (0.1, 0.3, 0.3), (0.3, 0.6, 0.08), (0.6, 1.0, 0.02)]),
         ("zoned_abs:70/100m:30/900m", &[(0.0, 0.1, 0.7), (0.1, 1.0, 0.3)]),
         ("zoned_abs:40/500m:10/500m:50/2g", &[(0.0, 0.5, 0.8), (0.5, 1.0, 0.2)]),
