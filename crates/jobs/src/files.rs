@@ -17,6 +17,9 @@ use rustix::io::Errno;
 use crate::error::JobError;
 use crate::load::Extent;
 
+/// Files that requests can tell apart by their number.
+const FILES_MAX: u64 = 1 << 16;
+
 /// What lies behind a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -64,6 +67,11 @@ pub(crate) fn changes_data(job: &FioJob) -> bool {
 pub(crate) fn look(job: &FioJob, clone: u32, seed: u64) -> Result<Vec<FilePlan>, JobError> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xF11E);
     let count = u64::from(job.file_count().max(1));
+    if count > FILES_MAX && job.ioengine.moves_data() {
+        let text =
+            format!("nrfiles={count}: a thread has at most {FILES_MAX} files; use more jobs with fewer files each");
+        return Err(JobError::new(&job.name, Errno::INVAL, text));
+    }
     job.file_names(clone).map(|name| one_file(job, clone, PathBuf::from(name), count, &mut rng)).collect()
 }
 

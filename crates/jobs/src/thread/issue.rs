@@ -1,18 +1,28 @@
 //! Issuing requests and taking them back.
 
-use qd1_fio::types::{Amount, ThinkBlocks};
+use qd1_fio::types::{Amount, RwKind, ThinkBlocks};
 use rustix::io::Errno;
 
 use super::*;
 
-/// Bytes after which a round is over: `io_size`, else the size of the job's files.
+/// Bytes after which a round is over: `io_size`, else the size of the job's files. Under `time_based` only time counts.
 pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
+    if job.time_based && !job.runtime.is_zero() {
+        return u64::MAX;
+    }
     match (job.io_size, job.size) {
-        (Amount::Bytes(bytes), _) if bytes > 0 => bytes,
+        (Amount::Bytes(bytes), _) if bytes > 0 => bytes.saturating_mul(passes(job)),
         (Amount::Percent(percent), _) => (u128::from(round) * u128::from(percent) / 100) as u64,
-        (_, Amount::Bytes(bytes)) if bytes > 0 && job.filesize.is_some() => bytes.min(round),
+        (_, Amount::Bytes(bytes)) if bytes > 0 && job.filesize.is_some() => {
+            bytes.saturating_mul(passes(job)).min(round)
+        }
         _ => round,
     }
+}
+
+/// How often each block is gone over: twice where it is trimmed and then written, which doubles what limits the job.
+fn passes(job: &FioJob) -> u64 {
+    if matches!(job.rw.kind, RwKind::Trimwrite | RwKind::Randtrimwrite) { 2 } else { 1 }
 }
 
 impl Thread<'_> {
@@ -22,7 +32,7 @@ impl Thread<'_> {
     }
 
     pub(super) fn ios_used_up(&self) -> bool {
-        self.job.number_ios > 0 && self.issued_ios >= self.job.number_ios
+        self.job.number_ios > 0 && self.issued_ios >= self.job.number_ios.saturating_mul(passes(self.job))
     }
 
     /// What comes next.
