@@ -82,9 +82,6 @@ fn zones(job: &FioJob, conflicts: &mut Remarks) {
         }
         _ => {}
     }
-    if job.zonemode == ZoneMode::Strided && job.zonerange > 0 && job.zonerange < job.zonesize {
-        conflicts.push(("zonerange", "a zonerange smaller than zonesize holds no zone".to_owned()));
-    }
 }
 
 fn times(job: &mut FioJob, notes: &mut Remarks) {
