@@ -78,7 +78,7 @@ impl PlatHist {
 
     /// The value at a percentile (0 to 100): the middle of the bin that holds rank `ceil(p / 100 * n)`; 0 when empty.
     pub fn percentile_ns(&self, percentile: f64) -> u64 {
-        let wanted = ((percentile / 100.0 * self.count() as f64).ceil() as u64).max(1);
+        let wanted = rank(percentile, self.count());
         let mut seen = 0;
         let found = self.counts.iter().position(|count| {
             seen += count;
@@ -91,6 +91,23 @@ impl PlatHist {
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(index, n)| (plat_value_ns(index), *n))
     }
+}
+
+/// The rank of a percentile among `n` values, from 1: `ceil(p / 100 * n)` without any rounding, as fio's (which computes
+/// in extended precision) is in effect. It matters: 99.95 has no exact representation and is a little more than it looks,
+/// so of 2,000 values it asks for the last, not for number 1,999, to which a computation in doubles rounds.
+fn rank(percentile: f64, n: u64) -> u64 {
+    if percentile <= 0.0 || n == 0 {
+        return 1;
+    }
+    // percentile = mantissa / 2^shift; what is too small for this form is of rank 1 anyway.
+    let bits = percentile.to_bits();
+    let (mantissa, shift) = ((bits & ((1 << 52) - 1)) | (1 << 52), 1075 - (bits >> 52));
+    if shift > 120 {
+        return 1;
+    }
+    let rank = (u128::from(mantissa) * u128::from(n)).div_ceil(100 << shift);
+    u64::try_from(rank).unwrap_or(n).clamp(1, n)
 }
 
 #[cfg(test)]
@@ -111,6 +128,23 @@ mod tests {
             assert_eq!(plat_index(plat_value_ns(index)), index);
         }
         assert_eq!(plat_index(u64::MAX), PLAT_BINS - 1);
+    }
+
+    #[test]
+    fn ranks_are_those_that_fio_was_seen_to_take() {
+        for (percentile, n, expected) in [
+            (30.0, 50, 15),
+            (60.0, 390, 234),
+            (95.0, 220, 209),
+            (99.9, 1000, 1000),
+            (99.95, 2000, 2000),
+            (99.95, 6000, 5998),
+            (99.5, 200, 199),
+            (100.0, 3, 3),
+        ] {
+            assert_eq!(rank(percentile, n), expected, "{percentile} of {n}");
+        }
+        assert_eq!((rank(100.0, u64::MAX), rank(1e-9, 5), rank(1e-300, 5), rank(0.0, 5)), (u64::MAX, 1, 1, 1));
     }
 
     #[test]

@@ -75,15 +75,15 @@ fn job(entry: &JobReport<'_>, group: &Group<'_>, plus: bool) -> Object {
         object.put(stream.name, direction(job, &stream, group, plus));
     }
     put_costs(&mut object, stat);
+    if job.continue_on_error != ContinueOnError::None {
+        object.put("total_err", stat.total_err_count);
+        object.put("first_error", Tree::Integer(stat.error.into()));
+    }
     let search = figures::search(entry);
     object.put("latency_depth", search.depth);
     object.put("latency_target", search.target_ns);
     object.put("latency_percentile", search.percentile);
     object.put("latency_window", search.window_us);
-    if job.continue_on_error != ContinueOnError::None {
-        object.put("total_err", stat.total_err_count);
-        object.put("first_error", Tree::Integer(stat.error.into()));
-    }
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
     }

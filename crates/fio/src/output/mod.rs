@@ -61,7 +61,7 @@ pub struct DiskUtil {
     pub name: String,
     /// The counters.
     pub counts: DiskCounts,
-    /// Under md and dm: the mean over the disks below.
+    /// Under md and dm: the mean over the disks below, of `util_percent` the largest.
     pub aggregate: Option<DiskCounts>,
 }
 

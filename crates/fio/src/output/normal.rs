@@ -114,18 +114,15 @@ fn bandwidth_samples(out: &mut String, job: &FioJob, bw: &Moments, total: &Total
     );
 }
 
-/// The syncs, in fio's manner; and ours below them, the commits: a write and its sync as one.
+/// The syncs, and below them what is ours: commits, each of them a write and its sync as one.
 fn syncs(out: &mut String, job: &FioJob, places: usize, sync: &SyncStat) {
     if sync.lat.moments.n > 0 {
         out.push_str("  fsync/fdatasync/sync_file_range:\n");
         table::extremes(out, "sync", &sync.lat);
         table::percentiles(out, "sync", job, places, &sync.lat);
     }
-    if sync.commit.moments.n > 0 {
-        out.push_str("  commit (write and its sync):\n");
-        table::extremes(out, "commit", &sync.commit);
-        table::percentiles(out, "commit", job, places, &sync.commit);
-    }
+    table::extremes(out, "commit", &sync.commit);
+    table::percentiles(out, "commit", job, places, &sync.commit);
 }
 
 fn depths(out: &mut String, entry: &JobReport<'_>) {

@@ -9,9 +9,8 @@ use super::json::LATENCY_BOUNDS;
 use super::units::{LatencyUnit, Unit, short};
 use crate::job::FioJob;
 
-/// Characters of a line, and those of each entry beside the digits: fio fills lines up to this.
+/// Characters of a line, the beginning left out.
 const LINE: usize = 80 - 7;
-const ENTRY: usize = 14;
 
 /// `    clat (usec): min=25, max=20029, avg=929.02, stdev=2193.93`; nothing where nothing was measured.
 pub(super) fn extremes(out: &mut String, name: &str, lat: &LatStat) {
@@ -43,13 +42,16 @@ pub(super) fn percentiles(out: &mut String, name: &str, job: &FioJob, places: us
     let (min, max) = (values.iter().map(|(_, ns)| *ns).min(), values.iter().map(|(_, ns)| *ns).max());
     let unit = LatencyUnit::of(min.unwrap_or(0), max.unwrap_or(0));
     let _ = writeln!(out, "    {name} percentiles ({}):", unit.name());
-    let width = if places == 0 { 3 } else { places + 3 };
-    let rows = values.chunks((LINE / (places + ENTRY)).max(1));
+    let in_unit = |ns: u64| ns.div_ceil(unit.ns());
+    let digits = values.iter().map(|(_, ns)| in_unit(*ns).to_string().len()).max().unwrap_or(0).max(5);
+    let width = places + 3;
+    // ` 99.00th=[11600],`
+    let rows = values.chunks((LINE / (1 + width + "th=[],".len() + digits)).max(1));
     let last = rows.len() - 1;
     for (index, row) in rows.enumerate() {
         let entries: Vec<String> = row
             .iter()
-            .map(|(percentile, ns)| format!(" {percentile:width$.places$}th=[{:5}]", ns.div_ceil(unit.ns())))
+            .map(|(percentile, ns)| format!(" {percentile:width$.places$}th=[{:digits$}]", in_unit(*ns)))
             .collect();
         let _ = writeln!(out, "     |{}{}", entries.join(","), if index < last { "," } else { "" });
     }

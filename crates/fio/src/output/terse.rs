@@ -116,12 +116,12 @@ fn latency_shares(entry: &JobReport<'_>) -> ([f64; 10], [f64; 12]) {
 
 fn disks(out: &mut String, report: &Report<'_>) {
     for disk in &report.disk_util {
-        let _ = write!(out, ";{}", disk.name);
-        for counts in std::iter::once(&disk.counts).chain(&disk.aggregate) {
+        let below = disk.aggregate.as_ref().map(|counts| ("slaves", counts));
+        for (name, counts) in std::iter::once((disk.name.as_str(), &disk.counts)).chain(below) {
             let [[reads, writes], merges, ticks] = [counts.ios, counts.merges, counts.ticks];
             let _ = write!(
                 out,
-                ";{reads};{writes};{};{};{};{};{};{:.2}%",
+                ";{name};{reads};{writes};{};{};{};{};{};{:.2}%",
                 merges[0], merges[1], ticks[0], ticks[1], counts.in_queue, counts.util_percent
             );
         }
