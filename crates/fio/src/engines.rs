@@ -25,7 +25,7 @@ pub enum EngineName {
 pub const ENGINES: &[(&str, EngineName, &str)] = &[
     ("psync", EngineName::Psync, "pread() and pwrite()"),
     ("sync", EngineName::Sync, "read(), write() and lseek()"),
-    ("vsync", EngineName::Vsync, "readv() and writev(), neighbouring requests joined"),
+    ("vsync", EngineName::Vsync, "readv() and writev(), a request each: neighbours are not joined, as fio joins them"),
     ("pvsync", EngineName::Pvsync, "preadv() and pwritev()"),
     ("pvsync2", EngineName::Pvsync2, "preadv2() and pwritev2()"),
     ("libaio", EngineName::Libaio, "the kernel's asynchronous I/O: io_submit() and io_getevents()"),
