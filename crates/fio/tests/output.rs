@@ -460,6 +460,6 @@ fn logs_have_the_lines_of_fios_logs() {
         let fields: Vec<u64> = line.trim_end().split(", ").map(|field| field.parse().unwrap()).collect();
         let mut bins = PlatHist::default();
         fields[3..].iter().enumerate().for_each(|(index, count)| bins.set(index, *count));
-        assert_eq!(logs::histogram_line(fields[0], fields[1] as u8, fields[2], &bins), line);
+        assert_eq!(logs::histogram_line(fields[0], fields[1] as u8, fields[2], &bins, 0), line);
     }
 }

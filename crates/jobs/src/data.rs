@@ -13,9 +13,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Data is made unique at this granularity: the smallest block that storage deduplicates.
 const STAMP_EVERY: usize = 4096;
 
-/// Compressible parts are laid out within this many bytes, as fio does by default: less than any compressor's block.
-const COMPRESS_CHUNK: usize = 512;
-
 /// How many earlier blocks `dedupe_percentage` repeats from.
 const EARLIER: usize = 1024;
 
@@ -56,7 +53,7 @@ impl Filler {
     /// For the writes of `job`; equal seeds give equal data.
     pub fn new(job: &FioJob, seed: u64) -> Self {
         let pattern = Repeat::new(&job.buffer_pattern);
-        let compress = Compressible { percent: job.buffer_compress_percentage.min(100), with: pattern };
+        let compress = Compressible::new(job, pattern);
         let fixed = compress.percent == 100 || (compress.percent == 0 && !compress.with.is_empty());
         let mode = if fixed && compress.with.has_offsets() {
             Mode::Pattern
@@ -110,19 +107,28 @@ fn stamp_blocks(buf: &mut [u8], stamp: u64) {
 #[derive(Clone, Debug)]
 pub(crate) struct Compressible {
     /// Of each chunk.
-    pub(crate) percent: u32,
+    percent: u32,
+    /// Bytes of a chunk (`buffer_compress_chunk`; by default 512, less than any compressor's block); 0 for all.
+    chunk: usize,
     /// What that share consists of; zeros where it is empty.
-    pub(crate) with: Repeat,
+    with: Repeat,
 }
 
 impl Compressible {
+    /// As a job asks for it.
+    pub(crate) fn new(job: &FioJob, with: Repeat) -> Self {
+        let chunk = job.buffer_compress_chunk as usize;
+        Self { percent: job.buffer_compress_percentage.min(100), chunk, with }
+    }
+
     /// Fills `buf` from `rng`.
     pub(crate) fn random(&self, buf: &mut [u8], rng: &mut Xoshiro256PlusPlus) {
         if self.percent == 0 {
             rng.fill_bytes(buf);
             return;
         }
-        for chunk in buf.chunks_mut(COMPRESS_CHUNK) {
+        let chunk = if self.chunk == 0 { buf.len().max(1) } else { self.chunk };
+        for chunk in buf.chunks_mut(chunk) {
             let same = (chunk.len() * self.percent as usize + 50) / 100;
             let (random, same) = chunk.split_at_mut(chunk.len() - same);
             rng.fill_bytes(random);
@@ -321,7 +327,7 @@ mod tests {
         for percent in [1, 30, 50, 80, 99] {
             job.buffer_compress_percentage = percent;
             let file = written(&job, 4096);
-            for chunk in file.chunks(COMPRESS_CHUNK) {
+            for chunk in file.chunks(512) {
                 let zeros = chunk.iter().rev().take_while(|byte| **byte == 0).count();
                 let wanted = 512 * percent as usize / 100;
                 assert!(zeros.abs_diff(wanted) <= 4 || (percent == 99 && zeros >= 504), "{percent} %: {zeros}");

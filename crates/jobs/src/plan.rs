@@ -28,7 +28,7 @@ pub fn threads(jobs: &[FioJob], drawn: u64) -> Vec<ThreadPlan> {
         if index > 0 && (job.stonewall || job.new_group) {
             group += 1;
         }
-        let seed = match (job.randseed, job.randrepeat) {
+        let seed = match (job.randseed, job.randrepeat || job.allrandrepeat) {
             (Some(seed), _) => seed,
             (None, true) => REPEATED_SEED,
             (None, false) => drawn,

@@ -57,6 +57,10 @@ pub trait Watcher {
     fn warn(&mut self, text: &str);
     /// All files are there; so many threads are about to begin.
     fn starting(&mut self, _threads: usize) {}
+    /// These threads begin right after this.
+    fn begins(&mut self, _threads: &[ThreadPlan]) {}
+    /// This thread has ended.
+    fn ended(&mut self, _thread: &ThreadPlan) {}
     /// About fifty times a second.
     fn tick(&mut self, _now: &Now<'_>) {}
     /// Log entries of a thread, in order.
@@ -109,6 +113,10 @@ pub struct ThreadResult {
     pub ended_ns: u64,
     /// `latency_target` was not kept to.
     pub target_missed: bool,
+    /// What was asked of the files, ramp and verification included: (bytes, requests) of reads, writes and trims.
+    pub moved: [(u64, u64); 3],
+    /// Syncs, likewise.
+    pub syncs: u64,
 }
 
 /// One thread, prepared.
@@ -231,6 +239,10 @@ impl<'a> Controller<'a, '_> {
                 Err(mpsc::RecvError) => break,
             }
         }
+        let plans: Vec<ThreadPlan> = whose_turn.iter().map(|index| self.prepared[*index].plan).collect();
+        if !plans.is_empty() {
+            self.watcher.begins(&plans);
+        }
         for index in whose_turn {
             if let Some(begin) = self.prepared[index].begin.take() {
                 // A thread that died has dropped its end; its message says so.
@@ -313,6 +325,7 @@ impl<'a> Controller<'a, '_> {
         let failed = ended.fault.is_some();
         self.prepared[index].stage = Stage::Ended;
         self.prepared[index].ended = Some(*ended);
+        self.watcher.ended(&self.prepared[index].plan);
         if job.exitall || (job.exitall_on_error && failed) {
             for other in self.prepared.iter_mut() {
                 let ends = match job.exit_what {
@@ -431,6 +444,8 @@ impl Prepared<'_> {
             measured_ns: ended.measured_ns,
             ended_ns: ended.ended_ns,
             target_missed: ended.target_missed,
+            moved: self.live.moved(),
+            syncs: ended.syncs,
         }
     }
 }

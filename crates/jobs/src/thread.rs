@@ -73,6 +73,8 @@ pub(crate) struct Ended {
     pub(crate) logged: Chunk,
     /// The depth search ended without finding one, or the latency was not kept to.
     pub(crate) target_missed: bool,
+    /// Syncs, those of the ramp included.
+    pub(crate) syncs: u64,
 }
 
 /// What a thread remembers of a request in flight.
@@ -154,6 +156,7 @@ pub(crate) struct Thread<'a> {
     issued_ios: u64,
     bytes_limit: u64,
     writes_since_sync: u64,
+    syncs: u64,
     writes_since_verify: u64,
     writes_since_trim: u64,
     since_think: u64,

@@ -53,7 +53,8 @@ impl<'a> Logs<'a> {
             self.append(prefix(job, kind), kind, number, &text);
         }
         for hist in &chunk.hists {
-            let text = logs::histogram_line(hist.ms + epoch_ms, hist.direction, hist.bs, &hist.bins);
+            let text =
+                logs::histogram_line(hist.ms + epoch_ms, hist.direction, hist.bs, &hist.bins, job.log_hist_coarseness);
             self.append(prefix(job, LogKind::ClatHist), LogKind::ClatHist, number, &text);
         }
     }

@@ -2,6 +2,7 @@
 
 mod disks;
 mod eta;
+mod kernel;
 mod logs;
 mod record;
 mod sink;
@@ -112,7 +113,8 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
         drawn: u64::from_str_radix(&begun.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
-    let mut watch = Watch::new(invocation, sink, &watched);
+    let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
+    let mut watch = Watch::new(invocation, sink, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = if error.target_is_unsafe { Kind::Unsafe } else { Kind::Usage };
         Problem::new(kind, error.to_string())
@@ -123,7 +125,7 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
     }
     let disks = watched.end();
     let interrupted = signals.exit_code();
-    let record = record::record(jobs, &results, environment, &begun, &place, interrupted.is_some());
+    let record = record::record(jobs, &results, environment, &begun, &place, &kernel, interrupted.is_some());
     Ok(Ran { results, record, disks, signal: interrupted })
 }
 

@@ -17,6 +17,8 @@ use qd1_model::plan::{
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
 
+use super::kernel::Around;
+
 /// Length of the threads' intervals, ns.
 const INTERVAL_NS: u64 = 100_000_000;
 
@@ -43,11 +45,23 @@ pub(crate) fn record(
     environment: Environment,
     begun: &Begun,
     place: &Path,
+    kernel: &Around<'_>,
     interrupted: bool,
 ) -> Record {
     let names = unique_names(jobs);
     let of = |index: usize| results.iter().filter(move |result| result.plan.job == index).collect::<Vec<_>>();
-    let steps = jobs.iter().enumerate().map(|(index, job)| step(job, &names[index], &of(index), begun.ns)).collect();
+    let steps = jobs
+        .iter()
+        .enumerate()
+        .map(|(index, job)| {
+            let results = of(index);
+            let mut step = step(job, &names[index], &results, begun.ns);
+            if let Some(change) = kernel.change(index, &results) {
+                (step.device, step.steal, step.pressure) = (change.device, change.steal, change.pressure);
+            }
+            step
+        })
+        .collect();
     let plans = jobs.iter().zip(&names).map(|(job, name)| step_plan(job, name)).collect();
     let mut command = vec!["qd1".to_owned()];
     command.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));

@@ -9,6 +9,7 @@ use qd1_model::job::JobStat;
 
 use super::disks::Disks;
 use super::eta::Line;
+use super::kernel::Around;
 use super::logs::Logs;
 use super::sink::Sink;
 
@@ -19,13 +20,19 @@ pub(crate) struct Watch<'a, 'b> {
     line: Line<'a>,
     logs: Logs<'a>,
     disks: &'b Disks<'a>,
+    kernel: &'b mut Around<'a>,
     problem: Option<anyhow::Error>,
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    pub(crate) fn new(invocation: &'a Invocation, sink: Option<&'b mut Sink>, disks: &'b Disks<'a>) -> Self {
+    pub(crate) fn new(
+        invocation: &'a Invocation,
+        sink: Option<&'b mut Sink>,
+        disks: &'b Disks<'a>,
+        kernel: &'b mut Around<'a>,
+    ) -> Self {
         let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000);
-        Self { invocation, sink, line: Line::new(invocation), logs, disks, problem: None }
+        Self { invocation, sink, line: Line::new(invocation), logs, disks, kernel, problem: None }
     }
 
     fn write(&mut self, text: &str) {
@@ -63,6 +70,14 @@ impl Watcher for Watch<'_, '_> {
     fn warn(&mut self, text: &str) {
         self.line.finish();
         anstream::eprintln!("fio: {text}");
+    }
+
+    fn begins(&mut self, threads: &[ThreadPlan]) {
+        self.kernel.begins(threads);
+    }
+
+    fn ended(&mut self, thread: &ThreadPlan) {
+        self.kernel.ended(thread);
     }
 
     fn tick(&mut self, now: &Now<'_>) {

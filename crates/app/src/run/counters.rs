@@ -8,31 +8,31 @@ use qd1_model::units::Bytes;
 use qd1_probe::Machine;
 
 /// Reads counters of one device and of the machine.
-pub(super) struct Counters<'a> {
+pub(crate) struct Counters<'a> {
     machine: &'a Machine,
     device: Option<String>,
 }
 
 /// All counters at one moment.
-pub(super) struct Moment {
+pub(crate) struct Moment {
     at_ns: u64,
     device: Option<DeviceCounters>,
     machine: MachineCounters,
 }
 
 /// Their change over a step.
-pub(super) struct Change {
-    pub(super) device: Option<DeviceDelta>,
-    pub(super) steal: f64,
-    pub(super) pressure: Option<Pressure>,
+pub(crate) struct Change {
+    pub(crate) device: Option<DeviceDelta>,
+    pub(crate) steal: f64,
+    pub(crate) pressure: Option<Pressure>,
 }
 
 impl<'a> Counters<'a> {
-    pub(super) fn new(machine: &'a Machine, devices: &[Device]) -> Self {
+    pub(crate) fn new(machine: &'a Machine, devices: &[Device]) -> Self {
         Self { machine, device: counted_device(devices).map(|device| device.name.clone()) }
     }
 
-    pub(super) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Moment {
         Moment {
             at_ns: clock::now_ns(),
             device: self.device.as_ref().and_then(|name| self.machine.device_counters(name)),
@@ -40,10 +40,16 @@ impl<'a> Counters<'a> {
         }
     }
 
+    /// The change from `before` until now, beside what was asked.
+    pub(crate) fn since(&self, before: &Moment, asked: &Asked) -> Change {
+        self.now().since(before, asked)
+    }
+}
+
+impl Moment {
     /// The change since `before`, beside what was asked.
-    pub(super) fn since(&self, before: &Moment, asked: &Asked) -> Change {
-        let now = self.now();
-        let device = now.device.zip(before.device).map(|(now, before)| DeviceDelta {
+    pub(crate) fn since(&self, before: &Moment, asked: &Asked) -> Change {
+        let device = self.device.zip(before.device).map(|(now, before)| DeviceDelta {
             counted: now.since(&before),
             asked_reads: asked.reads,
             asked_read_bytes: Bytes(asked.read_bytes),
@@ -53,8 +59,8 @@ impl<'a> Counters<'a> {
         });
         Change {
             device,
-            steal: now.machine.steal_since(&before.machine),
-            pressure: now.machine.pressure_since(&before.machine, now.at_ns - before.at_ns),
+            steal: self.machine.steal_since(&before.machine),
+            pressure: self.machine.pressure_since(&before.machine, self.at_ns - before.at_ns),
         }
     }
 }

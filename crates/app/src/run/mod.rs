@@ -1,6 +1,6 @@
 //! Carries out a Plan and brings back the Record: prepares the target, runs each step, reads the machine around it.
 
-mod counters;
+pub(crate) mod counters;
 mod step;
 
 use std::sync::atomic::{AtomicBool, Ordering};

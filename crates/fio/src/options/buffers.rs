@@ -37,7 +37,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("fsync_on_close", "fsync() when a file is closed", Kind::Bool(|job| &mut job.fsync_on_close))
         .default("0"),
     FioOption::new("zero_buffers", "Write zeroes", Kind::Flag(|job| &mut job.zero_buffers)),
-    switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1"),
+    switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1")
+        .quietly("each block is unique in any case, unless a pattern, zeros or like blocks are asked for"),
     FioOption::new("refill_buffers", "Fill the buffers anew for each write", Kind::Flag(|job| &mut job.refill_buffers)),
     FioOption::new(
         "buffer_pattern",

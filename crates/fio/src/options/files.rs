@@ -135,7 +135,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
         Kind::Bool(|job| &mut job.allow_file_create),
     )
     .default("1"),
-    switch("create_serialize", "Make the files of one job after another", |job| &mut job.create_serialize, "1"),
+    switch("create_serialize", "Make the files of one job after another", |job| &mut job.create_serialize, "1")
+        .quietly("files are made one after another in any case"),
     switch("create_fsync", "fsync() files after they were made", |job| &mut job.create_fsync, "1"),
     switch("pre_read", "Read the files before the job starts", |job| &mut job.pre_read, "0"),
     switch("unlink_each_loop", "Delete the files after each loop", |job| &mut job.unlink_each_loop, "0"),

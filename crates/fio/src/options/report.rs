@@ -144,7 +144,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "processor numbers and ranges as 0-3,8",
         |_, text, _| value::cpu_list(text).map(drop).map_err(Into::into),
     )
-    .quietly("it has no effect: logs are compressed after the run"),
+    .quietly("it has no effect, since logs need not be compressed in memory"),
     switch(
         "log_syncs",
         "Log fsync and fdatasync in the latency logs too, as direction 3",
@@ -157,7 +157,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "log_compression",
         "Compress logs in chunks of this size",
         Kind::Size { min: 1024, max: 512 << 20, field: |job| &mut job.log_compression },
-    ),
+    )
+    .quietly("logs are written while the job runs, not kept in memory; the files are the same"),
     switch("per_job_logs", "Logs of each clone apart", |job| &mut job.per_job_logs, "1"),
     FioOption::new(
         "clocksource",

@@ -33,7 +33,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
         "Threads that check; 0 for the job's own",
         Kind::Count { min: 0, max: 1024, field: |job| &mut job.verify_async },
     )
-    .default("0"),
+    .default("0")
+    .plain(&["0"])
+    .differs("blocks are checked by the job's own thread; what is found is the same"),
     FioOption::new(
         "verify_backlog",
         "Check after this many writes, not at the end",

@@ -72,12 +72,29 @@ pub fn lines(entries: &[LogEntry], with_offset: bool) -> String {
     out
 }
 
-/// A line of a histogram log: `ms, direction, bs, ` and the counts of all bins.
-pub fn histogram_line(ms: u64, direction: u8, bs: u64, counts: &PlatHist) -> String {
+/// A line of a histogram log: `ms, direction, bs, ` and the counts of all bins, neighbours joined `coarseness` times
+/// (`log_hist_coarseness`, 0 to 6).
+pub fn histogram_line(ms: u64, direction: u8, bs: u64, counts: &PlatHist, coarseness: u32) -> String {
     let mut out = format!("{ms}, {direction}, {bs}");
-    for count in counts.counts() {
-        let _ = write!(out, ", {count}");
+    for joined in counts.counts().chunks(1 << coarseness.min(6)) {
+        let _ = write!(out, ", {}", joined.iter().sum::<u64>());
     }
     out.push('\n');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_bins_are_joined_without_losing_a_count() {
+        let mut bins = PlatHist::default();
+        [3, 4, 5, 100_000].into_iter().for_each(|value| bins.record(value));
+        for (coarseness, columns) in [(0, 1856), (1, 928), (6, 29)] {
+            let line = histogram_line(1, 0, 4096, &bins, coarseness);
+            let counts: Vec<u64> = line.trim().split(", ").skip(3).map(|count| count.parse().unwrap()).collect();
+            assert_eq!((counts.len(), counts.iter().sum::<u64>()), (columns, 4));
+        }
+    }
 }

@@ -305,6 +305,7 @@ impl Thread<'_> {
         if done.result < 0 {
             return self.failed(&op, &done, &Flight { direction: WRITE, ..Flight::default() });
         }
+        self.syncs += 1;
         let log = self.job.log_syncs;
         self.stat.synced(kind == OpKind::Fsync, done.issued_ns, done.completed_ns, write_ns, bytes, log);
         Ok(())

@@ -75,6 +75,7 @@ impl<'a> Seat<'a> {
             issued_ios: 0,
             bytes_limit,
             writes_since_sync: 0,
+            syncs: 0,
             writes_since_verify: 0,
             writes_since_trim: 0,
             since_think: 0,

@@ -59,6 +59,7 @@ impl Thread<'_> {
             ended_ns: now_ns,
             logged,
             target_missed,
+            syncs: self.syncs,
         }
     }
 }

@@ -89,8 +89,7 @@ impl Verifier {
             bytes => usize::try_from(bytes).ok(),
         };
         let place = usize::try_from(job.verify_offset).unwrap_or(0);
-        let random =
-            Compressible { percent: job.buffer_compress_percentage.min(100), with: Repeat::new(&job.buffer_pattern) };
+        let random = Compressible::new(job, Repeat::new(&job.buffer_pattern));
         let content = Arc::new(Content { pattern: Repeat::new(&job.verify_pattern), random });
         Some(Self { verify: job.verify, thread, seed, next: 0, interval, place, content })
     }
