@@ -77,10 +77,17 @@ pub fn duration(text: &str, unit: TimeUnit) -> Result<Duration, Problem> {
     u64::try_from(micros).map(Duration::from_micros).map_err(|_| "it is below zero".to_owned())
 }
 
+/// The number of a percentage; nothing where the text is none. `%%` counts as `%`, as in fio: Python's ini writer
+/// doubles it, and so does bench-fio in the job files that it writes.
+pub fn percentage(text: &str) -> Option<&str> {
+    let number = text.trim_end().trim_end_matches('%');
+    (number.len() < text.trim_end().len()).then_some(number.trim())
+}
+
 /// A size in bytes or as a percentage: `1g`, `50%`.
 pub fn amount(text: &str, base: KbBase) -> Result<Amount, Problem> {
-    if let Some(number) = text.trim().strip_suffix('%') {
-        return match number.trim().parse::<u8>() {
+    if let Some(number) = percentage(text) {
+        return match number.parse::<u8>() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(percent)),
             _ => Err("a percentage is a whole number from 0 to 100".to_owned()),
         };
@@ -294,8 +301,9 @@ mod tests {
     #[test]
     fn percentages_ranges_and_floats() {
         assert_eq!(amount("50%", KbBase::Binary), Ok(Amount::Percent(50)));
+        assert_eq!(amount("50%%", KbBase::Binary), Ok(Amount::Percent(50)));
         assert_eq!(amount("1m", KbBase::Binary), Ok(Amount::Bytes(1 << 20)));
-        for bad in ["101%", "5%%", "%5", "2z", "-1", "300%"] {
+        for bad in ["101%", "%", "%%", "%5", "2z", "-1", "300%"] {
             assert!(amount(bad, KbBase::Binary).is_err(), "{bad}");
         }
         assert_eq!(range("64k-4k", KbBase::Binary), Ok(Range { min: 4096, max: 65536 }));

@@ -144,7 +144,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
                 let criterion = SteadyCriterion::parse(word.trim())
                     .ok_or_else(|| super::no_such_word(word, SteadyCriterion::help))?;
                 let in_bytes = matches!(criterion, SteadyCriterion::Bw | SteadyCriterion::BwSlope);
-                let (limit, percent) = match limit.trim().strip_suffix('%') {
+                let (limit, percent) = match value::percentage(limit) {
                     Some(limit) => (value::float(limit)?, true),
                     None if in_bytes => (value::unsigned(limit, base)? as f64, false),
                     None => (value::float(limit)?, false),
