@@ -176,7 +176,10 @@ impl Logs {
             }
             *window = Default::default();
         }
-        for (direction, moved) in self.moved.iter_mut().enumerate().filter(|(_, moved)| moved.1 > 0) {
+        // A rate over the last moments of a job is chance, and would be the highest peak of a graph: fio drops it too.
+        // Latencies are right however few there are.
+        let stump = window_ns < self.window_ns / 2 && self.window_end_ns > self.window_ns;
+        for (direction, moved) in self.moved.iter_mut().enumerate().filter(|(_, moved)| moved.1 > 0 && !stump) {
             let per_second = |n: u64| (u128::from(n) * 1_000_000_000 / u128::from(window_ns)) as u64;
             push(0, direction, per_second(moved.0) / 1024);
             push(1, direction, per_second(moved.1));
@@ -250,6 +253,21 @@ mod tests {
         let lat: Vec<(u64, u64)> = chunk.entries[2].iter().map(|entry| (entry.ms, entry.value)).collect();
         assert_eq!(lat, [(10, 200), (20, 700), (41, 900)]);
         assert_eq!(chunk.entries[0][0].value, 800, "8 KiB in 10 ms, KiB/s");
+    }
+
+    #[test]
+    fn the_rate_of_a_jobs_last_moments_is_no_entry_but_that_of_a_short_job_is() {
+        let rates = |requests: &[u64], end_ns: u64| {
+            let mut logs = Logs::new(&job(10)).unwrap();
+            requests.iter().for_each(|at_ms| logs.add(&request(*at_ms, 100)));
+            logs.finish(end_ns);
+            let chunk = logs.take();
+            assert_eq!(chunk.entries[2].last().unwrap().ms, end_ns / 1_000_000, "its latencies are");
+            chunk.entries[0].iter().map(|entry| (entry.ms, entry.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&[1, 20], 20_000_050), [(10, 400)]);
+        assert_eq!(rates(&[1, 20], 25_000_000), [(10, 400), (25, 800)]);
+        assert_eq!(rates(&[1], 2_000_000), [(2, 2000)]);
     }
 
     #[test]
