@@ -177,7 +177,7 @@ fn render_stats(
         jobs: grouped
             .iter()
             .filter(|(job, _)| jobs[*job].stats)
-            .map(|(job, stat)| output::JobReport { job: &jobs[*job], stat, eta_s: 0 })
+            .map(|(job, stat)| output::JobReport { job: &jobs[*job], stat, eta_s: eta_s(&jobs[*job]) })
             .collect(),
         disk_util: disks,
     };
@@ -195,6 +195,11 @@ fn render_stats(
         text += &output::normal(&report);
     }
     text
+}
+
+/// What fio has as the time left of a job that is over: nothing where time bounds it, else that it cannot tell.
+fn eta_s(job: &FioJob) -> u64 {
+    if job.runtime.is_zero() { i32::MAX as u64 } else { 0 }
 }
 
 /// One set of counters for each clone, or for each reporting group of jobs with `group_reporting`.

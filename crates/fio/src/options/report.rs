@@ -196,9 +196,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
         },
     )
-    .default("1024")
-    .plain(&["1024"])
-    .differs("values are read by it; reports name both units in any case"),
+    .default("1024"),
     FioOption::new(
         "unit_base",
         "Whether bandwidth is given in bytes or bits",
@@ -215,6 +213,5 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
         },
     )
-    .plain(&["0", "8"])
-    .differs("it has no effect: bandwidth is given in bytes"),
+    .default("0"),
 ];

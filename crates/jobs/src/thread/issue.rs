@@ -306,6 +306,8 @@ impl Thread<'_> {
             return self.failed(&op, &done, &Flight { direction: WRITE, ..Flight::default() });
         }
         self.syncs += 1;
+        // fio counts a sync among the depths, though not among the requests that these are shares of.
+        self.stat.stat.depth.issued(1);
         let log = self.job.log_syncs;
         self.stat.synced(kind == OpKind::Fsync, done.issued_ns, done.completed_ns, write_ns, bytes, log);
         Ok(())
