@@ -45,6 +45,9 @@ const PAGES: &[Page] = &[
         form: Form::Help(&[
             &["--help"],
             &["check", "--help"],
+            &["run", "--help"],
+            &["suites", "--help"],
+            &["suites"],
             &["history", "--help"],
             &["history", "show", "--help"],
             &["schema", "--help"],

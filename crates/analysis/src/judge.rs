@@ -37,19 +37,28 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
     thresholds.class.iter().map(|class| judge_class(record, summary, findings, class)).collect()
 }
 
-fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: &ThresholdClass) -> Verdict {
-    let judge_one = |criterion: &Criterion| {
-        let judged = judge_one(record, summary, criterion);
-        match spoiled(criterion, findings) {
-            Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
-                // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
-                let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
-                Judged { grade: Grade::NotResolved, why, ..judged }
-            }
-            _ => judged,
+/// Grades what the suite of `record` expects of its steps, each criterion for itself, as [`judge`] does.
+#[must_use]
+pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Judged> {
+    record.plan.criteria.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect()
+}
+
+/// Grades one criterion, and takes the grade back where a finding spoils the figure.
+fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
+    let judged = judge_one(record, summary, criterion);
+    match spoiled(criterion, findings) {
+        Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
+            // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
+            let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
+            Judged { grade: Grade::NotResolved, why, ..judged }
         }
-    };
-    let judged: Vec<Judged> = class.criterion.iter().map(judge_one).collect();
+        _ => judged,
+    }
+}
+
+fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: &ThresholdClass) -> Verdict {
+    let judged: Vec<Judged> =
+        class.criterion.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
     let grade = if has(Grade::Fail) {
         Grade::Fail
@@ -226,7 +235,9 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> (G
         (_, None) | (None, _) => (Grade::NotResolved, too_few(figure)),
         (Some(Grade::Pass), Some(Grade::Fail)) => {
             let (low, high) = (figure.low.unwrap_or_default(), figure.high.unwrap_or_default());
-            (Grade::NotResolved, format!("the interval {}..{} spans both thresholds", show(low), show(high)))
+            let across =
+                if criterion.pass == criterion.fail { "lies across the bound" } else { "spans both thresholds" };
+            (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
         }
         (Some(Grade::Marginal), Some(Grade::Fail)) => {
             (end_grade(metric, criterion, figure.value).unwrap_or(Grade::Marginal), String::new())
@@ -268,7 +279,8 @@ mod tests {
 
     fn criterion(metric: &str, pass: f64, fail: f64) -> Criterion {
         let source = "test".to_owned();
-        Criterion { step: "reads".to_owned(), op: OpClass::Read, metric: metric.to_owned(), pass, fail, source }
+        let (step, metric) = ("reads".to_owned(), metric.to_owned());
+        Criterion { step, op: OpClass::Read, metric, pass, fail, published: None, label: String::new(), source }
     }
 
     fn judged(record: &Record, criterion: Criterion) -> Verdict {
@@ -440,5 +452,48 @@ mod tests {
         let verdicts = judge(&record, &crate::summarize(&record), &[], &Thresholds { class: vec![class] });
         assert_eq!(verdicts[0].judged[1].grade, Grade::NotResolved);
         assert_eq!(verdicts[0].grade, Grade::Fail);
+    }
+
+    /// What the suite of the healthy record expects, judged.
+    fn suite(record: &mut Record, criteria: Vec<Criterion>) -> Vec<(Grade, String)> {
+        record.plan.suite = "mine".to_owned();
+        record.plan.criteria = criteria;
+        let report = crate::analyse(record.clone(), &Thresholds { class: Vec::new() });
+        assert_eq!(report.verdicts, []);
+        report.criteria.into_iter().map(|judged| (judged.grade, judged.why)).collect()
+    }
+
+    #[test]
+    fn a_suites_criteria_are_judged_one_by_one_in_their_order() {
+        let mut record = testing::record();
+        let judged = suite(
+            &mut record,
+            vec![
+                of_commits("sync_p99_ns", 10e6, 10e6),
+                criterion("iops", 5_000.0, 5_000.0),
+                criterion("iops", 9_000.0, 7_000.0),
+                criterion("bytes_per_second", 400e6, 300e6),
+                Criterion { step: "absent".to_owned(), ..criterion("iops", 1.0, 1.0) },
+            ],
+        );
+        let grades: Vec<Grade> = judged.iter().map(|(grade, _)| *grade).collect();
+        assert_eq!(grades, [Grade::Pass, Grade::Pass, Grade::Marginal, Grade::Fail, Grade::NotResolved]);
+        assert_eq!(judged[4].1, "step absent is not part of this run");
+    }
+
+    #[test]
+    fn an_interval_across_the_only_bound_is_not_resolved_and_says_so() {
+        let figure = Estimate { value: Some(10.0), low: Some(9.0), high: Some(11.0), ..Estimate::default() };
+        let (grade, why) = grade_figure(metric("iops").unwrap(), &criterion("iops", 10.0, 10.0), &figure);
+        assert_eq!((grade, why.as_str()), (Grade::NotResolved, "the interval 9..11 lies across the bound"));
+    }
+
+    #[test]
+    fn a_finding_spoils_a_suites_criterion_as_it_does_a_class() {
+        let mut record = testing::record();
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
+        let judged = suite(&mut record, vec![criterion("lat_p50_ns", 1e9, 2e9), of_commits("lat_p50_ns", 1e9, 2e9)]);
+        assert_eq!(judged[0], (Grade::NotResolved, "a cache answered the reads of this step, not the disk".to_owned()));
+        assert_eq!(judged[1].0, Grade::Pass);
     }
 }

@@ -17,16 +17,19 @@ mod summarize;
 mod testing;
 
 pub use detect::findings;
-pub use judge::judge;
+pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;
 
 use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 
-/// Everything the analysis has to say about `record`: figures, findings (most severe first) and verdicts.
+/// Everything the analysis has to say about `record`: figures, findings (most severe first), verdicts by `thresholds`
+/// and the grades of what its suite expects.
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
     let findings = findings(&record, &summary);
     let verdicts = judge(&record, &summary, &findings, thresholds);
-    Report { schema_version: SCHEMA_VERSION, verdicts, findings: detect::together(findings), summary, record }
+    let criteria = judge_criteria(&record, &summary, &findings);
+    let findings = detect::together(findings);
+    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, summary, record }
 }

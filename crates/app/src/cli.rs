@@ -10,7 +10,7 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &["check", "fio", "history", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &["check", "run", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -33,6 +33,11 @@ pub(crate) enum Command {
     /// Measure the disk under PATH and judge it, in about a minute (the default command)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Check(CheckArgs),
+    /// Run a suite of steps: one that is built in, or a TOML file of your own (docs/suites.md)
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Run(RunArgs),
+    /// List the built-in suites, or print one to copy and edit
+    Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)
@@ -54,20 +59,45 @@ pub(crate) struct CheckArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// About 15 seconds; wider intervals
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Name of a built-in suite (see `qd1 suites`), or a suite's file, which ends in .toml
+    #[arg(value_name = "SUITE")]
+    pub(crate) what: String,
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SuitesArgs {
+    /// Print the TOML of this one
+    pub(crate) name: Option<String>,
+}
+
+/// How to measure, and where the result goes: the same for every command that measures.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    /// The shortest times of the suite (check: about 15 seconds); wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// Minutes; tighter intervals
+    /// The longest times of the suite (check: minutes); tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
-    /// Size of the test file, for example 4G (default 1GiB)
+    /// Size of the test file, for example 4G (check: 1GiB)
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
     /// Longest time of each step, for example 30s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
-    /// Only these steps, separated by commas: qd1, commit1, commit4, wal, read32, write32, seqread, seqwrite, files,
-    /// buffered
+    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them; check has qd1, commit1,
+    /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
@@ -85,7 +115,7 @@ pub(crate) struct CheckArgs {
     /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
-    /// Exit with code 3 if any verdict is this bad or worse
+    /// Exit with code 3 if any verdict or criterion is this bad or worse
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
     /// Do not keep the run in the history
@@ -101,11 +131,11 @@ pub(crate) struct CheckArgs {
 /// The grades that `--fail-on` takes, from strict to lenient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// A class failed.
+    /// One failed.
     Fail,
-    /// A class failed or could not be resolved.
+    /// One failed or could not be resolved.
     NotResolved,
-    /// A class failed, could not be resolved, or is marginal.
+    /// One failed, could not be resolved, or is marginal.
     Marginal,
 }
 
@@ -129,6 +159,11 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
+    /// What commands without output options do: text on stdout.
+    pub(crate) fn stdout() -> Self {
+        Self { format: Format::Human, json: false, output: None, redact: false, color: When::Auto }
+    }
+
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -201,6 +236,6 @@ mod tests {
     #[test]
     fn without_a_command_it_is_check() {
         let cli = Cli::parse_from(["qd1", "--quick", "/srv"]);
-        assert!(cli.command.is_none() && cli.check.quick && cli.check.path == std::path::Path::new("/srv"));
+        assert!(cli.command.is_none() && cli.check.how.quick && cli.check.path == std::path::Path::new("/srv"));
     }
 }

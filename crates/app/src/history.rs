@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::cli::{HistoryArgs, HistoryCommand, OutputArgs, When};
-use crate::report::{self, Format};
+use crate::cli::{HistoryArgs, HistoryCommand, OutputArgs};
+use crate::report;
 use crate::store::{Store, default_path};
 use crate::{output, thresholds};
 
@@ -14,11 +14,9 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     match &args.command {
         None => list(&store, args)?,
         Some(HistoryCommand::Show { id, thresholds, output }) => {
-            let thresholds = match thresholds {
-                Some(path) => thresholds::load(path)?,
-                None => thresholds::builtin(),
-            };
-            output::report(output, &mut qd1_analysis::analyse(store.load(id)?, &thresholds))?;
+            let record = store.load(id)?;
+            let thresholds = thresholds::for_suite(&record.plan.suite, thresholds.as_deref())?;
+            output::report(output, &mut qd1_analysis::analyse(record, &thresholds))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -26,8 +24,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
 
 fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     let rows = store.list(args.limit)?;
-    let to_stdout =
-        OutputArgs { format: Format::Human, json: args.json, output: None, redact: false, color: When::Auto };
+    let to_stdout = OutputArgs::stdout();
     let text = if args.json {
         report::history_json(&rows)?
     } else {
@@ -38,7 +35,6 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
 
 /// `qd1 schema`.
 pub(crate) fn schema() -> Result<ExitCode> {
-    let to_stdout = OutputArgs { format: Format::Human, json: false, output: None, redact: false, color: When::Auto };
-    output::write(&to_stdout, &report::schema())?;
+    output::write(&OutputArgs::stdout(), &report::schema())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ mod check;
 mod cli;
 mod fio;
 mod history;
+mod measure;
 mod output;
 mod place;
 mod plan;
@@ -12,6 +13,7 @@ mod problem;
 mod progress;
 mod report;
 mod run;
+mod run_command;
 mod scratch;
 mod signals;
 mod store;
@@ -64,6 +66,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         None => check::run(&cli.check),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Run(args)) => run_command::run(&args),
+        Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),
         Some(Command::Janitor { dir }) => scratch::janitor(&dir),

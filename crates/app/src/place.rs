@@ -72,7 +72,7 @@ fn is_missing(error: &qd1_engine::EngineError) -> bool {
 /// A missing path may be a mistyped command: `qd1 histroy` is a path to the command line.
 fn missing(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let meant = crate::cli::COMMANDS.iter().find(|command| distance(command, &text) <= 2);
+    let meant = qd1_fio::suggest::nearest(&text, crate::cli::COMMANDS.iter().copied());
     match meant {
         Some(command) => format!("there is no {text:?} here; did you mean the command `qd1 {command}`?"),
         None => format!("{text} does not exist; name a directory, a file or a block device"),
@@ -91,22 +91,6 @@ pub(crate) fn may_destroy(machine: &Machine, device: &Path) -> Result<()> {
     let reasons: Vec<String> = uses.iter().map(|in_use| format!("  {in_use}")).collect();
     let message = format!("{} is not written:\n{}", device.display(), reasons.join("\n"));
     Err(Problem::new(Kind::Unsafe, message).into())
-}
-
-/// Edits between two words (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

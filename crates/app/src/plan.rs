@@ -7,7 +7,7 @@ use qd1_model::plan::{
     Arrival, BlockShare, FileUse, FilesWork, IoWork, Order, Plan, Skipped, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::spec::{Effort, Job, Spec};
+use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 
 use crate::place::Place;
 use crate::problem::{Kind, Problem};
@@ -21,6 +21,15 @@ const LEAVE_FREE: u64 = 1 << 30;
 /// For the most that a step may write: no disk here is faster than this, and no request than that.
 const WRITE_RATE_MAX: u64 = 8 << 30;
 const WRITE_NS_MIN: u64 = 10_000;
+
+/// Longest time of a step whose job names none: `--quick`, without flags, `--full`.
+const RUNTIME: PerEffort<Span> =
+    PerEffort { quick: Span(1_000_000_000), default: Span(5_000_000_000), full: Span(20_000_000_000) };
+/// Ramp of a step whose job names none: a twentieth of its time, at most this.
+const RAMP_NS_MAX: u64 = 250_000_000;
+/// Workers and buffers beyond these are a slip in a suite, and would take the machine down.
+const NUMJOBS_MAX: u32 = 1024;
+const BUFFERS_MAX: u64 = 1 << 30;
 
 /// Decides.
 ///
@@ -57,10 +66,11 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         steps: Vec::new(),
         skipped: Vec::new(),
         seed,
+        criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
     };
     check_names(spec)?;
     for job in &spec.suite.job {
-        if !spec.only.is_empty() && !spec.only.contains(&job.name) {
+        if !wanted(spec, &job.name) {
             plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
             continue;
         }
@@ -100,9 +110,21 @@ fn target_kind(spec: &Spec, place: &Place) -> Result<TargetKind> {
     Ok(TargetKind::BlockDestroy)
 }
 
+/// Whether `--only` lets the step run.
+fn wanted(spec: &Spec, name: &str) -> bool {
+    spec.only.is_empty() || spec.only.iter().any(|pattern| matches(pattern, name))
+}
+
+/// `*` stands for any letters, also none.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(name) = name.strip_prefix(start) else { return false };
+    (0..=name.len()).filter(|at| name.is_char_boundary(*at)).any(|at| matches(rest, &name[at..]))
+}
+
 fn check_names(spec: &Spec) -> Result<()> {
     let names: Vec<&str> = spec.suite.job.iter().map(|job| job.name.as_str()).collect();
-    match spec.only.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+    match spec.only.iter().find(|pattern| !names.iter().any(|name| matches(pattern, name))) {
         None => Ok(()),
         Some(wanted) => {
             let message =
@@ -112,13 +134,20 @@ fn check_names(spec: &Spec) -> Result<()> {
     }
 }
 
+/// The longest time of a job's step, ns.
+pub(crate) fn runtime_ns(job: &Job, effort: Effort) -> u64 {
+    job.runtime.unwrap_or(RUNTIME).get(effort).0
+}
+
 /// One job's step, or why it is left out here.
 fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<StepPlan, &'static str>> {
-    let max_ns = spec.runtime_ns.unwrap_or_else(|| job.runtime.get(spec.effort).0);
+    let max_ns = spec.runtime_ns.unwrap_or_else(|| runtime_ns(job, spec.effort));
     if max_ns == 0 {
-        return Err(Problem::usage("--runtime needs some time, for example 5s").into());
+        let what = if spec.runtime_ns.is_some() { "--runtime".to_owned() } else { format!("{}: runtime", job.name) };
+        return Err(Problem::usage(format!("{what} needs some time, for example 5s")).into());
     }
-    let mut title = job.title.clone();
+    check_ranges(job)?;
+    let mut title = job.title.clone().unwrap_or_else(|| title_of(job));
     let work = if let Some(files) = job.files {
         if target.kind != TargetKind::Directory {
             return Ok(Err("needs a filesystem"));
@@ -136,19 +165,77 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
         }
     };
     let adaptive = job.adaptive.unwrap_or(true) && job.files.is_none();
+    let ramp_ns = match job.ramp_time {
+        _ if job.files.is_some() || job.sync == Some(Sync::EndFsync) => 0,
+        Some(ramp) => ramp.0,
+        None => (max_ns / 20).min(RAMP_NS_MAX),
+    };
     let stop = Stop {
         min_ns: max_ns / 4,
         max_ns,
-        ramp_ns: if job.files.is_some() || job.sync == Some(Sync::EndFsync) {
-            0
-        } else {
-            (max_ns / 20).min(250_000_000)
-        },
+        ramp_ns,
         quantile: if adaptive { job.stop_percentile.unwrap_or(99.0) / 100.0 } else { 0.0 },
         tolerance: if spec.effort == Effort::Full { 0.03 } else { 0.05 },
     };
     let writes_max = Bytes(writes_max(&work, &stop));
     Ok(Ok(StepPlan { name: job.name.clone(), title, work, stop, writes_max }))
+}
+
+/// Refuses figures that cannot be meant, and those that would exhaust the machine.
+///
+/// # Errors
+/// Names the job and the key.
+fn check_ranges(job: &Job) -> Result<()> {
+    let refuse = |why: String| Err(Problem::usage(format!("{}: {why}", job.name)).into());
+    if let Some(share) = job.rwmixread.filter(|share| *share > 100) {
+        return refuse(format!("rwmixread is a share of reads in percent, not {share}"));
+    }
+    if let Some(percentile) = job.stop_percentile.filter(|percentile| !(*percentile > 0.0 && *percentile < 100.0)) {
+        return refuse(format!("stop_percentile lies between 0 and 100, not at {percentile}"));
+    }
+    let numjobs = job.numjobs.unwrap_or(1).max(1);
+    if numjobs > NUMJOBS_MAX {
+        return refuse(format!("numjobs = {numjobs} is more than {NUMJOBS_MAX}"));
+    }
+    let split = job.bssplit.iter().flatten().map(|(bytes, _)| bytes.0).max();
+    let block = split.or(job.bs.map(|bytes| bytes.0)).unwrap_or(4096);
+    let in_flight = u64::from(job.iodepth.unwrap_or(1).max(1)) * u64::from(numjobs);
+    if in_flight.checked_mul(block).is_none_or(|bytes| bytes > BUFFERS_MAX) {
+        let (block, most) = (Bytes(block), Bytes(BUFFERS_MAX));
+        return refuse(format!("{in_flight} requests of {block} in flight need more memory than {most}"));
+    }
+    Ok(())
+}
+
+/// For a job without a title: `random 4 KiB reads, 32 in flight, 2 workers`.
+fn title_of(job: &Job) -> String {
+    let Some(rw) = job.rw else { return "create, stat and delete files".to_owned() };
+    let order = if rw.is_random() { "random" } else { "sequential" };
+    let block = match &job.bssplit {
+        Some(_) => "mixed-size".to_owned(),
+        None => job.bs.unwrap_or(Bytes::kib(4)).to_string(),
+    };
+    let what = match (rw.reads(), rw.writes()) {
+        (true, true) => format!("requests, {} % reads", job.rwmixread.unwrap_or(50)),
+        (true, false) => "reads".to_owned(),
+        _ => "writes".to_owned(),
+    };
+    let mut title = format!("{order} {block} {what}");
+    title += match job.sync.unwrap_or_default() {
+        Sync::None => "",
+        Sync::Fsync => ", each with fsync",
+        Sync::Fdatasync => ", each with fdatasync",
+        Sync::OSync => ", each durable (O_SYNC)",
+        Sync::ODsync => ", each durable (O_DSYNC)",
+        Sync::EndFsync => ", one fsync at the end",
+    };
+    if let Some(depth) = job.iodepth.filter(|depth| *depth > 1) {
+        title += &format!(", {depth} in flight");
+    }
+    if let Some(workers) = job.numjobs.filter(|workers| *workers > 1) {
+        title += &format!(", {workers} workers");
+    }
+    if job.direct == Some(false) { title + ", buffered" } else { title }
 }
 
 fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<IoWork, &'static str>> {
@@ -284,4 +371,41 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
         Bytes(leave)
     );
     Err(Problem::new(Kind::Unsafe, message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(keys: &str) -> Job {
+        toml::from_str(&format!("name = \"a\"\n{keys}")).unwrap()
+    }
+
+    #[test]
+    fn a_star_in_only_stands_for_any_letters() {
+        assert!(matches("4k*", "4k-r70") && matches("*-qd1-*", "4k-qd1-j2") && matches("*", "") && matches("a", "a"));
+        assert!(!matches("4k", "4k-r70") && !matches("*-qd1", "4k-qd12") && !matches("b*", "ab"));
+    }
+
+    #[test]
+    fn a_job_without_a_title_is_described_by_what_it_does() {
+        let title = title_of(&job("rw = \"randrw\"\nrwmixread = 70\nbs = \"64k\"\niodepth = 4\nnumjobs = 2"));
+        assert_eq!(title, "random 64 KiB requests, 70 % reads, 4 in flight, 2 workers");
+        let title = title_of(&job("rw = \"write\"\ndirect = false\nsync = \"fdatasync\""));
+        assert_eq!(title, "sequential 4 KiB writes, each with fdatasync, buffered");
+    }
+
+    #[test]
+    fn figures_that_would_exhaust_the_machine_are_refused_by_name() {
+        for (keys, word) in [
+            ("iodepth = 4_000_000", "more memory"),
+            ("bs = \"8GiB\"", "more memory"),
+            ("numjobs = 5000", "numjobs"),
+            ("rwmixread = 101", "rwmixread"),
+            ("stop_percentile = 100.0", "stop_percentile"),
+        ] {
+            let error = check_ranges(&job(&format!("rw = \"randrw\"\n{keys}"))).unwrap_err().to_string();
+            assert!(error.starts_with("a: ") && error.contains(word), "{error}");
+        }
+    }
 }

@@ -117,7 +117,8 @@ impl Progress {
         let failed: u64 = record.errors.iter().map(|error| error.count).sum();
         let failed = if failed > 0 { format!("; {failed} requests FAILED") } else { String::new() };
         let position = self.position();
-        self.say(&format!("{position} {:<9} {}{failed}", record.name, parts.join("; ")));
+        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+        self.say(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
     }
 
     /// `[ 3/10]`: as wide for every step.

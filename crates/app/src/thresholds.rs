@@ -17,6 +17,19 @@ pub(crate) fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
+/// Those to judge a run of `suite` by: the user's own, or the built-in ones where it has the steps they speak of.
+///
+/// # Errors
+/// What is wrong with the user's own.
+pub(crate) fn for_suite(suite: &str, own: Option<&Path>) -> Result<Thresholds> {
+    match own {
+        Some(path) => load(path),
+        None if suite == crate::suites::CHECK => Ok(builtin()),
+        // Other suites say themselves what they expect; the classes would only be "not resolved".
+        None => Ok(Thresholds { class: Vec::new() }),
+    }
+}
+
 /// The thresholds in the file at `path`. What is wrong with it is wrong usage, not a failed run.
 pub(crate) fn load(path: &Path) -> Result<Thresholds> {
     let read = || {

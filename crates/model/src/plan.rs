@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
+use crate::verdict::Criterion;
 
 /// An engine asked for: one of them, or the best that works here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -345,6 +346,9 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// Seed of offsets, data and arrivals.
     pub seed: u64,
+    /// What the suite itself expects of its steps; part of the plan, so that a stored run is judged by what was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Criterion>,
 }
 
 impl Plan {

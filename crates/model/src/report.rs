@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::figure::Summary;
 use crate::finding::Finding;
 use crate::record::Record;
-use crate::verdict::Verdict;
+use crate::verdict::{Judged, Verdict};
 
 /// One run, judged. Reports render this and compute nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +15,9 @@ pub struct Report {
     pub schema_version: u32,
     /// Grades per class of workload.
     pub verdicts: Vec<Verdict>,
+    /// The suite's own criteria, judged, in its order; absent where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Judged>,
     /// Conclusions, the most severe first.
     pub findings: Vec<Finding>,
     /// Figures with their intervals.

@@ -1,14 +1,19 @@
 //! What the user asked for, as written: nothing filled in, nothing refused yet.
 //!
-//! A `Spec` is a suite (a list of jobs, from TOML) and the overrides given as flags. `qd1-app`'s planner turns
-//! it into a [`crate::plan::Plan`].
+//! A `Spec` is a suite (a list of jobs, from TOML) and the overrides given as flags. `qd1-app` reads the TOML, expands
+//! its sweeps, and its planner turns the Spec into a [`crate::plan::Plan`].
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
 use crate::plan::{EngineChoice, Rw, Sync};
 use crate::units::Bytes;
+use crate::verdict::Criterion;
 
 /// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,25 +50,27 @@ pub struct Spec {
     pub destroy: Option<PathBuf>,
 }
 
-/// A suite: the content of one `app/suites/NAME.toml`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A suite, read from TOML (docs/suites.md): sweeps expanded, criteria spread over the steps they judge.
+#[derive(Clone, Debug)]
 pub struct Suite {
     /// Name on the command line.
     pub name: String,
     /// One line of what it is for.
     pub title: String,
+    /// Where its jobs and figures come from; may be empty.
+    pub source: String,
     /// Size of the shared test file.
     pub size: PerEffort<Bytes>,
     /// Longest time to spend writing the test file; the file is made smaller on a disk too slow for it.
     pub prepare: PerEffort<Span>,
-    /// The jobs, in the order they run.
+    /// The jobs, in the order they run; each becomes a step.
     pub job: Vec<Job>,
+    /// What the suite expects of its steps, in the order written.
+    pub criteria: Vec<Criterion>,
 }
 
-/// One value per [`Effort`].
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One value per [`Effort`]; in TOML either a table of the three or one value for all.
+#[derive(Clone, Copy, Debug)]
 pub struct PerEffort<T> {
     /// With `--quick`.
     pub quick: T,
@@ -71,6 +78,50 @@ pub struct PerEffort<T> {
     pub default: T,
     /// With `--full`.
     pub full: T,
+}
+
+impl<'de, T: Copy + Deserialize<'de>> Deserialize<'de> for PerEffort<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// The table of three.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Three<T> {
+            quick: T,
+            default: T,
+            full: T,
+        }
+
+        struct Either<T>(PhantomData<T>);
+
+        impl<T: Copy> Either<T> {
+            fn same(value: T) -> PerEffort<T> {
+                PerEffort { quick: value, default: value, full: value }
+            }
+        }
+
+        impl<'de, T: Copy + Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = PerEffort<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("one value, or a table of quick, default and full")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                T::deserialize(text.into_deserializer()).map(Self::same)
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                T::deserialize(number.into_deserializer()).map(Self::same)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let Three { quick, default, full } = Three::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(PerEffort { quick, default, full })
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
 }
 
 impl<T: Copy> PerEffort<T> {
@@ -84,14 +135,26 @@ impl<T: Copy> PerEffort<T> {
     }
 }
 
-/// A length of time in a suite file, written as text (`"12s"`); nanoseconds.
+/// A length of time in a suite file, written as text (`"12s"`) or a whole number of seconds; nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub u64);
 
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        crate::units::parse_duration_ns(&text).map(Span).map_err(serde::de::Error::custom)
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time such as \"30s\"")
+            }
+            fn visit_i64<E: serde::de::Error>(self, seconds: i64) -> Result<Span, E> {
+                self.visit_str(&seconds.to_string())
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Span, E> {
+                crate::units::parse_duration_ns(text).map(Span).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Text)
     }
 }
 
@@ -101,10 +164,12 @@ impl<'de> Deserialize<'de> for Span {
 pub struct Job {
     /// Short name, for `--only` and as the key in JSON.
     pub name: String,
-    /// One line for people.
-    pub title: String,
-    /// Longest time this job may take.
-    pub runtime: PerEffort<Span>,
+    /// One line for people; made up from the other fields where absent.
+    pub title: Option<String>,
+    /// Longest time this job may take. Default 1 s, 5 s and 20 s.
+    pub runtime: Option<PerEffort<Span>>,
+    /// Time at its start that is not measured. Default a twentieth of its time, at most 250 ms.
+    pub ramp_time: Option<Span>,
     /// What to do; absent for `files` jobs.
     pub rw: Option<Rw>,
     /// Share of reads in percent, for mixed `rw`. Default 50, as fio.

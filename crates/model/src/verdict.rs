@@ -64,8 +64,14 @@ pub struct Criterion {
     pub metric: String,
     /// Healthy at or below (or above, for metrics where higher is better). In the metric's unit.
     pub pass: f64,
-    /// Failed beyond this.
+    /// Failed beyond this. Equal to `pass` where the source knows one bound only.
     pub fail: f64,
+    /// The bound as its source has it, where `pass` is more lenient by a tolerance ("about 10,000 IOPS").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
+    /// What passing means, such as `standard droplet`; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
     /// Where the figures come from.
     pub source: String,
 }

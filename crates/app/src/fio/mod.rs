@@ -103,7 +103,7 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
     clock::use_tsc(&environment.clock.source);
     (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
     let signals = Signals::install()?;
-    let begun = record::Begun { id: crate::check::random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
+    let begun = record::Begun { id: crate::measure::random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
     let watched = disks::Disks::begin(&machine, jobs);
     let may_write = |device: &Path| may_write(&machine, device);
     let around = Surroundings {

@@ -82,6 +82,7 @@ pub(crate) fn record(
             steps: plans,
             skipped: Vec::new(),
             seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
+            criteria: Vec::new(),
         },
         environment,
         prepare: None,

@@ -1,9 +1,12 @@
 //! One row per step, kind of operation and metric, as RFC 4180 has it: a spreadsheet or a data frame takes it as it is.
 
-use qd1_model::Report;
 use qd1_model::metric::{METRICS, Unit};
+use qd1_model::verdict::Criterion;
+use qd1_model::{OpClass, Report};
 
-const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved\n";
+use super::words;
+
+const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
 
 /// The whole report. What n cannot resolve has an empty value, never a number; a bound it does have is kept.
 pub(super) fn render(report: &Report) -> String {
@@ -25,6 +28,7 @@ pub(super) fn render(report: &Report) -> String {
                     estimate.n.to_string(),
                     estimate.n_effective.round().to_string(),
                     estimate.is_resolved().to_string(),
+                    quoted(&criteria(report, &step.name, stream.class, metric.name)),
                 ];
                 text += &fields.join(",");
                 text.push('\n');
@@ -32,6 +36,17 @@ pub(super) fn render(report: &Report) -> String {
         }
     }
     text
+}
+
+/// How the suite's own criteria of this figure came out: `pass: at least 200 MB/s (standard droplet); fail: ...`.
+fn criteria(report: &Report, step: &str, op: OpClass, metric: &str) -> String {
+    let here = |c: &Criterion| c.step == step && c.op == op && c.metric == metric;
+    let told = report.criteria.iter().filter(|judged| here(&judged.criterion)).map(|judged| {
+        let label = &judged.criterion.label;
+        let label = if label.is_empty() { String::new() } else { format!(" ({label})") };
+        format!("{}: {}{label}", judged.grade.name(), words::limits(&judged.criterion))
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 const fn unit(unit: Unit) -> &'static str {
@@ -68,8 +83,16 @@ mod tests {
         let text = render(&sample::slow_vps());
         let columns = HEADER.matches(',').count();
         assert!(text.lines().all(|line| line.matches(',').count() == columns));
-        let unresolved: Vec<_> = text.lines().filter(|line| line.ends_with(",false")).collect();
+        let unresolved: Vec<_> = text.lines().filter(|line| line.ends_with(",false,")).collect();
         assert!(!unresolved.is_empty() && unresolved.iter().all(|line| line.contains(",,,,")), "{unresolved:?}");
+    }
+
+    #[test]
+    fn a_figure_carries_how_its_criteria_came_out() {
+        let text = render(&sample::suite());
+        let row = text.lines().find(|line| line.contains(",bw-test,write,bytes_per_second,")).unwrap();
+        let told = "fail: at least 200 MB/s (190 MB/s counts) (standard droplet); marginal: pass from 300 MB/s";
+        assert!(row.contains(told), "{row}");
     }
 
     #[test]

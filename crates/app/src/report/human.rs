@@ -4,11 +4,11 @@ use qd1_model::figure::Estimate;
 use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::verdict::Judged;
-use qd1_model::{Grade, Report, Severity, StepSummary, StreamSummary};
+use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
-use super::layout::{BAD, BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
-use super::{machine, words};
+use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
+use super::{criteria, machine, suite, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -16,7 +16,7 @@ const TEXT: usize = 16;
 const FACT: usize = 15;
 /// Width of the steps table's first column and of the others.
 const LABEL: usize = 14;
-const CELL: usize = 13;
+pub(super) const CELL: usize = 13;
 
 /// The whole report.
 pub(super) fn render(report: &Report, style: &Style) -> String {
@@ -25,8 +25,13 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
         page.bold(&sentence);
     }
     verdicts(&mut page, report);
-    headline_figures(&mut page, report);
-    steps(&mut page, report);
+    criteria::section(&mut page, report);
+    if words::is_check(report) {
+        headline_figures(&mut page, report);
+        steps(&mut page, report);
+    } else {
+        suite::steps(&mut page, report);
+    }
     findings(&mut page, report);
     page.heading("Where and how");
     for (label, text) in machine::lines(report) {
@@ -44,12 +49,7 @@ fn verdicts(page: &mut Page, report: &Report) {
     }
     page.heading("Verdict");
     for verdict in &report.verdicts {
-        let paint = match verdict.grade {
-            Grade::Pass => GOOD,
-            Grade::Marginal => MIDDLING,
-            Grade::Fail => BAD,
-            Grade::NotResolved => NOTE,
-        };
+        let paint = criteria::paint(verdict.grade);
         page.hang(2, &verdict.grade.name().to_uppercase(), paint, TEXT, &verdict.title);
         for judged in words::deciding(verdict) {
             page.prose(TEXT, &words::judged(judged));
@@ -89,7 +89,7 @@ fn headline_figures(page: &mut Page, report: &Report) {
 
 /// A column of the steps table: two lines per cell, the figure and its interval.
 #[derive(Clone, Copy)]
-enum Column {
+pub(super) enum Column {
     Metric(&'static Metric),
     /// The slowest request: seen, not estimated, so it has no interval.
     Slowest,
@@ -98,7 +98,7 @@ enum Column {
 }
 
 impl Column {
-    const fn title(self) -> &'static str {
+    pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Metric(metric) => metric.title,
             Self::Slowest => "slowest",
@@ -106,7 +106,7 @@ impl Column {
         }
     }
 
-    fn cell(self, stream: &StreamSummary) -> (String, String) {
+    pub(super) fn cell(self, stream: &StreamSummary) -> (String, String) {
         let none = || ("-".into(), String::new());
         match self {
             Self::Metric(metric) => (metric.get)(stream).map_or_else(none, |estimate| cell(metric.unit, &estimate)),
@@ -117,7 +117,7 @@ impl Column {
 }
 
 /// The columns that fit: five at 80, up to eight when there is room.
-fn columns(width: usize) -> Vec<Column> {
+pub(super) fn columns(width: usize) -> Vec<Column> {
     let room = width.saturating_sub(LABEL) / CELL;
     let metrics = METRICS.iter().filter(|metric| match metric.name {
         "lat_p9999_ns" => room > 5,
@@ -134,7 +134,7 @@ fn columns(width: usize) -> Vec<Column> {
     columns
 }
 
-fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
+pub(super) fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
     match estimate.value {
         Some(value) => (unit.format(value), words::interval(unit, estimate)),
         None if estimate.n_needed > 0 => ("not resolved".into(), format!("needs {}", words::about(estimate.n_needed))),
@@ -166,9 +166,14 @@ fn steps(page: &mut Page, report: &Report) {
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
     }
+    legend(page, "");
+}
+
+/// What the marks in the table mean; `also` is said first.
+pub(super) fn legend(page: &mut Page, also: &str) {
     let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": this percentile \
                   cannot be told from n samples; about N would do.";
-    for line in super::layout::wrap(legend, page.prose_width() - 2) {
+    for line in super::layout::wrap(format!("{also} {legend}").trim(), page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
     }
@@ -202,7 +207,7 @@ fn two_lines(page: &mut Page, label: &str, below: &str, cells: &[(String, String
 }
 
 /// For narrow terminals: one figure per line.
-fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
+pub(super) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
     page.line(&format!("  {}, n={}", stream.class.name(), words::thousands(stream.ios)));
     for column in columns {
         let (figure, interval) = column.cell(stream);
@@ -251,7 +256,7 @@ mod tests {
 
     #[test]
     fn no_line_is_longer_than_the_terminal_is_wide() {
-        for report in [sample::slow_vps(), sample::interrupted(), sample::fast_nvme()] {
+        for report in [sample::slow_vps(), sample::interrupted(), sample::fast_nvme(), sample::suite()] {
             for width in [40, 60, 79, 80, 100, 132] {
                 let text = plain(&report, width);
                 assert!(longest_line(&text) <= width, "{width}:\n{text}");
@@ -306,6 +311,12 @@ mod tests {
     #[test]
     fn human_snapshot_of_a_fast_disk() {
         insta::assert_snapshot!(plain(&sample::fast_nvme(), 80));
+    }
+
+    #[test]
+    fn human_snapshot_of_a_suite() {
+        insta::assert_snapshot!("human_suite_80", plain(&sample::suite(), 80));
+        insta::assert_snapshot!("human_suite_60", plain(&sample::suite(), 60));
     }
 
     #[test]

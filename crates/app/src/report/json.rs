@@ -19,12 +19,15 @@ struct Line<'a, T> {
     body: &'a T,
 }
 
-/// Verdicts, steps and findings, one per line; the record, which is long, comes last.
+/// Verdicts, criteria, steps and findings, one per line; the record, which is long, comes last.
 pub(super) fn render_lines(report: &Report) -> Result<String> {
     let mut text = String::new();
     let run = &report.record.id;
     for verdict in &report.verdicts {
         line(&mut text, "verdict", run, verdict)?;
+    }
+    for judged in &report.criteria {
+        line(&mut text, "criterion", run, judged)?;
     }
     for step in &report.summary.steps {
         line(&mut text, "step", run, step)?;
@@ -72,6 +75,13 @@ mod tests {
         assert_eq!(count("step"), report.summary.steps.len());
         assert_eq!(count("finding"), report.findings.len());
         assert_eq!(lines.last().unwrap()["type"], "record");
+    }
+
+    #[test]
+    fn a_suites_criteria_are_lines_of_their_own_and_a_check_has_none() {
+        let lines = render_lines(&sample::suite()).unwrap();
+        assert_eq!(lines.lines().filter(|line| line.starts_with("{\"type\":\"criterion\"")).count(), 5);
+        assert!(!render(&sample::slow_vps()).unwrap().contains("\"criteria\""));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
-use super::{machine, words};
+use super::{criteria, machine, words};
 
 /// Metrics that get a column; the commit's sync part gets a row of its own, and the rest is in the JSON.
 const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "bytes_per_second"];
@@ -16,7 +16,10 @@ pub(super) fn render(report: &Report) -> String {
         text += &format!("**{}**\n\n", escaped(&sentence));
     }
     verdicts(&mut text, report);
-    headline_figures(&mut text, report);
+    suite_criteria(&mut text, report);
+    if words::is_check(report) {
+        headline_figures(&mut text, report);
+    }
     steps(&mut text, report);
     findings(&mut text, report);
     text += "### Where and how\n\n| | |\n|---|---|\n";
@@ -44,6 +47,21 @@ fn verdicts(text: &mut String, report: &Report) {
         let others = words::others(verdict);
         if !others.is_empty() {
             *text += &format!("| {title} | {grade} | {others} | | |\n");
+        }
+    }
+    text.push('\n');
+}
+
+fn suite_criteria(text: &mut String, report: &Report) {
+    if report.criteria.is_empty() {
+        return;
+    }
+    *text += "### Criteria\n\n| grade | figure | bound | for | source |\n|---|---|---|---|---|\n";
+    for group in criteria::groups(report) {
+        for judged in &group.judged {
+            let (label, source) = (escaped(&group.like.label), escaped(&group.like.source));
+            let (figure, bound) = (escaped(&words::judged(judged)), escaped(&criteria::bound(group.like)));
+            *text += &format!("| {} | {figure} | {bound} | {label} | {source} |\n", graded(judged.grade));
         }
     }
     text.push('\n');
@@ -148,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_row_of_a_table_has_as_many_cells_as_its_heading() {
-        let text = render(&sample::slow_vps());
+        let text = render(&sample::slow_vps()) + &render(&sample::suite());
         let mut columns = None;
         for line in text.lines() {
             let bars = line.replace("\\|", "").matches('|').count();
@@ -165,6 +183,11 @@ mod tests {
     #[test]
     fn markdown_snapshot() {
         insta::assert_snapshot!(render(&sample::slow_vps()));
+    }
+
+    #[test]
+    fn markdown_of_a_suite_snapshot() {
+        insta::assert_snapshot!(render(&sample::suite()));
     }
 
     #[test]

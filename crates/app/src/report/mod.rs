@@ -3,6 +3,7 @@
 //! Reports compute nothing: each figure was worked out by the analysis and is only worded here, and always with its
 //! 95 % interval and sample count.
 
+mod criteria;
 mod csv;
 mod history;
 mod human;
@@ -13,11 +14,13 @@ mod markdown;
 mod redact;
 #[cfg(test)]
 pub(crate) mod sample;
+mod suite;
 mod words;
 
 pub(crate) use history::{history_human, history_json};
 pub(crate) use json::schema;
 pub(crate) use redact::redact;
+pub(crate) use suite::suites;
 
 use qd1_model::Report;
 
@@ -29,7 +32,7 @@ pub(crate) enum Format {
     Human,
     /// The whole report as one JSON document.
     Json,
-    /// One JSON object per line: verdicts, steps, findings, then the record.
+    /// One JSON object per line: verdicts, criteria, steps, findings, then the record.
     Ndjson,
     /// One row per step, kind of operation and metric.
     Csv,

@@ -57,8 +57,9 @@ pub(crate) fn redact(report: &mut Report) {
     let engines = record.steps.iter_mut().map(|step| &mut step.engine_why);
     let findings = report.findings.iter_mut().flat_map(|f| [&mut f.title, &mut f.evidence, &mut f.advice]);
     let verdicts = report.verdicts.iter_mut().flat_map(|v| &mut v.judged).map(|judged| &mut judged.why);
+    let criteria = report.criteria.iter_mut().map(|judged| &mut judged.why);
     let summary = report.summary.steps.iter_mut().map(|step| &mut step.title);
-    for text in titles.chain(skipped).chain(engines).chain(findings).chain(verdicts).chain(summary) {
+    for text in titles.chain(skipped).chain(engines).chain(findings).chain(verdicts).chain(criteria).chain(summary) {
         *text = secrets.hidden(text);
     }
 }

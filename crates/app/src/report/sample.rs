@@ -1,6 +1,9 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
 mod place;
+mod suite;
+
+pub(crate) use suite::suite;
 
 use std::path::PathBuf;
 
@@ -279,6 +282,7 @@ fn record(steps: &[Step]) -> Record {
             steps: steps.iter().map(step_plan).collect(),
             skipped: vec![],
             seed: 1_234_567_890,
+            criteria: vec![],
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -327,6 +331,7 @@ pub(crate) fn slow_vps() -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         verdicts: verdicts(&summary),
+        criteria: vec![],
         findings: place::findings(),
         summary,
         record,

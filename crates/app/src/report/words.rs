@@ -9,6 +9,8 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, Report, Severity, StepSummary, StreamSummary, Verdict};
 
+use super::criteria;
+
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -26,7 +28,9 @@ pub(super) fn thousands(n: u64) -> String {
 pub(super) fn about(n: u64) -> String {
     match n {
         0..10_000 => format!("~{}", thousands(n)),
-        10_000..10_000_000 => format!("~{}k", thousands(n.div_ceil(1000))),
+        10_000..1_000_000 => format!("~{}k", thousands(n.div_ceil(1000))),
+        // Narrow enough for a column of the steps table.
+        1_000_000..10_000_000 => format!("~{:.1}M", n.div_ceil(100_000) as f64 / 10.0),
         _ => format!("~{}M", thousands(n.div_ceil(1_000_000))),
     }
 }
@@ -63,7 +67,7 @@ pub(super) fn interval(unit: Unit, estimate: &Estimate) -> String {
 fn interval_by(divisor: f64, estimate: &Estimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "?".into(), |end| digits(end / divisor));
     match (estimate.low, estimate.high) {
-        (None, None) => "[no interval]".into(),
+        (None, None) => "no interval".into(),
         (low, high) => format!("[{}..{}]", end(low), end(high)),
     }
 }
@@ -132,10 +136,15 @@ pub(super) fn limits(criterion: &Criterion) -> String {
     let Some(Metric { unit, better, .. }) = metric(&criterion.metric) else {
         return format!("pass at {}, fail beyond {}", criterion.pass, criterion.fail);
     };
-    let (pass, fail) = (threshold(*unit, criterion.pass), threshold(*unit, criterion.fail));
-    match better {
-        Better::Lower => format!("pass up to {pass}, fail above {fail}"),
-        Better::Higher => format!("pass from {pass}, fail below {fail}"),
+    let [mut pass, fail] = [criterion.pass, criterion.fail].map(|value| threshold(*unit, value));
+    if let Some(published) = criterion.published {
+        pass = format!("{} ({pass} counts)", threshold(*unit, published));
+    }
+    match (better, criterion.pass == criterion.fail) {
+        (Better::Lower, true) => format!("at most {pass}"),
+        (Better::Higher, true) => format!("at least {pass}"),
+        (Better::Lower, false) => format!("pass up to {pass}, fail above {fail}"),
+        (Better::Higher, false) => format!("pass from {pass}, fail below {fail}"),
     }
 }
 
@@ -220,18 +229,27 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     .into_iter()
     .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
     .collect();
-    sentences.push(if parts.is_empty() {
-        format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len()))
-    } else {
-        format!("This disk: {}.", parts.join("; "))
-    });
+    if !parts.is_empty() {
+        sentences.push(format!("This disk: {}.", parts.join("; ")));
+    } else if is_check(report) {
+        sentences.push(format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len())));
+    }
+    if !is_check(report) || !report.criteria.is_empty() {
+        sentences.push(criteria::sentence(report));
+    }
     if let Some(finding) = report.findings.iter().find(|finding| finding.severity == Severity::Critical) {
         sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
     }
     sentences
 }
 
-fn steps(count: usize) -> String {
+/// Whether the run is a check, which has classes of workload and its own order of things.
+pub(super) fn is_check(report: &Report) -> bool {
+    report.record.plan.suite == crate::suites::CHECK
+}
+
+/// So many steps.
+pub(super) fn steps(count: usize) -> String {
     if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }
 
@@ -420,6 +438,17 @@ mod tests {
     }
 
     #[test]
+    fn one_bound_is_said_as_one_and_a_tolerance_aloud() {
+        let like = crate::report::sample::slow_vps().verdicts[3].judged[0].criterion.clone();
+        let of = |pass: f64, fail: f64, published: Option<f64>| {
+            limits(&Criterion { metric: "bytes_per_second".into(), pass, fail, published, ..like.clone() })
+        };
+        assert_eq!(of(200e6, 200e6, None), "at least 200 MB/s");
+        assert_eq!(of(190e6, 190e6, Some(200e6)), "at least 200 MB/s (190 MB/s counts)");
+        assert_eq!(of(285e6, 190e6, Some(300e6)), "pass from 300 MB/s (285 MB/s counts), fail below 190 MB/s");
+    }
+
+    #[test]
     fn a_class_that_fails_by_a_bound_alone_says_so_beside_the_unresolved_figure() {
         let mut judged = crate::report::sample::slow_vps().verdicts[1].judged[1].clone();
         assert_eq!(super::judged(&judged), "commit4: p99 not resolved: too few samples: n=812, needs about 1000");
@@ -435,6 +464,6 @@ mod tests {
             (thousands(48_211), thousands(999), thousands(1_000_000)),
             ("48,211".into(), "999".into(), "1,000,000".into())
         );
-        assert_eq!((about(3_700), about(120_400), about(29_000_000)), ("~3,700".into(), "~121k".into(), "~29M".into()));
+        assert_eq!([3_700, 120_400, 1_511_000, 29_000_000].map(about), ["~3,700", "~121k", "~1.6M", "~29M"]);
     }
 }

@@ -1,0 +1,284 @@
+//! Measuring, the same for every command that runs a suite: from flags to the report and the exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::record::Ended;
+use qd1_model::spec::{Effort, Spec, Suite};
+use qd1_model::units::format_span_ns;
+use qd1_model::verdict::Grade;
+use qd1_model::{Record, Report};
+use qd1_probe::Machine;
+
+use crate::cli::{FailOn, MeasureArgs};
+use crate::problem::Kind;
+use crate::progress::Progress;
+use crate::run::{self, Circumstances};
+use crate::signals::Signals;
+use crate::store::{Store, default_path};
+use crate::{output, place, plan, thresholds};
+
+/// What a command asks to be measured.
+pub(crate) struct Asked<'a> {
+    /// The command's name.
+    pub(crate) command: &'static str,
+    pub(crate) suite: Suite,
+    /// The suite's file as typed, where it came from one.
+    pub(crate) file: Option<&'a str>,
+    pub(crate) path: &'a Path,
+    pub(crate) how: &'a MeasureArgs,
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// Each says what to do; `problem.rs` knows its exit code.
+pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
+    let args = asked.how;
+    // What can be found wrong is found before anything is measured.
+    let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
+    if let Some(path) = &args.output.output {
+        output::check_destination(path)?;
+    }
+    let words = Words::of(&asked);
+    let spec = spec(asked);
+    let id = random_id()?;
+    let machine = Machine::new();
+    let place = place::look(&machine, &spec.path, &id)?;
+    let seed = match spec.seed {
+        Some(seed) => seed,
+        None => u64::from_str_radix(&id, 16).unwrap_or(1) >> 16,
+    };
+    let plan = plan::decide(&spec, &place, seed)?;
+    if plan.target.kind == TargetKind::BlockDestroy {
+        place::may_destroy(&machine, &plan.target.path)?;
+    }
+    if args.dry_run {
+        output::write(&args.output, &dry_run(&plan))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let store = if args.no_save { None } else { open_store() };
+    let signals = Signals::install()?;
+    let circumstances = Circumstances { id, command: words.valid_anywhere(&plan.target.path), machine: &machine };
+    let mut progress = Progress::new(args.quiet);
+    let record = run::execute(plan, &circumstances, signals.stop(), &mut progress)?;
+    drop(progress);
+    if let Some(store) = store {
+        keep(&store, &record);
+    }
+    let mut report = qd1_analysis::analyse(record, &thresholds);
+    output::report(&args.output, &mut report)?;
+    Ok(ExitCode::from(signals.exit_code().unwrap_or_else(|| outcome_code(&report, args.fail_on))))
+}
+
+fn spec(asked: Asked<'_>) -> Spec {
+    let args = asked.how;
+    Spec {
+        suite: asked.suite,
+        path: asked.path.to_owned(),
+        effort: match (args.quick, args.full) {
+            (true, _) => Effort::Quick,
+            (_, true) => Effort::Full,
+            _ => Effort::Default,
+        },
+        size: args.size,
+        runtime_ns: args.runtime,
+        only: args.only.clone(),
+        engine: args.engine,
+        seed: args.seed,
+        destroy: args.destroy.clone(),
+    }
+}
+
+/// Twelve hexadecimal digits from the kernel.
+pub(crate) fn random_id() -> Result<String> {
+    let mut bytes = [0u8; 6];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random numbers")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Options whose value is the next word.
+const VALUED: &[&str] = &[
+    "--size",
+    "--runtime",
+    "--only",
+    "--engine",
+    "--seed",
+    "--destroy",
+    "--thresholds",
+    "--fail-on",
+    "--format",
+    "--output",
+    "-o",
+    "--color",
+];
+
+/// The command line as typed, and which of its words are places.
+struct Words {
+    typed: Vec<String>,
+    command: &'static str,
+    /// The suite's file as typed, and where that is.
+    file: Option<(String, String)>,
+    path: String,
+}
+
+impl Words {
+    fn of(asked: &Asked<'_>) -> Self {
+        let absolute = |file: &str| match std::fs::canonicalize(file) {
+            Ok(path) => path.to_string_lossy().into_owned(),
+            Err(_) => file.to_owned(),
+        };
+        Self {
+            typed: std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: asked.command,
+            file: asked.file.map(|file| (file.to_owned(), absolute(file))),
+            path: asked.path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The command with the places that were meant: it has to work from anywhere.
+    fn valid_anywhere(self, path: &Path) -> Vec<String> {
+        let mut words = self.typed;
+        if words.first().is_some_and(|word| word == self.command) {
+            words.remove(0);
+        }
+        let is_value = |words: &[String], at: usize| at > 0 && VALUED.contains(&words[at - 1].as_str());
+        // The suite comes before the path, so the first such word is the one and the last the other.
+        let mut file_at = None;
+        if let Some((typed, absolute)) = self.file {
+            file_at = (0..words.len()).find(|at| words[*at] == typed && !is_value(&words, *at));
+            if let Some(at) = file_at {
+                words[at] = absolute;
+            }
+        }
+        let path = path.to_string_lossy().into_owned();
+        let typed = |at: &usize| words[*at] == self.path && Some(*at) != file_at && !is_value(&words, *at);
+        match (0..words.len()).rev().find(typed) {
+            Some(at) => words[at] = path,
+            None => words.push(path),
+        }
+        ["qd1", self.command].map(str::to_owned).into_iter().chain(words).collect()
+    }
+}
+
+/// The history is a comfort: without it the run goes on, with a word about why.
+fn open_store() -> Option<Store> {
+    let opened = default_path(|name| std::env::var_os(name)).and_then(|path| Store::open(&path));
+    opened.inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
+}
+
+fn keep(store: &Store, record: &Record) {
+    if let Err(error) = store.save(record) {
+        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+    }
+}
+
+/// 1 when a step could do nothing but fail, 3 when a verdict or a criterion is as bad as `--fail-on` says.
+fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
+    if report.record.steps.iter().any(|step| step.ended == Ended::Failed) {
+        return Kind::Failed as u8;
+    }
+    let bad: &[Grade] = match fail_on {
+        None => &[],
+        Some(FailOn::Fail) => &[Grade::Fail],
+        Some(FailOn::NotResolved) => &[Grade::Fail, Grade::NotResolved],
+        Some(FailOn::Marginal) => &[Grade::Fail, Grade::NotResolved, Grade::Marginal],
+    };
+    let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
+    let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade));
+    if grades.any(|grade| bad.contains(&grade)) { Kind::Threshold as u8 } else { 0 }
+}
+
+/// What would be done.
+fn dry_run(plan: &Plan) -> String {
+    use std::fmt::Write as _;
+    let target = &plan.target;
+    let mut text = String::new();
+    let place = match target.kind {
+        TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
+        TargetKind::File => format!("{}, only read", target.path.display()),
+        TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
+        TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
+    };
+    let _ = writeln!(text, "plan of {}: {place}", plan.suite);
+    let names = plan.steps.iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+    if plan.needs_shared_file() {
+        let longest = format_span_ns(target.prepare_max_ns);
+        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  writes {} of random data", "prepare", target.size);
+    }
+    for step in &plan.steps {
+        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
+        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}", step.name, step.title);
+    }
+    for skipped in &plan.skipped {
+        let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);
+    }
+    let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
+    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    let _ = writeln!(
+        text,
+        "direct    {}",
+        if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" }
+    );
+    let _ = writeln!(text, "seed      {}", plan.seed);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn again(command: &'static str, typed: &str, file: Option<&str>, path: &str) -> String {
+        let typed = typed.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        let file = file.map(|file| (file.to_owned(), "/home/me/mine.toml".to_owned()));
+        Words { typed, command, file, path: path.to_owned() }.valid_anywhere(Path::new("/srv/files")).join(" ")
+    }
+
+    #[test]
+    fn the_command_to_run_again_works_from_anywhere() {
+        assert_eq!(again("check", "files --only files", None, "files"), "qd1 check /srv/files --only files");
+        assert_eq!(again("check", "check --quick .", None, "."), "qd1 check --quick /srv/files");
+        assert_eq!(again("check", "", None, "."), "qd1 check /srv/files");
+    }
+
+    #[test]
+    fn a_suites_file_and_the_path_are_both_found_again() {
+        let mine = Some("mine.toml");
+        assert_eq!(again("run", "run mine.toml", mine, "."), "qd1 run /home/me/mine.toml /srv/files");
+        assert_eq!(
+            again("run", "run -o mine.toml mine.toml .", mine, "."),
+            "qd1 run -o mine.toml /home/me/mine.toml /srv/files"
+        );
+        assert_eq!(again("run", "run yabs yabs", None, "yabs"), "qd1 run yabs /srv/files");
+    }
+
+    #[test]
+    fn a_step_that_could_only_fail_fails_the_run() {
+        let mut report = sample::fast_nvme();
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 0);
+        report.record.steps[0].ended = Ended::Failed;
+        assert_eq!(outcome_code(&report, None), 1);
+    }
+
+    #[test]
+    fn a_failed_verdict_is_an_exit_code_only_when_asked() {
+        let report = sample::slow_vps();
+        assert_eq!(outcome_code(&report, None), 0);
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 3);
+    }
+
+    #[test]
+    fn a_failed_criterion_of_the_suite_counts_as_a_verdict_does() {
+        let mut report = sample::fast_nvme();
+        let mut judged = report.verdicts[0].judged[0].clone();
+        judged.grade = Grade::Fail;
+        report.criteria.push(judged);
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 3);
+        assert_eq!(outcome_code(&report, None), 0);
+    }
+}
