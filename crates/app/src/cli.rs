@@ -65,8 +65,8 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Name of a built-in suite (see `qd1 suites`), or a suite's file, which ends in .toml
-    #[arg(value_name = "SUITE")]
+    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio's
+    #[arg(value_name = "SUITE|JOB")]
     pub(crate) what: String,
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]

@@ -8,7 +8,7 @@ use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Spec, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::verdict::Grade;
+use qd1_model::verdict::{Grade, Thresholds};
 use qd1_model::{Record, Report};
 use qd1_probe::Machine;
 
@@ -65,12 +65,26 @@ pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
     let mut progress = Progress::new(args.quiet);
     let record = run::execute(plan, &circumstances, signals.stop(), &mut progress)?;
     drop(progress);
+    let code = conclude(record, &thresholds, store.as_ref(), args)?;
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
+}
+
+/// Keeps a run, judges it and reports it. The exit code is that of a run that was not interrupted.
+///
+/// # Errors
+/// When the report cannot be written.
+pub(crate) fn conclude(
+    record: Record,
+    thresholds: &Thresholds,
+    store: Option<&Store>,
+    args: &MeasureArgs,
+) -> Result<u8> {
     if let Some(store) = store {
-        keep(&store, &record);
+        keep(store, &record);
     }
-    let mut report = qd1_analysis::analyse(record, &thresholds);
+    let mut report = qd1_analysis::analyse(record, thresholds);
     output::report(&args.output, &mut report)?;
-    Ok(ExitCode::from(signals.exit_code().unwrap_or_else(|| outcome_code(&report, args.fail_on))))
+    Ok(outcome_code(&report, args.fail_on))
 }
 
 fn spec(asked: Asked<'_>) -> Spec {
@@ -164,7 +178,7 @@ impl Words {
 }
 
 /// The history is a comfort: without it the run goes on, with a word about why.
-fn open_store() -> Option<Store> {
+pub(crate) fn open_store() -> Option<Store> {
     let opened = default_path(|name| std::env::var_os(name)).and_then(|path| Store::open(&path));
     opened.inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
 }

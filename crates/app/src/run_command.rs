@@ -1,14 +1,14 @@
-//! `qd1 run`: a suite that is built in, a suite's file, or (later in `qd1 fio`'s hands) a job file.
+//! `qd1 run`: a suite that is built in, a suite's file, or a job file of fio's.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::cli::RunArgs;
+use crate::cli::{MeasureArgs, RunArgs};
 use crate::measure::{self, Asked};
 use crate::problem::Problem;
-use crate::suites;
+use crate::{fio, output, suites, thresholds};
 
 /// Runs what `SUITE` names.
 ///
@@ -28,8 +28,51 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     measure::run(Asked { command: "run", suite, file, path: &args.path, how: &args.how })
 }
 
-/// fio's job files are `qd1 fio`'s.
-fn job_file(file: &Path, _args: &RunArgs) -> Result<ExitCode> {
-    let message = format!("{} is not a suite (those end in .toml); job files: use qd1 fio", file.display());
-    Err(Problem::usage(message).into())
+/// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
+fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
+    let how = &args.how;
+    only_of_suites(how)?;
+    let thresholds = thresholds::for_suite(fio::SUITE, how.thresholds.as_deref())?;
+    if let Some(path) = &how.output.output {
+        output::check_destination(path)?;
+    }
+    let mut words: Vec<String> = how.only.iter().map(|name| format!("--section={name}")).collect();
+    if args.path != Path::new(".") {
+        words.push(format!("--directory={}", args.path.display()));
+    }
+    words.push(file.display().to_string());
+    let invocation = fio::invocation(&words)?;
+    if how.dry_run {
+        output::write(&how.output, &fio::command_lines(&invocation))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !how.quiet {
+        for note in &invocation.notes {
+            anstream::eprintln!("qd1: note: {note}");
+        }
+    }
+    let store = if how.no_save { None } else { measure::open_store() };
+    let ran = fio::execute(&invocation, fio::Manner::Own { quiet: how.quiet, destroy: how.destroy.as_deref() })?;
+    let code = measure::conclude(ran.record, &thresholds, store.as_ref(), how)?;
+    Ok(ExitCode::from(ran.signal.unwrap_or(code)))
+}
+
+/// Flags that change a suite's steps. A job file says these things itself, and wins over options before it.
+fn only_of_suites(how: &MeasureArgs) -> Result<()> {
+    let given = [
+        ("--quick", how.quick),
+        ("--full", how.full),
+        ("--size", how.size.is_some()),
+        ("--runtime", how.runtime.is_some()),
+        ("--engine", how.engine.is_some()),
+        ("--seed", how.seed.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => {
+            let option = flag.trim_start_matches('-').replace("engine", "ioengine").replace("seed", "randseed");
+            let message = format!("{flag} is for suites; a job file says it itself: change its {option}=");
+            Err(Problem::usage(message.replace("quick=", "runtime=").replace("full=", "runtime=")).into())
+        }
+    }
 }

@@ -22,10 +22,11 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// As `--eta`, `--eta-interval` and `--eta-newline` say.
-    pub(crate) fn new(invocation: &'a Invocation) -> Self {
+    /// As `--eta`, `--eta-interval` and `--eta-newline` say, and never where `quiet`.
+    pub(crate) fn new(invocation: &'a Invocation, quiet: bool) -> Self {
         let flags = &invocation.flags;
         let shown = match flags.eta {
+            _ if quiet => false,
             Eta::Always => true,
             Eta::Never => false,
             Eta::Auto => std::io::stderr().is_terminal(),

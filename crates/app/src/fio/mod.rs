@@ -53,7 +53,7 @@ fn print(text: &str) -> Result<ExitCode> {
 fn start(invocation: &Invocation) -> Result<ExitCode> {
     let flags = &invocation.flags;
     if flags.showcmd {
-        return print(&help::showcmd(&invocation.globals, &invocation.jobs));
+        return print(&command_lines(invocation));
     }
     if invocation.jobs.is_empty() {
         return Err(Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)").into());
@@ -69,10 +69,42 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     if normal {
         sink.write(&banner(invocation))?;
     }
-    let ran = execute(invocation, Some(&mut sink))?;
+    let ran = execute(invocation, Manner::Fio(&mut sink))?;
     sink.write(&render(invocation, &ran, flags.status_interval.is_some()))?;
     keep(&ran.record);
     Ok(ran.exit_code())
+}
+
+/// The suite's name in the Record of such a run.
+pub(crate) const SUITE: &str = "fio";
+
+/// Reads a command line of fio's that has jobs.
+///
+/// # Errors
+/// Everything that is wrong with it and the files it names.
+pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
+    match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
+        Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
+        _ => Err(Problem::usage("there is no job in it").into()),
+    }
+}
+
+/// The jobs as command lines of `fio`.
+pub(crate) fn command_lines(invocation: &Invocation) -> String {
+    help::showcmd(&invocation.globals, &invocation.jobs)
+}
+
+/// In whose manner a run goes.
+pub(crate) enum Manner<'a> {
+    /// fio's: progress and interim reports are its own; a device that nothing uses is written as the job says.
+    Fio(&'a mut Sink),
+    /// qd1's: no output but the report, and a device is written only where `--destroy` names it again.
+    Own {
+        /// No progress.
+        quiet: bool,
+        /// The device that may be overwritten.
+        destroy: Option<&'a Path>,
+    },
 }
 
 /// A run of jobs, over.
@@ -80,7 +112,8 @@ pub(crate) struct Ran {
     pub(crate) results: Vec<ThreadResult>,
     pub(crate) record: Record,
     disks: Vec<output::DiskUtil>,
-    signal: Option<u8>,
+    /// The exit code of the signal that ended it.
+    pub(crate) signal: Option<u8>,
 }
 
 impl Ran {
@@ -91,11 +124,11 @@ impl Ran {
     }
 }
 
-/// Runs the jobs. With a sink, fio's progress and interim reports are written to it.
+/// Runs the jobs.
 ///
 /// # Errors
 /// What keeps any of them from beginning. A failure of a job is in its result.
-pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Result<Ran> {
+pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran> {
     let machine = Machine::new();
     let jobs = &invocation.jobs;
     let place = record::place(jobs);
@@ -105,7 +138,11 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
     let signals = Signals::install()?;
     let begun = record::Begun { id: crate::measure::random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
     let watched = disks::Disks::begin(&machine, jobs);
-    let may_write = |device: &Path| may_write(&machine, device);
+    let named = match &manner {
+        Manner::Fio(_) => None,
+        Manner::Own { destroy, .. } => Some(*destroy),
+    };
+    let may_write = |device: &Path| may_write(&machine, device, named);
     let around = Surroundings {
         cancel: signals.stop(),
         thread_cost: qd1_probe::thread_cost,
@@ -114,7 +151,7 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
         status_interval: invocation.flags.status_interval,
     };
     let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
-    let mut watch = Watch::new(invocation, sink, &watched, &mut kernel);
+    let mut watch = Watch::new(invocation, manner, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = if error.target_is_unsafe { Kind::Unsafe } else { Kind::Usage };
         Problem::new(kind, error.to_string())
@@ -129,10 +166,18 @@ pub(crate) fn execute(invocation: &Invocation, sink: Option<&mut Sink>) -> Resul
     Ok(Ran { results, record, disks, signal: interrupted })
 }
 
-/// Whether a block device may be written. What lies on it is overwritten, as with fio; what is in use is not.
-fn may_write(machine: &Machine, device: &Path) -> Result<(), String> {
+/// Whether a block device may be written. In fio's manner what lies on it is overwritten, but nothing that is in use;
+/// in qd1's it has to be named again, and nothing recognisable may lie on it.
+fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
+    let same = |other: &Path| {
+        std::fs::canonicalize(other).ok().is_some_and(|other| std::fs::canonicalize(device).is_ok_and(|it| it == other))
+    };
+    if named.is_some_and(|named| !named.is_some_and(same)) {
+        let device = device.display();
+        return Err(format!("{device} would be overwritten; if all data on it may go, add --destroy {device}"));
+    }
     let uses = machine.block_uses(device);
-    match uses.iter().find(|in_use| !in_use.is_only_content()) {
+    match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
         None => Ok(()),
         Some(in_use) => Err(in_use.to_string()),
     }

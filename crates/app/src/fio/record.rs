@@ -64,7 +64,7 @@ pub(crate) fn record(
         .collect();
     let plans = jobs.iter().zip(&names).map(|(job, name)| step_plan(job, name)).collect();
     let mut command = vec!["qd1".to_owned()];
-    command.extend(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
+    command.extend(std::env::args_os().skip(1).map(|word| from_anywhere(&word.to_string_lossy())));
     if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
         command.insert(1, "fio".to_owned());
     }
@@ -77,7 +77,7 @@ pub(crate) fn record(
         elapsed_ns: clock::now_ns() - begun.ns,
         interrupted,
         plan: Plan {
-            suite: "fio".to_owned(),
+            suite: super::SUITE.to_owned(),
             target: target(jobs, place, &environment),
             steps: plans,
             skipped: Vec::new(),
@@ -88,6 +88,13 @@ pub(crate) fn record(
         prepare: None,
         steps,
     }
+}
+
+/// A word of the command line; the name of a file as one that is right in any directory.
+fn from_anywhere(word: &str) -> String {
+    let file = Some(Path::new(word)).filter(|path| !word.starts_with('-') && path.is_file());
+    let absolute = file.and_then(|file| std::fs::canonicalize(file).ok());
+    absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
 /// The jobs' names, each unique: a second `job` is `job-2`.
@@ -118,7 +125,8 @@ fn target(jobs: &[FioJob], place: &Path, environment: &Environment) -> TargetPla
         kind,
         filesystem: environment.filesystem.kind.clone(),
         size: jobs.iter().map(size_of).max().unwrap_or_default(),
-        direct: jobs.iter().all(|job| job.direct),
+        // What a job asked for was opened, so that nothing is known to be impossible.
+        direct: true,
         align: 1,
         prepare_max_ns: 0,
     }

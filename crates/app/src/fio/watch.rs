@@ -7,6 +7,7 @@ use qd1_jobs::log::Chunk;
 use qd1_jobs::{Now, ThreadPlan, Watcher};
 use qd1_model::job::JobStat;
 
+use super::Manner;
 use super::disks::Disks;
 use super::eta::Line;
 use super::kernel::Around;
@@ -17,6 +18,8 @@ use super::sink::Sink;
 pub(crate) struct Watch<'a, 'b> {
     invocation: &'a Invocation,
     sink: Option<&'b mut Sink>,
+    /// Before each warning.
+    program: &'static str,
     line: Line<'a>,
     logs: Logs<'a>,
     disks: &'b Disks<'a>,
@@ -27,12 +30,16 @@ pub(crate) struct Watch<'a, 'b> {
 impl<'a, 'b> Watch<'a, 'b> {
     pub(crate) fn new(
         invocation: &'a Invocation,
-        sink: Option<&'b mut Sink>,
+        manner: Manner<'b>,
         disks: &'b Disks<'a>,
         kernel: &'b mut Around<'a>,
     ) -> Self {
         let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000);
-        Self { invocation, sink, line: Line::new(invocation), logs, disks, kernel, problem: None }
+        let (sink, program, quiet) = match manner {
+            Manner::Fio(sink) => (Some(sink), "fio", false),
+            Manner::Own { quiet, .. } => (None, "qd1", quiet),
+        };
+        Self { invocation, sink, program, line: Line::new(invocation, quiet), logs, disks, kernel, problem: None }
     }
 
     fn write(&mut self, text: &str) {
@@ -69,7 +76,7 @@ impl Watcher for Watch<'_, '_> {
 
     fn warn(&mut self, text: &str) {
         self.line.finish();
-        anstream::eprintln!("fio: {text}");
+        anstream::eprintln!("{}: {text}", self.program);
     }
 
     fn begins(&mut self, threads: &[ThreadPlan]) {

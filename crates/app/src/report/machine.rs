@@ -194,7 +194,9 @@ fn started_utc(unix_ns: u64) -> String {
 /// The command as typed, with the seed it drew if none was given.
 pub(super) fn command_again(record: &Record) -> String {
     let typed = if record.command.is_empty() { vec!["qd1".to_owned()] } else { record.command.clone() };
-    let seeded = typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
+    // Jobs of fio's have their seeds in themselves.
+    let seeded =
+        record.plan.suite == crate::fio::SUITE || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
     let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
     if !seeded {
         // Behind `--` it would be a path.
