@@ -165,7 +165,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_nearest_known_name() {
     for (text, line, words) in [
         (with("rw = \"read\"\niodeph = 4"), 6, &["iodeph", "[[job]]", "did you mean \"iodepth\"?"][..]),
         (with("rw = \"read\"\nfrobnicate = 4"), 6, &["frobnicate", "known are name, title, rw"]),
-        (format!("nmae = 1\n{}", with("rw = \"read\"")), 1, &["nmae", "the suite"]),
+        (format!("names = 1\n{}", with("rw = \"read\"")), 1, &["names", "the suite"]),
         (with("rw = \"randred\""), 5, &["randred", "randread"]),
         (with("rw = \"read\"\nbs = \"4x\""), 6, &["4x", "is not a size"]),
         (with("rw = \"read\"\nruntime = { quik = \"1s\" }"), 6, &["quik", "did you mean \"quick\"?"]),
@@ -223,7 +223,7 @@ fn a_criterion_that_cannot_be_meant_is_refused() {
         ("op = \"write\"", "no step of this job"),
         ("where = { iodepth = 1 }", "neither the job nor its sweep sets"),
         ("where = { rw = \"read\" }", "no step of this job"),
-        ("lable = \"x\"", "did you mean \"label\"?"),
+        ("labels = \"x\"", "did you mean \"label\"?"),
         ("label = 3", "a text in quotes"),
     ] {
         let told = bad(&criterion("rw = \"randread\"", &format!("{iops}\n{more}")));
