@@ -149,12 +149,17 @@ impl Thread<'_> {
                 self.take_back(1, u64::MAX)?;
             }
         }
-        if self.done.is_empty() { Ok(()) } else { self.account_done() }
+        if self.done.is_empty() { Ok(()) } else { self.account_done(1) }
     }
 
     /// Waits for room where the queue is full: until no more than `iodepth_low` are in flight.
     pub(super) fn make_room(&mut self) -> Phase {
         if !self.free.is_empty() {
+            if self.job.iodepth_batch_complete_min == 0 && self.depth_now > 0 {
+                // 0 asks for a look without waiting after each request.
+                self.submit()?;
+                return self.take_back(0, 0);
+            }
             return Ok(());
         }
         self.submit()?;
@@ -176,20 +181,27 @@ impl Thread<'_> {
     }
 
     fn take_back(&mut self, min: usize, until_ns: u64) -> Phase {
-        self.engine
-            .reap(&mut self.slots, min, until_ns, &mut self.done)
-            .map_err(|error| JobError::engine(&self.job.name, &error))?;
-        self.account_done()
+        if self.done.len() < min.max(1) {
+            let missing = min.saturating_sub(self.done.len());
+            self.engine
+                .reap(&mut self.slots, missing, until_ns, &mut self.done)
+                .map_err(|error| JobError::engine(&self.job.name, &error))?;
+        }
+        self.account_done(min)
     }
 
-    fn account_done(&mut self) -> Phase {
-        if self.done.is_empty() {
+    /// Counts what came back, at least `min` and no more than `iodepth_batch_complete_max` at a time. The rest counts
+    /// as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be.
+    fn account_done(&mut self, min: usize) -> Phase {
+        let most = self.job.iodepth_batch_complete_max.max(1) as usize;
+        let count = self.done.len().min(most.max(min));
+        if count == 0 {
             return Ok(());
         }
-        self.stat.stat.depth.completed(self.done.len() as u32);
+        self.stat.stat.depth.completed(count as u32);
         let mut done = std::mem::take(&mut self.done);
         let mut outcome = Ok(());
-        for number in done.drain(..) {
+        for number in done.drain(..count) {
             self.depth_now -= 1;
             self.free.push(number);
             if outcome.is_ok() {
