@@ -225,6 +225,8 @@ impl Thread<'_> {
                 self.issued_bytes = 0;
             }
             self.load.restart();
+            // Each round begins with a cold cache, as each loop of fio's, which opens its files anew.
+            files::invalidate(self.job, &self.fds);
             if self.job.unlink_each_loop {
                 self.make_files_anew()?;
             }

@@ -22,6 +22,8 @@ pub(super) struct File {
     last_start: [u64; 3],
     /// A trimmed block waits for its write.
     owes_write: bool,
+    /// It went on at its start since somebody asked.
+    pub(super) wrapped: bool,
     order: Order,
 }
 
@@ -36,6 +38,7 @@ impl File {
             last: [extent.start; 3],
             last_start: [extent.start; 3],
             owes_write: false,
+            wrapped: false,
             order,
         }
     }
@@ -95,6 +98,7 @@ impl File {
                 return None;
             }
             self.last[direction] = self.base;
+            self.wrapped = true;
         }
         let mut place = self.last[direction] - self.base;
         if skip != 0 && place != 0 {
@@ -120,6 +124,7 @@ impl File {
     ) -> Option<(u64, u32)> {
         let mut drawn = self.order.draw(choice, grid, direction, self.span, rng);
         if drawn.is_none() && wrap {
+            self.wrapped = true;
             self.order.reset(grid, self.span, rng);
             drawn = self.order.draw(choice, grid, direction, self.span, rng);
         }

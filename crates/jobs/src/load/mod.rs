@@ -77,6 +77,8 @@ pub struct Load {
     /// `trimwrite`: the request that [`Load::direction`] had to draw.
     drawn: Option<Option<Next>>,
     round_bytes: u64,
+    /// A file went on at its start within the round.
+    wrapped: bool,
 
     seed: u64,
     randrepeat: bool,
@@ -123,6 +125,7 @@ impl Load {
             run_left: 0,
             drawn: None,
             round_bytes: if trims_first { all.saturating_mul(2) } else { all },
+            wrapped: false,
             seed,
             randrepeat: job.randrepeat,
             round: 0,
@@ -182,6 +185,12 @@ impl Load {
         self.rewind();
     }
 
+    /// Whether a file went on at its start within the round since this was asked last.
+    #[inline]
+    pub fn take_wrapped(&mut self) -> bool {
+        std::mem::take(&mut self.wrapped)
+    }
+
     /// Bytes of one round: those of all files, and twice as many where each block is trimmed and then written.
     pub fn round_bytes(&self) -> u64 {
         self.round_bytes
@@ -206,6 +215,7 @@ impl Load {
             let direction = direction.unwrap_or_else(|| self.files[index].trim_or_write());
             if let Some((offset, len)) = self.place(index, direction) {
                 self.files[index].went(direction, offset, len);
+                self.wrapped |= std::mem::take(&mut self.files[index].wrapped);
                 if let Some(zone) = &mut self.zone {
                     zone.went(len);
                 }

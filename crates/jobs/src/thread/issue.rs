@@ -74,6 +74,10 @@ impl Thread<'_> {
     /// Puts the next request of a direction into a free slot.
     fn draw(&mut self, direction: usize, due_ns: u64) -> Result<Step, JobError> {
         let Some(next) = self.load.next(direction) else { return Ok(Step::Over) };
+        if self.load.take_wrapped() {
+            // What was read before must come from the disk again.
+            files::invalidate(self.job, &self.fds);
+        }
         if self.verifier.is_some() && next.direction != READ {
             // Of two writes to one place in flight nobody could say which one stays.
             if self.in_flight_at(next.file, next.offset, next.len) {
