@@ -36,8 +36,16 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Reads back what the round wrote, in the order it was written.
+    /// Reads back what the round wrote, in the order it was written: from the disk, not from the page cache.
     pub(super) fn verify_round(&mut self) -> Phase {
+        if files::changes_data(self.job) && !self.job.direct {
+            for fd in &self.fds {
+                rustix::fs::fsync(fd).map_err(|errno| {
+                    JobError::engine(&self.job.name, &EngineError::Broken { engine: "fsync", op: "fsync", errno })
+                })?;
+            }
+            files::invalidate(self.job, &self.fds);
+        }
         self.read_back_some(u64::MAX)
     }
 
