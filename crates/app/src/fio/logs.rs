@@ -52,6 +52,10 @@ impl<'a> Logs<'a> {
             let text = logs::lines(entries, job.log_offset);
             self.append(prefix(job, kind), kind, number, &text);
         }
+        if job.write_lat_log.is_some() {
+            // A synchronous engine has no submission part; fio leaves the file empty.
+            self.append(prefix(job, LogKind::Slat), LogKind::Slat, number, "");
+        }
         for hist in &chunk.hists {
             let text =
                 logs::histogram_line(hist.ms + epoch_ms, hist.direction, hist.bs, &hist.bins, job.log_hist_coarseness);
