@@ -138,6 +138,7 @@ impl Thread<'_> {
 
     /// Hands over what is queued.
     pub(super) fn submit(&mut self) -> Phase {
+        let held = self.done.len();
         while !self.queue.is_empty() {
             let taken = self
                 .engine
@@ -147,13 +148,16 @@ impl Thread<'_> {
                 self.stat.stat.depth.submitted(taken as u32);
             }
             let before = self.depth_now - self.queue.len() as u32;
-            (1..=taken as u32).for_each(|more| self.stat.stat.depth.issued(before + more));
+            // As fio counts: requests that go out together are in flight together.
+            (0..taken).for_each(|_| self.stat.stat.depth.issued(before + taken as u32));
             self.queue.drain(..taken);
             if taken == 0 {
                 self.take_back(1, u64::MAX)?;
             }
         }
-        if self.done.is_empty() { Ok(()) } else { self.account_done(1) }
+        // Only of an engine that completes inside of `submit`: what was held back before keeps its turn.
+        let completed = self.done.len().saturating_sub(held);
+        self.account_done(completed, completed)
     }
 
     /// Waits for room where the queue is full: until no more than `iodepth_low` are in flight.
@@ -191,13 +195,12 @@ impl Thread<'_> {
                 .reap(&mut self.slots, missing, until_ns, &mut self.done)
                 .map_err(|error| JobError::engine(&self.job.name, &error))?;
         }
-        self.account_done(min)
+        self.account_done(min, self.job.iodepth_batch_complete_max.max(1) as usize)
     }
 
-    /// Counts what came back, at least `min` and no more than `iodepth_batch_complete_max` at a time. The rest counts
-    /// as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be.
-    fn account_done(&mut self, min: usize) -> Phase {
-        let most = self.job.iodepth_batch_complete_max.max(1) as usize;
+    /// Counts what came back, at least `min` and no more than `most`, which is `iodepth_batch_complete_max`. The rest
+    /// counts as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be.
+    fn account_done(&mut self, min: usize, most: usize) -> Phase {
         let count = self.done.len().min(most.max(min));
         if count == 0 {
             return Ok(());
