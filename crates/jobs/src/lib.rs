@@ -29,4 +29,4 @@ pub mod verify;
 pub use error::JobError;
 pub use files::{FileKind, FilePlan};
 pub use plan::{ThreadPlan, threads};
-pub use run::{Now, Stage, Surroundings, ThreadResult, Watcher, run};
+pub use run::{Now, Stage, Surroundings, ThreadNow, ThreadResult, Watcher, run};

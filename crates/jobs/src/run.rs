@@ -73,8 +73,19 @@ pub trait Watcher {
 pub struct Now<'a> {
     /// Time since the first thread began, ns.
     pub elapsed_ns: u64,
-    /// For each thread: its plan, how far it is, requests and bytes so far of reads, writes and trims.
-    pub threads: &'a [(ThreadPlan, Stage, [(u64, u64); 3])],
+    /// Every thread.
+    pub threads: &'a [ThreadNow],
+}
+
+/// One thread, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadNow {
+    /// Which.
+    pub plan: ThreadPlan,
+    /// How far it is.
+    pub stage: Stage,
+    /// (bytes, requests) so far of reads, writes and trims.
+    pub moved: [(u64, u64); 3],
 }
 
 /// How far a thread is.
@@ -375,8 +386,9 @@ impl<'a> Controller<'a, '_> {
 
     fn tick(&mut self, elapsed_ns: u64) {
         self.pass_on_logs();
-        let threads: Vec<_> =
-            self.prepared.iter().map(|thread| (thread.plan, thread.stage, thread.live.moved())).collect();
+        let now =
+            |thread: &Prepared<'_>| ThreadNow { plan: thread.plan, stage: thread.stage, moved: thread.live.moved() };
+        let threads: Vec<ThreadNow> = self.prepared.iter().map(now).collect();
         self.watcher.tick(&Now { elapsed_ns, threads: &threads });
     }
 

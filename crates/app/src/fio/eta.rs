@@ -67,13 +67,12 @@ impl<'a> Line<'a> {
     }
 
     fn text(&mut self, now: &Now<'_>) -> String {
-        let moved = now.threads.iter().fold([(0, 0); 3], |sum: [(u64, u64); 3], (_, _, moved)| {
-            std::array::from_fn(|direction| {
-                (sum[direction].0 + moved[direction].0, sum[direction].1 + moved[direction].1)
-            })
-        });
+        let sum = |pick: fn((u64, u64)) -> u64, direction: usize| {
+            now.threads.iter().map(|thread| pick(thread.moved[direction])).sum::<u64>()
+        };
+        let moved = [0, 1, 2].map(|direction| (sum(|(bytes, _)| bytes, direction), sum(|(_, ios)| ios, direction)));
         let seconds = (now.elapsed_ns - self.before_ns).max(1) as f64 / 1e9;
-        let running = now.threads.iter().filter(|(_, stage, _)| *stage == Stage::Running).count();
+        let running = now.threads.iter().filter(|thread| thread.stage == Stage::Running).count();
         let mut text = format!("Jobs: {running}: {}", self.letters(now));
         if let Some(left_s) = self.left_s(now) {
             let total_s = now.elapsed_ns / 1_000_000_000 + left_s;
@@ -100,9 +99,9 @@ impl<'a> Line<'a> {
     /// One letter for each thread, runs of equal ones counted: `[r(3),w(1),_(1)]`.
     fn letters(&self, now: &Now<'_>) -> String {
         let mut runs: Vec<(char, u32)> = Vec::new();
-        for (plan, stage, _) in now.threads {
-            let kind = self.jobs[plan.job].rw.kind;
-            let letter = match (stage, kind.is_random()) {
+        for thread in now.threads {
+            let kind = self.jobs[thread.plan.job].rw.kind;
+            let letter = match (thread.stage, kind.is_random()) {
                 (Stage::Pending, _) => 'P',
                 (Stage::Ended, _) => '_',
                 (Stage::Running, random) => {
@@ -127,8 +126,9 @@ impl<'a> Line<'a> {
 
     /// Time left of timed jobs that run; `None` where none is timed.
     fn left_s(&self, now: &Now<'_>) -> Option<u64> {
-        let timed = now.threads.iter().filter(|(_, stage, _)| *stage != Stage::Ended);
-        let longest = timed.map(|(plan, ..)| self.jobs[plan.job].runtime + self.jobs[plan.job].ramp_time).max()?;
+        let timed = now.threads.iter().filter(|thread| thread.stage != Stage::Ended);
+        let length = |job: &FioJob| job.runtime + job.ramp_time;
+        let longest = timed.map(|thread| length(&self.jobs[thread.plan.job])).max()?;
         (!longest.is_zero()).then(|| longest.as_secs().saturating_sub(now.elapsed_ns / 1_000_000_000))
     }
 

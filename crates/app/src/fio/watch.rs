@@ -89,7 +89,7 @@ impl Watcher for Watch<'_, '_> {
 
     fn tick(&mut self, now: &Now<'_>) {
         self.line.tick(now);
-        let bytes = |direction: usize| now.threads.iter().map(|(_, _, moved)| moved[direction].0).sum();
+        let bytes = |direction: usize| now.threads.iter().map(|thread| thread.moved[direction].0).sum();
         self.logs.aggregate(now.elapsed_ns / 1_000_000, [bytes(0), bytes(1), bytes(2)]);
     }
 
