@@ -25,8 +25,10 @@ mod stat;
 mod steady;
 mod thread;
 pub mod verify;
+mod watch;
 
 pub use error::JobError;
 pub use files::{FileKind, FilePlan};
 pub use plan::{ThreadPlan, threads};
-pub use run::{Now, Stage, Surroundings, ThreadNow, ThreadResult, Watcher, run};
+pub use run::{Surroundings, ThreadResult, run};
+pub use watch::{Now, Stage, ThreadNow, Watcher};

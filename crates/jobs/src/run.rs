@@ -28,6 +28,7 @@ use crate::log::Chunk;
 use crate::plan::{ThreadPlan, threads};
 use crate::steady::Steady;
 use crate::thread::{Ended, Seat};
+use crate::watch::{Now, Stage, ThreadNow, Watcher};
 use prepare::{flows, plan_is_first, prepare};
 
 /// How often the controller looks at its threads.
@@ -47,56 +48,6 @@ pub struct Surroundings<'a> {
     pub drawn: u64,
     /// How often a whole report is wanted while the jobs run.
     pub status_interval: Option<Duration>,
-}
-
-/// Who watches a run. Everything is called on the controller's thread.
-pub trait Watcher {
-    /// Files are about to be written, which takes time.
-    fn laying_out(&mut self, _job: &FioJob, _files: usize, _bytes: u64) {}
-    /// Something that makes figures untrue, or a block that came back wrong.
-    fn warn(&mut self, text: &str);
-    /// All files are there; so many threads are about to begin.
-    fn starting(&mut self, _threads: usize) {}
-    /// These threads begin right after this.
-    fn begins(&mut self, _threads: &[ThreadPlan]) {}
-    /// This thread has ended.
-    fn ended(&mut self, _thread: &ThreadPlan) {}
-    /// About fifty times a second.
-    fn tick(&mut self, _now: &Now<'_>) {}
-    /// Log entries of a thread, in order.
-    fn logged(&mut self, _thread: &ThreadPlan, _chunk: Chunk) {}
-    /// All counters so far, each time the status interval has passed.
-    fn status(&mut self, _threads: &[(ThreadPlan, JobStat)]) {}
-}
-
-/// The run, at one moment.
-pub struct Now<'a> {
-    /// Time since the first thread began, ns.
-    pub elapsed_ns: u64,
-    /// Every thread.
-    pub threads: &'a [ThreadNow],
-}
-
-/// One thread, at one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadNow {
-    /// Which.
-    pub plan: ThreadPlan,
-    /// How far it is.
-    pub stage: Stage,
-    /// (bytes, requests) so far of reads, writes and trims.
-    pub moved: [(u64, u64); 3],
-}
-
-/// How far a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It has not begun.
-    Pending,
-    /// It runs.
-    Running,
-    /// It has ended.
-    Ended,
 }
 
 /// What one thread brought.
