@@ -128,7 +128,8 @@ struct Controller<'a, 'b> {
     watcher: &'b mut dyn Watcher,
     prepared: &'b mut Vec<Prepared<'a>>,
     flows: &'b HashMap<u32, Arc<Flow>>,
-    steady: Vec<(Vec<usize>, Steady)>,
+    /// Who is watched, by what, and when it was last looked at; nothing before they run.
+    steady: Vec<(Vec<usize>, Steady, Option<u64>)>,
 }
 
 impl<'a> Controller<'a, '_> {
@@ -136,7 +137,6 @@ impl<'a> Controller<'a, '_> {
         self.steady = self.watches();
         let begin_ns = clock::now_ns();
         let (sender, receiver) = mpsc::channel();
-        let mut next_second_ns = begin_ns + 1_000_000_000;
         let interval_ns = self.around.status_interval.map(|interval| interval.as_nanos() as u64);
         let mut next_status_ns = interval_ns.map(|interval_ns| begin_ns + interval_ns);
         std::thread::scope(|scope| {
@@ -150,10 +150,7 @@ impl<'a> Controller<'a, '_> {
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
                 }
                 let now_ns = clock::now_ns();
-                if now_ns >= next_second_ns {
-                    next_second_ns += 1_000_000_000;
-                    self.second();
-                }
+                self.look_for_steadiness(now_ns);
                 if let (Some(at_ns), Some(interval_ns)) = (next_status_ns, interval_ns)
                     && now_ns >= at_ns
                 {
@@ -164,7 +161,7 @@ impl<'a> Controller<'a, '_> {
             }
         });
         self.pass_on_logs();
-        for (members, steady) in &self.steady {
+        for (members, steady, _) in &self.steady {
             if let Some(ended) = self.prepared[members[0]].ended.as_mut() {
                 ended.stat.steadystate = Some(steady.outcome());
             }
@@ -306,8 +303,8 @@ impl<'a> Controller<'a, '_> {
     }
 
     /// Who is watched for steady state: each thread by itself, or the threads of a group that report together.
-    fn watches(&self) -> Vec<(Vec<usize>, Steady)> {
-        let mut watches: Vec<(Vec<usize>, Steady)> = Vec::new();
+    fn watches(&self) -> Vec<(Vec<usize>, Steady, Option<u64>)> {
+        let mut watches: Vec<(Vec<usize>, Steady, Option<u64>)> = Vec::new();
         let mut groups: HashMap<u32, usize> = HashMap::new();
         for (index, thread) in self.prepared.iter().enumerate() {
             let Some(steady) = Steady::new(thread.job) else { continue };
@@ -316,20 +313,26 @@ impl<'a> Controller<'a, '_> {
                 continue;
             }
             groups.insert(thread.plan.group, watches.len());
-            watches.push((vec![index], steady));
+            watches.push((vec![index], steady, None));
         }
         watches
     }
 
-    /// Another second has passed for the watches over steady state.
-    fn second(&mut self) {
-        for (members, steady) in &mut self.steady {
+    /// Tells the watches over steady state when a second has passed. It is counted from when their threads began: to
+    /// make their buffers takes time too, in which nothing is done.
+    fn look_for_steadiness(&mut self, now_ns: u64) {
+        for (members, steady, looked_ns) in &mut self.steady {
             let of = |index: &usize| &self.prepared[*index];
             if !members.iter().map(of).any(|thread| thread.stage == Stage::Running) {
                 continue;
             }
+            let passed_ns = now_ns - *looked_ns.get_or_insert(now_ns);
+            if passed_ns < 1_000_000_000 {
+                continue;
+            }
+            *looked_ns = Some(now_ns);
             let sum = |pick: fn((u64, u64)) -> u64| members.iter().map(|index| pick(of(index).live.totals())).sum();
-            if steady.second(sum(|(ios, _)| ios), sum(|(_, bytes)| bytes)) {
+            if steady.second(sum(|(ios, _)| ios), sum(|(_, bytes)| bytes), passed_ns) {
                 members.iter().for_each(|index| self.prepared[*index].live.stop.store(true, Ordering::Relaxed));
             }
         }

@@ -43,9 +43,13 @@ impl Steady {
         })
     }
 
-    /// A second has passed; `ios` and `bytes` are the totals so far. True once the criterion holds.
-    pub(crate) fn second(&mut self, ios: u64, bytes: u64) -> bool {
-        let (iops, bw) = (ios.saturating_sub(self.last.0), bytes.saturating_sub(self.last.1));
+    /// About a second has passed, exactly `passed_ns`; `ios` and `bytes` are the totals so far. True once the criterion
+    /// holds.
+    pub(crate) fn second(&mut self, ios: u64, bytes: u64, passed_ns: u64) -> bool {
+        let rate = |now: u64, before: u64| {
+            (u128::from(now.saturating_sub(before)) * 1_000_000_000 / u128::from(passed_ns.max(1))) as u64
+        };
+        let (iops, bw) = (rate(ios, self.last.0), rate(bytes, self.last.1));
         self.last = (ios, bytes);
         self.seconds += 1;
         if self.attained || self.seconds <= self.ramp_s {
@@ -120,7 +124,7 @@ mod tests {
         let mut total = 0;
         (1..100).find(|second| {
             total += iops(*second);
-            steady.second(total, total * 4096)
+            steady.second(total, total * 4096, 1_000_000_000)
         })
     }
 
