@@ -15,6 +15,7 @@ mod examples;
 mod fuzz;
 mod lab;
 mod metadata;
+mod python;
 mod setup;
 mod test;
 

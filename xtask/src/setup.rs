@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{clock, cmd, examples, metadata};
+use crate::{clock, cmd, examples, metadata, python};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -18,6 +18,7 @@ pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
 /// Debian packages: the program that shows one is there, its package, and what it is for.
 const PACKAGES: &[(&str, &str, &str)] = &[
     ("fio", "fio", "the peer that tests and benches compare with"),
+    ("jq", "jq", "how scripts read the reports (tests)"),
     ("valgrind", "valgrind", "instruction counts (bench cost)"),
     ("musl-gcc", "musl-tools", "the C parts of the static binary (dist)"),
     ("mkfs.ext4", "e2fsprogs", "filesystems on loop devices (tests)"),
@@ -56,6 +57,7 @@ pub(crate) fn run() -> Result<()> {
         debian_packages()?;
         musl_target()?;
         examples::fetch()?;
+        python::fetch()?;
         tools()
     });
     outcome?;

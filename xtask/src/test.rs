@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::{cmd, examples, metadata, setup};
+use crate::{cmd, examples, metadata, python, setup};
 
 /// The counts of one run.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     let jobs = examples::dir()?;
     if jobs.is_dir() {
         test.env("QD1_FIO_EXAMPLES", jobs);
+    }
+    if let Some(plot) = python::dir()?.filter(|dir| dir.is_dir()) {
+        test.env("QD1_FIO_PLOT", plot);
     }
     let (mut sum, success) = stream(&mut test)?;
     let skips = read_skips(log.path())?;

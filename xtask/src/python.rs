@@ -1,0 +1,83 @@
+//! fio-plot and bench-fio, with the Python packages that they need: tests let them drive our binary as `fio` and draw
+//! what it wrote.
+//!
+//! They lie beside the pinned tools in a directory that `PYTHONPATH` takes, which needs neither root nor a virtual
+//! environment. Compiled packages are for one version of Python, which is therefore a part of the directory's name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::{clock, cmd, setup};
+
+/// Plots and drives fio.
+const PLOT: &str = "fio-plot==1.1.21";
+
+/// All that it imports, down to the last, and `six`, which `fio_jsonplus_clat2csv` (Debian: package fio) imports.
+/// Exact, since a newer library must not turn an untouched commit red.
+const PACKAGES: &[&str] = &[
+    PLOT,
+    "contourpy==1.3.3",
+    "cycler==0.12.1",
+    "fonttools==4.68.0",
+    "kiwisolver==1.5.1",
+    "markdown-it-py==4.3.0",
+    "matplotlib==3.11.2",
+    "mdurl==0.1.2",
+    "numpy==2.4.6",
+    "packaging==26.3",
+    "pillow==13.0.0",
+    "Pygments==2.21.0",
+    "pyparsing==3.3.3",
+    "python-dateutil==4.0.0",
+    "rich==15.0.0",
+    "six==1.17.0",
+];
+
+/// Their directory for the Python of this machine; nothing where there is no Python.
+pub(crate) fn dir() -> Result<Option<PathBuf>> {
+    if cmd::find("python3").is_none() {
+        return Ok(None);
+    }
+    let ask = ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"];
+    let version = cmd::capture(cmd::command("python3").args(ask))?;
+    Ok(Some(setup::tools_dir()?.join(format!("{}-python{}", PLOT.replace("==", "-"), version.trim()))))
+}
+
+/// Installs them if they are missing. Without them some tests are skipped, aloud: no reason to fail.
+pub(crate) fn fetch() -> Result<()> {
+    let Some(dir) = dir()? else {
+        println!("setup: no {PLOT}: there is no python3");
+        return Ok(());
+    };
+    if dir.is_dir() {
+        return Ok(());
+    }
+    println!("setup: installing {PLOT}");
+    let (outcome, took) = clock::timed(|| install(&dir));
+    match outcome {
+        Ok(()) => println!("setup: installed {PLOT} ({:.0} s)", took.as_secs_f64()),
+        Err(error) => {
+            let text = format!("{error:#}");
+            // pip's own reason is the last line that says ERROR.
+            let why = text.lines().rfind(|line| line.contains("ERROR")).or(text.lines().last());
+            println!("setup: no {PLOT}: {}", why.unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// Installs beside the final place and moves it there, so that an interrupted install leaves nothing that looks
+/// complete.
+fn install(dir: &Path) -> Result<()> {
+    let base = dir.parent().context("the tools' directory has no parent")?;
+    fs::create_dir_all(base).with_context(|| format!("cannot make {}", base.display()))?;
+    let fresh = tempfile::Builder::new().prefix("install-").tempdir_in(base)?;
+    let mut pip = cmd::command("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--retries", "1"]);
+    // Only fio-plot, all Python, comes as source; to compile the others would take half an hour.
+    pip.args(["--only-binary=:all:", "--no-binary=fio-plot", "--target"]).arg(fresh.path()).args(PACKAGES);
+    cmd::capture(&mut pip)?;
+    fs::rename(fresh.path(), dir).context("cannot move it into place")
+}
