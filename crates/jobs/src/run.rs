@@ -24,7 +24,6 @@ use crate::error::JobError;
 use crate::files::{self, FileKind, FilePlan, LayingOut, Made};
 use crate::flow::Flow;
 use crate::live::Live;
-use crate::log::Chunk;
 use crate::plan::{ThreadPlan, threads};
 use crate::steady::Steady;
 use crate::thread::{Ended, Seat};
