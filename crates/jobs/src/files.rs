@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use qd1_engine::clock;
-use qd1_engine::target::{PathKind, Target, path_kind};
+use qd1_engine::target::{PathKind, path_kind};
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, FadviseHint, Fallocate, SyncMode};
@@ -50,7 +50,7 @@ pub struct FilePlan {
 
 impl FilePlan {
     /// The length that it has to have.
-    fn needed(&self) -> u64 {
+    pub(crate) fn needed(&self) -> u64 {
         self.extent.start + self.extent.length
     }
 }
@@ -371,28 +371,6 @@ pub(crate) fn pre_read(job: &FioJob, files: &[FilePlan]) -> Result<(), JobError>
     Ok(())
 }
 
-/// What a job that reads would read without going to the disk: files whose extents were never written.
-pub(crate) fn unwritten(job: &FioJob, files: &[FilePlan]) -> Vec<String> {
-    let reads_only = job.rw.kind.reads();
-    let regular = |file: &&FilePlan| file.kind == FileKind::Regular && file.exists && file.have >= file.needed();
-    files.iter().filter(|_| reads_only).filter(regular).filter_map(|file| unwritten_share(job, file)).collect()
-}
-
-fn unwritten_share(job: &FioJob, file: &FilePlan) -> Option<String> {
-    let extents = Target::existing(&file.path).extents(file.needed())?;
-    let empty = extents.unwritten.0 + extents.hole.0;
-    (empty > 0).then(|| {
-        format!(
-            "job `{}`: {} of {} bytes of {} were never written: reading them does not touch the disk, so the figures \
-             are too good; delete the file and have it made anew, or write it whole first",
-            job.name,
-            empty,
-            file.needed(),
-            file.path.display()
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,17 +427,5 @@ mod tests {
         assert!(look(&job, 0, 1).unwrap_err().text.contains("give size="));
         std::fs::write(dir.path().join("a"), vec![1; 8192]).unwrap();
         assert_eq!(look(&job, 0, 1).unwrap()[0].extent.length, 8192);
-    }
-
-    #[test]
-    fn a_sparse_file_is_told_of() {
-        let dir = tempfile::tempdir().unwrap();
-        let job = job(dir.path(), "a");
-        std::fs::File::create(dir.path().join("a")).unwrap().set_len(1 << 20).unwrap();
-        let files = look(&job, 0, 1).unwrap();
-        if Target::existing(&files[0].path).extents(1 << 20).is_some() {
-            assert!(unwritten(&job, &files)[0].contains("never written"));
-        }
-        made(&job);
     }
 }

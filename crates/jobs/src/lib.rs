@@ -14,6 +14,7 @@ mod error;
 mod fileops;
 mod files;
 mod flow;
+mod honest;
 mod live;
 pub mod load;
 pub mod log;

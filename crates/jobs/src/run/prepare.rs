@@ -37,7 +37,7 @@ pub(super) fn prepare<'a>(
     let mut made = Made::default();
     for thread in &prepared {
         if plan_is_first(&thread.plan) {
-            files::unwritten(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
+            crate::honest::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
         }
         if thread.job.ioengine.moves_data() {
             let cancelled = || around.cancel.load(Ordering::Relaxed);

@@ -1,0 +1,119 @@
+//! Whether what a job reads is on the disk at all: extents that were never written, and blocks of zeros, are served
+//! without it, or by a device that stores none, and give figures that no program will see.
+
+use qd1_engine::target::Target;
+use qd1_fio::FioJob;
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::fs::{Advice, Mode, OFlags};
+
+use crate::files::{FileKind, FilePlan};
+
+/// Blocks looked at in each file.
+const SAMPLES: u64 = 32;
+/// Bytes of such a block: what no filesystem or device is below.
+const BLOCK: u64 = 4096;
+
+/// What makes the figures of a job that reads existing files too good, a sentence for each file.
+pub(crate) fn doubts(job: &FioJob, files: &[FilePlan]) -> Vec<String> {
+    let reads = job.rw.kind.reads() && job.ioengine.moves_data();
+    let there = |file: &&FilePlan| match file.kind {
+        FileKind::Regular => file.exists && file.have >= file.needed(),
+        FileKind::Block => true,
+        FileKind::Character | FileKind::Nothing => false,
+    };
+    files
+        .iter()
+        .filter(|_| reads)
+        .filter(there)
+        .filter_map(|file| unwritten(job, file).or_else(|| zeros(job, file)))
+        .collect()
+}
+
+fn unwritten(job: &FioJob, file: &FilePlan) -> Option<String> {
+    if file.kind != FileKind::Regular {
+        return None;
+    }
+    let extents = Target::existing(&file.path).extents(file.needed())?;
+    let empty = extents.unwritten.0 + extents.hole.0;
+    (empty > 0).then(|| {
+        format!(
+            "job `{}`: {} of {} bytes of {} were never written: reading them does not touch the disk, so the figures \
+             are too good; delete the file and have it made anew, or write it whole first",
+            job.name,
+            empty,
+            file.needed(),
+            file.path.display()
+        )
+    })
+}
+
+/// Looks at some blocks of the part that is used. More than half of them zero is no chance.
+fn zeros(job: &FioJob, file: &FilePlan) -> Option<String> {
+    let blocks = file.extent.length / BLOCK;
+    if blocks < SAMPLES {
+        return None;
+    }
+    let fd = rustix::fs::open(&file.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    // Read-ahead would bring in more than is looked at.
+    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Random);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(file.extent.length);
+    let mut block = [0; BLOCK as usize];
+    let mut zero = 0;
+    for _ in 0..SAMPLES {
+        let at = file.extent.start + rng.next_u64() % blocks * BLOCK;
+        let read = rustix::io::pread(&fd, &mut block, at).ok()?;
+        zero += u64::from(block[..read].iter().all(|byte| *byte == 0));
+    }
+    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::DontNeed);
+    (zero * 2 > SAMPLES).then(|| {
+        format!(
+            "job `{}`: {zero} of {SAMPLES} blocks looked at in {} hold only zeros: storage that leaves out zeros, or a \
+             volume that was never written, answers without a disk, so the figures may be too good; write it whole with \
+             random data first",
+            job.name,
+            file.path.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Extent;
+
+    fn plan(path: &std::path::Path) -> FilePlan {
+        let length = std::fs::metadata(path).unwrap().len();
+        let extent = Extent { start: 0, length };
+        FilePlan { path: path.to_owned(), kind: FileKind::Regular, extent, exists: true, have: length }
+    }
+
+    fn told(bytes: &[u8]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, bytes).unwrap();
+        // Delayed allocation is over once it is synced.
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        doubts(&FioJob::new("t"), &[plan(&path)])
+    }
+
+    #[test]
+    fn a_sparse_file_is_told_of_where_the_filesystem_tells() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let told = doubts(&FioJob::new("t"), &[plan(&path)]);
+        let knows = Target::existing(&path).extents(1 << 20).is_some();
+        assert!(told[0].contains(if knows { "never written" } else { "only zeros" }), "{told:?}");
+    }
+
+    #[test]
+    fn written_zeros_are_told_of_and_data_is_not() {
+        assert!(told(&vec![0; 1 << 20])[0].contains("only zeros"));
+        let mut data = vec![0; 1 << 20];
+        Xoshiro256PlusPlus::seed_from_u64(3).fill_bytes(&mut data);
+        assert!(told(&data).is_empty(), "{:?}", told(&data));
+        data[..300_000].fill(0);
+        assert!(told(&data).is_empty(), "a third may be zero");
+    }
+}
