@@ -20,6 +20,7 @@ use qd1_jobs::{Surroundings, ThreadResult};
 use qd1_model::Record;
 use qd1_model::job::JobStat;
 use qd1_probe::Machine;
+use rustix::io::Errno;
 
 use crate::problem::{Kind, Problem};
 use crate::signals::Signals;
@@ -53,7 +54,7 @@ fn print(text: &str) -> Result<ExitCode> {
 fn start(invocation: &Invocation) -> Result<ExitCode> {
     let flags = &invocation.flags;
     if flags.showcmd {
-        return print(&command_lines(invocation));
+        return print(&format!("{}\n", command_lines(invocation).trim_end()));
     }
     if invocation.jobs.is_empty() {
         return Err(Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)").into());
@@ -153,7 +154,11 @@ pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran
     let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
     let mut watch = Watch::new(invocation, manner, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
-        let kind = if error.target_is_unsafe { Kind::Unsafe } else { Kind::Usage };
+        let kind = match error.errno {
+            _ if error.target_is_unsafe => Kind::Unsafe,
+            errno if [Errno::ACCESS, Errno::PERM].contains(&Errno::from_raw_os_error(errno)) => Kind::Capability,
+            _ => Kind::Usage,
+        };
         Problem::new(kind, error.to_string())
     })?;
     watch.finish()?;
