@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use qd1_engine::clock;
 use qd1_fio::FioJob;
+use qd1_fio::engines::EngineName;
 use qd1_fio::output::{DiskCounts, DiskUtil};
 use qd1_model::environment::{Device, DeviceCounters};
 use qd1_probe::Machine;
@@ -26,7 +27,7 @@ impl<'a> Disks<'a> {
     /// Finds the disks below all files of all jobs, and reads their counters.
     pub(crate) fn begin(machine: &'a Machine, jobs: &[FioJob]) -> Self {
         let mut disks: Vec<Disk> = Vec::new();
-        for job in jobs.iter().filter(|job| job.disk_util && job.ioengine.moves_data()) {
+        for job in jobs.iter().filter(|job| job.disk_util && job.ioengine != EngineName::Null) {
             for name in job.file_names(0).take(64) {
                 let chain = chain(machine, Path::new(&name));
                 let Some(top) = chain.iter().find(|device| device.kind != "partition") else { continue };

@@ -32,7 +32,9 @@ impl Thread<'_> {
     }
 
     pub(super) fn ios_used_up(&self) -> bool {
-        self.job.number_ios > 0 && self.issued_ios >= self.job.number_ios.saturating_mul(passes(self.job))
+        // As in fio, `loops` multiplies it, in whichever loop they are issued.
+        let most = self.job.number_ios.saturating_mul(passes(self.job)).saturating_mul(self.job.loops.max(1).into());
+        most > 0 && self.issued_ios >= most
     }
 
     /// What comes next.

@@ -39,7 +39,8 @@ impl<'a> Seat<'a> {
         let load = Load::new(job, &extents, plan.seed);
         let bytes_limit = issue::bytes_limit(job, load.round_bytes());
         let depth = job.iodepth as usize;
-        let queues = engine.queues();
+        // As fio's: with a queue, its null engine takes requests and completes them in two steps.
+        let queues = engine.queues() || (job.ioengine == qd1_fio::engines::EngineName::Null && job.iodepth > 1);
         Ok(Thread {
             job,
             plan,
