@@ -33,7 +33,7 @@ impl Thread<'_> {
 
     pub(super) fn ios_used_up(&self) -> bool {
         // As in fio, `loops` multiplies it, in whichever loop they are issued.
-        let most = self.job.number_ios.saturating_mul(passes(self.job)).saturating_mul(self.job.loops.max(1).into());
+        let most = self.job.number_ios.saturating_mul(passes(self.job)).saturating_mul(self.job.loops.max(1));
         most > 0 && self.issued_ios >= most
     }
 
