@@ -131,7 +131,7 @@ fn errors_name_file_line_column_and_the_nearest_word() {
     for (line, said) in [
         ("../b.fio", &["../b.fio:3:1", "siez", "size"][..]),
         ("--name=j --siez=1m", &["2:1", "siez", "size"]),
-        ("--name=j --rw=raed --size=1m", &["2:6", "raed", "read"]),
+        ("--name=j --rw=reed --size=1m", &["2:6", "reed", "read"]),
         ("--name=j --size=1m --ioengine=io_urin", &["io_urin", "io_uring"]),
         ("--name=j --size=1m --ioengine=sg", &["ioengine=sg", "known to fio"]),
         ("--readonly --name=j --rw=write --size=1m", &["--readonly", "rw=write"]),

@@ -253,7 +253,7 @@ fn jobs_that_cannot_run_fail_with_both() {
         "--name=j --rw=write --size=1m --filename=/",
         "--name=j --rw=write --size=100k --bs=1000 --direct=1",
         "--name=j --rw=write --size=1m --ioengine=nosuch",
-        "--name=j --rw=raed --size=1m",
+        "--name=j --rw=reed --size=1m",
         "--name=j --siez=1m",
         "nofile.fio",
         "--readonly --name=j --rw=write --size=1m",

@@ -174,13 +174,8 @@ impl Thread<'_> {
         }
         self.submit()?;
         let min = self.job.iodepth_batch_complete_min.max(1);
-        // At least one slot has to come free, even where iodepth_low is the whole depth.
-        let low = self.job.iodepth_low.min(self.job.iodepth.saturating_sub(1)).max(u32::from(self.job.iodepth == 0));
-        while self.depth_now > low {
+        while self.free.is_empty() || self.depth_now > self.job.iodepth_low {
             self.take_back(min.min(self.depth_now) as usize, u64::MAX)?;
-            if self.job.iodepth_low >= self.job.iodepth {
-                break;
-            }
         }
         Ok(())
     }
