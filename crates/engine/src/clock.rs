@@ -74,15 +74,20 @@ const SPIN_NS: u64 = 80_000;
 
 /// Waits until `until_ns`: sleeps, then spins over the last [`SPIN_NS`], so that a request is issued when due.
 pub fn sleep_until(until_ns: u64) {
+    // An interrupted sleep ends early; the spin below still keeps the promise.
+    nap_until(until_ns.saturating_sub(SPIN_NS));
+    // No spin_loop(): a hypervisor takes the processor away from who executes many of its instructions.
+    while now_ns() < until_ns {}
+}
+
+/// Sleeps until `until_ns`, or a little less where a signal comes, without spinning: for pauses, whose end is no request's
+/// due time, and where the processor is better left to others.
+pub fn nap_until(until_ns: u64) {
     let left_ns = until_ns.saturating_sub(now_ns());
-    if left_ns > SPIN_NS {
-        let wake_ns = monotonic_ns() + left_ns - SPIN_NS;
+    if left_ns > 0 {
+        let wake_ns = monotonic_ns() + left_ns;
         let at = Timespec { tv_sec: (wake_ns / 1_000_000_000) as i64, tv_nsec: (wake_ns % 1_000_000_000) as i64 };
-        // An interrupted sleep ends early; the spin below still keeps the promise.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-    }
-    while now_ns() < until_ns {
-        std::hint::spin_loop();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Where a thread runs: processors and priorities.
 
+use std::num::NonZeroU64;
+
 use qd1_fio::FioJob;
 use qd1_fio::types::CpuPolicy;
 use rustix::io::Errno;
@@ -13,6 +15,8 @@ use crate::error::JobError;
 /// # Errors
 /// Processors that this machine or this user does not have, priorities that are not allowed.
 pub(crate) fn apply(job: &FioJob, clone: u32) -> Result<(), JobError> {
+    // Linux lets timers of ordinary threads be 50 us late; pauses and rates would all be too long by that.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let cpus: Vec<usize> =
         job.cpus_allowed.iter().flat_map(|range| usize::from(range.first)..=usize::from(range.last)).collect();
     if !cpus.is_empty() {

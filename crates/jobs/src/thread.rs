@@ -44,6 +44,8 @@ const LOOK_NS: u64 = 20_000_000;
 const LOGS_NS: u64 = 1_000_000_000;
 /// How long a thread that is ahead of its flow waits for the others, ns.
 const FLOW_NS: u64 = 20_000;
+/// How long it looks again and again before that, ns.
+const FLOW_SPIN_NS: u64 = 200_000;
 
 /// What a thread is given.
 pub(crate) struct Seat<'a> {
@@ -138,6 +140,8 @@ pub(crate) struct Thread<'a> {
     pace: Pace,
     minimum: Option<Minimum>,
     share: Option<Share>,
+    /// Since when it has been ahead of its flow; 0 while it is not.
+    ahead_from_ns: u64,
     search: Option<DepthSearch>,
     stat: Stat,
     slots: Vec<Slot>,
@@ -161,6 +165,8 @@ pub(crate) struct Thread<'a> {
     writes_since_trim: u64,
     since_think: u64,
     thought_ns: u64,
+    /// How late wake-ups have been of late.
+    late_ns: u64,
     /// The direction that the mix wanted when the request could not be issued yet: drawing again would favour the
     /// directions that wait least.
     wanted: Option<usize>,

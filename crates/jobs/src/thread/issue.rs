@@ -52,9 +52,9 @@ impl Thread<'_> {
             return Ok(Step::Verify);
         }
         if self.share.as_ref().is_some_and(Share::is_ahead) {
-            let sleep_ns = self.job.flow_sleep.as_nanos() as u64;
-            return Ok(Step::Wait(now_ns + if sleep_ns > 0 { sleep_ns } else { FLOW_NS }));
+            return Ok(Step::Wait(self.wait_for_flow(now_ns)));
         }
+        self.ahead_from_ns = 0;
         if let Some(search) = &self.search
             && self.depth_now >= search.depth
         {
@@ -71,6 +71,23 @@ impl Thread<'_> {
             }
         }
         self.draw(direction, due_ns)
+    }
+
+    /// Until when a thread that is ahead of its flow waits: at first not at all, since the others are mostly about to
+    /// catch up, and a sleep takes longer than they do.
+    fn wait_for_flow(&mut self, now_ns: u64) -> u64 {
+        let sleep_ns = self.job.flow_sleep.as_nanos() as u64;
+        if sleep_ns > 0 {
+            return now_ns + sleep_ns;
+        }
+        if self.ahead_from_ns == 0 {
+            self.ahead_from_ns = now_ns;
+        }
+        if now_ns < self.ahead_from_ns + FLOW_SPIN_NS {
+            std::thread::yield_now();
+            return now_ns;
+        }
+        now_ns + FLOW_NS
     }
 
     /// Puts the next request of a direction into a free slot.
