@@ -217,17 +217,17 @@ impl Thread<'_> {
             }
             self.history.clear();
             self.trimmed.clear();
-            let more_bytes = self.issued_bytes < self.bytes_limit && self.limits_io();
-            if self.stopping || self.ios_used_up() {
+            loops = loops.saturating_sub(1);
+            let goes_on = match (self.job.time_based && self.deadline_ns != u64::MAX, self.limits_io()) {
+                (true, _) => true,
+                // As in fio: `io_size` is for one loop, and over again where it is more than all loops did.
+                (_, true) => self.issued_bytes < self.bytes_limit && (loops > 0 || self.owes_bytes()),
+                (_, false) => loops > 0,
+            };
+            if self.stopping || self.ios_used_up() || !goes_on {
                 return Ok(());
             }
-            if self.job.time_based && self.deadline_ns != u64::MAX {
-                self.issued_bytes = 0;
-            } else if !more_bytes {
-                loops -= 1;
-                if loops == 0 {
-                    return Ok(());
-                }
+            if !self.limits_io() {
                 self.issued_bytes = 0;
             }
             self.load.restart();

@@ -123,6 +123,9 @@ fn a_job_does_as_much_as_loops_io_size_and_number_ios_say() {
         ("--loops=3", 300),
         ("--io_size=1200k", 300),
         ("--io_size=40k", 10),
+        // Seen with fio 3.33: loops go over the files, and io_size is what each may do.
+        ("--io_size=800k --loops=3", 300),
+        ("--io_size=160k --loops=3", 120),
         ("--number_ios=7", 7),
         ("--io_size=1200k --number_ios=150", 150),
         ("--rw=randread --loops=2", 200),

@@ -5,18 +5,27 @@ use rustix::io::Errno;
 
 use super::*;
 
-/// Bytes after which a round is over: `io_size`, else the size of the job's files. Under `time_based` only time counts.
+/// Bytes after which nothing is issued any more: with `io_size` that many for each of the loops together, else those of a
+/// round, the size of the job's files. Under `time_based` only time counts.
 pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     if job.time_based && !job.runtime.is_zero() {
         return u64::MAX;
     }
-    match (job.io_size, job.size) {
-        (Amount::Bytes(bytes), _) if bytes > 0 => bytes.saturating_mul(passes(job)),
-        (Amount::Percent(percent), _) => (u128::from(round) * u128::from(percent) / 100) as u64,
-        (_, Amount::Bytes(bytes)) if bytes > 0 && job.filesize.is_some() => {
-            bytes.saturating_mul(passes(job)).min(round)
-        }
+    if let Some(bytes) = io_size(job, round) {
+        return bytes.saturating_mul(job.loops.max(1));
+    }
+    match job.size {
+        Amount::Bytes(bytes) if bytes > 0 && job.filesize.is_some() => bytes.saturating_mul(passes(job)).min(round),
         _ => round,
+    }
+}
+
+/// `io_size`, where it was given.
+fn io_size(job: &FioJob, round: u64) -> Option<u64> {
+    match job.io_size {
+        Amount::Bytes(bytes) => Some(bytes.saturating_mul(passes(job))).filter(|bytes| *bytes > 0),
+        Amount::Percent(percent) => Some((u128::from(round) * u128::from(percent) / 100) as u64),
+        Amount::Unset => None,
     }
 }
 
@@ -28,7 +37,17 @@ fn passes(job: &FioJob) -> u64 {
 impl Thread<'_> {
     /// Whether `io_size` was given, which goes over the files again where it is larger than them.
     pub(super) fn limits_io(&self) -> bool {
-        self.job.io_size != Amount::Unset
+        self.io_size().is_some()
+    }
+
+    /// Whether less than `io_size` was issued in all loops, by a block at least.
+    pub(super) fn owes_bytes(&self) -> bool {
+        let block = files::largest_block(self.job);
+        self.io_size().is_some_and(|wanted| self.issued_bytes + block <= wanted)
+    }
+
+    fn io_size(&self) -> Option<u64> {
+        io_size(self.job, self.load.round_bytes())
     }
 
     pub(super) fn ios_used_up(&self) -> bool {
