@@ -3,7 +3,7 @@
 //!
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
-//! does all of it. [`coverage`] measures whether the intervals deserve their name.
+//! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees. [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -12,6 +12,7 @@ mod detect;
 mod judge;
 pub mod stats;
 mod summarize;
+pub mod sweep;
 
 #[cfg(test)]
 mod testing;
@@ -27,9 +28,14 @@ use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
-    let findings = findings(&record, &summary);
+    let mut findings = findings(&record, &summary);
     let verdicts = judge(&record, &summary, &findings, thresholds);
     let criteria = judge_criteria(&record, &summary, &findings);
+    let sweep = sweep::surface(&record);
+    if let Some(surface) = &sweep {
+        findings.extend(sweep::findings(surface));
+        detect::sort(&mut findings);
+    }
     let findings = detect::together(findings);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, summary, record }
+    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, summary, record }
 }

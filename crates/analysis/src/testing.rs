@@ -172,6 +172,7 @@ pub(crate) fn empty() -> Record {
             skipped: Vec::new(),
             seed: 1,
             criteria: Vec::new(),
+            sweep: None,
         },
         environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use qd1_model::Bytes;
-use qd1_model::plan::EngineChoice;
+use qd1_model::plan::{EngineChoice, Rw};
 use qd1_model::units::parse_duration_ns;
 
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &["check", "run", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &["check", "run", "sweep", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -36,6 +36,9 @@ pub(crate) enum Command {
     /// Run a suite of steps: one that is built in, or a TOML file of your own (docs/suites.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Run(RunArgs),
+    /// Measure block size x iodepth x rw: knees, the change from the IOPS to the MB/s limit, what a latency bound allows
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Sweep(SweepArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -71,6 +74,30 @@ pub(crate) struct RunArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Block sizes, separated by commas [default: 4k,16k,64k,256k,1M]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',')]
+    pub(crate) bs: Vec<Bytes>,
+    /// Requests in flight, separated by commas [default: 1,2,4,8,16,32,64]
+    #[arg(long, value_name = "DEPTHS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) iodepth: Vec<u32>,
+    /// Directions, separated by commas: read, write, randread, randwrite, rw, randrw [default: randread,randwrite]
+    #[arg(long, value_name = "RW", value_delimiter = ',', value_parser = direction)]
+    pub(crate) rw: Vec<Rw>,
+    /// How often each cell is measured, spread over the run: with two or more, drift shows [default: 2; --full: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) passes: Option<u32>,
+    /// Longest p99 that is acceptable, for example 2ms: says which depth it allows
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) max_p99: Option<u64>,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
 }
@@ -210,6 +237,20 @@ pub(crate) enum HistoryCommand {
 
 fn duration(text: &str) -> Result<u64, String> {
     parse_duration_ns(text).map_err(|error| error.to_string())
+}
+
+fn direction(text: &str) -> Result<Rw, String> {
+    Ok(match text {
+        "read" => Rw::Read,
+        "write" => Rw::Write,
+        "randread" => Rw::Randread,
+        "randwrite" => Rw::Randwrite,
+        "rw" | "readwrite" => Rw::Rw,
+        "randrw" => Rw::Randrw,
+        other => {
+            return Err(format!("unknown rw {other:?}; choose read, write, randread, randwrite, rw or randrw"));
+        }
+    })
 }
 
 fn engine(text: &str) -> Result<EngineChoice, String> {

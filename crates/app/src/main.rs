@@ -18,6 +18,7 @@ mod scratch;
 mod signals;
 mod store;
 mod suites;
+mod sweep;
 mod thresholds;
 
 use std::ffi::OsString;
@@ -67,6 +68,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         None => check::run(&cli.check),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Run(args)) => run_command::run(&args),
+        Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),

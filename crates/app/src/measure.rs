@@ -49,7 +49,7 @@ pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
     let place = place::look(&machine, &spec.path, &id)?;
     let seed = match spec.seed {
         Some(seed) => seed,
-        None => u64::from_str_radix(&id, 16).unwrap_or(1) >> 16,
+        None => seed_of(&id),
     };
     let plan = plan::decide(&spec, &place, seed)?;
     if plan.target.kind == TargetKind::BlockDestroy {
@@ -87,16 +87,30 @@ pub(crate) fn conclude(
     Ok(outcome_code(&report, args.fail_on))
 }
 
+/// How much time to spend.
+pub(crate) fn effort(args: &MeasureArgs) -> Effort {
+    match (args.quick, args.full) {
+        (true, _) => Effort::Quick,
+        (_, true) => Effort::Full,
+        _ => Effort::Default,
+    }
+}
+
+/// A seed for a run that names none.
+pub(crate) fn random_seed() -> Result<u64> {
+    Ok(seed_of(&random_id()?))
+}
+
+fn seed_of(id: &str) -> u64 {
+    u64::from_str_radix(id, 16).unwrap_or(1) >> 16
+}
+
 fn spec(asked: Asked<'_>) -> Spec {
     let args = asked.how;
     Spec {
         suite: asked.suite,
         path: asked.path.to_owned(),
-        effort: match (args.quick, args.full) {
-            (true, _) => Effort::Quick,
-            (_, true) => Effort::Full,
-            _ => Effort::Default,
-        },
+        effort: effort(args),
         size: args.size,
         runtime_ns: args.runtime,
         only: args.only.clone(),
@@ -127,6 +141,11 @@ const VALUED: &[&str] = &[
     "--output",
     "-o",
     "--color",
+    "--bs",
+    "--iodepth",
+    "--rw",
+    "--passes",
+    "--max-p99",
 ];
 
 /// The command line as typed, and which of its words are places.
@@ -217,13 +236,18 @@ fn dry_run(plan: &Plan) -> String {
         TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
     };
     let _ = writeln!(text, "plan of {}: {place}", plan.suite);
-    let names = plan.steps.iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
+    let listed = if plan.sweep.is_some() { 0 } else { plan.steps.len() };
+    let names =
+        plan.steps[..listed].iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(9);
     if plan.needs_shared_file() {
         let longest = format_span_ns(target.prepare_max_ns);
         let _ = writeln!(text, "  {:<width$} up to {longest:>7}  writes {} of random data", "prepare", target.size);
     }
-    for step in &plan.steps {
+    for line in crate::sweep::planned(plan) {
+        let _ = writeln!(text, "  {line}");
+    }
+    for step in &plan.steps[..listed] {
         let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
         let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}", step.name, step.title);
     }

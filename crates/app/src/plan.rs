@@ -67,6 +67,7 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         skipped: Vec::new(),
         seed,
         criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
+        sweep: spec.suite.sweep,
     };
     check_names(spec)?;
     for job in &spec.suite.job {

@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     current: usize,
     figures: String,
     line_ns: u64,
+    /// Steps are so many and so short that a line for each would only scroll by.
+    brief: bool,
 }
 
 enum Mode {
@@ -44,12 +46,21 @@ impl Progress {
         } else {
             Mode::Lines
         };
-        Self { mode, names: Vec::new(), budgets_ns: Vec::new(), current: 0, figures: String::new(), line_ns: 0 }
+        Self {
+            mode,
+            names: Vec::new(),
+            budgets_ns: Vec::new(),
+            current: 0,
+            figures: String::new(),
+            line_ns: 0,
+            brief: false,
+        }
     }
 
     pub(crate) fn begin(&mut self, plan: &Plan) {
         self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
         self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
+        self.brief = plan.sweep.is_some();
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.duration_max_ns());
         self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
@@ -114,6 +125,9 @@ impl Progress {
                 if mixed { format!("{class} p50 {p50}") } else { format!("{class} {rate}/s, p50 {p50}") }
             })
             .collect();
+        if self.brief && record.errors.is_empty() {
+            return;
+        }
         let failed: u64 = record.errors.iter().map(|error| error.count).sum();
         let failed = if failed > 0 { format!("; {failed} requests FAILED") } else { String::new() };
         let position = self.position();

@@ -14,6 +14,7 @@ pub mod plat;
 pub mod record;
 pub mod report;
 pub mod spec;
+pub mod sweep;
 pub mod units;
 pub mod verdict;
 

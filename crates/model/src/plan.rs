@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
 
@@ -349,6 +350,9 @@ pub struct Plan {
     /// What the suite itself expects of its steps; part of the plan, so that a stored run is judged by what was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<Criterion>,
+    /// What makes it a sweep, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPlan>,
 }
 
 impl Plan {

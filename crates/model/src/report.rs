@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::figure::Summary;
 use crate::finding::Finding;
 use crate::record::Record;
+use crate::sweep::Surface;
 use crate::verdict::{Judged, Verdict};
 
 /// One run, judged. Reports render this and compute nothing.
@@ -20,6 +21,9 @@ pub struct Report {
     pub criteria: Vec<Judged>,
     /// Conclusions, the most severe first.
     pub findings: Vec<Finding>,
+    /// The surface of a sweep; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Surface>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -12,6 +12,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
 use crate::plan::{EngineChoice, Rw, Sync};
+use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
 
@@ -67,6 +68,8 @@ pub struct Suite {
     pub job: Vec<Job>,
     /// What the suite expects of its steps, in the order written.
     pub criteria: Vec<Criterion>,
+    /// What makes it a sweep, where it is one.
+    pub sweep: Option<SweepPlan>,
 }
 
 /// One value per [`Effort`]; in TOML either a table of the three or one value for all.
@@ -159,7 +162,7 @@ impl<'de> Deserialize<'de> for Span {
 }
 
 /// One job of a suite. Absent fields take fio's defaults (`bs` 4k, `iodepth` 1, `numjobs` 1) unless said otherwise.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Short name, for `--only` and as the key in JSON.

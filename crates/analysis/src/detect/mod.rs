@@ -60,8 +60,13 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
         debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
         all.extend(found);
     }
-    all.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
+    sort(&mut all);
     all
+}
+
+/// The most severe first, and within a severity the surest.
+pub(crate) fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
 }
 
 /// The same conclusion from several steps said once: the most severe of them, with the names of the others.
@@ -80,7 +85,7 @@ pub(crate) fn together(findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// A finding to be filled in with struct update syntax.
-fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
+pub(crate) fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
     Finding {
         id: id.to_owned(),
         severity,
@@ -121,7 +126,7 @@ fn workers(io: &IoWork, step: &StepRecord) -> u64 {
 }
 
 /// A share as a percentage for people: `3.4 %`, `51 %`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value.abs() < 9.95 { format!("{value:.1} %") } else { format!("{value:.0} %") }
 }

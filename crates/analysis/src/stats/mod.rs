@@ -19,7 +19,8 @@ use qd1_model::{Estimate, Hist};
 
 use episodes::{Episodes, Rests};
 use invert::Side;
-use long_run::{LongRun, Z_975, long_run, t_975};
+pub(crate) use long_run::t_975;
+use long_run::{LongRun, Z_975, long_run};
 use series::{Of, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that

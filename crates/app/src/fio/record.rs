@@ -83,6 +83,7 @@ pub(crate) fn record(
             skipped: Vec::new(),
             seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
             criteria: Vec::new(),
+            sweep: None,
         },
         environment,
         prepare: None,

@@ -1,15 +1,18 @@
-//! One row per step, kind of operation and metric, as RFC 4180 has it: a spreadsheet or a data frame takes it as it is.
+//! One row per step, kind of operation and metric (of a sweep: per cell), as RFC 4180 has it: a spreadsheet or a data frame takes it as it is.
 
 use qd1_model::metric::{METRICS, Unit};
 use qd1_model::verdict::Criterion;
 use qd1_model::{OpClass, Report};
 
-use super::words;
+use super::{sweep, words};
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
 
 /// The whole report. What n cannot resolve has an empty value, never a number; a bound it does have is kept.
 pub(super) fn render(report: &Report) -> String {
+    if let Some(surface) = &report.sweep {
+        return sweep::csv(report, surface);
+    }
     let mut text = HEADER.to_owned();
     for step in &report.summary.steps {
         for stream in &step.streams {

@@ -8,7 +8,7 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
 use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
-use super::{criteria, machine, suite, words};
+use super::{criteria, machine, suite, sweep, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -29,6 +29,8 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
     if words::is_check(report) {
         headline_figures(&mut page, report);
         steps(&mut page, report);
+    } else if let Some(surface) = &report.sweep {
+        sweep::section(&mut page, report, surface);
     } else {
         suite::steps(&mut page, report);
     }

@@ -32,6 +32,15 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     for step in &report.summary.steps {
         line(&mut text, "step", run, step)?;
     }
+    for cell in report.sweep.iter().flat_map(|surface| &surface.cells) {
+        line(&mut text, "cell", run, cell)?;
+    }
+    for curve in report.sweep.iter().flat_map(|surface| &surface.curves) {
+        line(&mut text, "curve", run, curve)?;
+    }
+    for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
+        line(&mut text, "crossover", run, crossover)?;
+    }
     for finding in &report.findings {
         line(&mut text, "finding", run, finding)?;
     }

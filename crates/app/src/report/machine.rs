@@ -5,6 +5,8 @@ use qd1_model::plan::TargetKind;
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Bytes, Record, Report};
 
+use super::words;
+
 /// Mount options that change what a disk feels like; the others are noise in a report.
 const OPTIONS_THAT_MATTER: &[&str] = &[
     "ro",
@@ -145,7 +147,7 @@ fn engines(record: &Record) -> Vec<String> {
             None => groups.push((text, vec![&step.name])),
         }
     }
-    groups.into_iter().map(|(text, steps)| format!("{text} ({})", steps.join(", "))).collect()
+    groups.into_iter().map(|(text, steps)| format!("{text} ({})", words::some(&steps))).collect()
 }
 
 fn machine(record: &Record) -> String {

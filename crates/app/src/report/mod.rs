@@ -15,6 +15,7 @@ mod redact;
 #[cfg(test)]
 pub(crate) mod sample;
 mod suite;
+mod sweep;
 mod words;
 
 pub(crate) use history::{history_human, history_json};

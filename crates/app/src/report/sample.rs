@@ -283,6 +283,7 @@ fn record(steps: &[Step]) -> Record {
             skipped: vec![],
             seed: 1_234_567_890,
             criteria: vec![],
+            sweep: None,
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -333,6 +334,7 @@ pub(crate) fn slow_vps() -> Report {
         verdicts: verdicts(&summary),
         criteria: vec![],
         findings: place::findings(),
+        sweep: None,
         summary,
         record,
     }

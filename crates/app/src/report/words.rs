@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::criteria;
+use super::{criteria, sweep};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -234,7 +234,9 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     } else if is_check(report) {
         sentences.push(format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len())));
     }
-    if !is_check(report) || !report.criteria.is_empty() {
+    if let Some(surface) = &report.sweep {
+        sentences.push(sweep::sentence(report, surface));
+    } else if !is_check(report) || !report.criteria.is_empty() {
         sentences.push(criteria::sentence(report));
     }
     if let Some(finding) = report.findings.iter().find(|finding| finding.severity == Severity::Critical) {
@@ -354,6 +356,9 @@ pub(super) const fn severity(severity: Severity) -> &'static str {
     }
 }
 
+/// More names than this are counted instead.
+const NAMES_MAX: usize = 8;
+
 /// A finding's place and certainty: `seen in commit1, 97 % sure`.
 pub(super) fn certainty(finding: &qd1_model::Finding) -> String {
     let sure = match finding.confidence {
@@ -363,7 +368,17 @@ pub(super) fn certainty(finding: &qd1_model::Finding) -> String {
     match (finding.step.as_str(), finding.also_in.as_slice()) {
         ("", _) => sure,
         (step, []) => format!("seen in {step}, {sure}"),
-        (step, others) => format!("seen in {step}, less in {}, {sure}", others.join(", ")),
+        (step, others) => format!("seen in {step}, less in {}, {sure}", some(others)),
+    }
+}
+
+/// Names, the first few of many.
+pub(super) fn some<S: AsRef<str>>(names: &[S]) -> String {
+    let shown = if names.len() > NAMES_MAX { NAMES_MAX - 2 } else { names.len() };
+    let listed = names[..shown].iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
+    match names.len() - shown {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }
 

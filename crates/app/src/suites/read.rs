@@ -52,6 +52,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
         prepare: prepare.unwrap_or(PREPARE),
         job: Vec::new(),
         criteria: Vec::new(),
+        sweep: None,
     };
     for (table, at) in jobs {
         add_job(&mut suite, table, at, text)?;
