@@ -18,6 +18,7 @@ mod metadata;
 mod python;
 mod setup;
 mod test;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Measure the instrument itself against fio and its targets
     Bench(bench::Args),
+    /// Print how near the analysis comes to disks whose truth is known
+    Truth(truth::Args),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
         Command::Bench(args) => bench::run(&args),
+        Command::Truth(args) => truth::run(&args).map(|()| true),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -3,13 +3,15 @@
 //!
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
-//! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees. [`coverage`] measures whether the intervals deserve their name.
+//! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
+//! finds rate limits. [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod coverage;
 mod detect;
 mod judge;
+pub mod limits;
 pub mod stats;
 mod summarize;
 pub mod sweep;

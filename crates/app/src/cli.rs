@@ -10,7 +10,8 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &["check", "run", "sweep", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] =
+    &["check", "run", "sweep", "limits", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     /// Measure block size x iodepth x rw: knees, the change from the IOPS to the MB/s limit, what a latency bound allows
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sweep(SweepArgs),
+    /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method.md)
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Limits(LimitsArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -100,6 +104,40 @@ pub(crate) struct SweepArgs {
     pub(crate) max_p99: Option<u64>,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LimitsArgs {
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Look this long for the end of a burst, each for reads and writes, small and large requests. Writes more: see
+    /// --dry-run
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "90s")]
+    pub(crate) burst: Option<u64>,
+    /// Size of the test file
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    pub(crate) size: Bytes,
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    #[arg(long, value_name = "ENGINE", value_parser = engine)]
+    pub(crate) engine: Option<EngineChoice>,
+    /// Seed of offsets and data, to repeat a run
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
+    /// Show what would be done: steps, time, bytes written, space
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not keep the run in the history
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

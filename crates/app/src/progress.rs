@@ -80,6 +80,15 @@ impl Progress {
         }
     }
 
+    /// A step that was decided on the way: in its place, where the plan did not have it there already.
+    pub(crate) fn insert(&mut self, index: usize, step: &StepPlan) {
+        if self.names.get(index) != Some(&step.name) {
+            let at = index.min(self.names.len());
+            self.names.insert(at, step.name.clone());
+            self.budgets_ns.insert(at, step.stop.ramp_ns + step.stop.max_ns);
+        }
+    }
+
     pub(crate) fn step(&mut self, index: usize, step: &StepPlan) {
         self.current = index;
         self.figures.clear();

@@ -51,6 +51,32 @@ pub struct Bucket {
     pub burst: f64,
 }
 
+/// What a [`Limit`] is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Reads alone.
+    Reads,
+    /// Writes alone.
+    Writes,
+    /// Both together.
+    Both,
+}
+
+/// A limit that a provider sets, beside [`Device::iops`] and [`Device::bytes`]: on one direction, or a second bucket
+/// that caps the rate of a burst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// Which requests.
+    pub scope: Scope,
+    /// Counts bytes; otherwise requests.
+    pub of_bytes: bool,
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Requests that have to wait are let go at multiples of this, ns, as the kernel's throttle does with its slices
+    /// of about 100 ms; 0 lets each go when it is paid for.
+    pub slice_ns: f64,
+}
+
 /// Times at which the device does nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stall {
@@ -94,6 +120,8 @@ pub struct Device {
     pub stall: Option<Stall>,
     /// Write cache.
     pub cache: Option<Cache>,
+    /// More limits; a request waits for the strictest.
+    pub limits: Vec<Limit>,
 }
 
 impl Default for Device {
@@ -109,6 +137,7 @@ impl Default for Device {
             bytes: None,
             stall: None,
             cache: None,
+            limits: Vec::new(),
         }
     }
 }
@@ -143,6 +172,8 @@ struct State {
     free_ns: Vec<f64>,
     iops: Option<Tokens>,
     bytes: Option<Tokens>,
+    /// Those of [`Device::limits`], in its order.
+    limits: Vec<Tokens>,
     /// Dirty bytes in the cache, and as of when.
     dirty: (f64, f64),
 }
@@ -176,6 +207,7 @@ impl State {
             free_ns: vec![0.0; device.channels.max(1) as usize],
             iops: device.iops.map(Tokens::new),
             bytes: device.bytes.map(Tokens::new),
+            limits: device.limits.iter().map(|limit| Tokens::new(limit.bucket)).collect(),
             dirty: (0.0, 0.0),
             rng,
             device,
@@ -208,6 +240,18 @@ impl State {
             for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
                 if let Some(tokens) = tokens {
                     begin = begin.max(tokens.take(amount, now_ns));
+                }
+            }
+            for (limit, tokens) in self.device.limits.iter().zip(&mut self.limits) {
+                let is_meant = match limit.scope {
+                    Scope::Reads => op.kind == OpKind::Read,
+                    Scope::Writes => op.kind == OpKind::Write,
+                    Scope::Both => true,
+                };
+                if is_meant {
+                    let paid_ns = tokens.take(if limit.of_bytes { f64::from(op.len) } else { 1.0 }, now_ns);
+                    let waits = limit.slice_ns > 0.0 && paid_ns > now_ns;
+                    begin = begin.max(if waits { (paid_ns / limit.slice_ns).ceil() * limit.slice_ns } else { paid_ns });
                 }
             }
         }

@@ -8,6 +8,7 @@ pub mod figure;
 pub mod finding;
 pub mod hist;
 pub mod job;
+pub mod limits;
 pub mod metric;
 pub mod plan;
 pub mod plat;

@@ -37,6 +37,7 @@ const RULES: &[Rule] = &[
         never: &[],
     },
     Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-engine"], never: &[] },
+    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-analysis"], never: &[APP_ONLY] },
     Rule { package: "xtask", sees: &[], never: &[] },
 ];
 

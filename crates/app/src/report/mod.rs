@@ -9,6 +9,7 @@ mod history;
 mod human;
 mod json;
 mod layout;
+mod limits;
 mod machine;
 mod markdown;
 mod redact;
@@ -20,6 +21,7 @@ mod words;
 
 pub(crate) use history::{history_human, history_json};
 pub(crate) use json::schema;
+pub(crate) use limits::limits;
 pub(crate) use redact::redact;
 pub(crate) use suite::suites;
 

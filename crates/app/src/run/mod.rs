@@ -11,8 +11,8 @@ use qd1_engine::run::Wish;
 use qd1_engine::target::{Target, fill};
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::Environment;
-use qd1_model::plan::{FileUse, Plan, TargetKind, Work};
-use qd1_model::record::{Prepare, Record};
+use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind, Work};
+use qd1_model::record::{Interval, Prepare, Record, StepRecord};
 use qd1_probe::Machine;
 
 use crate::progress::Progress;
@@ -36,6 +36,15 @@ struct Run<'a> {
     begin_ns: u64,
 }
 
+/// Decides while a run goes on what is measured next.
+pub(crate) trait Guide {
+    /// The next step and the pause before it, ns, from what the steps so far brought; nothing at the end.
+    fn next(&mut self, plan: &Plan, done: &[StepRecord]) -> Option<(u64, StepPlan)>;
+
+    /// Whether the running step has seen enough.
+    fn enough(&self, intervals: &[Interval]) -> bool;
+}
+
 /// Runs the plan to its end, or until `cancel` is set: what was measured until then comes back.
 ///
 /// # Errors
@@ -45,6 +54,31 @@ pub(crate) fn execute(
     circumstances: &Circumstances<'_>,
     cancel: &AtomicBool,
     progress: &mut Progress,
+) -> Result<Record> {
+    carry_out(plan, circumstances, cancel, progress, None)
+}
+
+/// The same with steps that `guide` decides on the way. Those of `plan` are what it may come to, for the preparation; the
+/// Record's plan has the ones that ran.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn explore(
+    plan: Plan,
+    circumstances: &Circumstances<'_>,
+    cancel: &AtomicBool,
+    progress: &mut Progress,
+    guide: &mut dyn Guide,
+) -> Result<Record> {
+    carry_out(plan, circumstances, cancel, progress, Some(guide))
+}
+
+fn carry_out(
+    plan: Plan,
+    circumstances: &Circumstances<'_>,
+    cancel: &AtomicBool,
+    progress: &mut Progress,
+    mut guide: Option<&mut dyn Guide>,
 ) -> Result<Record> {
     let mut environment = circumstances.machine.environment(&plan.target.path);
     clock::use_tsc(&environment.clock.source);
@@ -56,13 +90,24 @@ pub(crate) fn execute(
     let mut run = Run { plan, circumstances, cancel, shared: None, prepared: None, counters, begin_ns };
     run.open_shared(progress)?;
     let mut steps = Vec::new();
-    for index in 0..run.plan.steps.len() {
-        if cancel.load(Ordering::Relaxed) {
+    if guide.is_some() {
+        run.plan.steps.clear();
+    }
+    for index in 0.. {
+        if let Some(guide) = guide.as_deref_mut()
+            && let Some((pause_ns, step)) = guide.next(&run.plan, &steps)
+        {
+            progress.insert(index, &step);
+            run.plan.steps.push(step);
+            pause(pause_ns, cancel);
+        }
+        if cancel.load(Ordering::Relaxed) || index >= run.plan.steps.len() {
             break;
         }
         let step = run.plan.steps[index].clone();
         progress.step(index, &step);
-        let record = step::run(&mut run, &step, progress)?;
+        let enough = |intervals: &[Interval]| guide.as_deref().is_some_and(|guide| guide.enough(intervals));
+        let record = step::run(&mut run, &step, progress, &enough)?;
         // Stopped in its ramp, before anything was measured: the same as if it had not begun.
         if cancel.load(Ordering::Relaxed) && record.streams.is_empty() {
             break;
@@ -71,6 +116,15 @@ pub(crate) fn execute(
         steps.push(record);
     }
     Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+/// Leaves the disk alone for a while.
+fn pause(ns: u64, cancel: &AtomicBool) {
+    let end_ns = clock::now_ns() + ns;
+    while clock::now_ns() < end_ns && !cancel.load(Ordering::Relaxed) {
+        let left_ns = end_ns.saturating_sub(clock::now_ns());
+        std::thread::sleep(std::time::Duration::from_nanos(left_ns.min(50_000_000)));
+    }
 }
 
 impl Run<'_> {
@@ -125,12 +179,7 @@ impl Run<'_> {
         }
     }
 
-    fn into_record(
-        self,
-        environment: Environment,
-        started_unix_ns: u64,
-        steps: Vec<qd1_model::record::StepRecord>,
-    ) -> Record {
+    fn into_record(self, environment: Environment, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
         Record {
             schema_version: SCHEMA_VERSION,
             id: self.circumstances.id.clone(),

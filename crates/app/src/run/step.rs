@@ -10,7 +10,7 @@ use qd1_engine::select::{Chosen, choose};
 use qd1_engine::target::{OpenAs, Target, drop_cache, fill};
 use qd1_model::OpClass;
 use qd1_model::plan::{EngineKind, FileUse, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
-use qd1_model::record::StepRecord;
+use qd1_model::record::{Interval, StepRecord};
 
 use super::Run;
 use super::counters::Change;
@@ -20,18 +20,26 @@ use crate::scratch::Scratch;
 /// How often the figures of a running step are worked out.
 const LOOK_NS: u64 = 500_000_000;
 
+/// Whether a running step has seen enough, beside its own [`Stop`].
+type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
+
 /// Runs one step.
 ///
 /// # Errors
 /// When its files or its engine cannot be had.
-pub(super) fn run(run: &mut Run<'_>, step: &StepPlan, progress: &mut Progress) -> Result<StepRecord> {
+pub(super) fn run(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    progress: &mut Progress,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
     let seed = step_seed(run.plan.seed, &step.name);
     match &step.work {
-        Work::Io(work) => io(run, step, work, seed, progress).with_context(|| format!("step {}", step.name)),
+        Work::Io(work) => io(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name)),
         Work::Files(work) => {
             let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
             let before = run.counters.now();
-            let mut watch = watch(&step.stop, progress);
+            let mut watch = watch(&step.stop, progress, enough);
             let cost = qd1_probe::thread_cost;
             let outcome = run_files(work, &step.stop, scratch.path(), seed, cost, run.cancel, &mut watch)?;
             let change = run.counters.since(&before, &outcome.asked);
@@ -40,7 +48,14 @@ pub(super) fn run(run: &mut Run<'_>, step: &StepPlan, progress: &mut Progress) -
     }
 }
 
-fn io(run: &mut Run<'_>, step: &StepPlan, work: &IoWork, seed: u64, progress: &mut Progress) -> Result<StepRecord> {
+fn io(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &IoWork,
+    seed: u64,
+    progress: &mut Progress,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
     let mut work = work.clone();
     bound_buffered(run, step, &mut work);
     let how = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
@@ -68,7 +83,7 @@ fn io(run: &mut Run<'_>, step: &StepPlan, work: &IoWork, seed: u64, progress: &m
         thread_cost: qd1_probe::thread_cost,
     };
     let before = run.counters.now();
-    let outcome = run_io(&job, run.cancel, &mut watch(&step.stop, progress))?;
+    let outcome = run_io(&job, run.cancel, &mut watch(&step.stop, progress, enough))?;
     let change = run.counters.since(&before, &outcome.asked);
     Ok(record(run, step, outcome, change, Some(chosen), work.direct))
 }
@@ -117,7 +132,7 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 }
 
 /// Watches a step: shows its figures, and wants it to end once they are tight enough.
-fn watch<'a>(stop: &'a Stop, progress: &'a mut Progress) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
+fn watch<'a>(stop: &'a Stop, progress: &'a mut Progress, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
     let mut looked_ns = 0;
     move |now| {
         if now.elapsed_ns < looked_ns + LOOK_NS {
@@ -127,7 +142,8 @@ fn watch<'a>(stop: &'a Stop, progress: &'a mut Progress) -> impl FnMut(&Watched<
         looked_ns = now.elapsed_ns;
         progress.figures(now.intervals);
         progress.tick(now.elapsed_ns, stop);
-        if now.elapsed_ns >= stop.min_ns && precise(now, stop) { Wish::Enough } else { Wish::Continue }
+        let is_over = now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals));
+        if is_over { Wish::Enough } else { Wish::Continue }
     }
 }
 

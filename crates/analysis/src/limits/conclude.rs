@@ -1,0 +1,307 @@
+//! What the probes say: limits with their evidence, or "at least".
+
+use qd1_model::Bytes;
+use qd1_model::Estimate;
+use qd1_model::limits::{Binding, Burst, Direction, Evidence, Limit, Limits, Quantity};
+use qd1_model::plan::{StepPlan, Work};
+use qd1_model::record::{Interval, StepRecord};
+use qd1_model::units::{format_count, format_rate};
+
+use super::procedure::{Probe, Role};
+use super::series::{BurstFit, Fit, Series};
+use super::tiers;
+
+/// Two rates are the same when they differ by no more than this beyond their own uncertainty.
+const SAME: f64 = 0.012;
+/// Most that a limited count wanders, per square root of requests; see [`super::Level::wander`]. Service times with a
+/// coefficient of variation of `c` give about `1.25 c`, and disks have more than 0.2.
+const WANDER_MAX: f64 = 0.15;
+/// For bytes, whose requests are few and long: the size test carries the weight there.
+const WANDER_MAX_BYTES: f64 = 0.3;
+/// Block sizes of the table of what binds where.
+const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20];
+
+/// What a probe brought.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Which requests.
+    pub direction: Direction,
+    /// What for.
+    pub role: Role,
+    /// Block size, bytes.
+    pub block: u32,
+    /// When it began, ns of the run.
+    pub started_ns: u64,
+    /// How long it took, ns.
+    pub runtime_ns: u64,
+    /// What happened.
+    pub intervals: Vec<Interval>,
+}
+
+impl Measured {
+    /// From a step of a Record; nothing for steps of other procedures.
+    pub fn of(plan: &StepPlan, step: &StepRecord) -> Option<Self> {
+        let (direction, role) = Probe::parse(&step.name)?;
+        let Work::Io(work) = &plan.work else { return None };
+        Some(Self {
+            direction,
+            role,
+            block: work.block_max(),
+            started_ns: step.started_ns,
+            runtime_ns: step.runtime_ns,
+            intervals: step.intervals.clone(),
+        })
+    }
+
+    /// The token bucket that fits it.
+    pub fn fit(&self) -> Option<Fit> {
+        self.fit_of(self.role.quantity())
+    }
+
+    fn fit_of(&self, quantity: Quantity) -> Option<Fit> {
+        Series::new(&self.intervals, quantity, self.block).fit()
+    }
+
+    /// Requests per second.
+    fn iops(&self) -> Option<(f64, f64)> {
+        let level = self.fit_of(Quantity::Requests)?.sustained;
+        Some((level.rate, level.half / level.rate.max(1e-9)))
+    }
+}
+
+/// Judges.
+#[must_use]
+pub fn conclude(measured: &[Measured]) -> Limits {
+    let mut limits = Limits::default();
+    for direction in Direction::ALL {
+        let of: Vec<&Measured> = measured.iter().filter(|one| one.direction == direction).collect();
+        let find = |role: Role| of.iter().find(|one| one.role == role).copied();
+        for (main, refill) in [(Role::Small, Role::SmallRefill), (Role::Large, Role::LargeRefill)] {
+            let Some(main) = find(main) else { continue };
+            let Some(fit) = main.fit() else { continue };
+            let mut evidence = match direction {
+                Direction::Both => together(&limits, main, &fit),
+                _ => tests(&of, main, &fit),
+            };
+            let reached = !evidence.is_empty() && evidence.iter().all(|evidence| evidence.speaks_for);
+            if reached {
+                evidence.extend(fingerprints(main.role.quantity(), &fit));
+            }
+            limits.limits.push(Limit {
+                direction,
+                quantity: main.role.quantity(),
+                reached,
+                sustained: fit.sustained.estimate(),
+                watched_ns: (fit.sustained.seconds * 1e9) as u64,
+                block: Bytes(u64::from(main.block)),
+                burst: if reached { burst(&of, main, &fit, find(refill)) } else { None },
+                evidence,
+            });
+        }
+        bindings(&mut limits, direction, &of);
+    }
+    limits.shared = shared(&limits);
+    limits.tiers = tiers::matches(&limits);
+    limits
+}
+
+/// What speaks for and against a limit on reads or writes.
+fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
+    let find = |role: Role| of.iter().find(|one| one.role == role).copied();
+    let quantity = main.role.quantity();
+    let (size, depth, other) = match quantity {
+        Quantity::Bytes => (Role::LargeSize, Role::LargeDepth, Role::Small),
+        Quantity::Requests => (Role::SmallSize, Role::SmallDepth, Role::Large),
+    };
+    let Some((rate, error)) = main.iops() else { return Vec::new() };
+    let mut evidence = Vec::new();
+    let mut add = |id: &str, speaks_for: bool, text: String| {
+        evidence.push(Evidence { id: id.to_owned(), speaks_for, text });
+    };
+    if let Some(other) = find(other)
+        && let (Some((there, there_error)), Some(wide)) = (other.iops(), find(Role::Large).and_then(Measured::fit))
+    {
+        // Requests bind at 1 MiB too, or bytes at 4 KiB: this quantity was not the one that held it back.
+        let ratio = match quantity {
+            Quantity::Bytes => rate / there,
+            Quantity::Requests => rate * f64::from(main.block) / wide.sustained.rate,
+        };
+        if (ratio - 1.0).abs() <= 2.0 * SAME + error + there_error {
+            let why = match quantity {
+                Quantity::Bytes => "the limit on requests per second binds at this size too",
+                Quantity::Requests => "the limit on bytes per second binds at this size too",
+            };
+            add("other_limit_binds", false, why.to_owned());
+        }
+    }
+    if let Some(check) = find(depth)
+        && let Some((there, there_error)) = check.iops()
+    {
+        let change = there / rate - 1.0;
+        let is_same = change.abs() <= SAME + error + there_error;
+        add("same_at_other_depth", is_same, format!("{:+.1} % at twice the depth", change * 100.0));
+    }
+    if let Some(check) = find(size)
+        && let (Some((there, there_error)), Some(small), Some(large)) =
+            (check.iops(), find(Role::Small).and_then(Measured::fit), find(Role::Large).and_then(Measured::fit))
+    {
+        let expected = small.sustained.rate.min(large.sustained.rate / f64::from(check.block));
+        let change = there / expected - 1.0;
+        let is_same = change.abs() <= SAME + error + there_error;
+        let block = Bytes(u64::from(check.block));
+        add(
+            "same_at_other_size",
+            is_same,
+            format!("{:+.1} % against what the limits allow at {block}", change * 100.0),
+        );
+    }
+    for (id, role) in [("same_at_other_size", size), ("same_at_other_depth", depth)] {
+        // A test that could not be made, because a fast disk was through with it too soon, speaks for nothing.
+        if !evidence.iter().any(|one| one.id == id) {
+            let text = if find(role).is_some() { "too short to tell" } else { "not measured" };
+            evidence.push(Evidence { id: id.to_owned(), speaks_for: false, text: text.to_owned() });
+        }
+    }
+    let most = if quantity == Quantity::Bytes { WANDER_MAX_BYTES } else { WANDER_MAX };
+    let wander = fit.sustained.wander;
+    let text =
+        format!("the count wanders by {wander:.2} of the square root of its size; a limiter's by less than {most}");
+    evidence.push(Evidence { id: "pinned".to_owned(), speaks_for: wander <= most, text });
+    evidence
+}
+
+/// Reads and writes together: limited where their sum is what one direction's limit, or both limits, would allow.
+fn together(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
+    let quantity = main.role.quantity();
+    let known = |direction| {
+        limits.get(direction, quantity).filter(|limit| limit.reached).and_then(|limit| limit.sustained.value)
+    };
+    let sum = fit.sustained.rate;
+    let (read, write) = (known(Direction::Read), known(Direction::Write));
+    let is = |expected: Option<f64>| expected.is_some_and(|expected| (sum / expected - 1.0).abs() <= 2.0 * SAME);
+    let separate = read.zip(write).map(|(read, write)| 2.0 * read.min(write));
+    let evidence =
+        |id: &str, speaks_for, text: &str| vec![Evidence { id: id.to_owned(), speaks_for, text: text.to_owned() }];
+    if is(read) || is(write) {
+        evidence("shared_budget", true, "reads and writes together get what one of them gets alone")
+    } else if is(separate) {
+        evidence("separate_budgets", true, "half reads and half writes get twice the lower of their limits")
+    } else {
+        evidence("no_known_sum", false, "the sum is none that the limits of reads and of writes explain")
+    }
+}
+
+/// What a limiter leaves besides its rate. None of it decides.
+fn fingerprints(quantity: Quantity, fit: &Fit) -> Vec<Evidence> {
+    let mut found = Vec::new();
+    let rate = fit.sustained.rate;
+    let near = |figure: f64| (rate / figure - 1.0).abs() <= 0.003;
+    let round = |unit: f64| {
+        let scale = 10f64.powf((rate / unit).log10().floor() - 1.0);
+        let figure = (rate / unit / scale).round() * scale * unit;
+        near(figure).then_some(figure)
+    };
+    let named = match quantity {
+        Quantity::Requests => round(1.0).map(|figure| format!("a round number, {} a second", format_count(figure))),
+        Quantity::Bytes => round(1e6).map(|figure| format!("a round number, {}", format_rate(figure))).or_else(|| {
+            round(f64::from(1 << 20)).map(|figure| format!("a round number of MiB, {:.0}", figure / f64::from(1 << 20)))
+        }),
+    };
+    if let Some(text) = named {
+        found.push(Evidence { id: "round".to_owned(), speaks_for: true, text });
+    }
+    if fit.burst.is_some() {
+        let text = "throughput began above it and came down to it once".to_owned();
+        found.push(Evidence { id: "burst_ended".to_owned(), speaks_for: true, text });
+    }
+    found
+}
+
+/// Whether a refill is worth measuring: all tests made so far speak for a limit.
+pub(super) fn is_candidate(measured: &[Measured], direction: Direction, role: Role) -> bool {
+    let of: Vec<&Measured> = measured.iter().filter(|one| one.direction == direction).collect();
+    let Some(main) = of.iter().find(|one| one.role == role).copied() else { return false };
+    let Some(fit) = main.fit() else { return false };
+    // Before large requests were measured it is not known what should happen at another size.
+    let is_early = !of.iter().any(|one| one.role == Role::Large);
+    tests(&of, main, &fit).iter().all(|one| one.speaks_for || is_early && one.id == "same_at_other_size")
+}
+
+fn burst(of: &[&Measured], main: &Measured, fit: &Fit, again: Option<&Measured>) -> Option<Burst> {
+    let Some(burst) = fit.burst else {
+        // Where bytes bind at 4 KiB too, the burst went by with the first, small requests.
+        let small = of.iter().find(|one| one.role == Role::Small).copied()?;
+        let of_small = small.fit_of(main.role.quantity())?;
+        let is_same = (of_small.sustained.rate / fit.sustained.rate - 1.0).abs() <= 2.0 * SAME;
+        let seen = of_small.burst.filter(|_| is_same && main.role == Role::Large)?;
+        return Some(burst_of(&seen, None));
+    };
+    let volume = burst.volume.0;
+    let refill = again.and_then(|again| {
+        let at = of.iter().position(|one| one.role == again.role)?;
+        let before = of.get(at.checked_sub(1)?)?;
+        let idle_s = again.started_ns.checked_sub(before.started_ns + before.runtime_ns)? as f64 / 1e9;
+        let (back, half) = again.fit()?.burst?.volume;
+        // A full bucket says only that it was full in time.
+        (idle_s > 0.0 && back < 0.9 * volume).then(|| figure(back / idle_s, half / idle_s, burst.level.n))
+    });
+    Some(burst_of(&burst, refill))
+}
+
+fn burst_of(burst: &BurstFit, refill: Option<Estimate>) -> Burst {
+    Burst {
+        volume: figure(burst.volume.0, burst.volume.1, burst.level.n),
+        rate: burst.level.estimate(),
+        lasted_ns: (burst.seconds * 1e9) as u64,
+        refill,
+    }
+}
+
+fn figure(value: f64, half: f64, n: usize) -> Estimate {
+    let (low, high) = (Some((value - half).max(0.0)), Some(value + half));
+    Estimate { value: Some(value), low, high, n: n as u64, n_effective: n as f64, n_needed: 0 }
+}
+
+/// Which limit decides at which size, from the limits reached.
+fn bindings(limits: &mut Limits, direction: Direction, of: &[&Measured]) {
+    let rate = |quantity| {
+        limits.get(direction, quantity).filter(|limit| limit.reached).and_then(|limit| limit.sustained.value)
+    };
+    let (requests, bytes) = (rate(Quantity::Requests), rate(Quantity::Bytes));
+    let mut rows = Vec::new();
+    for size in SIZES {
+        let own = of.iter().find(|one| u64::from(one.block) == size).and_then(|one| one.iops());
+        let allowed =
+            [requests.map(|rate| (rate, Quantity::Requests)), bytes.map(|rate| (rate / size as f64, Quantity::Bytes))];
+        let strictest = allowed.into_iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0));
+        let block = Bytes(size);
+        match (strictest, own) {
+            // What the disk itself does below a limit is not the limit's doing.
+            (Some((iops, _)), Some((measured, _))) if measured < iops * 0.95 => {
+                rows.push(Binding { direction, block, by: None, iops: measured, measured: true });
+            }
+            (Some((_, by)), Some((measured, _))) => {
+                rows.push(Binding { direction, block, by: Some(by), iops: measured, measured: true });
+            }
+            (Some((iops, by)), None) => rows.push(Binding { direction, block, by: Some(by), iops, measured: false }),
+            (None, Some((measured, _))) => {
+                rows.push(Binding { direction, block, by: None, iops: measured, measured: true });
+            }
+            (None, None) => {}
+        }
+    }
+    limits.binding.extend(rows);
+}
+
+/// Whether reads and writes draw on one budget, as the probes of both say.
+fn shared(limits: &Limits) -> Option<bool> {
+    let says = |id: &str| {
+        let both = limits.limits.iter().filter(|limit| limit.direction == Direction::Both);
+        both.flat_map(|limit| &limit.evidence).any(|evidence| evidence.id == id)
+    };
+    match (says("shared_budget"), says("separate_budgets")) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
+    }
+}

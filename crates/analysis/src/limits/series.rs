@@ -1,0 +1,288 @@
+//! Throughput over time, fitted by a token bucket: the sustained rate, and the burst before it.
+//!
+//! A bucket that holds `B` tokens and earns `r` a second lets through `N(t) = B + r t` once it is empty, whatever the
+//! disk did in between. So the sustained rate is the slope of the count after the burst, and the burst's volume is the
+//! intercept; neither needs a model of the disk. Stalls are taken out as outliers with their neighbours: under a
+//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it.
+
+use qd1_model::Estimate;
+use qd1_model::limits::Quantity;
+use qd1_model::record::Interval;
+
+use crate::stats::t_975;
+
+/// Length of a window, ns: that of an interval of a long step.
+const WINDOW_NS: u64 = 100_000_000;
+/// Windows over which a level has to stay what it came down to.
+const STAYS: usize = 30;
+/// Batches for the variance of a mean.
+const BATCHES: usize = 12;
+/// A rate is another one when it differs by more than this.
+const STEP_MIN: f64 = 0.04;
+
+/// Throughput in windows of about 100 ms, all kinds of operation together.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// (length in seconds, amount) of each window.
+    windows: Vec<(f64, f64)>,
+    /// Amount of one request.
+    unit: f64,
+}
+
+/// A level of throughput.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Level {
+    /// Amount per second.
+    pub rate: f64,
+    /// Half of its 95 % interval.
+    pub half: f64,
+    /// Windows it rests on.
+    pub n: usize,
+    /// Seconds it rests on.
+    pub seconds: f64,
+    /// Range of the count around a straight line, in requests, over the square root of the requests: a limiter keeps
+    /// the count within a few requests of the line, a disk's own speed lets it wander as a random walk does.
+    pub wander: f64,
+    /// Tolerance within which a window belongs to the level, amount per second.
+    pub tolerance: f64,
+}
+
+impl Level {
+    /// As a figure of a report.
+    pub fn estimate(&self) -> Estimate {
+        Estimate {
+            value: Some(self.rate),
+            low: Some((self.rate - self.half).max(0.0)),
+            high: Some(self.rate + self.half),
+            n: self.n as u64,
+            n_effective: self.n as f64,
+            n_needed: 0,
+        }
+    }
+}
+
+/// A series, fitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Fit {
+    /// After the burst, or all of it.
+    pub sustained: Level,
+    /// The burst before it, where one ended.
+    pub burst: Option<BurstFit>,
+}
+
+/// A burst that ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BurstFit {
+    /// Amount beyond the sustained rate, and half of its 95 % interval.
+    pub volume: (f64, f64),
+    /// Level while it lasted.
+    pub level: Level,
+    /// Seconds it lasted.
+    pub seconds: f64,
+}
+
+impl Series {
+    /// From a step's intervals, joined to windows of about 100 ms; what is left over at the end is dropped.
+    pub fn new(intervals: &[Interval], quantity: Quantity, block: u32) -> Self {
+        let mut windows = Vec::with_capacity(intervals.len());
+        let (mut length_ns, mut amount) = (0u64, 0u64);
+        for interval in intervals {
+            length_ns += interval.length_ns;
+            amount += interval
+                .streams
+                .iter()
+                .map(|stream| if quantity == Quantity::Bytes { stream.bytes } else { stream.ios })
+                .sum::<u64>();
+            if length_ns >= WINDOW_NS {
+                windows.push((length_ns as f64 / 1e9, amount as f64));
+                (length_ns, amount) = (0, 0);
+            }
+        }
+        Self { windows, unit: if quantity == Quantity::Bytes { f64::from(block.max(1)) } else { 1.0 } }
+    }
+
+    /// Seconds covered.
+    pub fn seconds(&self) -> f64 {
+        self.windows.iter().map(|(length, _)| length).sum()
+    }
+
+    /// Fits a bucket; nothing where there are too few windows to tell anything.
+    pub fn fit(&self) -> Option<Fit> {
+        if self.windows.len() < 10 {
+            return None;
+        }
+        let tail_from = self.windows.len() - (self.windows.len() / 3).max(10);
+        let tail = level(&self.windows[tail_from..], self.unit);
+        let Some(end) = self.burst_end(&tail) else {
+            return Some(Fit { sustained: level(&self.windows, self.unit), burst: None });
+        };
+        // The window in which the burst ended belongs to neither.
+        let from = (end + 2).min(tail_from.max(end));
+        let sustained = level(&self.windows[from..], self.unit);
+        let seconds: f64 = self.windows[..from].iter().map(|(length, _)| length).sum();
+        let amount: f64 = self.windows[..from].iter().map(|(_, amount)| amount).sum();
+        let volume = amount - sustained.rate * seconds;
+        let scatter = sustained.wander * (sustained.rate / self.unit * sustained.seconds).sqrt() * self.unit / 2.0;
+        let half = (sustained.half * seconds).hypot(scatter.max(self.unit));
+        let level = level(&self.windows[..end.max(1)], self.unit);
+        let lasted = volume / (level.rate - sustained.rate).max(sustained.rate * 0.01);
+        let is_burst = volume > 3.0 * half && volume > 4.0 * self.unit && volume > 0.1 * sustained.rate * STEP_MIN;
+        if !is_burst {
+            return Some(Fit { sustained, burst: None });
+        }
+        Some(Fit { sustained, burst: Some(BurstFit { volume: (volume, half), level, seconds: lasted }) })
+    }
+
+    /// Whether the throughput at the end has been level for `seconds`, so that looking longer would only repeat it.
+    pub fn settled(&self, seconds: f64, precision: f64) -> bool {
+        let Some(fit) = self.fit() else { return false };
+        fit.sustained.seconds >= seconds && fit.sustained.half <= precision * fit.sustained.rate
+    }
+
+    /// The window at which throughput has come down to `tail` for good, where it began above it.
+    fn burst_end(&self, tail: &Level) -> Option<usize> {
+        let rates: Vec<f64> = self.windows.iter().map(|(length, amount)| amount / length).collect();
+        let bound = tail.rate + tail.tolerance.max(STEP_MIN * tail.rate);
+        let first = median(&rates[..3.min(rates.len())]);
+        let one_window = rates[0] > bound * 1.5;
+        if first <= bound {
+            // A burst may be over within the first window or two.
+            return one_window.then_some(usize::from(rates[1] > bound) + 1);
+        }
+        let is_tail = |at: usize| (rates[at] - tail.rate).abs() <= bound - tail.rate;
+        // Stalls, and what is made up for them, come on both sides; at most half of the time.
+        let stays = |at: &usize| {
+            let next = *at..(*at + STAYS).min(rates.len());
+            is_tail(*at) && next.clone().filter(|at| is_tail(*at)).count() * 2 >= next.len()
+        };
+        let mut end = (0..rates.len()).find(stays)?;
+        while end < rates.len() && rates[end] > bound {
+            end += 1;
+        }
+        (end > 0 && end + 5 < rates.len()).then_some(end)
+    }
+}
+
+/// The level of windows that share one, stalls taken out.
+fn level(windows: &[(f64, f64)], unit: f64) -> Level {
+    let rates: Vec<f64> = windows.iter().map(|(length, amount)| amount / length).collect();
+    let middle = median(&rates);
+    let deviations: Vec<f64> = rates.iter().map(|rate| (rate - middle).abs()).collect();
+    let length = windows.iter().map(|(length, _)| length).sum::<f64>() / windows.len().max(1) as f64;
+    let tolerance = (4.0 * 1.4826 * median(&deviations)).max(0.03 * middle).max(2.5 * unit / length);
+    let is_in: Vec<bool> = deviations.iter().map(|deviation| *deviation <= tolerance).collect();
+    let around = |at: usize| is_in[at.saturating_sub(1)..(at + 2).min(is_in.len())].iter().all(|is_in| *is_in);
+    let mut kept: Vec<(f64, f64)> = (0..windows.len()).filter(|at| around(*at)).map(|at| windows[at]).collect();
+    if kept.len() * 2 < windows.len() {
+        // Outliers everywhere are no outliers.
+        kept = windows.to_vec();
+    }
+    let seconds: f64 = kept.iter().map(|(length, _)| length).sum();
+    let amount: f64 = kept.iter().map(|(_, amount)| amount).sum();
+    let rate = if seconds > 0.0 { amount / seconds } else { 0.0 };
+    let (mut count, mut lowest, mut highest) = (0.0f64, 0.0f64, 0.0f64);
+    for (length, amount) in &kept {
+        count += (amount - rate * length) / unit;
+        (lowest, highest) = (lowest.min(count), highest.max(count));
+    }
+    let wander = (highest - lowest) / (amount / unit).max(1.0).sqrt();
+    // The mean is at least as uncertain as the request at either end.
+    let half = half_width(&kept, rate).hypot(unit / seconds.max(1e-9));
+    Level { rate, half, n: kept.len(), seconds, wander, tolerance }
+}
+
+/// Half of the 95 % interval of a rate, from the means of a dozen batches.
+fn half_width(windows: &[(f64, f64)], rate: f64) -> f64 {
+    let size = windows.len().div_ceil(BATCHES).max(1);
+    let means: Vec<f64> = windows
+        .chunks(size)
+        .filter(|batch| batch.len() == size)
+        .map(|batch| {
+            batch.iter().map(|(_, amount)| amount).sum::<f64>() / batch.iter().map(|(length, _)| length).sum::<f64>()
+        })
+        .collect();
+    if means.len() < 3 {
+        return rate;
+    }
+    let k = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / k;
+    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (k - 1.0);
+    t_975(k - 1.0) * (variance / k).sqrt()
+}
+
+/// The middle of some figures; 0 of none.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::OpClass;
+    use qd1_model::record::IntervalStream;
+
+    use super::*;
+
+    /// Intervals of 100 ms with these counts.
+    fn series(counts: impl IntoIterator<Item = u64>) -> Series {
+        let intervals: Vec<Interval> = counts
+            .into_iter()
+            .enumerate()
+            .map(|(at, ios)| Interval {
+                start_ns: at as u64 * WINDOW_NS,
+                length_ns: WINDOW_NS,
+                streams: vec![IntervalStream {
+                    class: OpClass::Read,
+                    ios,
+                    bytes: ios * 4096,
+                    lat_sum_ns: 0,
+                    lat_max_ns: 0,
+                    bins: Vec::new(),
+                }],
+            })
+            .collect();
+        Series::new(&intervals, Quantity::Requests, 4096)
+    }
+
+    #[test]
+    fn a_level_rate_is_its_mean_and_has_no_burst() {
+        let fit = series((0..80).map(|at| 50 + at % 2)).fit().unwrap();
+        assert!((fit.sustained.rate - 505.0).abs() < 1.0 && fit.burst.is_none(), "{fit:?}");
+        assert!(fit.sustained.wander < 0.1, "{fit:?}");
+    }
+
+    #[test]
+    fn a_burst_is_the_intercept_of_the_count() {
+        // 3,000 a second for 5.04 s, then 500: 2,500 x 5.04 beyond the sustained rate.
+        let fit = series((0..50).map(|_| 300).chain([150]).chain((0..100).map(|_| 50))).fit().unwrap();
+        let burst = fit.burst.unwrap();
+        assert!((fit.sustained.rate - 500.0).abs() < 1.0, "{fit:?}");
+        assert!((burst.volume.0 - (50.0 * 250.0 + 100.0)).abs() < 60.0, "{fit:?}");
+        assert!((burst.level.rate - 3000.0).abs() < 30.0, "{fit:?}");
+    }
+
+    #[test]
+    fn a_burst_within_one_interval_is_seen() {
+        let fit = series([900, 50].into_iter().chain((0..60).map(|_| 50))).fit().unwrap();
+        assert!((fit.burst.unwrap().volume.0 - 850.0).abs() < 10.0, "{fit:?}");
+    }
+
+    #[test]
+    fn stalls_change_neither_the_rate_nor_make_a_burst() {
+        let fit = series((0..120).map(|at| if at % 20 == 19 { 0 } else { 500 })).fit().unwrap();
+        assert!((fit.sustained.rate - 5000.0).abs() < 10.0 && fit.burst.is_none(), "{fit:?}");
+    }
+
+    #[test]
+    fn a_random_walk_wanders_and_a_limiter_does_not() {
+        // Deviations that add up for seconds, as those of a disk do by chance.
+        let walk = series((0..120).map(|at| if (at / 15) % 2 == 0 { 102 } else { 98 })).fit().unwrap();
+        let pinned = series((0..120).map(|at| if at % 2 == 0 { 103 } else { 97 })).fit().unwrap();
+        assert!(walk.sustained.wander > 0.2 && pinned.sustained.wander < 0.1, "{walk:?} {pinned:?}");
+    }
+}

@@ -1,0 +1,283 @@
+//! `qd1 limits`: carries out the procedure of `qd1_analysis::limits` on a real disk.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use qd1_analysis::limits::{Measured, Options, Probe, Procedure, conclude};
+use qd1_model::limits::{Direction, Limits};
+use qd1_model::plan::{
+    Arrival, BlockShare, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
+};
+use qd1_model::record::{Ended, Interval, StepRecord};
+use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
+use qd1_model::units::format_span_ns;
+use qd1_model::{Bytes, Finding, Record, SCHEMA_VERSION};
+use qd1_probe::Machine;
+use serde::Serialize;
+
+use crate::cli::LimitsArgs;
+use crate::problem::{Kind, Problem};
+use crate::progress::Progress;
+use crate::report::Format;
+use crate::run::{self, Circumstances, Guide};
+use crate::signals::Signals;
+use crate::{measure, output, place, plan, report, thresholds};
+
+/// Name of the suite in Records.
+const SUITE: &str = "limits";
+/// Longest time for writing the test file.
+const PREPARE: Span = Span(10_000_000_000);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    limits: &'a Limits,
+    findings: &'a [Finding],
+    record: &'a Record,
+}
+
+/// Measures and reports.
+///
+/// # Errors
+/// Each says what to do; `problem.rs` knows its exit code.
+pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
+    let format = args.output.format();
+    if !matches!(format, Format::Human | Format::Json) {
+        return Err(Problem::usage("qd1 limits prints text or JSON: choose --format human or json").into());
+    }
+    if let Some(path) = &args.output.output {
+        output::check_destination(path)?;
+    }
+    let thresholds = thresholds::for_suite(SUITE, None)?;
+    let id = measure::random_id()?;
+    let machine = Machine::new();
+    let place = place::look(&machine, &args.path, &id)?;
+    let seed = args.seed.unwrap_or_else(|| u64::from_str_radix(&id, 16).unwrap_or(1) >> 16);
+    let mut plan = plan::decide(&spec(args), &place, seed)?;
+    if plan.target.kind == TargetKind::BlockDestroy {
+        place::may_destroy(&machine, &plan.target.path)?;
+    }
+    let options = options(args, &plan);
+    let procedure = Procedure::new(options);
+    let engine = args.engine.unwrap_or_default();
+    plan.steps = procedure.outline().iter().map(|probe| step(probe, &plan, engine)).collect();
+    if args.dry_run {
+        output::write(&args.output, &dry_run(&plan, args.burst.is_some()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let store = if args.no_save { None } else { measure::open_store() };
+    let signals = Signals::install()?;
+    let circumstances = Circumstances { id, command: command(args, &plan), machine: &machine };
+    let mut progress = Progress::new(args.quiet);
+    let mut guide = Adaptive { procedure, engine, probe: None };
+    let record = run::explore(plan, &circumstances, signals.stop(), &mut progress, &mut guide)?;
+    drop(progress);
+    if let Some(store) = &store
+        && let Err(error) = store.save(&record)
+    {
+        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+    }
+    let limits = of_record(&record);
+    let mut report = qd1_analysis::analyse(record, &thresholds);
+    if args.output.redact {
+        report::redact(&mut report);
+    }
+    let text = match format {
+        Format::Json => {
+            let (findings, record) = (&report.findings[..], &report.record);
+            let document = Document { schema_version: SCHEMA_VERSION, limits: &limits, findings, record };
+            serde_json::to_string_pretty(&document)? + "\n"
+        }
+        _ => report::limits(&limits, &report, &output::style(&args.output)),
+    };
+    output::write(&args.output, &text)?;
+    let has_failed = report.record.steps.iter().any(|step| step.ended == Ended::Failed);
+    let code = if has_failed { Kind::Failed as u8 } else { 0 };
+    Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
+}
+
+/// What a Record of this command says: a stored one as well.
+fn of_record(record: &Record) -> Limits {
+    let steps = record.plan.steps.iter().zip(&record.steps);
+    conclude(&steps.filter_map(|(plan, step)| Measured::of(plan, step)).collect::<Vec<_>>())
+}
+
+fn options(args: &LimitsArgs, plan: &Plan) -> Options {
+    let writes = matches!(plan.target.kind, TargetKind::Directory | TargetKind::BlockDestroy);
+    let directions = if writes { Direction::ALL.to_vec() } else { vec![Direction::Read] };
+    match args.burst {
+        Some(look_ns) => Options::burst(directions, plan.target.align, look_ns),
+        None => Options::brief(directions, plan.target.align),
+    }
+}
+
+/// Runs a procedure's probes as steps.
+struct Adaptive {
+    procedure: Procedure,
+    engine: EngineChoice,
+    /// The one that runs.
+    probe: Option<Probe>,
+}
+
+impl Guide for Adaptive {
+    fn next(&mut self, plan: &Plan, done: &[StepRecord]) -> Option<(u64, StepPlan)> {
+        if self.probe.is_some()
+            && let (Some(step), Some(record)) = (plan.steps.last(), done.last())
+        {
+            // A step that could do nothing but fail would fail again, as would those that follow from it.
+            if record.ended == Ended::Failed {
+                return None;
+            }
+            self.procedure.feed(Measured::of(step, record)?);
+        }
+        let probe = self.procedure.next()?;
+        let step = step(&probe, plan, self.engine);
+        let pause_ns = probe.pause_ns;
+        self.probe = Some(probe);
+        Some((pause_ns, step))
+    }
+
+    fn enough(&self, intervals: &[Interval]) -> bool {
+        self.probe.as_ref().is_some_and(|probe| self.procedure.enough(probe, intervals))
+    }
+}
+
+/// A probe as a step. No ramp: a burst shows in the first intervals or never.
+fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
+    let (rw, rwmixread, what) = match (probe.direction, probe.sequential) {
+        (Direction::Read, false) => (Rw::Randread, 100, "random reads"),
+        (Direction::Read, true) => (Rw::Read, 100, "sequential reads"),
+        (Direction::Write, false) => (Rw::Randwrite, 0, "random writes"),
+        (Direction::Write, true) => (Rw::Write, 0, "sequential writes"),
+        (Direction::Both, false) => (Rw::Randrw, 50, "random, half reads, half writes"),
+        (Direction::Both, true) => (Rw::Rw, 50, "sequential, half reads, half writes"),
+    };
+    let work = IoWork {
+        ioengine,
+        rw,
+        rwmixread,
+        order: if probe.sequential { Order::Sequential } else { Order::Random },
+        blocks: vec![BlockShare { bytes: probe.block, weight: 1 }],
+        iodepth: probe.iodepth,
+        numjobs: 1,
+        direct: plan.target.direct,
+        sync: Sync::None,
+        file: FileUse::Shared,
+        size: plan.target.size,
+        io_size: Bytes(probe.bytes_max),
+        arrival: Arrival::Closed,
+    };
+    let pause = match probe.pause_ns {
+        0 => String::new(),
+        ns => format!(", after {} of rest", format_span_ns(ns)),
+    };
+    StepPlan {
+        name: probe.name(),
+        title: format!("{what}, {}, {} in flight{pause}", Bytes(u64::from(probe.block)), probe.iodepth),
+        work: Work::Io(work),
+        stop: Stop { min_ns: 0, max_ns: probe.max_ns, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
+        writes_max: Bytes(if rw.writes() { probe.bytes_max * (100 - u64::from(rwmixread)) / 100 } else { 0 }),
+    }
+}
+
+/// A suite of one step, so that the planner looks at the target and makes its refusals.
+fn spec(args: &LimitsArgs) -> Spec {
+    fn same<T: Copy>(value: T) -> PerEffort<T> {
+        PerEffort { quick: value, default: value, full: value }
+    }
+    let job = Job {
+        name: "read-small".to_owned(),
+        title: None,
+        runtime: None,
+        ramp_time: None,
+        rw: Some(Rw::Randread),
+        rwmixread: None,
+        bs: None,
+        bssplit: None,
+        iodepth: None,
+        numjobs: None,
+        direct: None,
+        sync: None,
+        file: None,
+        size: None,
+        full_coverage: None,
+        zipf_theta: None,
+        rate_iops: None,
+        poisson: None,
+        ioengine: None,
+        io_size: None,
+        adaptive: None,
+        stop_percentile: None,
+        files: None,
+    };
+    Spec {
+        suite: Suite {
+            name: SUITE.to_owned(),
+            title: "rate limits".to_owned(),
+            source: String::new(),
+            size: same(args.size),
+            prepare: same(PREPARE),
+            job: vec![job],
+            criteria: Vec::new(),
+        },
+        path: args.path.clone(),
+        effort: Effort::Default,
+        size: None,
+        runtime_ns: None,
+        only: Vec::new(),
+        engine: args.engine,
+        seed: args.seed,
+        destroy: args.destroy.clone(),
+    }
+}
+
+/// The command that does the same again, from anywhere.
+fn command(args: &LimitsArgs, plan: &Plan) -> Vec<String> {
+    let mut words = vec!["qd1".to_owned(), "limits".to_owned(), plan.target.path.to_string_lossy().into_owned()];
+    if let Some(ns) = args.burst {
+        words.push(format!("--burst={}ms", ns / 1_000_000));
+    }
+    words.extend(["--size".to_owned(), args.size.0.to_string()]);
+    if let Some(device) = &args.destroy {
+        words.extend(["--destroy".to_owned(), device.to_string_lossy().into_owned()]);
+    }
+    if let Some(EngineChoice::Kind(kind)) = args.engine {
+        words.extend(["--engine".to_owned(), kind.name().to_owned()]);
+    }
+    words.extend(["--seed".to_owned(), plan.seed.to_string()]);
+    words
+}
+
+/// What would be done.
+fn dry_run(plan: &Plan, is_long: bool) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    let target = &plan.target;
+    let place = match target.kind {
+        TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
+        TargetKind::File | TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
+        TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
+    };
+    let _ = writeln!(text, "plan of limits: {place}");
+    if plan.needs_shared_file() {
+        let longest = format_span_ns(target.prepare_max_ns);
+        let _ = writeln!(text, "  {:<18} up to {longest:>11}  writes {} of random data", "prepare", target.size);
+    }
+    for step in &plan.steps {
+        let longest = format_span_ns(step.stop.max_ns);
+        let _ = writeln!(text, "  {:<18} up to {longest:>11}  {}", step.name, step.title);
+    }
+    let _ = writeln!(
+        text,
+        "steps     end once their figures stand; a burst that ended is looked at once more after a rest"
+    );
+    if !is_long {
+        let _ = writeln!(text, "time      about a minute where there is no limit");
+    }
+    let _ = writeln!(text, "          at most {} and the rests", format_span_ns(plan.duration_max_ns()));
+    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    let _ = writeln!(text, "seed      {}", plan.seed);
+    text
+}

@@ -1,0 +1,32 @@
+//! Disks whose truth is known, and how near the analysis comes to it.
+//!
+//! A scenario is drawn from a seed: parameters of published tiers, and disks as irregular as measured ones are. A
+//! procedure of `qd1_analysis` runs on it in virtual time through the simulated engine, and what it concludes is set
+//! against the truth in a table. `cargo xtask truth` prints the tables in full; a few seeds run in the tests.
+//!
+//! Seeds for tuning and for tables are disjoint: see [`Seeds`].
+#![forbid(unsafe_code)]
+
+pub mod limits;
+mod scenario;
+pub mod virtual_disk;
+
+/// Which seeds to draw from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seeds {
+    /// Those that thresholds were set with.
+    Tuning,
+    /// Those that tables are made from, never looked at while setting thresholds.
+    Table,
+}
+
+impl Seeds {
+    /// The `number`-th seed of this set. The sets differ in their highest bits.
+    pub const fn seed(self, number: u64) -> u64 {
+        let set = match self {
+            Self::Tuning => 1,
+            Self::Table => 2,
+        };
+        set << 48 | number
+    }
+}

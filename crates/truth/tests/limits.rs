@@ -1,0 +1,24 @@
+//! A few seeds of the table of limits, in every test run. Tuning seeds: those of the table stay unseen.
+
+use qd1_truth::{Seeds, limits};
+
+#[test]
+fn limits_of_simulated_tiers_are_found_within_the_target() {
+    // Those that take the fewest requests: a burst above a limit, a burst from credits, no burst.
+    let numbers = ["Vultr HDD", "gp2", "DigitalOcean"].map(|tier| limits::numbers_of(Seeds::Tuning, tier, 1)).concat();
+    let tally = limits::with_limits(Seeds::Tuning, numbers);
+    // Reads and writes, of which gp2 has no limit on bytes.
+    assert_eq!((tally.iops.len(), tally.bytes.len()), (6, 4), "{tally:?}");
+    assert!(tally.volume.len() == 3 && !tally.refill.is_empty(), "{tally:?}");
+    assert!(tally.iops.iter().chain(&tally.bytes).all(|error| *error <= 0.03), "{:?}", tally.notes);
+    assert!(tally.volume.iter().all(|error| *error <= 0.05), "{:?}", tally.notes);
+    assert_eq!((tally.missed, tally.invented), (0, 0), "{:?}", tally.notes);
+}
+
+#[test]
+fn no_limit_is_invented_where_there_is_none_and_little_is_spent() {
+    // A rotating disk, whose rate no size of small requests and no depth changes, and a network volume.
+    let tally = limits::without_limits(Seeds::Tuning, 2..4);
+    assert_eq!(tally.false_disks, 0, "{:?}", tally.notes);
+    assert!(tally.seconds_max <= 120.0 && tally.written_max <= 20_000_000_000, "{tally:?}");
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask truth`: how near the analysis comes to disks whose truth is known.
+
+use anyhow::Result;
+use clap::Args as Arguments;
+
+use crate::cmd;
+
+/// What it takes.
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// How many disks of each kind: of limits, say, so many with and so many without
+    #[arg(default_value_t = 200)]
+    count: u64,
+    /// Draw from the seeds that thresholds were set with, instead of those of the table
+    #[arg(long)]
+    tuning: bool,
+    /// A line for each disk on which something was wrong
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Builds and runs the tables, optimised: some disks serve a hundred million requests.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut cargo = cmd::cargo();
+    cargo.args(["run", "--release", "--quiet", "--package", "qd1-truth", "--"]).arg(args.count.to_string());
+    for (flag, wanted) in [("--tuning", args.tuning), ("--verbose", args.verbose)] {
+        if wanted {
+            cargo.arg(flag);
+        }
+    }
+    cmd::run(&mut cargo)
+}
