@@ -4,10 +4,12 @@
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
-//! finds rate limits. [`coverage`] measures whether the intervals deserve their name.
+//! finds rate limits, [`change`] tells how a step went over time. [`coverage`] measures whether the intervals deserve
+//! their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod change;
 pub mod coverage;
 mod detect;
 mod judge;

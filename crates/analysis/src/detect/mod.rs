@@ -7,13 +7,16 @@ mod buffered_not_durable;
 mod cache_answered;
 mod cpu_spoiled;
 mod dirty_limits;
+mod drift;
 mod engine_fallback;
 mod flush_ignored;
 mod merged_or_split;
 mod mount_options;
 mod not_a_disk;
 mod other_traffic;
+mod periodic_stalls;
 mod prepare_shortened;
+mod rate_changed;
 mod short_or_failed_io;
 mod stalls;
 mod throttled_cgroup;
@@ -44,6 +47,9 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "throttled_cgroup", run: throttled_cgroup::detect },
     Detector { name: "mount_options", run: mount_options::detect },
     Detector { name: "stalls", run: stalls::detect },
+    Detector { name: "rate_changed", run: rate_changed::detect },
+    Detector { name: "periodic_stalls", run: periodic_stalls::detect },
+    Detector { name: "drift", run: drift::detect },
     Detector { name: "dirty_limits", run: dirty_limits::detect },
     Detector { name: "prepare_shortened", run: prepare_shortened::detect },
     Detector { name: "engine_fallback", run: engine_fallback::detect },

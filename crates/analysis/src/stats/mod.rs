@@ -10,7 +10,7 @@
 
 mod episodes;
 mod invert;
-mod long_run;
+pub(crate) mod long_run;
 mod rank;
 mod series;
 

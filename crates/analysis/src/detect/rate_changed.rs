@@ -1,0 +1,199 @@
+//! The disk went to another level while it was measured, so one figure for the whole step stands for neither.
+//!
+//! Concludes from the change points of [`crate::change`] (method and error table: docs/method-change.md). A rate that
+//! falls to one exact value and stays there is a burst that was spent; any other fall is somebody or something else. Changes of
+//! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
+//! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
+//!
+//! It cannot tell a limit from a disk that is exactly regular of itself, nor a neighbour from work of this machine's own
+//! (`other_traffic` counts that).
+
+use qd1_model::record::StepRecord;
+use qd1_model::units::{format_count, format_ns};
+use qd1_model::{Estimate, Finding, Record, Severity, Summary};
+
+use super::{found, percent};
+use crate::change::{Change, Looks, courses, periodic, steady_of};
+
+/// Smallest change of a rate told, in either direction: the larger level over the smaller.
+const RATE_MIN: f64 = 1.15;
+/// The same of a median latency where the rate stays.
+const LATENCY_MIN: f64 = 1.25;
+/// From this share of the rate lost on it warns.
+const WARNING_LOST: f64 = 0.3;
+/// Changes closer than this are one, ns.
+const TOGETHER_NS: u64 = 500_000_000;
+/// How many are listed.
+const LISTED: usize = 4;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    record.steps.iter().filter_map(changed).collect()
+}
+
+fn changed(step: &StepRecord) -> Option<Finding> {
+    let returning = periodic(&step.intervals);
+    let mut changes: Vec<Change> = courses(&step.intervals, returning.as_ref())
+        .into_iter()
+        .flat_map(|course| course.changes)
+        .filter(|change| size(change) >= if change.rate.is_some() { RATE_MIN } else { LATENCY_MIN })
+        .collect();
+    changes.sort_by_key(|change| change.at_ns);
+    // Reads and writes of one step change together: the larger one is told.
+    changes.dedup_by(|next, kept| {
+        let same = next.at_ns - kept.at_ns <= TOGETHER_NS;
+        if same && size(next) > size(kept) {
+            std::mem::swap(next, kept);
+        }
+        same
+    });
+    let main = changes.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let doubt = changes.iter().map(|change| change.doubt).fold(0.0, f64::max);
+    let lost = main.rate.map_or(0.0, |rate| 1.0 - rate.value.min(1.0 / rate.value));
+    let spent = changes.last().is_some_and(|last| last.looks == Looks::BurstSpent);
+    let mut listed: Vec<String> = changes.iter().take(LISTED).map(told).collect();
+    if changes.len() > LISTED {
+        listed.push(format!("and {} more", changes.len() - LISTED));
+    }
+    listed.push(match steady_of(step, main.class) {
+        Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
+        None => "not steady at the end: no rate of this step is sustained".to_owned(),
+    });
+    let spent_last = if spent { changes.last() } else { None };
+    Some(Finding {
+        step: step.name.clone(),
+        title: title(step, spent_last.unwrap_or(main), changes.len()),
+        evidence: listed.join("; "),
+        advice: advice(spent_last.unwrap_or(main).looks).to_owned(),
+        ..found(
+            "rate_changed",
+            if spent || lost >= WARNING_LOST { Severity::Warning } else { Severity::Info },
+            if doubt < 1e-6 { 0.95 } else { 0.85 },
+        )
+    })
+}
+
+/// The larger level over the smaller, of the rate, or else of the latency.
+fn size(change: &Change) -> f64 {
+    change.rate.or(change.latency).map_or(1.0, |ratio| ratio.value.max(1.0 / ratio.value))
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn rate_of(rate: &Estimate) -> String {
+    rate.value.map_or_else(|| "an unresolved rate".to_owned(), |rate| format!("{} a second", format_count(rate)))
+}
+
+fn title(step: &StepRecord, main: &Change, count: usize) -> String {
+    let (name, at) = (&step.name, seconds(main.at_ns));
+    let class = main.class.name();
+    let levels = format!("from {} to {}", rate_of(&main.before.rate), rate_of(&main.after.rate));
+    match main.looks {
+        Looks::BurstSpent => {
+            format!(
+                "a burst was spent after {at:.1} s of step {name}: {class}s fell {levels}, which looks like a limit"
+            )
+        }
+        _ if count > 2 => format!("the disk changed its speed {count} times in step {name}"),
+        Looks::Slower => format!("the disk became slower {at:.1} s into step {name}: {class}s fell {levels}"),
+        Looks::Faster => format!("the disk became faster {at:.1} s into step {name}: {class}s rose {levels}"),
+        Looks::LatencyOnly => {
+            let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
+            let (before, after) = (median(&main.before.median_ns), median(&main.after.median_ns));
+            format!("the median latency of {class}s changed {at:.1} s into step {name}, from {before} to {after}")
+        }
+    }
+}
+
+/// `read at 31.2 s (31.1 to 31.3): rate -52 % (-53 % to -51 %), median latency 4.90 times (4.81 to 4.99)`.
+fn told(change: &Change) -> String {
+    let mut parts = Vec::new();
+    if let Some(rate) = change.rate {
+        let signed = |value: f64| format!("{}{}", if value < 1.0 { "-" } else { "+" }, percent((value - 1.0).abs()));
+        parts.push(format!("rate {} ({} to {})", signed(rate.value), signed(rate.low), signed(rate.high)));
+    }
+    if let Some(latency) = change.latency {
+        parts.push(format!("median latency {:.2} times ({:.2} to {:.2})", latency.value, latency.low, latency.high));
+    }
+    format!(
+        "{} at {:.1} s ({:.1} to {:.1}): {}",
+        change.class.name(),
+        seconds(change.at_ns),
+        seconds(change.at_low_ns),
+        seconds(change.at_high_ns),
+        parts.join(", ")
+    )
+}
+
+fn advice(looks: Looks) -> &'static str {
+    match looks {
+        Looks::BurstSpent => {
+            "Count on the rate after the change: the one before it is paid from a balance that refills only while the \
+             disk rests. A longer step shows whether it falls again."
+        }
+        Looks::Slower | Looks::LatencyOnly => {
+            "The figures of this step mix both levels. Measure again at other hours; if it returns, another user of the \
+             disk or a full cache below is likely."
+        }
+        Looks::Faster => {
+            "The figures of this step mix both levels. A longer ramp keeps a cold start out; otherwise another user of \
+             the disk went away."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// The healthy record, its first step long, and `factor` times slower from `from` intervals on.
+    fn slowed(intervals: usize, from: usize, factor: u64) -> Record {
+        let mut record = testing::record();
+        let step = &mut record.steps[0];
+        let template = step.intervals.clone();
+        step.intervals = (0..intervals)
+            .map(|i| {
+                let mut interval = template[i % template.len()].clone();
+                interval.start_ns = i as u64 * 100_000_000;
+                let stream = &mut interval.streams[0];
+                // A little irregular, as disks are.
+                stream.ios = 800 + (i as u64 * 7919) % 83;
+                if i >= from {
+                    stream.ios /= factor;
+                    stream.bins.iter_mut().for_each(|(bin, _)| *bin += 16 * factor.ilog2() as u16);
+                }
+                interval
+            })
+            .collect();
+        step.runtime_ns = intervals as u64 * 100_000_000;
+        record
+    }
+
+    #[test]
+    fn a_disk_that_became_slower_is_told_with_time_and_size() {
+        let found = testing::run(detect, &slowed(200, 120, 2));
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!(found[0].title.contains("slower 12.0 s into step reads"), "{}", found[0].title);
+        assert!(found[0].evidence.contains("rate -50 %"), "{}", found[0].evidence);
+        assert!(found[0].evidence.contains("median latency 1.9"), "{}", found[0].evidence);
+        assert!(found[0].evidence.contains("steady from 12."), "{}", found[0].evidence);
+    }
+
+    #[test]
+    fn a_rate_that_falls_to_one_exact_value_is_a_spent_burst() {
+        let mut record = slowed(200, 200, 1);
+        record.steps[0].intervals.iter_mut().skip(90).for_each(|interval| interval.streams[0].ios = 300);
+        let found = testing::run(detect, &record);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].title.starts_with("a burst was spent after 9.0 s"), "{}", found[0].title);
+        assert!(found[0].title.contains("to 3.00k a second"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn a_disk_that_keeps_its_speed_is_not_reported() {
+        assert_eq!(testing::run(detect, &slowed(200, 200, 1)), []);
+        assert_eq!(testing::run(detect, &testing::record()), []);
+    }
+}
