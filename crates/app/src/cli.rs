@@ -10,8 +10,7 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &["check", "run", "sweep", "limits", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \

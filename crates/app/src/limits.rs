@@ -220,6 +220,7 @@ fn spec(args: &LimitsArgs) -> Spec {
             prepare: same(PREPARE),
             job: vec![job],
             criteria: Vec::new(),
+            sweep: None,
         },
         path: args.path.clone(),
         effort: Effort::Default,
