@@ -46,6 +46,7 @@ const PAGES: &[Page] = &[
             &["--help"],
             &["check", "--help"],
             &["run", "--help"],
+            &["sweep", "--help"],
             &["suites", "--help"],
             &["suites"],
             &["history", "--help"],

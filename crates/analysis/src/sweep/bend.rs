@@ -82,27 +82,38 @@ pub(super) fn fit(points: &[Point]) -> Option<Fit> {
     let low = profile.iter().position(|trial| trial.chi2 <= allowed)?;
     let high = profile.iter().rposition(|trial| trial.chi2 <= allowed)?;
     let open = (low == 0, high == profile.len() - 1);
-    let bend = Bend {
-        state: state(best.b, (first, last), open),
-        at: estimate(points.len(), [profile[low].b, best.b, profile[high].b], (first, last), open),
-        sharpness: best.p,
-        residual: best.residual,
-    };
+    let (range, interval) = ((first, last), [profile[low].b, best.b, profile[high].b]);
+    let state = state(interval, range, open);
+    let bend =
+        Bend { state, at: estimate(points.len(), interval, range, state), sharpness: best.p, residual: best.residual };
     Some(Fit { bend, rise: best.rise, ceiling: best.rise * best.b })
 }
 
-fn state(b: f64, (first, last): (f64, f64), open: (bool, bool)) -> BendState {
+/// `open`: whether the interval has no end on that side. A bound outside what was measured says nothing.
+fn state([low, b, high]: [f64; 3], (first, last): (f64, f64), open: (bool, bool)) -> BendState {
     match open {
         (true, true) => BendState::NotResolved,
-        _ if open.1 || b >= last * NEAR_END => BendState::AtLeast,
-        _ if open.0 || b <= first * NEAR_BEGIN => BendState::AtMost,
+        _ if open.1 || b >= last * NEAR_END => {
+            if low > first {
+                BendState::AtLeast
+            } else {
+                BendState::NotResolved
+            }
+        }
+        _ if open.0 || b <= first * NEAR_BEGIN => {
+            if high < last {
+                BendState::AtMost
+            } else {
+                BendState::NotResolved
+            }
+        }
         _ => BendState::Seen,
     }
 }
 
-fn estimate(n: usize, [low, b, high]: [f64; 3], (first, last): (f64, f64), open: (bool, bool)) -> Estimate {
+fn estimate(n: usize, [low, b, high]: [f64; 3], (first, last): (f64, f64), state: BendState) -> Estimate {
     let known = Estimate { n: n as u64, n_effective: n as f64, ..Estimate::default() };
-    match state(b, (first, last), open) {
+    match state {
         BendState::Seen => Estimate { value: Some(b), low: Some(low), high: Some(high), ..known },
         BendState::AtLeast => Estimate { low: Some(low.min(last)), ..known },
         BendState::AtMost => Estimate { high: Some(high.max(first)), ..known },
@@ -184,6 +195,14 @@ mod tests {
         let flat = fit(&points(&DEPTHS, |_| 1e4)).unwrap().bend;
         assert_eq!(flat.state, BendState::AtMost);
         assert!(flat.at.value.is_none() && (1.0..1.1).contains(&flat.at.high.unwrap()), "{flat:?}");
+    }
+
+    #[test]
+    fn a_bound_beyond_what_was_measured_is_no_bound() {
+        let mut vague = points(&[1.0, 4.0, 16.0, 64.0], |n| n.sqrt());
+        vague.iter_mut().for_each(|point| point.sigma = 1.0);
+        let bend = fit(&vague).unwrap().bend;
+        assert_eq!((bend.state, bend.at.low, bend.at.high), (BendState::NotResolved, None, None));
     }
 
     #[test]
