@@ -1,5 +1,5 @@
 //! `qd1 sweep`: a surface over block size, iodepth and rw. This file makes the suite of its steps, in an order that keeps
-//! time apart from depth (docs/method-sweep.md); the run is that of any suite, and the analysis makes the surface.
+//! time apart from depth (docs/method.md); the run is that of any suite, and the analysis makes the surface.
 
 use std::process::ExitCode;
 

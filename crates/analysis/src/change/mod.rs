@@ -2,7 +2,7 @@
 //!
 //! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
 //! [`periodic`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
-//! their assumptions and their measured errors are in docs/method-change.md; [`truth`] measures them.
+//! their assumptions and their measured errors are in docs/method.md; [`truth`] measures them.
 
 mod drift;
 mod periodic;

@@ -1,6 +1,6 @@
 //! A rate or a median latency that creeps over a whole step, so that its figures depend on how long it ran.
 //!
-//! Concludes from the robust slope of [`crate::change`] (Theil and Sen, block bootstrap; docs/method-change.md), where a line
+//! Concludes from the robust slope of [`crate::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
 //! describes the step no worse than changes of level do. Told from 15 % over the step.
 //!
 //! It cannot tell a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from a neighbour

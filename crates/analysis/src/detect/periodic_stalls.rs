@@ -1,7 +1,7 @@
 //! Slowness that comes back at a fixed period: slow episodes, or a swing of the rate.
 //!
 //! Concludes from [`crate::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a periodogram
-//! (method and error table: docs/method-change.md). A period near five seconds points to journal commits, near thirty to the
+//! (method and error table: docs/method.md). A period near five seconds points to journal commits, near thirty to the
 //! expiry of dirty pages; others are left unnamed. Stalls are told from 2 ms, swings from 15 %.
 //!
 //! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up by a

@@ -1,6 +1,6 @@
 //! The disk went to another level while it was measured, so one figure for the whole step stands for neither.
 //!
-//! Concludes from the change points of [`crate::change`] (method and error table: docs/method-change.md). A rate that
+//! Concludes from the change points of [`crate::change`] (method and error table: docs/method.md). A rate that
 //! falls to one exact value and stays there is a burst that was spent; any other fall is somebody or something else. Changes of
 //! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
 //! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.

@@ -1,6 +1,6 @@
 //! How well change, period, drift and steady state are found, measured on simulated disks whose course is known.
 //!
-//! Seeds: the methods were tuned with seeds 1 to 99; the table of docs/method-change.md is made with seed 1000. The tests run
+//! Seeds: the methods were tuned with seeds 1 to 99; the table of docs/method.md is made with seed 1000. The tests run
 //! a small part with seed 500.
 
 mod disk;
