@@ -2,7 +2,8 @@
 //! of L requests per second at depth L s, and limits of I requests and B bytes per second meet at blocks of B / I.
 //!
 //! The whole procedure runs, in virtual time: the suite in its shuffled order, each step on the simulated device, the
-//! Record through the analysis. Seeds below 1000 are for trying things out; those here are not used for anything else.
+//! Record through the analysis. Seeds below 2000 are for trying things out (a cell's time is cut from completion to
+//! completion because of one of them); those here have changed nothing.
 
 use std::sync::atomic::AtomicBool;
 
@@ -153,7 +154,7 @@ fn steps_off(surface: &Surface, truth: f64) -> (f64, bool) {
 #[test]
 fn the_knee_is_where_the_servers_are_all_busy() {
     let (mut errors, mut held, mut cells, mut false_alarms) = (Vec::new(), 0, 0, 0);
-    for seed in 1000..1048 {
+    for seed in 2000..2048 {
         let mut roll = dice(seed);
         let channels = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 100][(seed % 12) as usize];
         let (read, mean_ns) = service(&mut roll, seed / 12 + seed);
@@ -188,7 +189,7 @@ fn the_knee_is_where_the_servers_are_all_busy() {
 fn the_crossover_is_where_the_two_limits_meet() {
     let mut errors = Vec::new();
     let mut cells = 0;
-    for seed in 1100..1144 {
+    for seed in 2100..2144 {
         let mut roll = dice(seed);
         let truth = between(roll(), 12e3, 400e3);
         let iops = between(roll(), 1.5e3, 6e3);
@@ -225,7 +226,7 @@ fn the_crossover_is_where_the_two_limits_meet() {
 
 #[test]
 fn a_queue_that_is_not_filled_is_flagged_at_every_depth_where_it_is_not() {
-    for seed in 1200..1210 {
+    for seed in 2200..2210 {
         let mut roll = dice(seed);
         let (read, mean_ns) = service(&mut roll, seed);
         let device = Device { read, channels: 16, ..Device::default() };
@@ -242,7 +243,7 @@ fn a_queue_that_is_not_filled_is_flagged_at_every_depth_where_it_is_not() {
 
 #[test]
 fn a_disk_that_slows_down_shows_in_the_passes_and_not_in_the_knee() {
-    for seed in 1300..1310 {
+    for seed in 2300..2310 {
         let slower = |share: f64| {
             let read = Service::log_normal(300e3 * (1.0 + 0.6 * share), 0.3);
             Device { read, channels: 8, ..Device::default() }
