@@ -269,10 +269,7 @@ fn dry_run(plan: &Plan, is_long: bool) -> String {
         let longest = format_span_ns(step.stop.max_ns);
         let _ = writeln!(text, "  {:<18} up to {longest:>11}  {}", step.name, step.title);
     }
-    let _ = writeln!(
-        text,
-        "steps     end once their figures stand; a burst that ended is looked at once more after a rest"
-    );
+    let _ = writeln!(text, "steps     end once their figures stand; after a burst that ended once more, rested");
     if !is_long {
         let _ = writeln!(text, "time      about a minute where there is no limit");
     }

@@ -211,11 +211,11 @@ fn expected(truth: &Truth, quantity: Quantity) -> Option<(f64, f64)> {
     }
 }
 
-/// Whether the limit is the one that binds where it is looked for (4 KiB, 1 MiB); nothing where that is close.
+/// Whether the limit is the one that binds where it is looked for (4 KiB, 256 KiB); nothing where that is close.
 fn binds(truth: &Truth, quantity: Quantity) -> Option<bool> {
     let (own, other) = match quantity {
         Quantity::Requests => (truth.iops, truth.bytes.map(|rate| rate / 4096.0)),
-        Quantity::Bytes => (truth.bytes, truth.iops.map(|rate| rate * f64::from(1 << 20))),
+        Quantity::Bytes => (truth.bytes, truth.iops.map(|rate| rate * f64::from(256 << 10))),
     };
     match (own, other) {
         (None, _) => Some(false),

@@ -166,7 +166,7 @@ pub(crate) fn limited(seed: u64) -> Scenario {
     let mut device = loop {
         let kind = &KINDS[if dice.chance(0.5) { 0 } else { 3 }];
         let device = own(&mut dice, kind, seed);
-        if speed(&device, 4096) >= 2.0 * iops && speed(&device, 1 << 20) * f64::from(1 << 20) >= 1.5 * bytes {
+        if speed(&device, 4096) >= 2.0 * iops && speed(&device, 256 << 10) * f64::from(256 << 10) >= 1.5 * bytes {
             break device;
         }
     };
@@ -199,5 +199,5 @@ fn speed(device: &Device, block: u32) -> f64 {
     };
     let busy = device.stall.map_or(1.0, |stall| 1.0 - stall.length_ns as f64 / stall.period_ns as f64);
     let slowest = mean(&device.read).max(mean(&device.write));
-    f64::from(device.channels.min(if block > 4096 { 16 } else { 128 })) * 1e9 / slowest * busy
+    f64::from(device.channels.min(if block > 4096 { 64 } else { 128 })) * 1e9 / slowest * busy
 }

@@ -17,7 +17,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// How often a procedure is asked whether it has seen enough: as in the application.
 const LOOK_NS: u64 = 500_000_000;
 /// Most requests in flight.
-const SLOTS: u32 = 256;
+const SLOTS: u32 = 512;
 /// Time between the steps of a run, ns: opening files and an engine.
 const BETWEEN_NS: u64 = 20_000_000;
 /// What is addressed, bytes.

@@ -19,7 +19,7 @@ const WANDER_MAX: f64 = 0.15;
 /// For bytes, whose requests are few and long: the size test carries the weight there.
 const WANDER_MAX_BYTES: f64 = 0.3;
 /// Block sizes of the table of what binds where.
-const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20];
+const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 /// What a probe brought.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     if let Some(other) = find(other)
         && let (Some((there, there_error)), Some(wide)) = (other.iops(), find(Role::Large).and_then(Measured::fit))
     {
-        // Requests bind at 1 MiB too, or bytes at 4 KiB: this quantity was not the one that held it back.
+        // Requests bind at 256 KiB too, or bytes at 4 KiB: this quantity was not the one that held it back.
         let ratio = match quantity {
             Quantity::Bytes => rate / there,
             Quantity::Requests => rate * f64::from(main.block) / wide.sustained.rate,
@@ -138,7 +138,8 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
         && let Some((there, there_error)) = check.iops()
     {
         let change = there / rate - 1.0;
-        let is_same = change.abs() <= SAME + error + there_error;
+        // Latency that binds would give more. Less is a disk's trouble with the depth, or the machine's, not for or against.
+        let is_same = change <= SAME + error + there_error;
         add("same_at_other_depth", is_same, format!("{:+.1} % at twice the depth", change * 100.0));
     }
     if let Some(check) = find(size)

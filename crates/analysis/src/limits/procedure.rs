@@ -1,6 +1,6 @@
 //! What to measure next: a pure state machine, so that the same procedure runs on disks and on simulated ones.
 //!
-//! For reads and for writes: 4 KiB at random (requests), then 1 MiB in sequence (bytes); each at once again at another
+//! For reads and for writes: 4 KiB at random (requests), then 256 KiB in sequence (bytes); each at once again at another
 //! block size and at twice the depth, while the bucket is still empty, and where it looks like a limit and a burst was
 //! seen to end, once more after a pause, for the refill. For half reads and half writes only the two themselves.
 //! Small requests come first: large ones at a disk's own speed would drain a bucket of requests unseen.
@@ -16,11 +16,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SMALL: u32 = 4096;
 /// Another small size: as cheap for a limiter of requests, and not for a disk.
 const SMALL_OTHER: u32 = 16 << 10;
-/// Large requests: bound by a limit on bytes. Larger ones the kernel splits.
-const LARGE: u32 = 1 << 20;
+/// Large requests: bound by a limit on bytes. Larger ones of scattered memory the kernel splits, and its throttle then
+/// counts twice: 1 MiB requests get half of a limit set by a cgroup. AWS counts larger ones as several.
+const LARGE: u32 = 256 << 10;
 /// In flight: enough for 20,000 requests a second at 5 ms.
 const SMALL_DEPTH: u32 = 128;
-const LARGE_DEPTH: u32 = 16;
+const LARGE_DEPTH: u32 = 64;
 /// A level that long is the sustained rate, s.
 const SETTLED_S: f64 = 4.0;
 /// And known to this, relative.
@@ -285,7 +286,7 @@ impl Procedure {
         let max_ns = ((drains_s * 1.5 + 12.0) * 1e9) as u64;
         let is_worth_it = pause_s >= 0.5 && max_ns <= self.options.longest_ns * 2;
         let base = self.main(direction, main);
-        is_worth_it.then(|| Probe { role, pause_ns: (pause_s * 1e9) as u64, max_ns, ..base })
+        is_worth_it.then_some(Probe { role, pause_ns: (pause_s * 1e9) as u64, max_ns, ..base })
     }
 
     fn check(&self, direction: Direction, role: Role) -> Probe {
@@ -297,7 +298,7 @@ impl Procedure {
             Role::LargeDepth | Role::SmallDepth => Probe { iodepth: base.iodepth * 2, bytes_max, ..base },
             Role::LargeSize => {
                 let block = self.large_size(direction);
-                Probe { block, bytes_max, iodepth: (2 * LARGE_DEPTH * LARGE / block).min(SMALL_DEPTH), ..base }
+                Probe { block, bytes_max, iodepth: (LARGE_DEPTH * (LARGE / 1024) / (block / 1024)).min(512), ..base }
             }
             _ => Probe { block: SMALL_OTHER, bytes_max, ..base },
         }
@@ -320,8 +321,8 @@ impl Procedure {
     /// request shows most.
     fn large_size(&self, direction: Direction) -> u32 {
         let crossover = self.crossover(direction);
-        let sizes = [16, 32, 48, 64, 96, 128, 192, 256, 384, 512].map(|kib: u32| kib << 10);
-        sizes.into_iter().find(|size| f64::from(*size) > crossover * 1.15).unwrap_or(768 << 10)
+        let sizes = [16, 32, 48, 64, 96, 128].map(|kib: u32| kib << 10);
+        sizes.into_iter().find(|size| f64::from(*size) > crossover * 1.15).unwrap_or(512 << 10)
     }
 }
 
