@@ -112,7 +112,7 @@ pub(crate) struct LimitsArgs {
     pub(crate) path: PathBuf,
     /// Look this long for the end of a burst, each for reads and writes, small and large requests. Writes more: see
     /// --dry-run
-    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "90s")]
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "120s")]
     pub(crate) burst: Option<u64>,
     /// Size of the test file
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]

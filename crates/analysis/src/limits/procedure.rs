@@ -280,7 +280,7 @@ impl Procedure {
     fn refill(&self, direction: Direction, main: Role, role: Role) -> Option<Probe> {
         let fit = self.fit(direction, main)?;
         let burst = fit.burst?;
-        let longest_s = if self.is_brief() { 10.0 } else { 20.0 };
+        let longest_s = if self.is_brief() { 4.0 } else { 20.0 };
         let pause_s = (0.5 * burst.volume.0 / fit.sustained.rate).min(longest_s);
         let drains_s = pause_s * fit.sustained.rate / (burst.level.rate - fit.sustained.rate).max(1e-9);
         let max_ns = ((drains_s * 1.5 + 12.0) * 1e9) as u64;
