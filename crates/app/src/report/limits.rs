@@ -219,6 +219,6 @@ mod tests {
     #[test]
     fn without_a_limit_it_says_at_least_and_never_limit_of() {
         let text = limits(&found(false), &sample::fast_nvme(), &Style { color: false, width: 80 });
-        assert!(text.contains("at least  10,000 IOPS") && !text.contains("because"), "{text}");
+        assert!(text.contains("at least 10,000 IOPS") && !text.contains("because"), "{text}");
     }
 }
