@@ -188,3 +188,14 @@ fn intervals_add_up_to_the_whole_and_have_no_gaps() {
     let end = outcome.intervals.last().unwrap();
     assert_eq!(end.start_ns + end.length_ns, outcome.runtime_ns);
 }
+
+#[test]
+fn two_exponential_phases_have_the_mean_and_the_spread_of_a_hyper_exponential() {
+    // H2: 0.9 of requests with a mean of 0.5 ms, 0.1 with 8 ms. Mean 1.25 ms; P(X > x) = sum of weight * exp(-x/mean).
+    let modes = vec![Mode::exponential(0.9, 0.5e6), Mode::exponential(0.1, 8e6)];
+    let device = Device { read: Service { modes, per_byte_ns: 0.0 }, ..Device::default() };
+    let outcome = run(&work(Rw::Randread, 4096, 1), device, 3600);
+    let lat = &outcome.streams[0].lat;
+    near(lat.mean_ns(), 1.25e6, 0.01);
+    near(lat.quantile(0.99) as f64, 8e6 * 10f64.ln(), 0.01);
+}

@@ -1,0 +1,299 @@
+//! The model of a device: its parameters, and the law by which each request's completion follows from them.
+//!
+//! `channels` servers share a queue; each request takes a draw from a mixture of modes plus a time per byte; token
+//! buckets for IOPS and bytes delay it; periodic stalls stop everything; a write cache acknowledges early and drains at
+//! its own rate, and a flush waits for it. Wajahat et al. (Performance Evaluation 142, 2020) find a two-phase
+//! hyper-exponential fits storage best; modes may be exponential, and two log-normal ones are that irregular too.
+
+use rand_core::SeedableRng;
+use rand_distr::{Distribution, Exp1, LogNormal, StandardUniform};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::{Op, OpKind};
+
+/// One mode of a latency: log-normal, constant, or exponential.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mode {
+    /// Share of requests, relative to the other modes.
+    pub weight: f64,
+    /// Median, ns.
+    pub median_ns: f64,
+    /// Standard deviation of the logarithm; 0 for a constant, [`Mode::EXPONENTIAL`] for an exponential law.
+    pub sigma: f64,
+}
+
+impl Mode {
+    /// The `sigma` of an exponential law of that median. Two such modes are a hyper-exponential (H2).
+    pub const EXPONENTIAL: f64 = f64::INFINITY;
+
+    /// An exponential phase, by its mean.
+    pub fn exponential(weight: f64, mean_ns: f64) -> Self {
+        Self { weight, median_ns: mean_ns * std::f64::consts::LN_2, sigma: Self::EXPONENTIAL }
+    }
+}
+
+/// Service time of one kind of request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// The mixture.
+    pub modes: Vec<Mode>,
+    /// Added per byte, ns.
+    pub per_byte_ns: f64,
+}
+
+impl Service {
+    /// One log-normal mode without a size dependence.
+    pub fn log_normal(median_ns: f64, sigma: f64) -> Self {
+        Self { modes: vec![Mode { weight: 1.0, median_ns, sigma }], per_byte_ns: 0.0 }
+    }
+}
+
+/// A token bucket: `rate` per second, at most `burst` saved up; full at the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Tokens (requests or bytes) per second.
+    pub rate: f64,
+    /// Tokens that can be saved up.
+    pub burst: f64,
+}
+
+/// What a [`Limit`] is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Reads alone.
+    Reads,
+    /// Writes alone.
+    Writes,
+    /// Both together.
+    Both,
+}
+
+/// A limit that a provider sets, beside [`Device::iops`] and [`Device::bytes`]: on one direction, or a second bucket
+/// that caps the rate of a burst.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// Which requests.
+    pub scope: Scope,
+    /// Counts bytes; otherwise requests.
+    pub of_bytes: bool,
+    /// The bucket.
+    pub bucket: Bucket,
+    /// Requests that have to wait are let go at multiples of this, ns, as the kernel's throttle does with its slices
+    /// of about 100 ms; 0 lets each go when it is paid for.
+    pub slice_ns: f64,
+}
+
+/// Times at which the device does nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stall {
+    /// From one stall's start to the next, ns.
+    pub period_ns: u64,
+    /// Length of each, ns.
+    pub length_ns: u64,
+}
+
+/// A volatile write cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cache {
+    /// Bytes it holds.
+    pub capacity: f64,
+    /// Bytes per second it writes out.
+    pub drain: f64,
+    /// Time to acknowledge a write that fits, ns.
+    pub ack_ns: f64,
+    /// Whether a flush waits for it to be empty; a cache that ignores flushes answers at once.
+    pub honours_flush: bool,
+}
+
+/// A device: plain parameters, so that a scenario is data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Seed of its randomness.
+    pub seed: u64,
+    /// Reads.
+    pub read: Service,
+    /// Writes.
+    pub write: Service,
+    /// Flush on top of draining the cache.
+    pub flush: Service,
+    /// Requests served at once.
+    pub channels: u32,
+    /// Limit on requests per second.
+    pub iops: Option<Bucket>,
+    /// Limit on bytes per second.
+    pub bytes: Option<Bucket>,
+    /// Periodic stalls.
+    pub stall: Option<Stall>,
+    /// Write cache.
+    pub cache: Option<Cache>,
+    /// More limits; a request waits for the strictest.
+    pub limits: Vec<Limit>,
+}
+
+impl Default for Device {
+    /// A quiet local SSD: 80 us reads, 30 us writes, 400 us flushes, 16 channels.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            read: Service::log_normal(80e3, 0.2),
+            write: Service::log_normal(30e3, 0.2),
+            flush: Service::log_normal(400e3, 0.3),
+            channels: 16,
+            iops: None,
+            bytes: None,
+            stall: None,
+            cache: None,
+            limits: Vec::new(),
+        }
+    }
+}
+
+/// Tokens of a bucket at a moment; may be negative: a debt that later requests wait for.
+struct Tokens {
+    bucket: Bucket,
+    level: f64,
+    at_ns: f64,
+}
+
+impl Tokens {
+    fn new(bucket: Bucket) -> Self {
+        Self { bucket, level: bucket.burst, at_ns: 0.0 }
+    }
+
+    /// Takes `amount` at `now_ns`; returns when it has been paid for.
+    fn take(&mut self, amount: f64, now_ns: f64) -> f64 {
+        let earned = (now_ns - self.at_ns).max(0.0) * self.bucket.rate / 1e9;
+        self.level = (self.level + earned).min(self.bucket.burst);
+        self.at_ns = self.at_ns.max(now_ns);
+        self.level -= amount;
+        if self.level >= 0.0 { now_ns } else { self.at_ns - self.level * 1e9 / self.bucket.rate }
+    }
+}
+
+/// The running state of a [`Device`]. It knows no clock: whoever asks says when, so that the simulated engine drives it on
+/// virtual time and a disk behind FUSE in real time, by the same law.
+pub struct State {
+    device: Device,
+    rng: Xoshiro256PlusPlus,
+    /// When each channel is free again.
+    free_ns: Vec<f64>,
+    iops: Option<Tokens>,
+    bytes: Option<Tokens>,
+    /// Those of [`Device::limits`], in its order.
+    limits: Vec<Tokens>,
+    /// Dirty bytes in the cache, and as of when.
+    dirty: (f64, f64),
+}
+
+fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+    let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
+    let uniform: f64 = StandardUniform.sample(rng);
+    let mut pick = uniform * total;
+    let mut chosen = service.modes.last().copied();
+    for mode in &service.modes {
+        if pick < mode.weight {
+            chosen = Some(*mode);
+            break;
+        }
+        pick -= mode.weight;
+    }
+    let base = match chosen {
+        Some(Mode { median_ns, sigma, .. }) if sigma == Mode::EXPONENTIAL => {
+            let phase: f64 = Exp1.sample(rng);
+            phase * median_ns / std::f64::consts::LN_2
+        }
+        Some(Mode { median_ns, sigma, .. }) if sigma > 0.0 => {
+            LogNormal::new(median_ns.ln(), sigma).map_or(median_ns, |law| law.sample(rng))
+        }
+        Some(mode) => mode.median_ns,
+        None => 0.0,
+    };
+    base + service.per_byte_ns * f64::from(len)
+}
+
+impl State {
+    /// A device at its time 0: buckets full, cache empty.
+    pub fn new(device: Device) -> Self {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(device.seed);
+        Self {
+            free_ns: vec![0.0; device.channels.max(1) as usize],
+            iops: device.iops.map(Tokens::new),
+            bytes: device.bytes.map(Tokens::new),
+            limits: device.limits.iter().map(|limit| Tokens::new(limit.bucket)).collect(),
+            dirty: (0.0, 0.0),
+            rng,
+            device,
+        }
+    }
+
+    /// Moves a moment inside a stall to the stall's end.
+    fn after_stall(&self, at_ns: f64) -> f64 {
+        let Some(stall) = self.device.stall else { return at_ns };
+        // The first stall comes after one whole period, so that a run starts undisturbed.
+        let phase = at_ns % stall.period_ns as f64;
+        let round = at_ns - phase;
+        if round >= stall.period_ns as f64 && phase < stall.length_ns as f64 {
+            round + stall.length_ns as f64
+        } else {
+            at_ns
+        }
+    }
+
+    fn settle_cache(&mut self, cache: Cache, now_ns: f64) -> f64 {
+        let drained = (now_ns - self.dirty.1).max(0.0) * cache.drain / 1e9;
+        self.dirty = ((self.dirty.0 - drained).max(0.0), self.dirty.1.max(now_ns));
+        self.dirty.0
+    }
+
+    /// When a request handed over at `now_ns` completes, both in ns since the device's time 0. Requests are handed over
+    /// in the order of their times.
+    pub fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+        let mut begin = self.after_stall(now_ns);
+        if op.len > 0 {
+            for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
+                if let Some(tokens) = tokens {
+                    begin = begin.max(tokens.take(amount, now_ns));
+                }
+            }
+            for (limit, tokens) in self.device.limits.iter().zip(&mut self.limits) {
+                let is_meant = match limit.scope {
+                    Scope::Reads => op.kind == OpKind::Read,
+                    Scope::Writes => op.kind == OpKind::Write,
+                    Scope::Both => true,
+                };
+                if is_meant {
+                    let paid_ns = tokens.take(if limit.of_bytes { f64::from(op.len) } else { 1.0 }, now_ns);
+                    let waits = limit.slice_ns > 0.0 && paid_ns > now_ns;
+                    begin = begin.max(if waits { (paid_ns / limit.slice_ns).ceil() * limit.slice_ns } else { paid_ns });
+                }
+            }
+        }
+        if let Some(cache) = self.device.cache {
+            let dirty = self.settle_cache(cache, begin);
+            match op.kind {
+                OpKind::Write if dirty + f64::from(op.len) <= cache.capacity => {
+                    self.dirty.0 += f64::from(op.len);
+                    return self.after_stall(begin + cache.ack_ns);
+                }
+                OpKind::Fsync | OpKind::Fdatasync => {
+                    if !cache.honours_flush {
+                        return begin + cache.ack_ns;
+                    }
+                    begin += dirty / cache.drain * 1e9;
+                }
+                _ => {}
+            }
+        }
+        let service = match op.kind {
+            OpKind::Read => &self.device.read,
+            OpKind::Write | OpKind::Trim => &self.device.write,
+            OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
+        };
+        let service_ns = draw(&mut self.rng, service, op.len);
+        let channel = self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel");
+        let start = begin.max(*channel);
+        let end = start + service_ns;
+        *channel = end;
+        self.after_stall(end)
+    }
+}
