@@ -1,0 +1,90 @@
+//! How often `check`'s intervals hold the truth: many runs of the real binary on a simulated disk, each with a seed of
+//! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME]`
+//!
+//! QD1 is the binary; 60 runs of `network-block` with 10 s for each step unless said otherwise. The disk's seeds begin at
+//! 600,000, which no test uses. Both sides run with real-time priority where that is granted, so that other programs of
+//! the machine are not part of the disk.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use qd1_simdisk::compare::Truth;
+use qd1_simdisk::{Mounted, Scenario};
+
+const FIRST_SEED: u64 = 600_000;
+const DRAWS: usize = 1_000_000;
+
+/// Stated, held, unresolved, below the truth, above it.
+#[derive(Default)]
+struct Tally {
+    stated: u32,
+    held: u32,
+    unresolved: u32,
+    below: u32,
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(qd1) = arguments.first() else { bail!("usage: campaign QD1 [RUNS] [SCENARIO] [RUNTIME]") };
+    let runs: u64 = arguments.get(1).map_or(Ok(60), |runs| runs.parse())?;
+    let scenario = Scenario::named(arguments.get(2).map_or("network-block", String::as_str))?;
+    let runtime = arguments.get(3).map_or("10s", String::as_str);
+    if let Some(why) = Mounted::unavailable() {
+        bail!("no disk can be mounted: {why}");
+    }
+    let truth = Truth::new(&scenario.device, DRAWS);
+    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
+    for run in 0..runs {
+        let mut scenario = scenario.clone();
+        scenario.device.seed = FIRST_SEED + run;
+        let (report, late_ns) = measure(Path::new(qd1), &scenario, runtime)?;
+        let mut misses = Vec::new();
+        for compared in truth.compare(&report) {
+            let tally = tallies.entry(compared.what.clone()).or_default();
+            let Some(holds) = compared.holds() else {
+                tally.unresolved += 1;
+                continue;
+            };
+            tally.stated += 1;
+            tally.held += u32::from(holds);
+            if !holds {
+                let (low, high) = compared.interval_ns.unwrap_or_default();
+                tally.below += u32::from(high < compared.truth_ns);
+                misses.push(format!("{} [{low:.0}..{high:.0}] truth {:.0}", compared.what, compared.truth_ns));
+            }
+        }
+        println!("run {run}: answers late by p50, p99, max {late_ns:?} ns; misses: {misses:?}");
+    }
+    println!("\n{:28} {:>7} {:>6} {:>8} {:>12} {:>11}", "figure", "stated", "held", "share", "too low", "unresolved");
+    let (mut stated, mut held) = (0, 0);
+    for (what, tally) in &tallies {
+        let share = 100.0 * f64::from(tally.held) / f64::from(tally.stated.max(1));
+        println!(
+            "{what:28} {:>7} {:>6} {share:>6.1} % {:>12} {:>11}",
+            tally.stated, tally.held, tally.below, tally.unresolved
+        );
+        stated += tally.stated;
+        held += tally.held;
+    }
+    println!("all: {held} of {stated} = {:.1} %; target 93 %", 100.0 * f64::from(held) / f64::from(stated.max(1)));
+    Ok(())
+}
+
+fn measure(qd1: &Path, scenario: &Scenario, runtime: &str) -> Result<(serde_json::Value, [u64; 3])> {
+    let place = tempfile::tempdir()?;
+    let dir = place.path().join("disk");
+    std::fs::create_dir(&dir)?;
+    let mounted = Mounted::new(scenario, &dir)?;
+    let mut command = Command::new("chrt");
+    command.args(["-f", "5"]).arg(qd1).arg("check").arg(&dir);
+    command.args(["--only", "qd1,commit1", "--size", "64MiB", "--runtime", runtime, "--json", "--no-save"]);
+    let output = command.output().context("cannot start chrt (util-linux)")?;
+    if !output.status.success() {
+        bail!("qd1 failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let late_ns = mounted.served().late_ns;
+    Ok((serde_json::from_slice(&output.stdout)?, late_ns))
+}

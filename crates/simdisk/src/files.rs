@@ -1,0 +1,356 @@
+//! The filesystem around the device: names, sizes and content, served by FUSE with direct_io, so that every read and
+//! write of a client comes here. Only reads, writes and syncs of files take the device's time.
+//!
+//! There is no O_TMPFILE (EOPNOTSUPP), as on most FUSE filesystems: clients have to make a named file and unlink it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+};
+
+use crate::fault::{On, shortened};
+use crate::serve::{Fate, Server};
+use crate::store::Store;
+use crate::tree::{Answer, BLOCK, Kind, Node, Tree};
+
+/// How long the kernel may believe names and attributes.
+const TTL: Duration = Duration::from_secs(1);
+/// Largest request, bytes; the kernel splits longer ones.
+const REQUEST_MAX: u32 = 1 << 20;
+/// Requests the kernel keeps in flight for asynchronous clients.
+const IN_FLIGHT_MAX: u16 = 256;
+
+/// Most bytes a disk may hold, since it is kept in memory: 4 GiB.
+pub const fn stored_bytes_max() -> u64 {
+    4 << 30
+}
+
+/// Which space writes of new data are held against.
+#[derive(Clone, Copy)]
+pub(crate) struct Space {
+    /// What statfs shows.
+    pub(crate) size: u64,
+    /// Where ENOSPC begins.
+    pub(crate) limit: u64,
+}
+
+pub(crate) struct Files {
+    tree: Mutex<Tree>,
+    server: Arc<Server>,
+    space: Space,
+}
+
+impl Files {
+    pub(crate) fn new(server: Arc<Server>, space: Space, owner: (u32, u32)) -> Self {
+        Self { tree: Mutex::new(Tree::new(owner)), server, space }
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, kind: Kind, mode: u32) -> Answer<FileAttr> {
+        self.tree().add(parent, name, Node::new(kind, mode, (request.uid(), request.gid())))
+    }
+
+    /// Carries out a write as its fate has it; the bytes that the answer tells of.
+    fn put(&self, ino: INodeNo, offset: u64, data: &[u8], fate: Fate) -> Answer<u32> {
+        let data = match fate {
+            Fate::Fail => return Err(Errno::EIO),
+            Fate::Short => &data[..shortened(data.len())],
+            Fate::Good | Fate::Flip(_) => data,
+        };
+        let mut tree = self.tree();
+        let growth = tree.file(ino)?.growth(offset, data.len());
+        if tree.stored + growth > self.space.limit {
+            return Err(Errno::ENOSPC);
+        }
+        tree.change(ino, |store| {
+            store.write(offset, data);
+            if let Fate::Flip(byte) = fate {
+                store.flip(byte, 0);
+            }
+        })?;
+        Ok(data.len() as u32)
+    }
+
+    fn get(&self, ino: INodeNo, offset: u64, size: u32, fate: Fate) -> Answer<Vec<u8>> {
+        if fate == Fate::Fail {
+            return Err(Errno::EIO);
+        }
+        let mut data = self.tree().file(ino)?.read(offset, size as usize);
+        if fate == Fate::Short {
+            data.truncate(shortened(data.len()));
+        }
+        Ok(data)
+    }
+
+    fn allocate(&self, ino: INodeNo, offset: u64, length: u64, mode: i32) -> Answer<()> {
+        let punch = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let mut tree = self.tree();
+        match mode {
+            0 | libc::FALLOC_FL_KEEP_SIZE => {
+                if offset + length > self.space.size {
+                    return Err(Errno::ENOSPC);
+                }
+                tree.change(ino, |store| {
+                    if mode == 0 {
+                        store.set_len(store.len().max(offset + length));
+                    }
+                })
+            }
+            mode if mode == punch => tree.change(ino, |store| store.punch(offset, length)),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    }
+
+    fn opened(&self, ino: INodeNo) -> Answer<FopenFlags> {
+        self.tree().file(ino)?;
+        Ok(FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES | FopenFlags::FOPEN_NOFLUSH)
+    }
+}
+
+/// Answers an operation whose reply has one form of success.
+macro_rules! answer {
+    ($outcome:expr, $reply:ident, $value:pat => $success:expr) => {
+        match $outcome {
+            Ok($value) => $success,
+            Err(errno) => $reply.error(errno),
+        }
+    };
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let wanted = InitFlags::FUSE_ASYNC_READ
+            | InitFlags::FUSE_ASYNC_DIO
+            | InitFlags::FUSE_BIG_WRITES
+            | InitFlags::FUSE_MAX_PAGES
+            | InitFlags::FUSE_PARALLEL_DIROPS;
+        for flag in wanted.iter() {
+            // An older kernel has fewer of them, and serves fewer requests at once.
+            let _ = config.add_capabilities(flag);
+        }
+        let _ = config.set_max_write(REQUEST_MAX);
+        let _ = config.set_max_background(IN_FLIGHT_MAX);
+        let _ = config.set_congestion_threshold(IN_FLIGHT_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let mut tree = self.tree();
+        let found = tree.dir(parent).and_then(|names| names.get(name).copied().ok_or(Errno::ENOENT));
+        let found = found.and_then(|ino| {
+            let node = tree.node(INodeNo(ino))?;
+            node.lookups += 1;
+            Ok(node.attr(ino))
+        });
+        answer!(found, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, count: u64) {
+        let mut tree = self.tree();
+        if let Ok(node) = tree.node(ino) {
+            node.lookups = node.lookups.saturating_sub(count);
+            tree.free_unused(ino.0);
+        }
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        answer!(self.tree().node(ino).map(|node| node.attr(ino.0)), reply, attr => reply.attr(&TTL, &attr));
+    }
+
+    fn setattr(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let mut tree = self.tree();
+        let resized = size.map_or(Ok(()), |size| tree.change(ino, |store| store.set_len(size)));
+        let changed = resized.and_then(|()| {
+            let node = tree.node(ino)?;
+            node.perm = mode.map_or(node.perm, |mode| (mode & 0o7777) as u16);
+            (node.uid, node.gid) = (uid.unwrap_or(node.uid), gid.unwrap_or(node.gid));
+            Ok(node.attr(ino.0))
+        });
+        answer!(changed, reply, attr => reply.attr(&TTL, &attr));
+    }
+
+    fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
+        let made = self.make(req, parent, name, Kind::Dir(BTreeMap::new()), mode & !umask);
+        answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        if mode & libc::S_IFMT != libc::S_IFREG {
+            return reply.error(Errno::EPERM);
+        }
+        let made = self.make(req, parent, name, Kind::File(Store::default()), mode & !umask);
+        answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let made = self.make(req, parent, name, Kind::File(Store::default()), mode & !umask);
+        let made = made.and_then(|attr| Ok((attr, self.opened(attr.ino)?)));
+        answer!(made, reply, (attr, flags) => reply.created(&TTL, &attr, Generation(0), FileHandle(0), flags));
+    }
+
+    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer!(self.tree().remove(parent, name, false), reply, () => reply.ok());
+    }
+
+    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer!(self.tree().remove(parent, name, true), reply, () => reply.ok());
+    }
+
+    fn rename(
+        &self,
+        _req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !flags.is_empty() {
+            return reply.error(Errno::EINVAL);
+        }
+        let mut tree = self.tree();
+        let renamed =
+            tree.dir(parent).and_then(|names| names.get(name).copied().ok_or(Errno::ENOENT)).and_then(|ino| {
+                let directory = matches!(tree.node(INodeNo(ino))?.kind, Kind::Dir(_));
+                if tree.dir(newparent)?.contains_key(newname) {
+                    tree.remove(newparent, newname, directory)?;
+                }
+                tree.dir(parent)?.remove(name);
+                tree.dir(newparent)?.insert(newname.to_owned(), ino);
+                Ok(())
+            });
+        answer!(renamed, reply, () => reply.ok());
+    }
+
+    fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        answer!(self.opened(ino), reply, flags => reply.opened(FileHandle(0), flags));
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let admitted = self.server.admit(On::Read, offset, size, false);
+        let outcome = self.get(ino, offset, size, admitted.fate());
+        self.server.wait(&admitted);
+        answer!(outcome, reply, data => reply.data(&data));
+    }
+
+    fn write(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        // O_SYNC holds the bit of O_DSYNC.
+        let synced = flags.0 & libc::O_DSYNC != 0;
+        let admitted = self.server.admit(On::Write, offset, data.len() as u32, synced);
+        let outcome = self.put(ino, offset, data, admitted.fate());
+        self.server.wait(&admitted);
+        answer!(outcome, reply, written => reply.written(written));
+    }
+
+    fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        let admitted = self.server.admit(On::Flush, 0, 0, false);
+        self.server.wait(&admitted);
+        match admitted.fate() {
+            Fate::Fail => reply.error(Errno::EIO),
+            Fate::Good | Fate::Short | Fate::Flip(_) => reply.ok(),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        answer!(self.allocate(ino, offset, length, mode), reply, () => reply.ok());
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        let tree = self.tree();
+        let blocks = |bytes: u64| bytes / u64::from(BLOCK);
+        let free = blocks(self.space.size.saturating_sub(tree.stored));
+        reply.statfs(blocks(self.space.size), free, free, 1 << 20, 1 << 20, BLOCK, 255, BLOCK);
+    }
+
+    fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let mut tree = self.tree();
+        let names: Vec<_> = match tree.dir(ino) {
+            Ok(names) => names.iter().map(|(name, ino)| (name.clone(), *ino)).collect(),
+            Err(errno) => return reply.error(errno),
+        };
+        let dots = [(OsString::from("."), ino.0), (OsString::from(".."), ino.0)];
+        for (index, (name, ino)) in dots.into_iter().chain(names).enumerate().skip(offset as usize) {
+            let is_dir = tree.nodes.get(&ino).is_some_and(|node| matches!(node.kind, Kind::Dir(_)));
+            let kind = if is_dir { FileType::Directory } else { FileType::RegularFile };
+            if reply.add(INodeNo(ino), index as u64 + 1, kind, name) {
+                break;
+            }
+        }
+        reply.ok();
+    }
+}

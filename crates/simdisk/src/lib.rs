@@ -1,0 +1,21 @@
+//! A disk whose truth is known, in real time: a FUSE filesystem whose files behave as one simulated device.
+//!
+//! The device's law is that of `qd1_engine::sim`, the same code that the virtual-time engine runs: one law, two clocks.
+//! Added to it are faults: errors, short transfers, flipped bits, hangs, a full disk. It exists for tests of the whole
+//! binary; nothing of it is part of `qd1`. A scenario is a TOML file, see [`scenario`].
+
+pub mod compare;
+mod fault;
+mod files;
+mod mount;
+pub mod scenario;
+mod serve;
+mod store;
+mod tree;
+pub mod truth;
+
+pub use fault::{Fault, On, What};
+pub use files::stored_bytes_max;
+pub use mount::Mounted;
+pub use scenario::Scenario;
+pub use serve::{Overhead, Served};

@@ -1,0 +1,264 @@
+//! A scenario: the parameters of a disk, its faults, and what a measurement of it is expected to find. Data, from TOML.
+//!
+//! Times are microseconds where the name ends in `_us`, rates are per second. What is not given is absent (no bucket, no
+//! cache, no fault) or that of the default device.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
+use serde::Deserialize;
+
+use crate::fault::Fault;
+
+/// A whole scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What it is, one sentence.
+    pub about: String,
+    /// Size of the disk as `df` shows it, bytes.
+    pub size: u64,
+    /// Writes of new data beyond so many bytes fail with ENOSPC although `df` shows more: a thin pool that ran full.
+    pub enospc_after: Option<u64>,
+    /// The device.
+    pub device: Device,
+    /// Its faults.
+    pub faults: Vec<Fault>,
+    /// Ids of findings, or their beginnings, that a measurement has to come to.
+    pub findings: Vec<String>,
+    /// Beginnings of ids of findings that it must not come to.
+    pub no_findings: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    about: String,
+    #[serde(default = "four_gib")]
+    size_mib: u64,
+    enospc_after_mib: Option<u64>,
+    #[serde(default)]
+    device: DeviceText,
+    #[serde(default, rename = "fault")]
+    faults: Vec<Fault>,
+    #[serde(default)]
+    expect: Expect,
+}
+
+fn four_gib() -> u64 {
+    4096
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Expect {
+    findings: Vec<String>,
+    no_findings: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct DeviceText {
+    seed: Option<u64>,
+    channels: Option<u32>,
+    read: Option<ServiceText>,
+    write: Option<ServiceText>,
+    flush: Option<ServiceText>,
+    iops: Option<BucketText>,
+    bytes: Option<BucketText>,
+    stall: Option<StallText>,
+    cache: Option<CacheText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServiceText {
+    modes: Vec<ModeText>,
+    #[serde(default)]
+    per_kib_us: f64,
+}
+
+/// Either a median with the standard deviation of the logarithm (0: constant), or the mean of an exponential phase.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModeText {
+    #[serde(default = "one")]
+    weight: f64,
+    median_us: Option<f64>,
+    #[serde(default)]
+    sigma: f64,
+    exponential_mean_us: Option<f64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BucketText {
+    rate: f64,
+    burst: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StallText {
+    period_ms: u64,
+    length_ms: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheText {
+    capacity_mib: f64,
+    drain_mb_per_s: f64,
+    ack_us: f64,
+    honours_flush: bool,
+}
+
+impl ModeText {
+    fn mode(&self) -> Result<Mode> {
+        ensure!(self.weight > 0.0, "a mode's weight is above 0");
+        match (self.median_us, self.exponential_mean_us) {
+            (Some(median), None) if median > 0.0 && self.sigma >= 0.0 => {
+                Ok(Mode { weight: self.weight, median_ns: median * 1e3, sigma: self.sigma })
+            }
+            (None, Some(mean)) if mean > 0.0 && self.sigma == 0.0 => Ok(Mode::exponential(self.weight, mean * 1e3)),
+            _ => anyhow::bail!("a mode has either median_us, with sigma or not, or exponential_mean_us"),
+        }
+    }
+}
+
+impl ServiceText {
+    fn service(&self) -> Result<Service> {
+        ensure!(!self.modes.is_empty(), "a service has at least one mode");
+        let modes = self.modes.iter().map(ModeText::mode).collect::<Result<_>>()?;
+        Ok(Service { modes, per_byte_ns: self.per_kib_us * 1e3 / 1024.0 })
+    }
+}
+
+impl BucketText {
+    fn bucket(&self) -> Result<Bucket> {
+        ensure!(self.rate > 0.0 && self.burst >= 1.0, "a bucket has a rate above 0 and a burst of at least 1");
+        Ok(Bucket { rate: self.rate, burst: self.burst })
+    }
+}
+
+impl DeviceText {
+    fn device(&self) -> Result<Device> {
+        let default = Device::default();
+        let service =
+            |text: &Option<ServiceText>, default: Service| text.as_ref().map_or(Ok(default), ServiceText::service);
+        let stall = |text: &StallText| {
+            ensure!(text.length_ms < text.period_ms, "a stall is shorter than its period");
+            Ok(Stall { period_ns: text.period_ms * 1_000_000, length_ns: text.length_ms * 1_000_000 })
+        };
+        let cache = |text: &CacheText| Cache {
+            capacity: text.capacity_mib * f64::from(1 << 20),
+            drain: text.drain_mb_per_s * 1e6,
+            ack_ns: text.ack_us * 1e3,
+            honours_flush: text.honours_flush,
+        };
+        Ok(Device {
+            seed: self.seed.unwrap_or(default.seed),
+            channels: self.channels.unwrap_or(default.channels),
+            read: service(&self.read, default.read.clone())?,
+            write: service(&self.write, default.write.clone())?,
+            flush: service(&self.flush, default.flush.clone())?,
+            iops: self.iops.as_ref().map(BucketText::bucket).transpose()?,
+            bytes: self.bytes.as_ref().map(BucketText::bucket).transpose()?,
+            stall: self.stall.as_ref().map(stall).transpose()?,
+            cache: self.cache.as_ref().map(cache),
+            ..default
+        })
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario's text.
+    ///
+    /// # Errors
+    /// With the place in the text, or the parameter that makes no sense.
+    pub fn parse(text: &str) -> Result<Self> {
+        let text: Text = toml::from_str(text)?;
+        ensure!(
+            text.size_mib << 20 <= crate::stored_bytes_max(),
+            "a disk is kept in memory and has at most {} MiB",
+            crate::stored_bytes_max() >> 20
+        );
+        Ok(Self {
+            about: text.about,
+            size: text.size_mib << 20,
+            enospc_after: text.enospc_after_mib.map(|mib| mib << 20),
+            device: text.device.device()?,
+            faults: text.faults,
+            findings: text.expect.findings,
+            no_findings: text.expect.no_findings,
+        })
+    }
+
+    /// Reads a scenario's file.
+    ///
+    /// # Errors
+    /// With the path.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
+    /// The scenario of that name among those that come with the crate.
+    ///
+    /// # Errors
+    /// With the path that was looked for.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(format!("{name}.toml")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_of_the_crate_is_valid() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(paths.len() >= 5, "{paths:?}");
+        for path in paths {
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with("# Source:"), "{}: parameters have a source", path.display());
+            Scenario::load(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn parameters_arrive_in_the_units_of_the_model() {
+        let scenario = Scenario::parse(
+            "about = 'x'\nsize_mib = 64\n[device]\niops = { rate = 500, burst = 1000 }\n\
+             read = { modes = [{ median_us = 80, sigma = 0.2 }, { weight = 0.1, exponential_mean_us = 1000 }], per_kib_us = 1.024 }\n\
+             [[fault]]\non = 'read'\nwhat = { hang = 50 }\nrate = 0.5\n[[fault]]\non = 'write'\nwhat = 'flip'\nat = 4096\n",
+        )
+        .unwrap();
+        assert_eq!(scenario.size, 64 << 20);
+        assert_eq!(scenario.device.iops, Some(Bucket { rate: 500.0, burst: 1000.0 }));
+        let read = &scenario.device.read;
+        assert_eq!(read.modes[0], Mode { weight: 1.0, median_ns: 80e3, sigma: 0.2 });
+        assert_eq!(read.modes[1], Mode::exponential(0.1, 1e6));
+        assert!((read.per_byte_ns - 1.0).abs() < 1e-12);
+        assert_eq!(scenario.faults[1].at, Some(4096));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "about = 'x'\nwrong = 1",
+            "about = 'x'\ndevice = { read = { modes = [] } }",
+            "about = 'x'\ndevice = { iops = { rate = 0, burst = 1 } }",
+            "about = 'x'\ndevice = { stall = { period_ms = 10, length_ms = 10 } }",
+            "about = 'x'\nsize_mib = 1000000",
+        ] {
+            assert!(Scenario::parse(text).is_err(), "{text}");
+        }
+    }
+}
