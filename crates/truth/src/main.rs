@@ -1,5 +1,6 @@
 //! Prints the tables: `cargo xtask truth`. `--tuning` draws from the seeds that thresholds were set with; a number sets
 //! how many disks of each kind.
+#![forbid(unsafe_code)]
 
 use qd1_truth::{Seeds, limits};
 
