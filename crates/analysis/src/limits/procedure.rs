@@ -16,8 +16,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SMALL: u32 = 4096;
 /// Another small size: as cheap for a limiter of requests, and not for a disk.
 const SMALL_OTHER: u32 = 16 << 10;
-/// Large requests: bound by a limit on bytes. Larger ones of scattered memory the kernel splits, and its throttle then
-/// counts twice: 1 MiB requests get half of a limit set by a cgroup. AWS counts larger ones as several.
+/// Large requests: bound by a limit on bytes. Our requests of 1 MiB got half of a
+/// limit set by a cgroup, probably because the kernel splits them and counts twice; AWS counts larger ones as several.
 const LARGE: u32 = 256 << 10;
 /// In flight: enough for 20,000 requests a second at 5 ms.
 const SMALL_DEPTH: u32 = 128;
