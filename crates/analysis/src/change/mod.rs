@@ -1,7 +1,7 @@
 //! How a step went over time: changes of level, drift, what comes back at a fixed period, and whether it settled.
 //!
 //! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
-//! [`periodic`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
+//! [`periodic()`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
 //! their assumptions and their measured errors are in docs/method.md; [`truth`] measures them.
 
 mod drift;
@@ -44,7 +44,7 @@ pub struct Course {
     pub latency_drift: Option<Drift>,
 }
 
-/// The course of every kind of operation in `intervals`. `returning` is what [`periodic`] found in them: changes that are
+/// The course of every kind of operation in `intervals`. `returning` is what [`periodic()`] found in them: changes that are
 /// only its ups and downs are left out.
 #[must_use]
 pub fn courses(intervals: &[Interval], returning: Option<&Periodic>) -> Vec<Course> {

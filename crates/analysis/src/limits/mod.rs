@@ -6,7 +6,7 @@
 //! limit is "at least" what the disk did. docs/method.md has the tests and how often they are right.
 //!
 //! [`Procedure`] is a pure state machine: [`Procedure::next`] gives the next [`Probe`], [`Procedure::enough`] ends one
-//! early, [`Procedure::feed`] takes what it brought, [`conclude`] judges. The application runs it on disks, the tests
+//! early, [`Procedure::feed`] takes what it brought, [`conclude()`] judges. The application runs it on disks, the tests
 //! on the simulated device.
 
 mod conclude;
