@@ -15,9 +15,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Seeds of the disks here; the campaign's begin at 600,000.
-const FIRST_SEED: u64 = 500_000;
-
 /// A simulated disk and a place for runs on it. Fields drop in this order: the mount before its directory.
 struct Disk {
     mounted: Mounted,
