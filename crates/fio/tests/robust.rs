@@ -71,6 +71,10 @@ proptest! {
 
 /// Reads the command line that `--showcmd` gives, and compares.
 fn same_when_shown(jobs: Jobs) {
+    if jobs.jobs.is_empty() {
+        // A file of global sections only: a command line without a job is an error.
+        return;
+    }
     let shown = qd1_fio::help::showcmd(&jobs.globals, &jobs.jobs);
     let words = shell_words(shown.trim_end_matches('\n'));
     let again = line(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
