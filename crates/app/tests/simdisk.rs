@@ -286,7 +286,9 @@ fn every_commit_through_ext4_reaches_the_disk_as_a_flush_and_none_does_without_b
 #[test]
 fn a_cache_that_ignores_flushes_shows_in_the_commits() {
     let test = "a_cache_that_ignores_flushes_shows_in_the_commits";
-    let p50 = |name: &str| -> Option<(f64, f64)> {
+    // What is stated, the law's own, and how far off a mount may be whose way was measured on a busy machine: no more than
+    // was taken off.
+    let p50 = |name: &str| -> Option<(f64, f64, f64)> {
         let disk = Disk::named(test, name)?;
         let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "commit1"]);
         // Whether a flush was obeyed cannot be seen from inside, and on FUSE no counter tells of one: nothing is claimed.
@@ -294,10 +296,13 @@ fn a_cache_that_ignores_flushes_shows_in_the_commits() {
         let commits = qd1_model::OpClass::Commit;
         let report: qd1_model::Report = serde_json::from_value(report).unwrap();
         let stated = report.summary.stream("commit1", commits)?.lat_p50_ns.value?;
-        Some((stated, Law::commits(&disk.scenario.device, 4096, 20_000).quantile(0.5)))
+        let way = disk.mounted.overhead();
+        let law = Law::commits(&disk.scenario.device, 4096, 20_000).quantile(0.5);
+        Some((stated, law, (way.write_ns + way.flush_ns) as f64))
     };
-    let Some((lying, lying_truth)) = p50("lying-cache") else { return };
-    let Some((honest, honest_truth)) = p50("honest-cache") else { return };
-    assert!((lying / lying_truth - 1.0).abs() < 0.25, "{lying} ns, truth {lying_truth}");
+    let Some((lying, lying_truth, way)) = p50("lying-cache") else { return };
+    let Some((honest, honest_truth, _)) = p50("honest-cache") else { return };
+    assert!((lying - lying_truth).abs() < 0.1 * lying_truth + way, "{lying} ns, truth {lying_truth}, way {way}");
     assert!((honest / honest_truth - 1.0).abs() < 0.1, "{honest} ns, truth {honest_truth}");
+    assert!(lying < honest / 5.0, "{lying} and {honest} ns");
 }

@@ -145,10 +145,11 @@ fn a_criterion_decides_the_exit_code_only_with_fail_on() {
     let mine = written(&place, &suite(">= 1e15"));
     run(&place, &mine, &BRIEF).assert().code(0).stdout(predicate::str::contains("the moon (nowhere)"));
     run(&place, &mine, &[&BRIEF[..], &["--fail-on", "not-resolved"]].concat()).assert().code(3);
-    // Any disk does; a machine that is too busy to say so does not call it a failure.
+    // Any disk does. A machine may be too busy to say so once, not five times, and never calls it a failure.
     let mine = written(&place, &suite(">= 0"));
-    let report = report(&place, &mine, &BRIEF);
-    assert!(report["criteria"][0]["grade"] != "fail", "{}", report["criteria"]);
+    let grade = |_| report(&place, &mine, &BRIEF)["criteria"][0]["grade"].as_str().unwrap().to_owned();
+    let grades: Vec<String> = (0..5).map(grade).collect();
+    assert!(grades.iter().any(|grade| grade == "pass") && !grades.iter().any(|grade| grade == "fail"), "{grades:?}");
     run(&place, &mine, &[&BRIEF[..], &["--fail-on", "fail"]].concat()).assert().code(0);
 }
 

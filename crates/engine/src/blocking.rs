@@ -10,9 +10,9 @@ use qd1_model::plan::EngineKind;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::handles::Handles;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup};
 
 /// How one such engine reaches its files.
 pub(crate) trait Calls {
@@ -80,16 +80,6 @@ impl<C: Calls> Engine for Blocking<C> {
     }
 
     #[inline(always)]
-    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
-        for number in queue {
-            let slot = &mut slots[*number as usize];
-            slot.done = self.one(*number, &slot.op)?;
-            done.push(*number);
-        }
-        Ok(queue.len())
-    }
-
-    #[inline(always)]
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
         let issued_ns = self.clock.now_ns();
         let mut result = self.perform(number, op);
@@ -98,18 +88,5 @@ impl<C: Calls> Engine for Blocking<C> {
         }
         let completed_ns = self.clock.now_ns();
         Ok(Done { result, issued_ns, submitted_ns: issued_ns, completed_ns })
-    }
-
-    fn reap(
-        &mut self,
-        _slots: &mut [Slot],
-        min: usize,
-        until_ns: u64,
-        _done: &mut Vec<u32>,
-    ) -> Result<(), EngineError> {
-        if min > 0 && until_ns != u64::MAX {
-            clock::sleep_until(until_ns);
-        }
-        Ok(())
     }
 }

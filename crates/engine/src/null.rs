@@ -2,8 +2,8 @@
 
 use qd1_model::plan::EngineKind;
 
-use crate::clock::{self, Clock};
-use crate::{Done, Engine, EngineError, Op, Slot};
+use crate::clock::Clock;
+use crate::{Done, Engine, EngineError, Op};
 
 #[derive(Default)]
 pub(crate) struct Null {
@@ -20,32 +20,9 @@ impl Engine for Null {
     }
 
     #[inline(always)]
-    fn submit(&mut self, slots: &mut [Slot], queue: &[u32], done: &mut Vec<u32>) -> Result<usize, EngineError> {
-        for number in queue {
-            let slot = &mut slots[*number as usize];
-            slot.done = self.one(*number, &slot.op)?;
-            done.push(*number);
-        }
-        Ok(queue.len())
-    }
-
-    #[inline(always)]
     fn one(&mut self, _number: u32, op: &Op) -> Result<Done, EngineError> {
         let issued_ns = self.clock.now_ns();
         let completed_ns = self.clock.now_ns();
         Ok(Done { result: op.len as i32, issued_ns, submitted_ns: issued_ns, completed_ns })
-    }
-
-    fn reap(
-        &mut self,
-        _slots: &mut [Slot],
-        min: usize,
-        until_ns: u64,
-        _done: &mut Vec<u32>,
-    ) -> Result<(), EngineError> {
-        if min > 0 && until_ns != u64::MAX {
-            clock::sleep_until(until_ns);
-        }
-        Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl DepthSearch {
     }
 
     /// Whether the requests of this window kept to it.
-    pub(crate) fn holds(&self) -> bool {
+    fn holds(&self) -> bool {
         self.kept as f64 >= self.total as f64 * self.percentile / 100.0
     }
 

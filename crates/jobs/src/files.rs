@@ -184,6 +184,13 @@ fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
 #[derive(Default)]
 pub(crate) struct Made(HashMap<PathBuf, u64>);
 
+impl Made {
+    /// How much of a file is there by now, bytes.
+    fn have(&self, file: &FilePlan) -> u64 {
+        self.0.get(&file.path).copied().unwrap_or(0).max(file.have)
+    }
+}
+
 /// What laying out tells its watcher.
 pub(crate) struct LayingOut {
     /// How many files are made.
@@ -211,20 +218,18 @@ pub(crate) fn lay_out(
     let short: Vec<&FilePlan> = files
         .iter()
         .filter(|file| file.kind == FileKind::Regular)
-        .filter(|file| file.needed() > made.0.get(&file.path).copied().unwrap_or(0).max(file.have))
+        .filter(|file| file.needed() > made.have(file))
         .collect();
     if short.is_empty() {
         return Ok(());
     }
-    let have = |file: &FilePlan| made.0.get(&file.path).copied().unwrap_or(0).max(file.have);
-    let bytes: u64 = short.iter().map(|file| file.needed() - have(file)).sum();
+    let bytes: u64 = short.iter().map(|file| file.needed() - made.have(file)).sum();
     if needs_data {
         enough_space(job, &short[0].path, bytes)?;
         tell(LayingOut { files: short.len(), bytes });
     }
     for file in short {
-        let from = made.0.get(&file.path).copied().unwrap_or(0).max(file.have);
-        make(job, file, from, needs_data, cancel)?;
+        make(job, file, made.have(file), needs_data, cancel)?;
         made.0.insert(file.path.clone(), file.needed());
     }
     Ok(())

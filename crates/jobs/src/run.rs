@@ -19,6 +19,7 @@ use qd1_model::plan::EngineKind;
 use qd1_model::record::{Interval, IoErrors, Stream};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::io::Errno;
 
 use crate::error::JobError;
 use crate::files::{self, FileKind, FilePlan, LayingOut, Made};
@@ -72,8 +73,6 @@ pub struct ThreadResult {
     pub measured_ns: u64,
     /// Likewise.
     pub ended_ns: u64,
-    /// `latency_target` was not kept to.
-    pub target_missed: bool,
     /// What was asked of the files, ramp and verification included: (bytes, requests) of reads, writes and trims.
     pub moved: [(u64, u64); 3],
     /// Syncs, likewise.
@@ -262,18 +261,30 @@ impl<'a> Controller<'a, '_> {
             thread_cost: self.around.thread_cost,
             outbox: thread.outbox.clone(),
         };
-        let (name, sender) = (format!("qd1-job-{index}"), sender.clone());
-        let failed = sender.clone();
-        let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, move || {
-            // The controller outlives its threads, and hears all of them out.
-            let ready = || drop(sender.send(Message::Ready));
-            let ended = seat.run(ready, || begin.recv().unwrap_or(false));
+        let (job, failed) = (thread.job, sender.clone());
+        let sender = sender.clone();
+        let spawned = std::thread::Builder::new().name(format!("qd1-job-{index}")).spawn_scoped(scope, move || {
+            // The controller outlives its threads, and hears all of them out: even one with a bug, or it would wait for
+            // ever. Of that one nothing is used any more but what others hold.
+            let mut is_ready = false;
+            let ready = || {
+                is_ready = true;
+                drop(sender.send(Message::Ready));
+            };
+            let run = std::panic::AssertUnwindSafe(|| seat.run(ready, || begin.recv().unwrap_or(false)));
+            let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
+                let text = "its thread broke off: a bug in qd1; the message is above".to_owned();
+                Ended::failed(JobError::new(&job.name, Errno::IO, text))
+            });
+            if !is_ready {
+                drop(sender.send(Message::Ready));
+            }
             drop(sender.send(Message::Ended(index, Box::new(ended))));
         });
         if let Err(error) = spawned {
-            let fault = JobError::new(&thread.job.name, rustix::io::Errno::AGAIN, format!("no thread: {error}"));
+            let fault = JobError::new(&job.name, Errno::AGAIN, format!("no thread: {error}"));
             drop(failed.send(Message::Ready));
-            drop(failed.send(Message::Ended(index, Box::new(Ended { fault: Some(fault), ..Ended::default() }))));
+            drop(failed.send(Message::Ended(index, Box::new(Ended::failed(fault)))));
         }
     }
 
@@ -408,7 +419,6 @@ impl Prepared<'_> {
             caveat: ended.caveat,
             measured_ns: ended.measured_ns,
             ended_ns: ended.ended_ns,
-            target_missed: ended.target_missed,
             moved: self.live.moved(),
             syncs: ended.syncs,
         }

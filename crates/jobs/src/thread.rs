@@ -29,7 +29,7 @@ use crate::error::JobError;
 use crate::files::{self, FilePlan};
 use crate::flow::{Flow, Share};
 use crate::live::Live;
-use crate::load::{Load, READ, WRITE};
+use crate::load::{Load, READ, TRIM, WRITE};
 use crate::log::Chunk;
 use crate::pace::{Minimum, Pace};
 use crate::plan::ThreadPlan;
@@ -73,15 +73,22 @@ pub(crate) struct Ended {
     pub(crate) measured_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) logged: Chunk,
-    /// The depth search ended without finding one, or the latency was not kept to.
-    pub(crate) target_missed: bool,
     /// Syncs, those of the ramp included.
     pub(crate) syncs: u64,
+}
+
+impl Ended {
+    /// Of a thread that never came to count.
+    pub(crate) fn failed(fault: JobError) -> Self {
+        Self { fault: Some(fault), ..Self::default() }
+    }
 }
 
 /// What a thread remembers of a request in flight.
 #[derive(Clone, Default)]
 struct Flight {
+    /// Whether the slot's request is queued or handed over.
+    is_busy: bool,
     direction: usize,
     due_ns: u64,
     /// What the block holds afterwards (writes), or has to hold (reads of a verification).
@@ -107,8 +114,8 @@ enum Step {
     Issue(u32),
     /// Nothing may be issued before this time.
     Wait(u64),
-    /// A sync is due.
-    Sync,
+    /// A sync of this kind is due.
+    Sync(OpKind),
     /// Blocks that were written are to be trimmed.
     Trim,
     /// Blocks that were written are to be read back.
@@ -159,6 +166,8 @@ pub(crate) struct Thread<'a> {
     issued_bytes: u64,
     issued_ios: u64,
     bytes_limit: u64,
+    /// `number_ios` of all loops; `u64::MAX` without.
+    ios_limit: u64,
     writes_since_sync: u64,
     syncs: u64,
     writes_since_verify: u64,
@@ -265,9 +274,9 @@ impl Thread<'_> {
                     self.submit()?;
                     self.reap(1, until_ns.min(now_ns + LOOK_NS))?;
                 }
-                Step::Sync => {
+                Step::Sync(kind) => {
                     self.drain()?;
-                    self.sync()?;
+                    self.sync(kind)?;
                 }
                 Step::Trim => {
                     self.drain()?;
@@ -281,7 +290,10 @@ impl Thread<'_> {
             }
         }
         self.drain()?;
-        self.phase_over(from_ns, [true; 3]);
+        let mut directions = self.job.rw.kind.directions();
+        // Of blocks that were written (`trim_percentage`) as well.
+        directions[TRIM] = true;
+        self.phase_over(from_ns, directions);
         Ok(())
     }
 
@@ -321,11 +333,8 @@ impl Thread<'_> {
     fn phase_over(&mut self, from_ns: u64, directions: [bool; 3]) {
         let from_ns = from_ns.max(self.stat.begin_ns());
         let spent_ns = self.engine.now_ns().saturating_sub(from_ns);
-        let used = self.job.rw.kind.directions();
         for (number, direction) in self.stat.stat.dirs.iter_mut().enumerate() {
-            let trims = number == crate::load::TRIM;
-            let takes_part = directions[number] && (used[number] || trims || !directions.iter().all(|all| *all));
-            if takes_part && direction.total_ios > 0 {
+            if directions[number] && direction.total_ios > 0 {
                 self.spent_ns[number] += spent_ns;
                 direction.runtime_ms = self.spent_ns[number].div_ceil(1_000_000);
             }

@@ -55,6 +55,15 @@ impl Watcher for Eyes<'_> {
 }
 
 fn try_run(line: &str, seen: &mut Seen, status: Option<Duration>) -> Result<Vec<ThreadResult>, JobError> {
+    run_at_cost(line, seen, status, ThreadCost::default)
+}
+
+fn run_at_cost(
+    line: &str,
+    seen: &mut Seen,
+    status: Option<Duration>,
+    thread_cost: fn() -> ThreadCost,
+) -> Result<Vec<ThreadResult>, JobError> {
     let args: Vec<&str> = line.split_whitespace().collect();
     let Ok(Request::Run(invocation)) = parse_args(&args, &Here) else {
         panic!("{line}: {:?}", parse_args(&args, &Here).err())
@@ -62,7 +71,7 @@ fn try_run(line: &str, seen: &mut Seen, status: Option<Duration>) -> Result<Vec<
     let cancel = AtomicBool::new(false);
     let around = Surroundings {
         cancel: &cancel,
-        thread_cost: ThreadCost::default,
+        thread_cost,
         may_write: &|device| Err(format!("{} is mounted", device.display())),
         drawn: 7,
         status_interval: status,
@@ -100,6 +109,14 @@ fn who_waits_for_a_job_begins_when_all_its_clones_have_ended() {
     let slow_end = results[0].ended_ns.max(results[1].ended_ns);
     assert!(results[2].measured_ns >= slow_end, "it waited");
     assert!(results[3].measured_ns < slow_end, "the other did not");
+}
+
+#[test]
+fn a_thread_that_panics_fails_its_job_and_ends_the_run() {
+    let line = format!("--name=a {SHORT} --name=b {SHORT} --stonewall");
+    let results = run_at_cost(&line, &mut Seen::default(), None, || panic!("a bug")).unwrap();
+    let faults = results.iter().map(|result| result.fault.as_ref().map(|fault| fault.text.contains("a bug in qd1")));
+    assert_eq!(faults.collect::<Vec<_>>(), [Some(true), Some(true)]);
 }
 
 #[test]

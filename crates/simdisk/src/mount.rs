@@ -19,8 +19,10 @@ use crate::serve::{Overhead, Served, Server, be_real_time};
 const SOURCE: &str = "qd1-simdisk";
 /// Threads that each serve one request at a time, so this many are in flight at most; others wait.
 const THREADS: usize = 64;
-/// Requests of each kind that the way's cost is measured on.
-const ROUNDS: usize = 201;
+/// How often the way's cost is measured; the cheapest counts, since a busy machine only adds to it.
+const TRIES: usize = 3;
+/// Requests of each kind in one of them.
+const ROUNDS: usize = 101;
 
 /// A mounted disk; unmounted on drop.
 pub struct Mounted {
@@ -133,20 +135,25 @@ fn ways(server: &Server, path: &Path) -> Result<Overhead> {
     let mut how = OpenOptions::new();
     let file = how.read(true).write(true).create(true).truncate(true).custom_flags(libc::O_DIRECT).open(path)?;
     let mut block = [0x5A; 4096];
-    let mut ways = [Vec::new(), Vec::new(), Vec::new()];
-    for round in 0..ROUNDS as u64 {
-        let mut timed = |on: On, request: &mut dyn FnMut() -> std::io::Result<()>| {
-            let begin_ns = monotonic_ns();
-            request()?;
-            ways[on as usize].push((monotonic_ns() - begin_ns).saturating_sub(server.calibration_ns(on)));
-            std::io::Result::Ok(())
-        };
-        // In the order of a program that commits, since what went before changes what a request costs.
-        timed(On::Write, &mut || file.write_all_at(&[0x5A; 4096], round * 4096))?;
-        timed(On::Flush, &mut || file.sync_data())?;
-        timed(On::Read, &mut || file.read_exact_at(&mut block, round * 4096))?;
+    let mut cheapest = [u64::MAX; 3];
+    for _ in 0..TRIES {
+        let mut ways = [Vec::new(), Vec::new(), Vec::new()];
+        for round in 0..ROUNDS as u64 {
+            let mut timed = |on: On, request: &mut dyn FnMut() -> std::io::Result<()>| {
+                let begin_ns = monotonic_ns();
+                request()?;
+                ways[on as usize].push((monotonic_ns() - begin_ns).saturating_sub(server.calibration_ns(on)));
+                std::io::Result::Ok(())
+            };
+            // In the order of a program that commits, since what went before changes what a request costs.
+            timed(On::Write, &mut || file.write_all_at(&[0x5A; 4096], round * 4096))?;
+            timed(On::Flush, &mut || file.sync_data())?;
+            timed(On::Read, &mut || file.read_exact_at(&mut block, round * 4096))?;
+        }
+        let tried = ways.map(typical);
+        cheapest = std::array::from_fn(|on| cheapest[on].min(tried[on]));
     }
-    let [read_ns, write_ns, flush_ns] = ways.map(typical);
+    let [read_ns, write_ns, flush_ns] = cheapest;
     Ok(Overhead { read_ns, write_ns, flush_ns })
 }
 

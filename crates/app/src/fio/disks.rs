@@ -1,6 +1,6 @@
 //! What the disks below the jobs' files did meanwhile: fio's "Disk stats".
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use qd1_engine::clock;
 use qd1_fio::FioJob;
@@ -75,9 +75,7 @@ fn chain(machine: &Machine, path: &Path) -> Vec<Device> {
     if path.starts_with("/dev") && path.exists() {
         return machine.devices_of_block(path);
     }
-    let mut place = PathBuf::from(path);
-    while !place.exists() && place.pop() {}
-    let place = if place.as_os_str().is_empty() { PathBuf::from(".") } else { place };
+    let place = super::standing(path);
     let place = std::fs::canonicalize(&place).unwrap_or(place);
     machine.filesystem(&place).map(|filesystem| machine.devices(&filesystem, &place)).unwrap_or_default()
 }

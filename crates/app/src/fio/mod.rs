@@ -10,13 +10,13 @@ mod watch;
 mod world;
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use qd1_engine::clock;
 use qd1_fio::{FioJob, Format, Invocation, Request, help, output, parse_args};
-use qd1_jobs::{Surroundings, ThreadResult};
+use qd1_jobs::{Surroundings, ThreadResult, Watcher as _};
 use qd1_model::Record;
 use qd1_model::job::JobStat;
 use qd1_probe::Machine;
@@ -57,7 +57,7 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
         return print(&format!("{}\n", command_lines(invocation).trim_end()));
     }
     if invocation.jobs.is_empty() {
-        return Err(Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)").into());
+        return Err(no_jobs().into());
     }
     if flags.parse_only {
         return Ok(ExitCode::SUCCESS);
@@ -86,8 +86,12 @@ pub(crate) const SUITE: &str = "fio";
 pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
     match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
         Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
-        _ => Err(Problem::usage("there is no job in it").into()),
+        _ => Err(no_jobs().into()),
     }
+}
+
+fn no_jobs() -> Problem {
+    Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)")
 }
 
 /// The jobs as command lines of `fio`.
@@ -161,14 +165,21 @@ pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran
         };
         Problem::new(kind, error.to_string())
     })?;
-    watch.finish()?;
     for fault in results.iter().filter_map(|result| result.fault.as_ref()) {
-        anstream::eprintln!("fio: {fault}");
+        watch.warn(&fault.to_string());
     }
+    watch.finish()?;
     let disks = watched.end();
     let interrupted = signals.exit_code();
     let record = record::record(jobs, &results, environment, &begun, &place, &kernel, interrupted.is_some());
     Ok(Ran { results, record, disks, signal: interrupted })
+}
+
+/// Where a file is, or the directory above it that is there already.
+fn standing(path: &Path) -> PathBuf {
+    let mut path = PathBuf::from(path);
+    while !path.exists() && path.pop() {}
+    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
 /// Whether a block device may be written. In fio's manner what lies on it is overwritten, but nothing that is in use;

@@ -32,9 +32,7 @@ pub(crate) struct Begun {
 /// The place that stands for the whole run: the first file, or the directory where it will be.
 pub(crate) fn place(jobs: &[FioJob]) -> PathBuf {
     let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
-    let mut path = first.map(PathBuf::from).unwrap_or_default();
-    while !path.exists() && path.pop() {}
-    let path = if path.as_os_str().is_empty() { PathBuf::from(".") } else { path };
+    let path = super::standing(Path::new(first.as_deref().unwrap_or_default()));
     std::fs::canonicalize(&path).unwrap_or(path)
 }
 

@@ -20,6 +20,15 @@ pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     }
 }
 
+/// Requests after which nothing is issued any more: `number_ios`. As in fio, `loops` multiplies it, in whichever loop they
+/// are issued.
+pub(super) fn ios_limit(job: &FioJob) -> u64 {
+    match job.number_ios {
+        0 => u64::MAX,
+        ios => ios.saturating_mul(passes(job)).saturating_mul(job.loops.max(1)),
+    }
+}
+
 /// `io_size`, where it was given.
 fn io_size(job: &FioJob, round: u64) -> Option<u64> {
     match job.io_size {
@@ -51,9 +60,7 @@ impl Thread<'_> {
     }
 
     pub(super) fn ios_used_up(&self) -> bool {
-        // As in fio, `loops` multiplies it, in whichever loop they are issued.
-        let most = self.job.number_ios.saturating_mul(passes(self.job)).saturating_mul(self.job.loops.max(1));
-        most > 0 && self.issued_ios >= most
+        self.issued_ios >= self.ios_limit
     }
 
     /// What comes next.
@@ -61,8 +68,8 @@ impl Thread<'_> {
         if self.issued_bytes >= self.bytes_limit || self.ios_used_up() {
             return Ok(Step::Over);
         }
-        if self.sync_is_due() {
-            return Ok(Step::Sync);
+        if let Some(kind) = self.sync_due() {
+            return Ok(Step::Sync(kind));
         }
         if self.trim_is_due() {
             return Ok(Step::Trim);
@@ -135,7 +142,8 @@ impl Thread<'_> {
             _ => OpKind::Trim,
         };
         self.slots[slot as usize].op = Op { kind, file: next.file, len: next.len, offset: next.offset };
-        self.flights[slot as usize] = Flight { direction: next.direction, due_ns, expected, check: Check::None };
+        self.flights[slot as usize] =
+            Flight { is_busy: true, direction: next.direction, due_ns, expected, check: Check::None };
         self.issued_bytes += u64::from(next.len);
         self.issued_ios += 1;
         self.pace.issued(next.direction, next.len);
@@ -156,8 +164,8 @@ impl Thread<'_> {
     /// Whether a request that changes a byte of this range is queued or in flight.
     fn in_flight_at(&self, file: u16, offset: u64, len: u32) -> bool {
         let end = offset + u64::from(len);
-        let is_free = |slot: &usize| self.free.contains(&(*slot as u32));
-        (0..self.slots.len()).filter(|slot| !is_free(slot)).map(|slot| &self.slots[slot].op).any(|op| {
+        let busy = self.slots.iter().zip(&self.flights).filter(|(_, flight)| flight.is_busy).map(|(slot, _)| &slot.op);
+        busy.into_iter().any(|op| {
             op.kind != OpKind::Read && op.file == file && op.offset < end && offset < op.offset + u64::from(op.len)
         })
     }
@@ -329,28 +337,22 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Whether a sync has to come before the next request.
-    fn sync_is_due(&self) -> bool {
+    /// The sync that has to come before the next request.
+    fn sync_due(&self) -> Option<OpKind> {
         let due = |every: u32| every > 0 && self.writes_since_sync >= u64::from(every);
-        due(self.job.fsync) || due(self.job.fdatasync) || due(self.job.sync_file_range.every)
+        if due(self.job.fsync) {
+            Some(OpKind::Fsync)
+        } else if due(self.job.fdatasync) {
+            Some(OpKind::Fdatasync)
+        } else {
+            due(self.job.sync_file_range.every).then_some(OpKind::SyncFileRange)
+        }
     }
 
     /// Carries out the sync that is due, with nothing else in flight, since it covers only what was written by then.
-    pub(super) fn sync(&mut self) -> Phase {
-        let written = std::mem::take(&mut self.writes_since_sync);
-        let is_due = |every: u32| every > 0 && written >= u64::from(every);
-        let kind = if is_due(self.job.fsync) {
-            OpKind::Fsync
-        } else if is_due(self.job.fdatasync) {
-            OpKind::Fdatasync
-        } else {
-            OpKind::SyncFileRange
-        };
+    pub(super) fn sync(&mut self, kind: OpKind) -> Phase {
+        self.writes_since_sync = 0;
         let Some((file, write_ns, bytes)) = self.last_write else { return Ok(()) };
-        self.sync_one(kind, file, write_ns, bytes)
-    }
-
-    fn sync_one(&mut self, kind: OpKind, file: u16, write_ns: u64, bytes: u32) -> Phase {
         let slot = *self.free.last().expect("nothing is in flight");
         let op = Op { kind, file, len: 0, offset: 0 };
         let done = self.engine.one(slot, &op).map_err(|error| JobError::engine(&self.job.name, &error))?;
@@ -369,11 +371,17 @@ impl Thread<'_> {
     pub(super) fn settle(&mut self) -> Phase {
         let writes = files::changes_data(self.job) && self.job.ioengine.moves_data();
         if writes && (self.job.end_fsync || self.job.fsync_on_close) {
-            for fd in &self.fds {
-                rustix::fs::fsync(fd).map_err(|errno| {
-                    JobError::engine(&self.job.name, &EngineError::Broken { engine: "fsync", op: "fsync", errno })
-                })?;
-            }
+            self.sync_files()?;
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable, outside of what is counted.
+    pub(super) fn sync_files(&self) -> Phase {
+        for fd in &self.fds {
+            rustix::fs::fsync(fd).map_err(|errno| {
+                JobError::engine(&self.job.name, &EngineError::Broken { engine: "fsync", op: "fsync", errno })
+            })?;
         }
         Ok(())
     }

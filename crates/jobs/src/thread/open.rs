@@ -16,7 +16,7 @@ impl<'a> Seat<'a> {
             Ok(_) if !begins => Ended::default(),
             Ok(Some(thread)) => thread.run(),
             Ok(None) => crate::fileops::run(&self),
-            Err(fault) => Ended { fault: Some(fault), ..Ended::default() },
+            Err(fault) => Ended::failed(fault),
         }
     }
 
@@ -76,6 +76,7 @@ impl<'a> Seat<'a> {
             issued_bytes: 0,
             issued_ios: 0,
             bytes_limit,
+            ios_limit: issue::ios_limit(job),
             writes_since_sync: 0,
             syncs: 0,
             writes_since_verify: 0,

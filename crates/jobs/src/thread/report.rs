@@ -46,7 +46,6 @@ impl Thread<'_> {
         self.describe(&mut stat, now_ns);
         self.stat.stat = stat;
         let measured_ns = self.stat.begin_ns();
-        let target_missed = self.search.as_ref().is_some_and(|search| !search.holds());
         let (stat, streams, logged) = self.stat.finish(now_ns);
         Ended {
             stat,
@@ -58,7 +57,6 @@ impl Thread<'_> {
             measured_ns,
             ended_ns: now_ns,
             logged,
-            target_missed,
             syncs: self.syncs,
         }
     }

@@ -3,7 +3,6 @@
 use rand_core::RngCore as _;
 
 use super::*;
-use crate::load::TRIM;
 
 impl Thread<'_> {
     /// Keeps a block that was written for trimming, as often as `trim_percentage` says.

@@ -39,11 +39,7 @@ impl Thread<'_> {
     /// Reads back what the round wrote, in the order it was written: from the disk, not from the page cache.
     pub(super) fn verify_round(&mut self) -> Phase {
         if files::changes_data(self.job) && !self.job.direct {
-            for fd in &self.fds {
-                rustix::fs::fsync(fd).map_err(|errno| {
-                    JobError::engine(&self.job.name, &EngineError::Broken { engine: "fsync", op: "fsync", errno })
-                })?;
-            }
+            self.sync_files()?;
             files::invalidate(self.job, &self.fds);
         }
         self.read_back_some(u64::MAX)
@@ -86,7 +82,8 @@ impl Thread<'_> {
         let slot = self.free.pop().expect("make_room left a slot free");
         let op = Op { kind: OpKind::Read, file: expected.file, len: expected.len, offset: expected.offset };
         self.slots[slot as usize].op = op;
-        self.flights[slot as usize] = Flight { direction: READ, due_ns: 0, expected: Some(expected), check };
+        let expected = Some(expected);
+        self.flights[slot as usize] = Flight { is_busy: true, direction: READ, due_ns: 0, expected, check };
         self.queue.push(slot);
         self.depth_now += 1;
         if self.queue.len() >= self.job.iodepth_batch as usize { self.submit() } else { Ok(()) }
