@@ -2,8 +2,8 @@
 
 use qd1_model::figure::Estimate;
 use qd1_model::plan::{StepPlan, Sync, Work};
-use qd1_model::record::{OpClass, Record, StepRecord, Stream};
-use qd1_model::{StepSummary, StreamSummary, Summary};
+use qd1_model::record::{Background, OpClass, Record, StepRecord, Stream};
+use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::stats::{self, Quantiles};
 
@@ -23,10 +23,21 @@ pub fn summarize(record: &Record) -> Summary {
                 ended: step.ended,
                 errors: step.errors.iter().map(|error| error.count).sum(),
                 streams: step.streams.iter().map(|stream| summarize_stream(step, plan, stream)).collect(),
+                background: step.background.iter().flat_map(load).collect(),
             }
         })
         .collect();
     Summary { steps }
+}
+
+/// What a background load did, each kind of operation.
+fn load(background: &Background) -> impl Iterator<Item = LoadSummary> {
+    let seconds = background.runtime_ns.max(1) as f64 / 1e9;
+    background.streams.iter().map(move |stream| LoadSummary {
+        class: stream.class,
+        iops: stream.lat.count() as f64 / seconds,
+        bytes_per_second: stream.bytes.0 as f64 / seconds,
+    })
 }
 
 /// One stream.

@@ -98,6 +98,7 @@ pub(crate) fn step<'a>(
         name: name.to_owned(),
         title: name.to_owned(),
         work: Work::Io(work),
+        background: Vec::new(),
         stop: Stop { min_ns: 0, max_ns: 2_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
         writes_max: Bytes(0),
     });
@@ -111,6 +112,7 @@ pub(crate) fn step<'a>(
         end_fsync_ns: 0,
         ended: Ended::Time,
         streams: vec![stream],
+        background: Vec::new(),
         intervals,
         errors: Vec::new(),
         device: Some(device),

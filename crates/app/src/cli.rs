@@ -170,6 +170,9 @@ pub(crate) struct MeasureArgs {
     /// Seed of offsets, data and arrivals, to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Commits once more while buffered writes and reads go on: an idle disk's fsync misleads (check --full does it)
+    #[arg(long)]
+    pub(crate) with_load: bool,
     /// Overwrite this block device; has to name PATH again
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,

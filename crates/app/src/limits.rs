@@ -176,6 +176,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
         name: probe.name(),
         title: format!("{what}, {}, {} in flight{pause}", Bytes(u64::from(probe.block)), probe.iodepth),
         work: Work::Io(work),
+        background: Vec::new(),
         stop: Stop { min_ns: 0, max_ns: probe.max_ns, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
         writes_max: Bytes(if rw.writes() { probe.bytes_max * (100 - u64::from(rwmixread)) / 100 } else { 0 }),
     }
@@ -186,31 +187,7 @@ fn spec(args: &LimitsArgs) -> Spec {
     fn same<T: Copy>(value: T) -> PerEffort<T> {
         PerEffort { quick: value, default: value, full: value }
     }
-    let job = Job {
-        name: "read-small".to_owned(),
-        title: None,
-        runtime: None,
-        ramp_time: None,
-        rw: Some(Rw::Randread),
-        rwmixread: None,
-        bs: None,
-        bssplit: None,
-        iodepth: None,
-        numjobs: None,
-        direct: None,
-        sync: None,
-        file: None,
-        size: None,
-        full_coverage: None,
-        zipf_theta: None,
-        rate_iops: None,
-        poisson: None,
-        ioengine: None,
-        io_size: None,
-        adaptive: None,
-        stop_percentile: None,
-        files: None,
-    };
+    let job = Job { name: "read-small".to_owned(), rw: Some(Rw::Randread), ..Job::default() };
     Spec {
         suite: Suite {
             name: SUITE.to_owned(),
@@ -230,6 +207,7 @@ fn spec(args: &LimitsArgs) -> Spec {
         engine: args.engine,
         seed: args.seed,
         destroy: args.destroy.clone(),
+        with_load: false,
     }
 }
 

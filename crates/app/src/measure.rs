@@ -117,6 +117,7 @@ fn spec(asked: Asked<'_>) -> Spec {
         engine: args.engine,
         seed: args.seed,
         destroy: args.destroy.clone(),
+        with_load: args.with_load || (args.full && asked.command == "check"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! From a Spec to a Plan: fills every default, makes every refusal. After it nothing else refuses.
 
+mod load;
+
 use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
@@ -69,8 +71,9 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
         sweep: spec.suite.sweep,
     };
-    check_names(spec)?;
-    for job in &spec.suite.job {
+    let loaded = loaded_copies(spec)?;
+    check_names(spec, &loaded)?;
+    for job in spec.suite.job.iter().chain(&loaded) {
         if !wanted(spec, &job.name) {
             plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
             continue;
@@ -113,7 +116,9 @@ fn target_kind(spec: &Spec, place: &Place) -> Result<TargetKind> {
 
 /// Whether `--only` lets the step run.
 fn wanted(spec: &Spec, name: &str) -> bool {
-    spec.only.is_empty() || spec.only.iter().any(|pattern| matches(pattern, name))
+    let named = |name: &str| spec.only.iter().any(|pattern| matches(pattern, name));
+    // With `--only commit1 --with-load` its copy under load is meant as well.
+    spec.only.is_empty() || named(name) || (spec.with_load && load::original(name).is_some_and(named))
 }
 
 /// `*` stands for any letters, also none.
@@ -123,8 +128,25 @@ fn matches(pattern: &str, name: &str) -> bool {
     (0..=name.len()).filter(|at| name.is_char_boundary(*at)).any(|at| matches(rest, &name[at..]))
 }
 
-fn check_names(spec: &Spec) -> Result<()> {
-    let names: Vec<&str> = spec.suite.job.iter().map(|job| job.name.as_str()).collect();
+/// `--with-load`: each job of commits once more under load, after all others, since it leaves dirty pages behind.
+///
+/// # Errors
+/// When the suite has no commits.
+fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
+    if !spec.with_load {
+        return Ok(Vec::new());
+    }
+    let commits = |job: &&Job| job.sync.is_some_and(Sync::commits) && job.with_load != Some(true);
+    let copies: Vec<Job> = spec.suite.job.iter().filter(commits).map(load::copy).collect();
+    if copies.is_empty() {
+        let message = format!("--with-load measures commits again under load, and {} has none", spec.suite.name);
+        return Err(Problem::usage(message).into());
+    }
+    Ok(copies)
+}
+
+fn check_names(spec: &Spec, loaded: &[Job]) -> Result<()> {
+    let names: Vec<&str> = spec.suite.job.iter().chain(loaded).map(|job| job.name.as_str()).collect();
     match spec.only.iter().find(|pattern| !names.iter().any(|name| matches(pattern, name))) {
         None => Ok(()),
         Some(wanted) => {
@@ -178,8 +200,14 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
         quantile: if adaptive { job.stop_percentile.unwrap_or(99.0) / 100.0 } else { 0.0 },
         tolerance: if spec.effort == Effort::Full { 0.03 } else { 0.05 },
     };
-    let writes_max = Bytes(writes_max(&work, &stop));
-    Ok(Ok(StepPlan { name: job.name.clone(), title, work, stop, writes_max }))
+    let background = match job.with_load {
+        Some(true) if target.kind != TargetKind::Directory => return Ok(Err("its load needs a filesystem")),
+        Some(true) => load::background(target),
+        _ => Vec::new(),
+    };
+    let written: u64 = background.iter().map(|io| load::writes_max(io, &stop)).sum();
+    let writes_max = Bytes(writes_max(&work, &stop) + written);
+    Ok(Ok(StepPlan { name: job.name.clone(), title, work, background, stop, writes_max }))
 }
 
 /// Refuses figures that cannot be meant, and those that would exhaust the machine.
@@ -353,13 +381,8 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
     let smaller = usable.saturating_sub(own) / SIZE_MIN * SIZE_MIN;
     if !size_given && shared > 0 && smaller >= SIZE_MIN {
         plan.target.size = Bytes(smaller);
-        for step in &mut plan.steps {
-            if let Work::Io(io) = &mut step.work
-                && io.file == FileUse::Shared
-            {
-                io.size = Bytes(smaller);
-            }
-        }
+        let works = plan.steps.iter_mut().flat_map(StepPlan::works_mut);
+        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = Bytes(smaller));
         return Ok(());
     }
     let message = format!(

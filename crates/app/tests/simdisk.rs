@@ -9,6 +9,9 @@ use std::process::{Command, Output};
 
 use common::device::tool;
 use common::{Place, Running, find, int, is_root, list, skip, step, wait_until};
+use qd1_engine::sim::{Device, State};
+use qd1_engine::{Op, OpKind};
+use qd1_model::OpClass;
 use qd1_simdisk::truth::Law;
 use qd1_simdisk::{Mounted, Scenario};
 use rustix::process::Signal;
@@ -305,4 +308,42 @@ fn a_cache_that_ignores_flushes_shows_in_the_commits() {
     assert!((lying - lying_truth).abs() < 0.1 * lying_truth + way, "{lying} ns, truth {lying_truth}, way {way}");
     assert!((honest / honest_truth - 1.0).abs() < 0.1, "{honest} ns, truth {honest_truth}");
     assert!(lying < honest / 5.0, "{lying} and {honest} ns");
+}
+
+/// Commits of 4 KiB one after the other while `rate` blocks of 256 KiB a second are written: p99 by the law, ns.
+fn p99_under_load(device: &Device, rate: f64) -> f64 {
+    let mut state = State::new(device.clone());
+    let op = |kind, len| Op { kind, file: 0, len, offset: 0 };
+    let (mut now_ns, mut block_ns, mut commits) = (0.0, 0.0, Vec::new());
+    while commits.len() < 20_000 {
+        let begin_ns = now_ns;
+        for part in [op(OpKind::Write, 4096), op(OpKind::Fdatasync, 0)] {
+            while block_ns <= now_ns {
+                state.complete_ns(&op(OpKind::Write, 256 << 10), block_ns);
+                block_ns += 1e9 / rate;
+            }
+            now_ns = state.complete_ns(&part, now_ns);
+        }
+        commits.push(now_ns - begin_ns);
+    }
+    commits.sort_unstable_by(f64::total_cmp);
+    commits[commits.len() * 99 / 100]
+}
+
+#[test]
+fn commits_that_wait_for_what_others_wrote_are_found_and_measured() {
+    let Some(disk) = Disk::named("commits_that_wait_for_what_others_wrote_are_found_and_measured", "busy-cache") else {
+        return;
+    };
+    let report = disk.report(&["--size", "32MiB", "--runtime", "4s", "--only", "commit1", "--with-load"]);
+    let report: qd1_model::Report = serde_json::from_value(report).unwrap();
+    let found = report.findings.iter().find(|finding| finding.id == "loaded_commits.slower");
+    let title = &found.unwrap_or_else(|| panic!("{:?}", report.findings)).title;
+    let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
+    let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).unwrap().iops;
+    let stated = report.summary.stream("commit1-load", OpClass::Commit).unwrap().lat_p99_ns.value.unwrap();
+    let truth = p99_under_load(&disk.scenario.device, rate);
+    println!("p99 under load {:.2} ms, by the law {:.2} ms: {title}", stated / 1e6, truth / 1e6);
+    // The machine adds to it; the law alone is ten times what an idle disk shows.
+    assert!((0.8 * truth..1.5 * truth).contains(&stated), "{stated} ns, truth {truth}: {title}");
 }

@@ -40,7 +40,8 @@ pub struct Asked {
 
 impl Asked {
     /// Sum of two workers.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
         Self {
             reads: self.reads + other.reads,
             read_bytes: self.read_bytes + other.read_bytes,

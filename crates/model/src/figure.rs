@@ -83,6 +83,20 @@ pub struct StepSummary {
     pub errors: u64,
     /// Per kind of operation.
     pub streams: Vec<StreamSummary>,
+    /// What went on beside it as load; mostly nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<LoadSummary>,
+}
+
+/// How much one kind of operation of a background load did; counted, not estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LoadSummary {
+    /// Which.
+    pub class: OpClass,
+    /// Operations per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_second: f64,
 }
 
 /// All steps of a run.

@@ -20,7 +20,7 @@ pub mod units;
 pub mod verdict;
 
 pub use environment::Environment;
-pub use figure::{Estimate, StepSummary, StreamSummary, Summary};
+pub use figure::{Estimate, LoadSummary, StepSummary, StreamSummary, Summary};
 pub use finding::{Finding, Severity};
 pub use hist::{CoarseHist, Hist};
 pub use plan::Plan;

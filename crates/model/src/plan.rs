@@ -286,6 +286,9 @@ pub struct StepPlan {
     pub title: String,
     /// What it does.
     pub work: Work,
+    /// What goes on meanwhile, as load and not as what is measured; mostly nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<IoWork>,
     /// When it ends.
     pub stop: Stop,
     /// Bytes it can write at most, as far as known: size-bound or from the run time at 4 GB/s.
@@ -365,7 +368,7 @@ impl Plan {
     /// Whether any step uses the shared, fully written file, so that it has to be made.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
-            && self.steps.iter().any(|step| matches!(&step.work, Work::Io(io) if io.file == FileUse::Shared))
+            && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))
     }
 
     /// Most space taken at one moment, bytes: the shared file and the largest step's own files.
@@ -383,12 +386,31 @@ impl Plan {
 }
 
 impl StepPlan {
+    /// All its block I/O: what is measured, and what goes on meanwhile.
+    pub fn works(&self) -> impl Iterator<Item = &IoWork> {
+        let measured = match &self.work {
+            Work::Io(io) => Some(io),
+            Work::Files(_) => None,
+        };
+        measured.into_iter().chain(&self.background)
+    }
+
+    /// The same, to be changed.
+    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut IoWork> {
+        let measured = match &mut self.work {
+            Work::Io(io) => Some(io),
+            Work::Files(_) => None,
+        };
+        measured.into_iter().chain(&mut self.background)
+    }
+
     /// Space of the files that belong to this step alone, bytes.
     fn space(&self) -> u64 {
-        match &self.work {
-            Work::Io(io) if io.file != FileUse::Shared => io.size.0 * u64::from(io.numjobs),
+        let files = match &self.work {
             Work::Io(_) => 0,
             Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
-        }
+        };
+        let own = self.works().filter(|io| io.file != FileUse::Shared);
+        files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()
     }
 }

@@ -131,6 +131,9 @@ pub struct StepRecord {
     pub ended: Ended,
     /// One entry per kind of operation that took place.
     pub streams: Vec<Stream>,
+    /// What the load beside it did, in the order of the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<Background>,
     /// Consecutive intervals of at most about 100 ms, all workers merged.
     pub intervals: Vec<Interval>,
     /// Requests that failed, by error name.
@@ -143,6 +146,17 @@ pub struct StepRecord {
     pub steal: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
+}
+
+/// What one job of a step's background load did, from before the step's measurement until after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Background {
+    /// How long it went on, ns.
+    pub runtime_ns: u64,
+    /// One entry per kind of operation that took place.
+    pub streams: Vec<Stream>,
+    /// Requests that failed, by error name.
+    pub errors: Vec<IoErrors>,
 }
 
 /// Why a step ended.

@@ -49,6 +49,8 @@ pub struct Spec {
     pub seed: Option<u64>,
     /// A block device named a second time: permission to overwrite it.
     pub destroy: Option<PathBuf>,
+    /// Each step of commits once more, while buffered writes and reads go on.
+    pub with_load: bool,
 }
 
 /// A suite, read from TOML (docs/suites.md): sweeps expanded, criteria spread over the steps they judge.
@@ -209,6 +211,8 @@ pub struct Job {
     pub adaptive: Option<bool>,
     /// Percentile (0..100) whose interval decides an early stop. Default 99.
     pub stop_percentile: Option<f64>,
+    /// Whether buffered writes and reads go on meanwhile, as load: see docs/suites.md.
+    pub with_load: Option<bool>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
 }

@@ -10,6 +10,7 @@ mod dirty_limits;
 mod drift;
 mod engine_fallback;
 mod flush_ignored;
+mod loaded_commits;
 mod merged_or_split;
 mod mount_options;
 mod not_a_disk;
@@ -50,6 +51,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "rate_changed", run: rate_changed::detect },
     Detector { name: "periodic_stalls", run: periodic_stalls::detect },
     Detector { name: "drift", run: drift::detect },
+    Detector { name: "loaded_commits", run: loaded_commits::detect },
     Detector { name: "dirty_limits", run: dirty_limits::detect },
     Detector { name: "prepare_shortened", run: prepare_shortened::detect },
     Detector { name: "engine_fallback", run: engine_fallback::detect },
@@ -118,11 +120,13 @@ fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
 }
 
 /// Steps of block I/O whose device counters can be compared with what was asked: the target is on a device of this
-/// machine, not behind a user-space, network or memory filesystem.
+/// machine, not behind a user-space, network or memory filesystem, and no load went on beside them, whose buffered writes
+/// reach the device when the kernel likes.
 fn counted_steps(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork, &DeviceDelta)> {
     let comparable = matches!(record.environment.filesystem.class, FilesystemClass::Disk | FilesystemClass::Overlay);
     let steps = if comparable { record.steps.as_slice() } else { &[] };
-    steps.iter().filter_map(|step| Some((step, io_of(record, step)?, step.device.as_ref()?)))
+    let alone = steps.iter().filter(|step| step.background.is_empty());
+    alone.filter_map(|step| Some((step, io_of(record, step)?, step.device.as_ref()?)))
 }
 
 /// Workers that issue I/O in parallel: one per job, or one per slot where psync stands in for a queue.

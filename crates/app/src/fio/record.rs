@@ -147,7 +147,7 @@ fn step_plan(job: &FioJob, name: &str) -> StepPlan {
     let title = if job.description.is_empty() { qd1_fio::output::job_line(job, 0) } else { job.description.clone() };
     let max_ns = job.runtime.as_nanos() as u64;
     let stop = Stop { min_ns: max_ns, max_ns, ramp_ns: job.ramp_time.as_nanos() as u64, quantile: 0.0, tolerance: 0.0 };
-    StepPlan { name: name.to_owned(), title, work, stop, writes_max: Bytes(0) }
+    StepPlan { name: name.to_owned(), title, work, background: Vec::new(), stop, writes_max: Bytes(0) }
 }
 
 /// The job in the words of a Plan, as far as it has them: what detectors need to know.
@@ -238,6 +238,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
         end_fsync_ns: 0,
         ended: if failed { Ended::Failed } else { Ended::Done },
         streams,
+        background: Vec::new(),
         intervals: merger.finish(INTERVAL_NS, runtime_ns),
         errors,
         device: None,

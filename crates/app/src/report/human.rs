@@ -161,6 +161,10 @@ fn steps(page: &mut Page, report: &Report) {
         if !errors.is_empty() {
             page.hang(2, "ERRORS", BAD, 10, &errors);
         }
+        let load = words::load(step);
+        if !load.is_empty() {
+            page.hang(2, "load", DIM, LABEL, &load);
+        }
         for stream in &step.streams {
             if is_table { rows(page, &columns, stream) } else { list(page, &columns, stream) }
         }

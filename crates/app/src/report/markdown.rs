@@ -99,7 +99,9 @@ fn steps(text: &mut String, report: &Report) {
         let how = how.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
         let errors = words::errors(report, step);
         let errors = if errors.is_empty() { String::new() } else { format!(" **{errors}**") };
-        let mut start = format!("| {} | {} ({how}){errors} |", escaped(&step.name), escaped(&step.title));
+        let load = words::load(step);
+        let load = if load.is_empty() { String::new() } else { format!("; load: {load}") };
+        let mut start = format!("| {} | {} ({how}{load}){errors} |", escaped(&step.name), escaped(&step.title));
         for stream in &step.streams {
             let cells: String = columns.iter().map(|metric| format!(" {} |", cell(metric, stream))).collect();
             *text += &format!("{start} {} |{cells} {} |\n", stream.class.name(), words::thousands(stream.ios));

@@ -227,6 +227,7 @@ fn step_record(step: &Step) -> StepRecord {
         end_fsync_ns: 0,
         ended: step.ended,
         streams: streams.collect(),
+        background: Vec::new(),
         intervals: vec![],
         errors: vec![],
         device: None,
@@ -242,6 +243,7 @@ fn step_plan(step: &Step) -> StepPlan {
         name: step.name.into(),
         title: step.title.into(),
         work: step.work.clone(),
+        background: Vec::new(),
         stop,
         writes_max: Bytes::gib(2),
     }
@@ -256,6 +258,7 @@ fn step_summary(step: &Step) -> StepSummary {
         ended: step.ended,
         errors: 0,
         streams: step.streams.clone(),
+        background: Vec::new(),
     }
 }
 

@@ -51,6 +51,10 @@ pub(super) fn steps(page: &mut Page, report: &Report) {
             }
             label = "";
         }
+        let load = words::load(step);
+        if !load.is_empty() {
+            page.hang(1, "load", DIM, LABEL, &load);
+        }
         let errors = words::errors(report, step);
         if !errors.is_empty() {
             page.hang(1, "ERRORS", BAD, LABEL, &errors);

@@ -1,5 +1,6 @@
 //! Carries out a Plan and brings back the Record: prepares the target, runs each step, reads the machine around it.
 
+mod background;
 pub(crate) mod counters;
 mod step;
 
@@ -11,7 +12,7 @@ use qd1_engine::run::Wish;
 use qd1_engine::target::{Target, fill};
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::Environment;
-use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind, Work};
+use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind};
 use qd1_model::record::{Interval, Prepare, Record, StepRecord};
 use qd1_probe::Machine;
 
@@ -161,6 +162,7 @@ impl Run<'_> {
                 );
             }
             self.shrink_to(filled.prepare.bytes.0);
+            self.plan.steps.iter_mut().for_each(|step| background::ease(&mut step.background, &filled.prepare));
             self.prepared = Some(filled.prepare);
         }
         self.shared = Some(shared);
@@ -170,13 +172,8 @@ impl Run<'_> {
     /// On a disk too slow to write the whole file in time, all steps use what there is.
     fn shrink_to(&mut self, bytes: u64) {
         self.plan.target.size.0 = self.plan.target.size.0.min(bytes);
-        for step in &mut self.plan.steps {
-            if let Work::Io(io) = &mut step.work
-                && io.file == FileUse::Shared
-            {
-                io.size.0 = io.size.0.min(bytes);
-            }
-        }
+        let works = self.plan.steps.iter_mut().flat_map(StepPlan::works_mut);
+        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size.0 = io.size.0.min(bytes));
     }
 
     fn into_record(self, environment: Environment, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {

@@ -13,6 +13,7 @@ use qd1_model::plan::{EngineKind, FileUse, IoWork, StepPlan, Stop, Sync, TargetK
 use qd1_model::record::{Interval, StepRecord};
 
 use super::Run;
+use super::background::Load;
 use super::counters::Change;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
@@ -82,10 +83,13 @@ fn io(
         batch_min: 1,
         thread_cost: qd1_probe::thread_cost,
     };
+    let load = Load::open(run, step, seed)?;
     let before = run.counters.now();
-    let outcome = run_io(&job, run.cancel, &mut watch(&step.stop, progress, enough))?;
-    let change = run.counters.since(&before, &outcome.asked);
-    Ok(record(run, step, outcome, change, Some(chosen), work.direct))
+    let measure = || Ok(run_io(&job, run.cancel, &mut watch(&step.stop, progress, enough))?);
+    let (outcome, load) = load.around(measure)?;
+    let change = run.counters.since(&before, &outcome.asked.plus(&load.asked));
+    let record = record(run, step, outcome, change, Some(chosen), work.direct);
+    Ok(StepRecord { background: load.background, ..record })
 }
 
 /// The files that belong to this step alone, made as it wants them; none where it uses the shared one.
@@ -187,6 +191,7 @@ fn record(
         end_fsync_ns: outcome.end_fsync_ns,
         ended: outcome.ended,
         streams: outcome.streams,
+        background: Vec::new(),
         intervals: outcome.intervals,
         errors: outcome.errors,
         device: change.device,

@@ -29,6 +29,7 @@ pub(super) const JOB: &[&str] = &[
     "rate_iops",
     "poisson",
     "ioengine",
+    "with_load",
     "files",
     "runtime",
     "ramp_time",

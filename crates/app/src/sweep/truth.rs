@@ -39,7 +39,14 @@ fn sweep(grid: &Grid, seed: u64, span_ns: u64, device: At<'_>, in_flight: impl F
         let sim = Device { seed: seed * 1000 + index as u64, ..device(index as f64 / count) };
         record.steps.push(step(&job.name, &real, &stop, sim));
         let (name, title) = (job.name.clone(), String::new());
-        record.plan.steps.push(StepPlan { name, title, work: Work::Io(work), stop, writes_max: Bytes(0) });
+        record.plan.steps.push(StepPlan {
+            name,
+            title,
+            work: Work::Io(work),
+            background: Vec::new(),
+            stop,
+            writes_max: Bytes(0),
+        });
     }
     qd1_analysis::sweep::surface(&record).unwrap()
 }

@@ -236,7 +236,8 @@ pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
     })
 }
 
-/// Drops clean cached pages of a file, so that buffered reads go to the disk. A hint; failure is harmless.
+/// Drops clean cached pages of a file, so that buffered reads go to the disk, and begins to write out dirty ones. A hint;
+/// failure is harmless.
 pub fn drop_cache(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
 }

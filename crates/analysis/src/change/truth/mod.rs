@@ -241,6 +241,7 @@ fn step_of(run: Run) -> StepRecord {
         end_fsync_ns: 0,
         ended: Ended::Time,
         streams: vec![stream],
+        background: Vec::new(),
         intervals: run.intervals,
         errors: Vec::new(),
         device: None,
