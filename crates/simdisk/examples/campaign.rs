@@ -1,14 +1,16 @@
 //! How often `check`'s intervals hold the truth: many runs of the real binary on a simulated disk, each with a seed of
-//! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME]`
+//! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME] [AT ONCE]`
 //!
-//! QD1 is the binary; 60 runs of `network-block` with 10 s for each step unless said otherwise. The disk's seeds begin at
-//! 600,000, which no test uses. Both sides run with real-time priority where that is granted, so that other programs of
-//! the machine are not part of the disk.
+//! QD1 is the binary; 60 runs of `oversold-slow` with 240 s for each step, 30 of them at once, unless said otherwise: such
+//! a disk hardly uses the processor, and p99.9 needs some ten thousand requests. The disk's seeds begin at 600,000, which no
+//! test uses. Both sides run with real-time priority where that is granted, so that other programs of the machine are not
+//! part of the disk.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use qd1_simdisk::compare::Truth;
@@ -30,17 +32,20 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some(qd1) = arguments.first() else { bail!("usage: campaign QD1 [RUNS] [SCENARIO] [RUNTIME]") };
     let runs: u64 = arguments.get(1).map_or(Ok(60), |runs| runs.parse())?;
-    let scenario = Scenario::named(arguments.get(2).map_or("network-block", String::as_str))?;
-    let runtime = arguments.get(3).map_or("10s", String::as_str);
+    let scenario = Scenario::named(arguments.get(2).map_or("oversold-slow", String::as_str))?;
+    let runtime = arguments.get(3).map_or("240s", String::as_str);
+    let at_once: usize = arguments.get(4).map_or(Ok(30), |count| count.parse())?;
     if let Some(why) = Mounted::unavailable() {
         bail!("no disk can be mounted: {why}");
     }
     let truth = Truth::new(&scenario.device, DRAWS);
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    for run in 0..runs {
+    for (run, measured) in all(runs, at_once, |run| {
         let mut scenario = scenario.clone();
         scenario.device.seed = FIRST_SEED + run;
-        let (report, late_ns) = measure(Path::new(qd1), &scenario, runtime)?;
+        measure(Path::new(qd1), &scenario, runtime)
+    }) {
+        let (report, late_ns) = measured?;
         let mut misses = Vec::new();
         for compared in truth.compare(&report) {
             let tally = tallies.entry(compared.what.clone()).or_default();
@@ -73,6 +78,27 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// Makes all runs, some of them at once, in the order of their numbers.
+fn all<T: Send>(runs: u64, at_once: usize, one: impl Fn(u64) -> T + Sync) -> Vec<(u64, T)> {
+    let next = AtomicU64::new(0);
+    let work = || {
+        let mut mine = Vec::new();
+        loop {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            if run >= runs {
+                return mine;
+            }
+            mine.push((run, one(run)));
+        }
+    };
+    let mut made: Vec<(u64, T)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("its panic is told already")).collect()
+    });
+    made.sort_by_key(|(run, _)| *run);
+    made
+}
+
 fn measure(qd1: &Path, scenario: &Scenario, runtime: &str) -> Result<(serde_json::Value, [u64; 3])> {
     let place = tempfile::tempdir()?;
     let dir = place.path().join("disk");
@@ -80,7 +106,7 @@ fn measure(qd1: &Path, scenario: &Scenario, runtime: &str) -> Result<(serde_json
     let mounted = Mounted::new(scenario, &dir)?;
     let mut command = Command::new("chrt");
     command.args(["-f", "5"]).arg(qd1).arg("check").arg(&dir);
-    command.args(["--only", "qd1,commit1", "--size", "64MiB", "--runtime", runtime, "--json", "--no-save"]);
+    command.args(["--only", "qd1,commit1", "--size", "16MiB", "--runtime", runtime, "--json", "--no-save"]);
     let output = command.output().context("cannot start chrt (util-linux)")?;
     if !output.status.success() {
         bail!("qd1 failed: {}", String::from_utf8_lossy(&output.stderr));
