@@ -153,7 +153,9 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
         return open(None, why_not_run(record, &criterion.step));
     };
     let Some(stream) = step.streams.iter().find(|stream| stream.class == criterion.op) else {
-        return open(None, format!("step {} made no {}", step.name, criterion.op.name()));
+        let fault = record.step(&step.name).map(|step| step.fault.as_str()).filter(|fault| !fault.is_empty());
+        let why = fault.map(|fault| format!("it could not run: {fault}"));
+        return open(None, why.unwrap_or_else(|| format!("step {} made no {}", step.name, criterion.op.name())));
     };
     let Some(figure) = (metric.get)(stream) else {
         return open(None, format!("{} of step {} has no {}", criterion.op.name(), step.name, metric.title));

@@ -111,6 +111,7 @@ pub(crate) fn step<'a>(
         runtime_ns: INTERVALS * 100_000_000,
         end_fsync_ns: 0,
         ended: Ended::Time,
+        fault: String::new(),
         streams: vec![stream],
         background: Vec::new(),
         intervals,

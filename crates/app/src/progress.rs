@@ -134,11 +134,15 @@ impl Progress {
                 if mixed { format!("{class} p50 {p50}") } else { format!("{class} {rate}/s, p50 {p50}") }
             })
             .collect();
-        if self.brief && record.errors.is_empty() {
+        if self.brief && record.errors.is_empty() && record.fault.is_empty() {
             return;
         }
         let failed: u64 = record.errors.iter().map(|error| error.count).sum();
-        let failed = if failed > 0 { format!("; {failed} requests FAILED") } else { String::new() };
+        let failed = match failed {
+            _ if !record.fault.is_empty() => format!("FAILED: {}", record.fault),
+            0 => String::new(),
+            failed => format!("; {failed} requests FAILED"),
+        };
         let position = self.position();
         let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
         self.say(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));

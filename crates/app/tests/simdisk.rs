@@ -212,6 +212,23 @@ fn a_limit_of_the_disk_is_measured_as_it_is() {
     panic!("reads a second of 500: {rates:?}");
 }
 
+#[test]
+fn a_step_that_finds_no_space_is_told_and_what_was_measured_before_is_kept() {
+    let test = "a_step_that_finds_no_space_is_told_and_what_was_measured_before_is_kept";
+    // Room for the shared file of 32 MiB, and not for the log segment of 16 MiB beside it.
+    let scenario = Scenario { enospc_after: Some(40 << 20), ..Scenario::named("full").unwrap() };
+    let Some(disk) = Disk::new(test, scenario) else { return };
+    let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "1s", "--only", "qd1,commit1,read32"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(step(&report, "commit1")["fault"].as_str().unwrap().contains("ENOSPC"), "{}", step(&report, "commit1"));
+    assert!(ids(&report).contains(&"short_or_failed_io.step"), "{:?}", ids(&report));
+    for name in ["qd1", "read32"] {
+        assert!(int(&find(&step(&report, name)["streams"], "class", "read")["lat"]["count"]) > 0, "{name} has figures");
+    }
+    disk.place.assert_empty();
+}
+
 /// A loop device on a file of a simulated disk, with ext4 on it: what the kernel counts on the loop device can be held
 /// against what the disk below really got.
 struct Stacked {

@@ -129,6 +129,9 @@ pub struct StepRecord {
     pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
+    /// What kept it from running, where it measured nothing; mostly empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fault: String,
     /// One entry per kind of operation that took place.
     pub streams: Vec<Stream>,
     /// What the load beside it did, in the order of the plan's.
@@ -146,6 +149,31 @@ pub struct StepRecord {
     pub steal: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
+}
+
+impl StepRecord {
+    /// Of a step that could not run.
+    pub fn failed(name: &str, fault: String, started_ns: u64) -> Self {
+        Self {
+            name: name.to_owned(),
+            engine: None,
+            engine_why: String::new(),
+            direct: false,
+            started_ns,
+            runtime_ns: 0,
+            end_fsync_ns: 0,
+            ended: Ended::Failed,
+            fault,
+            streams: Vec::new(),
+            background: Vec::new(),
+            intervals: Vec::new(),
+            errors: Vec::new(),
+            device: None,
+            cost: ThreadCost::default(),
+            steal: 0.0,
+            pressure: None,
+        }
+    }
 }
 
 /// What one job of a step's background load did, from before the step's measurement until after it.

@@ -8,9 +8,18 @@ use qd1_model::{Finding, Record, Severity, Summary};
 use super::found;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let failed = record.steps.iter().filter(|step| !step.errors.is_empty());
+    let failed = record.steps.iter().filter(|step| !step.errors.is_empty() || !step.fault.is_empty());
     failed
         .map(|step| {
+            if !step.fault.is_empty() {
+                return Finding {
+                    step: step.name.clone(),
+                    title: format!("step {} could not run", step.name),
+                    evidence: step.fault.clone(),
+                    advice: advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
+                    ..found("short_or_failed_io.step", Severity::Critical, 1.0)
+                };
+            }
             let total: u64 = step.errors.iter().map(|error| error.count).sum();
             let each: Vec<String> = step
                 .errors
@@ -49,6 +58,16 @@ mod tests {
         assert_eq!(testing::ids(&found), ["short_or_failed_io"]);
         assert_eq!(found[0].severity, Severity::Critical);
         assert!(found[0].evidence.contains("3 x EIO, first at offset 8192"));
+    }
+
+    #[test]
+    fn a_step_that_could_not_run_is_told_with_its_reason() {
+        let mut record = testing::record();
+        let fault = "writing its file failed: ENOSPC at offset 4096".to_owned();
+        record.steps[1] = qd1_model::record::StepRecord::failed("commits", fault, 0);
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["short_or_failed_io.step"]);
+        assert!(found[0].evidence.contains("ENOSPC") && found[0].advice.contains("Free some space"));
     }
 
     #[test]

@@ -237,6 +237,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
         runtime_ns,
         end_fsync_ns: 0,
         ended: if failed { Ended::Failed } else { Ended::Done },
+        fault: String::new(),
         streams,
         background: Vec::new(),
         intervals: merger.finish(INTERVAL_NS, runtime_ns),

@@ -391,13 +391,16 @@ pub(super) fn load(step: &StepSummary) -> String {
     step.background.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Failed requests of a step, by error name; empty when none failed.
+/// What kept a step from running, or its failed requests by error name; empty when nothing failed.
 pub(super) fn errors(report: &Report, step: &StepSummary) -> String {
-    if step.errors == 0 {
+    let Some(record) = report.record.step(&step.name).filter(|record| step.errors > 0 || !record.fault.is_empty())
+    else {
         return String::new();
+    };
+    if step.errors == 0 {
+        return record.fault.clone();
     }
-    let kinds = report.record.step(&step.name).map(|step| step.errors.as_slice()).unwrap_or_default();
-    let kinds: Vec<_> = kinds.iter().map(|e| format!("{} x {}", e.error, thousands(e.count))).collect();
+    let kinds: Vec<_> = record.errors.iter().map(|e| format!("{} x {}", e.error, thousands(e.count))).collect();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
     format!("{} requests failed{of}; their time is not in these figures", thousands(step.errors))
 }

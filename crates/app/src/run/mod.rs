@@ -108,7 +108,12 @@ fn carry_out(
         let step = run.plan.steps[index].clone();
         progress.step(index, &step);
         let enough = |intervals: &[Interval]| guide.as_deref().is_some_and(|guide| guide.enough(intervals));
-        let record = step::run(&mut run, &step, progress, &enough)?;
+        let started_ns = clock::now_ns() - begin_ns;
+        let record = match step::run(&mut run, &step, progress, &enough) {
+            // What was measured so far is worth keeping; a first step that cannot run tells of the target as a whole.
+            Err(error) if !steps.is_empty() => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
+            outcome => outcome?,
+        };
         // Stopped in its ramp, before anything was measured: the same as if it had not begun.
         if cancel.load(Ordering::Relaxed) && record.streams.is_empty() {
             break;

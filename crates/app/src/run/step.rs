@@ -190,6 +190,7 @@ fn record(
         runtime_ns: outcome.runtime_ns,
         end_fsync_ns: outcome.end_fsync_ns,
         ended: outcome.ended,
+        fault: String::new(),
         streams: outcome.streams,
         background: Vec::new(),
         intervals: outcome.intervals,
