@@ -121,8 +121,10 @@ fn judge_run(run: &Run, sent: &Sent) -> Vec<String> {
     if sent.status != run.exit {
         broken.push(format!("exit code {} instead of {}; it said: {}", sent.status, run.exit, sent.stderr.trim_end()));
     }
-    let missing = run.stderr.iter().filter(|part| !sent.stderr.contains(*part));
-    broken.extend(missing.map(|part| format!("it did not say {part:?} but: {}", sent.stderr.trim_end())));
+    for (parts, said) in [(&run.stderr, &sent.stderr), (&run.stdout, &sent.stdout)] {
+        let missing = parts.iter().filter(|part| !said.contains(*part));
+        broken.extend(missing.map(|part| format!("it did not say {part:?} but: {}", said.trim_end())));
+    }
     if !run.wants_report() {
         return broken;
     }

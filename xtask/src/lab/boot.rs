@@ -113,11 +113,11 @@ fn archive(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result
     archive.program_with_libraries("bin/busybox", &packages.program("busybox")?, packages)?;
     let applets = cmd::capture(cmd::command(packages.program("busybox")?).arg("--list"))?;
     archive.program_with_libraries("bin/qd1", binary, packages)?;
-    archive.program_with_libraries("sbin/dmsetup", &packages.program("dmsetup")?, packages)?;
-    archive.program_with_libraries("sbin/lvm", &packages.program("lvm")?, packages)?;
+    archive.program_with_libraries("bin/dmsetup", &packages.program("dmsetup")?, packages)?;
+    archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
     for (tool, package) in TOOLS {
         let program = cmd::find(tool).with_context(|| format!("{tool} is missing (package {package})"))?;
-        archive.program_with_libraries(&format!("sbin/{tool}"), &program, packages)?;
+        archive.program_with_libraries(&format!("bin/{tool}"), &program, packages)?;
     }
     // After the real programs, so that an applet of the same name does not take their place.
     for applet in applets.lines() {

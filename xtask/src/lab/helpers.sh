@@ -23,18 +23,21 @@ disk() {
     return 1
 }
 
-# device PREFIX: the path of the first block device whose name begins so, once it is there.
+# What was there before the scenario made anything.
+ls /sys/block >/tmp/before
+
+# device PREFIX: the path of the first new block device whose name begins so, once it is there.
 device() {
     for try in $(seq 100); do
         for dir in /sys/block/"$1"*; do
-            if [ -b "/dev/${dir##*/}" ]; then
+            if [ -b "/dev/${dir##*/}" ] && ! grep -qx "${dir##*/}" /tmp/before; then
                 echo "/dev/${dir##*/}"
                 return
             fi
         done
         sleep 0.1
     done
-    echo "no device is called $1" >&2
+    echo "no new device is called $1" >&2
     return 1
 }
 

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use super::initramfs::Archive;
 use super::packages::Unpacked;
 
-/// Loaded before any scenario: the bus of the virtual disks, the port that results go through, and the checksum that
-/// ext4 asks for when it is mounted.
-pub(super) const ALWAYS: &[&str] = &["virtio_pci", "virtio_console", "crc32c_generic"];
+/// Loaded before any scenario: the bus of the virtual disks, the port that results go through, the driver of all SCSI
+/// disks, and the checksum that ext4 asks for when it is mounted.
+pub(super) const ALWAYS: &[&str] = &["virtio_pci", "virtio_console", "sd_mod", "crc32c_generic"];
 
 /// `modules.dep`: the file of each module, and the files it needs.
 struct Dependencies {

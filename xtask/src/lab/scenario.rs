@@ -53,6 +53,9 @@ pub(super) struct Disk {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
+    /// Shell commands that change the devices first.
+    #[serde(default)]
+    pub(super) before: String,
     /// The arguments, as the guest's shell reads them.
     pub(super) qd1: String,
     /// The exit code.
@@ -64,6 +67,9 @@ pub(super) struct Run {
     /// Beginnings of ids that must not.
     #[serde(default)]
     pub(super) no_findings: Vec<String>,
+    /// Parts of what it says on stdout.
+    #[serde(default)]
+    pub(super) stdout: Vec<String>,
     /// Parts of what it says on stderr.
     #[serde(default)]
     pub(super) stderr: Vec<String>,
@@ -83,7 +89,7 @@ impl Disk {
     /// The modules that show it to the guest.
     pub(super) fn modules(&self) -> Result<&'static [&'static str]> {
         let kinds: [(&str, &[&str]); 3] =
-            [("nvme", &["nvme"]), ("virtio-blk", &["virtio_blk"]), ("scsi-hd", &["virtio_scsi", "sd_mod"])];
+            [("nvme", &["nvme"]), ("virtio-blk", &["virtio_blk"]), ("scsi-hd", &["virtio_scsi"])];
         let found = kinds.into_iter().find(|(prefix, _)| self.device.starts_with(prefix));
         found.map(|(_, modules)| modules).with_context(|| format!("no module is known for a disk {}", self.device))
     }
@@ -142,6 +148,7 @@ impl Scenario {
         }
         lines.push(self.setup.clone());
         for (number, run) in self.runs.iter().enumerate() {
+            lines.push(run.before.clone());
             lines.push(format!("result=0; qd1 {} >/tmp/out 2>/tmp/err || result=$?", run.qd1));
             lines.push(format!("send run {} {number} $result", self.name));
         }
