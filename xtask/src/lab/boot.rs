@@ -17,7 +17,7 @@ use crate::{clock, cmd};
 /// Memory of the guest: its files, and what null_blk keeps.
 const MEMORY_MIB: u32 = 1024;
 /// The longest that one scenario may take, seconds; emulation makes a program a hundred times as slow.
-const SCENARIO_SECONDS: u32 = 120;
+const SCENARIO_SECONDS: u32 = 240;
 /// The longest from start to the first scenario.
 const START_SECONDS: u64 = 120;
 
@@ -117,7 +117,7 @@ fn archive(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result
     archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
     for (tool, package) in TOOLS {
         let program = cmd::find(tool).with_context(|| format!("{tool} is missing (package {package})"))?;
-        archive.program_with_libraries(&format!("bin/{tool}"), &program, packages)?;
+        archive.program_with_libraries(&format!("sbin/{tool}"), &program, packages)?;
     }
     // After the real programs, so that an applet of the same name does not take their place.
     for applet in applets.lines() {
