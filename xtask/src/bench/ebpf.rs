@@ -128,7 +128,8 @@ fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> Strin
 }
 
 /// The program for bpftrace. The requests of one device at depth 1 are told apart by their sector; system calls by their
-/// thread, pread64 and pwrite64 being 17 and 18 on x86-64.
+/// thread, pread64 and pwrite64 being 17 and 18 on x86-64. A call is counted at the entry of the next one, behind its
+/// stamp: so the counting is inside both windows, and next to nothing outside.
 fn script(device: u64) -> String {
     let bin = format!(
         "$ns < {limit} ? $ns / {FINE_NS} : ($ns < {most} ? {FINE_BINS} + ($ns - {limit}) / {COARSE_NS} : {BINS})",
@@ -136,15 +137,17 @@ fn script(device: u64) -> String {
         most = FINE_NS * FINE_BINS + (BINS - FINE_BINS) * COARSE_NS,
     );
     format!(
-        "tracepoint:raw_syscalls:sys_enter /pid == cpid && (args->id == 17 || args->id == 18)/ {{ @enter[tid] = nsecs; }}
+        "tracepoint:raw_syscalls:sys_enter /pid == cpid && (args->id == 17 || args->id == 18)/ {{
+    $now = nsecs;
+    if (@exit[tid]) {{ $ns = @exit[tid] - @enter[tid]; @syscall[{bin}] = count(); }}
+    @enter[tid] = $now;
+}}
 tracepoint:block:block_rq_issue /args->dev == {device}/ {{ @issue[args->sector] = nsecs; }}
 tracepoint:block:block_rq_complete /args->dev == {device} && @issue[args->sector]/ {{
     $ns = nsecs - @issue[args->sector]; delete(@issue[args->sector]); @device[{bin}] = count();
 }}
-tracepoint:raw_syscalls:sys_exit /@enter[tid]/ {{
-    $ns = nsecs - @enter[tid]; delete(@enter[tid]); @syscall[{bin}] = count();
-}}
-END {{ clear(@enter); clear(@issue); }}
+tracepoint:raw_syscalls:sys_exit /pid == cpid && (args->id == 17 || args->id == 18)/ {{ @exit[tid] = nsecs; }}
+END {{ clear(@enter); clear(@exit); clear(@issue); }}
 "
     )
 }
