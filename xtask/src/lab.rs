@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-pub(crate) use self::disks::*;
 use self::boot::{Outcome, Sent};
+pub(crate) use self::disks::*;
 use self::packages::{QEMU, Unpacked};
 use self::scenario::{Run, Scenario};
 use crate::{clock, cmd, elf, metadata, setup};
@@ -62,7 +62,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         None => build()?,
     };
     catch_signals()?;
-    println!("one boot of Linux {} for {} scenarios; timings under emulation mean nothing", packages.release, chosen.len());
+    println!(
+        "one boot of Linux {} for {} scenarios; timings under emulation mean nothing",
+        packages.release,
+        chosen.len()
+    );
     let (outcome, took) = clock::timed(|| boot::boot(&chosen, &binary, &packages));
     let outcome = outcome?;
     if let Some(dir) = &args.keep {
@@ -101,7 +105,8 @@ fn build() -> Result<PathBuf> {
 
 /// What is wrong with a scenario's runs.
 fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
-    let of_scenario = |kind: &'static str| outcome.sent.iter().filter(move |sent| sent.kind == kind && sent.name == scenario.name);
+    let of_scenario =
+        |kind: &'static str| outcome.sent.iter().filter(move |sent| sent.kind == kind && sent.name == scenario.name);
     let mut broken = Vec::new();
     match of_scenario("scenario").next() {
         Some(sent) if sent.status == 0 => {}
@@ -182,7 +187,8 @@ mod tests {
 
     #[test]
     fn everything_that_is_wrong_is_told() {
-        let wrong = judged(vec![sent("run", 0, r#"{"n":2,"findings":[{"id":"worse"}]}"#, ""), sent("scenario", 0, "", "")]);
+        let wrong =
+            judged(vec![sent("run", 0, r#"{"n":2,"findings":[{"id":"worse"}]}"#, ""), sent("scenario", 0, "", "")]);
         assert_eq!(wrong.len(), 5, "{wrong:?}");
         assert_eq!(judged(vec![sent("run", 1, "", "EIO"), sent("scenario", 0, "", "")]).len(), 1);
     }

@@ -33,7 +33,8 @@ const COARSE_NS: u64 = 4096;
 const BINS: u64 = 65_500;
 
 /// Name and place of each percentile, and its key in what `drive` prints.
-const PERCENTILES: [(&str, f64, &str); 3] = [("p50", 0.5, "p50_ns"), ("p99", 0.99, "p99_ns"), ("p99.9", 0.999, "p999_ns")];
+const PERCENTILES: [(&str, f64, &str); 3] =
+    [("p50", 0.5, "p50_ns"), ("p99", 0.99, "p99_ns"), ("p99.9", 0.999, "p999_ns")];
 
 /// What both sides measured of the same requests.
 struct Timed {
@@ -61,7 +62,8 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     let disk = lab::Loop::attach(&file)?;
     let number = device_number(disk.device())?;
     println!("nanoseconds, medians of {} rounds of {} s; n is of the last round", args.rounds, args.seconds);
-    let columns = ["rw", "", "n ours", "n eBPF", "ours", "system call", "device", "ours-device", "outside", "unexplained"];
+    let columns =
+        ["rw", "", "n ours", "n eBPF", "ours", "system call", "device", "ours-device", "outside", "unexplained"];
     let mut table = Table::new(&columns);
     for rw in ["randread", "randwrite"] {
         let mut rounds = Vec::new();
@@ -95,7 +97,8 @@ fn row(table: &mut Table, rw: &str, (name, q, key): (&str, f64, &str), rounds: &
         }
     }
     let [ours, syscall, device, above, outside, unexplained] = columns.map(|column| Spread::of(column).median);
-    let last = rounds.last().map_or((0, 0), |(timed, _)| (timed.ours["ios"].as_u64().unwrap_or(0), timed.device.count()));
+    let last =
+        rounds.last().map_or((0, 0), |(timed, _)| (timed.ours["ios"].as_u64().unwrap_or(0), timed.device.count()));
     let mut cells = vec![rw.to_owned(), name.to_owned(), last.0.to_string(), last.1.to_string()];
     cells.extend([ours, syscall, device, above, outside].map(|figure| format!("{figure:.0}")));
     cells.push(format!("{unexplained:.2} %"));
@@ -124,7 +127,10 @@ fn device_number(device: &Path) -> Result<u64> {
 fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> String {
     let direct = u8::from(direct);
     let (drive, on) = (drive.display(), on.display());
-    format!("{drive} --engine psync --rw {rw} --bs 4096 --file {on} --direct {direct} --ios {} --runtime {seconds}", u32::MAX)
+    format!(
+        "{drive} --engine psync --rw {rw} --bs 4096 --file {on} --direct {direct} --ios {} --runtime {seconds}",
+        u32::MAX
+    )
 }
 
 /// The program for bpftrace. The requests of one device at depth 1 are told apart by their sector; system calls by their

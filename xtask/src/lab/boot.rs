@@ -79,7 +79,7 @@ fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
     let mut qemu = cmd::command(QEMU.0);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
     // An emulated processor runs anywhere; what is measured here is behaviour.
-    qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2"]);
+    qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);
     qemu.args(["-m", &MEMORY_MIB.to_string()]);
     qemu.arg("-kernel").arg(packages.kernel()).arg("-initrd").arg(initramfs);
     qemu.args(["-append", "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on mitigations=off"]);
@@ -90,7 +90,12 @@ fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
 
 /// The disks of all scenarios; their files are sparse, and gone with the directory.
 fn disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) -> Result<()> {
-    let all = || scenarios.iter().enumerate().flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (n, m, disk)));
+    let all = || {
+        scenarios
+            .iter()
+            .enumerate()
+            .flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (n, m, disk)))
+    };
     if all().any(|(.., disk)| disk.device.starts_with("scsi-")) {
         qemu.args(["-device", "virtio-scsi-pci"]);
     }

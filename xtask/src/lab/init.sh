@@ -11,6 +11,7 @@ dmesg -n 1
 for module in $(cat /lab/modules); do modprobe "$module"; done
 . /lab/helpers
 for name in $(cat /lab/order); do
+    echo "lab: $(cut -d ' ' -f 1 /proc/uptime) s: $name" >/dev/console
     # A run in which nothing moves any more must not cost the others.
     timeout -s KILL "$(cat /lab/seconds)" sh "/lab/$name" >/tmp/log 2>&1
     status=$?

@@ -146,15 +146,13 @@ mod tests {
 
     #[test]
     fn libraries_are_those_with_a_file() {
-        let said = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
+        let said =
+            "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n";
         let pair = |name: &str, file: &str| (name.to_owned(), file.to_owned());
         let found = libraries(said).unwrap();
         assert_eq!(
             found,
-            [
-                pair("libc.so.6", "/lib/x/libc.so.6"),
-                pair("ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2")
-            ]
+            [pair("libc.so.6", "/lib/x/libc.so.6"), pair("ld-linux-x86-64.so.2", "/lib64/ld-linux-x86-64.so.2")]
         );
         assert!(libraries("\tlibx.so => not found\n").is_err());
     }

@@ -102,7 +102,11 @@ impl Scenario {
         name.clone_into(&mut this.name);
         ensure!(!this.runs.is_empty(), "a scenario runs something");
         for run in &this.runs {
-            ensure!(!run.wants_report() || run.qd1.contains("--json"), "claims about a report need --json: {}", run.qd1);
+            ensure!(
+                !run.wants_report() || run.qd1.contains("--json"),
+                "claims about a report need --json: {}",
+                run.qd1
+            );
             run.claims.iter().try_for_each(Claim::check)?;
         }
         this.disks.iter().try_for_each(|disk| disk.modules().map(drop))?;
