@@ -4,6 +4,7 @@
 //! median of the ratios is what counts.
 
 mod cost;
+mod ebpf;
 mod fio;
 mod latency;
 mod ours;
@@ -42,6 +43,11 @@ const BENCHES: &[Bench] = &[
     Bench { name: "cost", what: "user-space instructions per I/O at depth 1, by callgrind", run: cost::run },
     Bench { name: "zram", what: "IOPS on a RAM disk, fio and ours in turn (root)", run: zram::run },
     Bench { name: "latency", what: "p50 and p99 on a loop device, fio and ours in turn (root)", run: latency::run },
+    Bench {
+        name: "ebpf",
+        what: "p50, p99 and p99.9 against eBPF's timing of the same requests (root)",
+        run: ebpf::run,
+    },
     Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
 ];
 

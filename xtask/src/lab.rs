@@ -1,188 +1,202 @@
-//! Disks for benches: made here, filled with data that cannot be compressed, and given back on drop.
+//! `cargo xtask lab`: the binary on another kernel and on devices that this machine lacks, in one boot of a virtual
+//! machine; each scenario is a file of `xtask/lab`, and says what has to come of it.
 //!
-//! Guards undo what they did when they go out of scope, on errors and panics too. On Ctrl-C and SIGTERM the process
-//! must live long enough for that: `catch_signals` turns both into a flag that `interrupted` reads between steps.
+//! The machine is emulated, so that it needs neither root nor hardware: its timings mean nothing, its behaviour does.
+//! Devices made on this machine, for benches, are in [`disks`].
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+mod boot;
+mod claim;
+mod disks;
+mod initramfs;
+mod modules;
+pub(crate) mod packages;
+mod scenario;
+
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-use crate::cmd;
+use self::boot::{Outcome, Sent};
+pub(crate) use self::disks::*;
+use self::packages::{QEMU, Unpacked};
+use self::scenario::{Run, Scenario};
+use crate::{clock, cmd, elf, metadata, setup};
 
-/// O_DIRECT on x86-64 (asm-generic/fcntl.h).
-const O_DIRECT: i32 = 0x4000;
-const MIB: usize = 1 << 20;
-
-fn flag() -> &'static Arc<AtomicBool> {
-    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
-    FLAG.get_or_init(Arc::default)
+/// What to run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only these scenarios (all without); `list` prints them
+    names: Vec<String>,
+    /// Only the short form, which the tests run
+    #[arg(long)]
+    short: bool,
+    /// This binary instead of a static one built for it
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// Keep each run's output in this directory
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
 }
 
-/// From now on SIGINT and SIGTERM set a flag. Children of the same terminal get the signal themselves and end.
-pub(crate) fn catch_signals() -> Result<()> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(flag())).context("cannot catch signals")?;
-    }
-    Ok(())
-}
-
-/// Fails once a signal has come.
-pub(crate) fn interrupted() -> Result<()> {
-    ensure!(!flag().load(Ordering::Relaxed), "interrupted");
-    Ok(())
-}
-
-/// Fails with what to do where we are not root.
-pub(crate) fn need_root(what: &str) -> Result<()> {
-    ensure!(cmd::is_root(), "{what} needs root; run it with sudo");
-    Ok(())
-}
-
-/// A loop device on a file; detached on drop.
-pub(crate) struct Loop {
-    device: PathBuf,
-}
-
-impl Loop {
-    /// Attaches the file to a free loop device, with direct I/O to the file where its filesystem has it.
-    pub(crate) fn attach(file: &Path) -> Result<Self> {
-        need_root("a loop device")?;
-        let attach = |direct: &str| {
-            let mut losetup = cmd::command("losetup");
-            cmd::capture(losetup.args(["--find", "--show", direct]).arg(file))
-        };
-        let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-        Ok(Self { device: PathBuf::from(device.trim()) })
-    }
-
-    pub(crate) fn device(&self) -> &Path {
-        &self.device
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        if let Err(error) = cmd::capture(cmd::command("losetup").arg("--detach").arg(&self.device)) {
-            eprintln!("cannot detach {}; detach it by hand: {error:#}", self.device.display());
-            return;
+/// Boots, runs the scenarios, and tells what did not come out as it should. False where something did not.
+pub(crate) fn run(args: &Args) -> Result<bool> {
+    let all = Scenario::all(&cmd::root().join("xtask/lab"))?;
+    if args.names.iter().any(|name| name == "list") {
+        for scenario in &all {
+            println!("{:<16} {}{}", scenario.name, scenario.about, if scenario.short { " (short)" } else { "" });
         }
-        // The kernel lets go when the last one who has it open does, which may be a moment after that process is gone.
-        let name = self.device.file_name().unwrap_or_default();
-        let backing = Path::new("/sys/block").join(name).join("loop");
-        for _ in 0..20 {
-            if !backing.exists() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        return Ok(true);
+    }
+    let chosen = Scenario::chosen(all, &args.names, args.short)?;
+    let packages = match available() {
+        Ok(packages) => packages,
+        Err(why) => {
+            println!("SKIPPED: {}", format!("{why:#}").lines().next().unwrap_or_default());
+            return Ok(true);
         }
+    };
+    let binary = match &args.binary {
+        Some(binary) => std::path::absolute(binary)?,
+        None => build()?,
+    };
+    catch_signals()?;
+    println!(
+        "one boot of Linux {} for {} scenarios; timings under emulation mean nothing",
+        packages.release,
+        chosen.len()
+    );
+    let (outcome, took) = clock::timed(|| boot::boot(&chosen, &binary, &packages));
+    let outcome = outcome?;
+    if let Some(dir) = &args.keep {
+        keep(dir, &outcome)?;
     }
-}
-
-/// The RAM disk /dev/zram0, in use by us alone; reset on drop.
-pub(crate) struct Zram;
-
-impl Zram {
-    const DEVICE: &str = "/dev/zram0";
-    const SYSFS: &str = "/sys/block/zram0";
-
-    /// Makes it `bytes` large. Refuses where somebody uses it: the kernel answers EBUSY to a second size, so two runs at
-    /// a time cannot both get it.
-    pub(crate) fn set_up(bytes: u64) -> Result<Self> {
-        need_root("zram")?;
-        let size = format!("{}/disksize", Self::SYSFS);
-        let now = fs::read_to_string(&size).with_context(|| format!("cannot read {size}; is there a zram module?"))?;
-        ensure!(now.trim() == "0", "{} is in use ({} bytes): leaving it alone", Self::DEVICE, now.trim());
-        fs::write(&size, bytes.to_string()).with_context(|| format!("cannot set {size}"))?;
-        Ok(Self)
+    let mut wrong = 0;
+    for scenario in &chosen {
+        let broken = judge(scenario, &outcome);
+        println!("{} {:<16} {}", if broken.is_empty() { "ok    " } else { "FAILED" }, scenario.name, scenario.about);
+        broken.iter().for_each(|line| println!("       {}", line.replace('\n', "\n       ")));
+        wrong += usize::from(!broken.is_empty());
     }
-
-    #[allow(clippy::unused_self, reason = "the device may be used only while the guard lives")]
-    pub(crate) fn device(&self) -> &Path {
-        Path::new(Self::DEVICE)
+    if !outcome.is_whole() {
+        println!("the machine ended early; its console:\n{}", boot::tail(&outcome.console));
     }
+    println!("lab: {} ok, {wrong} failed ({:.0} s)", chosen.len() - wrong, took.as_secs_f64());
+    Ok(wrong == 0)
 }
 
-impl Drop for Zram {
-    fn drop(&mut self) {
-        let reset = format!("{}/reset", Self::SYSFS);
-        // A child that was just killed may hold the device for a moment.
-        for _ in 0..50 {
-            if fs::write(&reset, "1").is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        eprintln!("cannot reset {}; do it by hand: echo 1 > {reset}", Self::DEVICE);
+/// The packages, fetched if need be; or why there can be no lab here.
+fn available() -> Result<Unpacked> {
+    ensure!(cmd::find(QEMU.0).is_some(), "{} is missing (Debian package {})", QEMU.0, QEMU.1);
+    packages::fetch()?;
+    Unpacked::found()?.context("the lab's packages are gone")
+}
+
+/// The static binary, unoptimised: it is built in a fraction of the time, and its speed is of no account here.
+fn build() -> Result<PathBuf> {
+    setup::run()?;
+    cmd::run(cmd::cargo().args(["build", "--package", "qd1", "--bin", "qd1", "--target", setup::MUSL]))?;
+    let binary = metadata::target_dir()?.join(setup::MUSL).join("debug/qd1");
+    let content = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    ensure!(!elf::has_interpreter(&content)?, "{} is not static", binary.display());
+    Ok(binary)
+}
+
+/// What is wrong with a scenario's runs.
+fn judge(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
+    let of_scenario =
+        |kind: &'static str| outcome.sent.iter().filter(move |sent| sent.kind == kind && sent.name == scenario.name);
+    let mut broken = Vec::new();
+    match of_scenario("scenario").next() {
+        Some(sent) if sent.status == 0 => {}
+        Some(sent) => broken.push(format!("the script ended with {}: {}", sent.status, sent.stdout.trim_end())),
+        None => broken.push("the machine never came to its end".to_owned()),
     }
-}
-
-/// A directory for test files that is removed on drop: below the target directory, which lies on a disk, where the
-/// temporary directory often is RAM.
-pub(crate) fn temp_dir() -> Result<tempfile::TempDir> {
-    let target = crate::metadata::target_dir()?;
-    fs::create_dir_all(&target)?;
-    tempfile::Builder::new().prefix("bench-").tempdir_in(target).context("cannot make a temporary directory")
-}
-
-/// Makes a file of this size full of data that does not compress.
-pub(crate) fn make_file(path: &Path, bytes: u64) -> Result<()> {
-    let mut file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
-    fill(&mut file, bytes).with_context(|| format!("cannot fill {}", path.display()))
-}
-
-/// Fills a device that we made ourselves.
-pub(crate) fn fill_device(device: &Path, bytes: u64) -> Result<()> {
-    let mut file = OpenOptions::new().write(true).open(device).with_context(|| format!("cannot open {device:?}"))?;
-    fill(&mut file, bytes).with_context(|| format!("cannot fill {}", device.display()))
-}
-
-/// Whether the file's filesystem takes direct I/O.
-pub(crate) fn takes_direct(path: &Path) -> bool {
-    OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path).is_ok()
-}
-
-fn fill(file: &mut File, bytes: u64) -> Result<()> {
-    let mut block = vec![0_u8; MIB];
-    let mut state = 0x9e37_79b9_7f4a_7c15;
-    let mut left = bytes;
-    while left > 0 {
-        interrupted()?;
-        randomise(&mut block, &mut state);
-        let n = usize::try_from(left).unwrap_or(MIB).min(MIB);
-        file.write_all(&block[..n])?;
-        left -= u64::try_from(n)?;
+    for (number, run) in scenario.runs.iter().enumerate() {
+        let sent = of_scenario("run").find(|sent| sent.number == number);
+        let of_run = sent.map_or_else(|| vec!["did not run".to_owned()], |sent| judge_run(run, sent));
+        broken.extend(of_run.into_iter().map(|line| format!("qd1 {}: {line}", run.qd1)));
     }
-    file.sync_all().context("cannot sync")
+    broken
 }
 
-/// xorshift64 (Marsaglia, 2003): quick, seeded, and nothing that a compressor or a deduplicator can use.
-fn randomise(block: &mut [u8], state: &mut u64) {
-    for word in block.chunks_exact_mut(8) {
-        *state ^= *state << 13;
-        *state ^= *state >> 7;
-        *state ^= *state << 17;
-        word.copy_from_slice(&state.to_le_bytes());
+fn judge_run(run: &Run, sent: &Sent) -> Vec<String> {
+    let mut broken = Vec::new();
+    if sent.status != run.exit {
+        broken.push(format!("exit code {} instead of {}; it said: {}", sent.status, run.exit, sent.stderr.trim_end()));
     }
+    for (parts, said) in [(&run.stderr, &sent.stderr), (&run.stdout, &sent.stdout)] {
+        let missing = parts.iter().filter(|part| !said.contains(*part));
+        broken.extend(missing.map(|part| format!("it did not say {part:?} but: {}", said.trim_end())));
+    }
+    if !run.wants_report() {
+        return broken;
+    }
+    let Ok(report) = serde_json::from_str::<Value>(&sent.stdout) else {
+        broken.push("it printed no report".to_owned());
+        return broken;
+    };
+    let findings: Vec<String> = report["findings"].as_array().into_iter().flatten().map(shown).collect();
+    let found = |id: &String| findings.iter().any(|finding| finding.starts_with(id.as_str()));
+    let missing = run.findings.iter().filter(|id| !found(id));
+    broken.extend(missing.map(|id| format!("no finding {id} among {findings:?}")));
+    let unwanted = run.no_findings.iter().filter(|id| found(id));
+    broken.extend(unwanted.map(|id| format!("a finding {id} among {findings:?}")));
+    broken.extend(run.claims.iter().filter_map(|claim| claim.broken_by(&report)));
+    broken
+}
+
+fn shown(finding: &Value) -> String {
+    let text = |key: &str| finding[key].as_str().unwrap_or_default();
+    format!("{} ({})", text("id"), text("evidence"))
+}
+
+/// Writes what each run said to files.
+fn keep(dir: &Path, outcome: &Outcome) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for sent in outcome.sent.iter().filter(|sent| sent.kind == "run") {
+        let name = format!("{}-{}", sent.name, sent.number);
+        fs::write(dir.join(format!("{name}.out")), &sent.stdout)?;
+        fs::write(dir.join(format!("{name}.err")), &sent.stderr)?;
+    }
+    fs::write(dir.join("console"), &outcome.console).context("cannot keep the console")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sent(kind: &str, status: i32, stdout: &str, stderr: &str) -> Sent {
+        let [kind, name, stdout, stderr] = [kind, "n", stdout, stderr].map(str::to_owned);
+        Sent { kind, name, number: 0, status, stdout, stderr }
+    }
+
+    fn judged(sent: Vec<Sent>) -> Vec<String> {
+        let text = "about = 'x'\n[[run]]\nqd1 = 'x --json'\nexit = 1\nfindings = ['bad']\nno_findings = ['worse']\n\
+                    stderr = ['EIO']\nexpect = [{ at = '/n', equals = 1 }]\n";
+        judge(&Scenario::parse("n", text).unwrap(), &Outcome { sent, console: String::new() })
+    }
+
+    const GOOD: &str = r#"{"n":1,"findings":[{"id":"bad_disk","evidence":"e"}]}"#;
+
     #[test]
-    fn no_two_pages_of_a_filled_file_are_alike() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("data");
-        make_file(&path, 3 * 1024 * 1024 + 4096).unwrap();
-        let data = fs::read(&path).unwrap();
-        assert_eq!(data.len(), 3 * 1024 * 1024 + 4096);
-        let pages: std::collections::HashSet<_> = data.chunks(4096).collect();
-        assert_eq!(pages.len(), data.len() / 4096);
+    fn a_run_that_comes_out_as_told_is_right() {
+        assert_eq!(judged(vec![sent("run", 1, GOOD, "an EIO"), sent("scenario", 0, "", "")]), [""; 0]);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told() {
+        let wrong =
+            judged(vec![sent("run", 0, r#"{"n":2,"findings":[{"id":"worse"}]}"#, ""), sent("scenario", 0, "", "")]);
+        assert_eq!(wrong.len(), 5, "{wrong:?}");
+        assert_eq!(judged(vec![sent("run", 1, "", "EIO"), sent("scenario", 0, "", "")]).len(), 1);
+    }
+
+    #[test]
+    fn a_machine_that_ended_early_is_no_success() {
+        assert_eq!(judged(vec![]).len(), 2);
+        let failed = judged(vec![sent("scenario", 2, "no disk", "")]);
+        assert!(failed[0].contains("ended with 2: no disk") && failed[1].contains("did not run"), "{failed:?}");
     }
 }

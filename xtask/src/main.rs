@@ -57,6 +57,8 @@ enum Command {
     },
     /// Fuzz what reads others' input, each target for a while
     Fuzz(fuzz::Args),
+    /// Run the binary on another kernel and on devices that this machine lacks, in a virtual machine
+    Lab(lab::Args),
     /// Measure the instrument itself against fio and its targets
     Bench(bench::Args),
     /// Print how near the analysis comes to disks whose truth is known
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Dist => dist::run().map(|()| true),
         Command::Docs { check } => docs::run(check),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
+        Command::Lab(args) => lab::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Truth(args) => truth::run(&args).map(|()| true),
     };

@@ -10,19 +10,29 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{clock, cmd, examples, metadata, python};
+use crate::{clock, cmd, examples, lab, metadata, python};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// Debian packages: the program that shows one is there, its package, and what it is for.
-const PACKAGES: &[(&str, &str, &str)] = &[
+/// A Debian package: the program that shows it is there, its name, and what it is for.
+type Package = (&'static str, &'static str, &'static str);
+
+/// What nothing goes without.
+const PACKAGES: &[Package] = &[
     ("fio", "fio", "the peer that tests and benches compare with"),
     ("jq", "jq", "how scripts read the reports (tests)"),
     ("valgrind", "valgrind", "instruction counts (bench cost)"),
     ("musl-gcc", "musl-tools", "the C parts of the static binary (dist)"),
     ("mkfs.ext4", "e2fsprogs", "filesystems on loop devices (tests)"),
     ("tmux", "tmux", "a terminal for tests of the display"),
+];
+
+/// What only some things need, which say so where it is missing.
+const WISHED: &[Package] = &[
+    (lab::packages::QEMU.0, lab::packages::QEMU.1, "another kernel and other devices (lab, its test)"),
+    ("bpftrace", "bpftrace", "the kernel's own timing (bench ebpf)"),
+    ("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
 ];
 
 /// A program that comes prebuilt or is built from source, at exactly this version.
@@ -54,8 +64,14 @@ const TOOLS: &[&Tool] = &[&DENY, &SHEAR, &TYPOS];
 /// Installs whatever is missing, and says what it did.
 pub(crate) fn run() -> Result<()> {
     let (outcome, took) = clock::timed(|| {
-        debian_packages()?;
+        debian_packages(PACKAGES)?;
+        if let Err(error) = debian_packages(WISHED) {
+            println!("setup: {}; what needs them is left out", error.to_string().lines().next().unwrap_or_default());
+        }
         musl_target()?;
+        if let Err(error) = lab::packages::fetch() {
+            println!("setup: no lab: {}", error.to_string().lines().next().unwrap_or_default());
+        }
         examples::fetch()?;
         python::fetch()?;
         tools()
@@ -70,8 +86,8 @@ pub(crate) fn tools() -> Result<()> {
     TOOLS.iter().try_for_each(|tool| tool.install())
 }
 
-fn debian_packages() -> Result<()> {
-    let missing: Vec<_> = PACKAGES.iter().filter(|(program, ..)| cmd::find(program).is_none()).collect();
+fn debian_packages(packages: &[Package]) -> Result<()> {
+    let missing: Vec<_> = packages.iter().filter(|(program, ..)| cmd::find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }

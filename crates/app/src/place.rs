@@ -79,11 +79,20 @@ fn missing(path: &Path) -> String {
     }
 }
 
-/// Refuses to write to a device that is in use.
+/// Refuses to write to a device that is in use, or that takes no writes: the kernel says so at the first request only,
+/// with an error that names no reason.
 ///
 /// # Errors
 /// With what is in the way.
 pub(crate) fn may_destroy(machine: &Machine, device: &Path) -> Result<()> {
+    if machine.is_read_only_block(device) {
+        let device = device.display();
+        let message = format!(
+            "{device} is read-only; leave --destroy out to measure reads alone, or, if it may be written, \
+             allow that first (blockdev --setrw {device})"
+        );
+        return Err(Problem::new(Kind::Capability, message).into());
+    }
     let uses = machine.block_uses(device);
     if uses.is_empty() {
         return Ok(());

@@ -44,6 +44,19 @@ fn destroy_refused(disk: &Loop, device: &str, named: &str, why: &str) {
 }
 
 #[test]
+fn a_device_that_takes_no_writes_is_refused_with_the_reason_and_measured_by_reads() {
+    let test = "a_device_that_takes_no_writes_is_refused_with_the_reason_and_measured_by_reads";
+    let Some(disk) = filled(test) else { return };
+    tool("blockdev", &["--setro", disk.path()]).expect("a loop device can be made read-only");
+    let place = Place::new();
+    let quick = ["--only", "qd1", "--runtime", "100ms"];
+    let said = predicate::str::contains("read-only").and(predicate::str::contains("--setrw"));
+    let destroy = [&["check", disk.path(), "--destroy", disk.path()], &quick[..]].concat();
+    place.qd1(&destroy).assert().code(5).stdout("").stderr(said);
+    place.qd1(&[&["check", disk.path()], &quick[..]].concat()).assert().success();
+}
+
+#[test]
 fn without_destroy_a_device_is_only_read_and_writing_steps_say_why_they_did_not_run() {
     let test = "without_destroy_a_device_is_only_read_and_writing_steps_say_why_they_did_not_run";
     let Some(disk) = filled(test) else { return };

@@ -77,11 +77,35 @@ fn ids(report: &Value) -> Vec<&str> {
 fn assert_expected(scenario: &Scenario, report: &Value) {
     let found = ids(report);
     for wanted in &scenario.findings {
-        assert!(found.iter().any(|id| id.starts_with(wanted)), "{wanted} is not in {found:?}");
+        assert!(found.iter().any(|id| id.starts_with(wanted)), "{}: {wanted} is not in {found:?}", scenario.about);
     }
     for unwanted in &scenario.no_findings {
-        assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{unwanted} is in {found:?}");
+        assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{}: {unwanted} is in {found:?}", scenario.about);
     }
+}
+
+#[test]
+fn each_scenario_comes_to_what_it_expects() {
+    let test = "each_scenario_comes_to_what_it_expects";
+    let mut looked_at = 0;
+    for name in Scenario::names().unwrap() {
+        let scenario = Scenario::named(&name).unwrap();
+        if scenario.check.is_empty() {
+            continue;
+        }
+        let Some(disk) = Disk::new(test, scenario) else { return };
+        let args: Vec<&str> = disk.scenario.check.iter().map(String::as_str).collect();
+        let output = disk.check(&[&["--json"], &args[..]].concat());
+        match &disk.scenario.error {
+            None => assert_expected(&disk.scenario, &serde_json::from_slice(&output.stdout).expect(&name)),
+            Some(error) => {
+                assert_eq!(output.status.code(), Some(1), "{name}");
+                assert!(text(&output.stderr).contains(error), "{name}: {}", text(&output.stderr));
+            }
+        }
+        looked_at += 1;
+    }
+    assert!(looked_at >= 8);
 }
 
 #[test]
@@ -90,7 +114,6 @@ fn errors_and_short_transfers_are_told_and_never_counted_as_done() {
         return;
     };
     let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "qd1"]);
-    assert_expected(&disk.scenario, &report);
     let qd1 = step(&report, "qd1");
     let error = |name: &str| int(&find(&qd1["errors"], "error", name)["count"]);
     let served = disk.mounted.served();
@@ -199,7 +222,6 @@ fn a_limit_of_the_disk_is_measured_as_it_is() {
     for _ in 0..4 {
         let Some(disk) = Disk::named("a_limit_of_the_disk_is_measured_as_it_is", "limited") else { return };
         let report = disk.report(&["--size", "32MiB", "--runtime", "3s", "--only", "read32"]);
-        assert_expected(&disk.scenario, &report);
         let read32 = step(&report, "read32");
         let count = int(&find(&read32["streams"], "class", "read")["lat"]["count"]);
         let rate = count as f64 * 1e9 / int(&read32["runtime_ns"]) as f64;

@@ -85,6 +85,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "iops": done as f64 * 1e9 / outcome.runtime_ns as f64,
             "p50_ns": lat.quantile(0.5),
             "p99_ns": lat.quantile(0.99),
+            "p999_ns": lat.quantile(0.999),
             "elapsed_ns": outcome.runtime_ns,
             "errors": outcome.errors.iter().map(|error| error.count).sum::<u64>(),
         })

@@ -58,6 +58,12 @@ impl Machine {
         dirs.iter().find_map(|dir| block_at(&self.below(dir).join(&name)))
     }
 
+    /// Whether the kernel takes no writes to the block device at `path`; false where that cannot be told.
+    #[must_use]
+    pub fn is_read_only_block(&self, path: &Path) -> bool {
+        self.block(path).is_some_and(|block| block.attr("ro") == "1")
+    }
+
     fn block_mapped(&self, mapped: &str) -> Option<Block> {
         let found = self.block_names().into_iter().find(|name| {
             name.starts_with("dm-") && self.text(Path::new("/sys/block").join(name).join("dm/name")) == mapped
@@ -176,6 +182,14 @@ mod tests {
         assert!(machine.block(Path::new("/home/nvme0n1")).is_none());
         assert!(Machine::new().block(Path::new("/proc/version")).is_none());
         assert!(machine.block_named("../block/nvme0n1").is_none());
+    }
+
+    #[test]
+    fn a_device_that_takes_no_writes_says_so() {
+        let fixture = fixture::virtio().file("/sys/devices/virtual/block/loop3/ro", "1\n");
+        let machine = fixture.disk("loop3", "7:3", "", 8).machine();
+        assert!(machine.is_read_only_block(Path::new("/dev/loop3")));
+        assert!(!machine.is_read_only_block(Path::new("/dev/vda")) && !machine.is_read_only_block(Path::new("/dev/x")));
     }
 
     #[test]

@@ -11,6 +11,7 @@ const BY_NAME: &[(&str, &str)] = &[
     ("zram", "zram"),
     ("ram", "ram"),
     ("nbd", "nbd"),
+    ("nullb", "null_blk"),
     ("rbd", "rbd"),
     ("drbd", "drbd"),
     ("nvme", "nvme"),
@@ -120,10 +121,10 @@ mod tests {
 
     #[test]
     fn devices_without_a_bus_are_told_by_name() {
-        let fixture =
-            Fixture::new().disk("nbd3", "43:3", "", 8).disk("xvda", "202:0", "", 8).disk("dm-0", "253:0", "", 8);
+        let names = [("nbd3", "43:3"), ("xvda", "202:0"), ("nullb0", "252:0"), ("dm-0", "253:0")];
+        let fixture = names.iter().fold(Fixture::new(), |made, (name, number)| made.disk(name, number, "", 8));
         let machine = fixture.machine();
         let of = |name| transport(&machine, &machine.block_named(name).unwrap());
-        assert_eq!((of("nbd3"), of("xvda"), of("dm-0")), ("nbd".into(), "xen".into(), String::new()));
+        assert_eq!(["nbd3", "xvda", "nullb0", "dm-0"].map(of), ["nbd", "xen", "null_blk", ""]);
     }
 }

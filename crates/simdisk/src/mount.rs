@@ -34,8 +34,9 @@ pub struct Mounted {
 impl Mounted {
     /// Why no disk can be mounted here, if so.
     pub fn unavailable() -> Option<String> {
-        if !Path::new("/dev/fuse").exists() {
-            return Some("there is no /dev/fuse".to_owned());
+        // Whoever may mount without root may open it as well, on most machines; containers often leave it to root.
+        if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+            return Some(format!("/dev/fuse cannot be opened: {error}"));
         }
         let in_path = |name: &str| {
             std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).exists()))

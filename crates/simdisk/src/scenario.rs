@@ -24,10 +24,14 @@ pub struct Scenario {
     pub device: Device,
     /// Its faults.
     pub faults: Vec<Fault>,
+    /// Arguments of `qd1 check` with which it comes to what is expected; empty where only a test of its own can tell.
+    pub check: Vec<String>,
     /// Ids of findings, or their beginnings, that a measurement has to come to.
     pub findings: Vec<String>,
     /// Beginnings of ids of findings that it must not come to.
     pub no_findings: Vec<String>,
+    /// A part of the error that it ends with, where it can come to no figure.
+    pub error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +45,6 @@ struct Text {
     device: DeviceText,
     #[serde(default, rename = "fault")]
     faults: Vec<Fault>,
-    #[serde(default)]
     expect: Expect,
 }
 
@@ -52,8 +55,10 @@ fn four_gib() -> u64 {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Expect {
+    check: String,
     findings: Vec<String>,
     no_findings: Vec<String>,
+    error: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -187,14 +192,21 @@ impl Scenario {
             "a disk is kept in memory and has at most {} MiB",
             crate::stored_bytes_max() >> 20
         );
+        let expect = text.expect;
+        ensure!(
+            expect.error.is_some() || !(expect.findings.is_empty() && expect.no_findings.is_empty()),
+            "a scenario expects findings, rules some out, or expects an error"
+        );
         Ok(Self {
             about: text.about,
             size: text.size_mib << 20,
             enospc_after: text.enospc_after_mib.map(|mib| mib << 20),
             device: text.device.device()?,
             faults: text.faults,
-            findings: text.expect.findings,
-            no_findings: text.expect.no_findings,
+            check: expect.check.split_whitespace().map(str::to_owned).collect(),
+            findings: expect.findings,
+            no_findings: expect.no_findings,
+            error: expect.error,
         })
     }
 
@@ -205,6 +217,20 @@ impl Scenario {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("in {}", path.display()))
+    }
+
+    /// The names of those that come with the crate, in order.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn names() -> Result<Vec<String>> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let entries = std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+        let files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        let mut names: Vec<String> =
+            files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+        names.sort();
+        Ok(names)
     }
 
     /// The scenario of that name among those that come with the crate.
@@ -228,7 +254,9 @@ mod tests {
         for path in paths {
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(text.starts_with("# Source:"), "{}: parameters have a source", path.display());
-            Scenario::load(&path).unwrap();
+            let scenario = Scenario::load(&path).unwrap();
+            let says = scenario.error.is_some() || !scenario.findings.is_empty();
+            assert!(says, "{}: something has to come of it", path.display());
         }
     }
 
@@ -237,10 +265,12 @@ mod tests {
         let scenario = Scenario::parse(
             "about = 'x'\nsize_mib = 64\n[device]\niops = { rate = 500, burst = 1000 }\n\
              read = { modes = [{ median_us = 80, sigma = 0.2 }, { weight = 0.1, exponential_mean_us = 1000 }], per_kib_us = 1.024 }\n\
-             [[fault]]\non = 'read'\nwhat = { hang = 50 }\nrate = 0.5\n[[fault]]\non = 'write'\nwhat = 'flip'\nat = 4096\n",
+             [[fault]]\non = 'read'\nwhat = { hang = 50 }\nrate = 0.5\n[[fault]]\non = 'write'\nwhat = 'flip'\nat = 4096\n\
+             [expect]\nerror = 'EIO'\ncheck = '--only qd1'\n",
         )
         .unwrap();
         assert_eq!(scenario.size, 64 << 20);
+        assert_eq!((scenario.check.len(), scenario.error.as_deref()), (2, Some("EIO")));
         assert_eq!(scenario.device.iops, Some(Bucket { rate: 500.0, burst: 1000.0 }));
         let read = &scenario.device.read;
         assert_eq!(read.modes[0], Mode { weight: 1.0, median_ns: 80e3, sigma: 0.2 });
@@ -257,8 +287,10 @@ mod tests {
             "about = 'x'\ndevice = { iops = { rate = 0, burst = 1 } }",
             "about = 'x'\ndevice = { stall = { period_ms = 10, length_ms = 10 } }",
             "about = 'x'\nsize_mib = 1000000",
+            "about = 'x'\n[expect]\ncheck = '--only qd1'",
         ] {
-            assert!(Scenario::parse(text).is_err(), "{text}");
+            let text = if text.contains("expect") { text.to_owned() } else { format!("{text}\n[expect]\nerror = 'x'") };
+            assert!(Scenario::parse(&text).is_err(), "{text}");
         }
     }
 }

@@ -12,6 +12,9 @@ use super::found;
 /// Transports that lead over a network.
 const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp", "nvme-rdma", "nvme-fc"];
 
+/// Drivers of the kernel that pretend to be a disk, for tests of the kernel (Documentation/block/null_blk.rst; scsi_debug).
+const PRETENDED: &[&str] = &["null_blk", "scsi (scsi_debug)"];
+
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let environment = &record.environment;
     let by_device = environment.devices.iter().filter_map(device_finding);
@@ -76,6 +79,10 @@ fn device_finding(device: &Device) -> Option<Finding> {
             format!("{} is a loop device: requests pass through the filesystem of its backing file", device.name),
         ),
         "partition" => return None,
+        _ if PRETENDED.contains(&device.transport.as_str()) => (
+            Severity::Critical,
+            format!("{} is a disk that the kernel only pretends to have ({})", device.name, device.transport),
+        ),
         _ if NETWORK_TRANSPORTS.contains(&device.transport.as_str()) => {
             (Severity::Info, format!("{} is reached over a network ({})", device.name, device.transport))
         }
@@ -120,6 +127,19 @@ mod tests {
     #[test]
     fn a_disk_is_a_disk() {
         assert_eq!(severity_on(FilesystemClass::Disk, ""), []);
+    }
+
+    #[test]
+    fn a_driver_that_pretends_is_no_disk() {
+        let mut record = testing::record();
+        record.environment.devices[1].kind = "disk".to_owned();
+        for driver in PRETENDED {
+            (*driver).clone_into(&mut record.environment.devices[1].transport);
+            let found = testing::run(detect, &record);
+            assert_eq!((found[0].severity, found.len()), (Severity::Critical, 1), "{driver}");
+        }
+        record.environment.devices[1].transport = "scsi (ahci)".to_owned();
+        assert_eq!(testing::run(detect, &record), []);
     }
 
     #[test]

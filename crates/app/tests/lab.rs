@@ -1,0 +1,21 @@
+//! The whole binary on another kernel and on devices that this machine lacks: the short form of `cargo xtask lab`, one
+//! boot of a virtual machine. Its scenarios, and what has to come of them, are in `xtask/lab`.
+
+mod common;
+
+use std::process::Command;
+
+#[test]
+fn on_another_kernel_each_device_is_told_and_behaves_as_its_scenario_says() {
+    let test = "on_another_kernel_each_device_is_told_and_behaves_as_its_scenario_says";
+    let Some(xtask) = std::env::var_os("QD1_XTASK") else {
+        return common::skip(test, "the lab is started by cargo xtask test");
+    };
+    let output = Command::new(xtask).args(["lab", "--short", "--binary", common::qd1()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    if let Some(why) = said.lines().find_map(|line| line.strip_prefix("SKIPPED: ")) {
+        return common::skip(test, why);
+    }
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().any(|line| line.starts_with("lab: ") && line.contains(" ok, 0 failed")), "{said}");
+}

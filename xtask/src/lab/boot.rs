@@ -1,0 +1,215 @@
+//! One boot of the virtual machine: its files, its command line, and what it sends back.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::initramfs::Archive;
+use super::packages::{QEMU, Unpacked};
+use super::scenario::{Scenario, serial};
+use super::{interrupted, modules};
+use crate::{clock, cmd};
+
+/// Memory of the guest: its files, and what null_blk keeps.
+const MEMORY_MIB: u32 = 1024;
+/// The longest that one scenario may take, seconds; emulation makes a program a hundred times as slow.
+const SCENARIO_SECONDS: u32 = 240;
+/// The longest from start to the first scenario.
+const START_SECONDS: u64 = 120;
+
+/// Programs of this machine that scenarios use, with the package that has each.
+const TOOLS: &[(&str, &str)] = &[("mke2fs", "e2fsprogs")];
+
+/// Something that the guest sent.
+#[derive(Debug, PartialEq)]
+pub(super) struct Sent {
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) number: usize,
+    pub(super) status: i32,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+/// Everything that came of a boot.
+pub(super) struct Outcome {
+    pub(super) sent: Vec<Sent>,
+    /// What the kernel said, for people.
+    pub(super) console: String,
+}
+
+impl Outcome {
+    /// Whether the guest came to the end of its list.
+    pub(super) fn is_whole(&self) -> bool {
+        self.sent.iter().any(|sent| sent.kind == "end")
+    }
+}
+
+/// Boots once and runs these scenarios with this binary.
+pub(super) fn boot(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Outcome> {
+    let dir = tempfile::Builder::new().prefix("qd1-lab-").tempdir()?;
+    let initramfs = dir.path().join("initramfs");
+    archive(scenarios, binary, packages)?.write(&initramfs)?;
+    let (port, console) = (dir.path().join("port"), dir.path().join("console"));
+    let mut qemu = machine(packages, &initramfs, &port);
+    disks(&mut qemu, scenarios, dir.path())?;
+    qemu.stdout(File::create(&console)?).stderr(File::options().append(true).open(&console)?);
+    let count = u64::try_from(scenarios.len())?;
+    let most = Duration::from_secs(START_SECONDS + count * u64::from(SCENARIO_SECONDS));
+    let child = qemu.spawn().context("cannot start QEMU")?;
+    let ended = wait(child, most);
+    let console = String::from_utf8_lossy(&fs::read(&console)?).into_owned();
+    ended.with_context(|| format!("QEMU said: {}", tail(&console)))?;
+    Ok(Outcome { sent: parse(&fs::read(&port)?)?, console })
+}
+
+/// The last lines of what the console said.
+pub(super) fn tail(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// The machine without its disks. The console goes to our pipe, results through a port of their own: the console is
+/// slow, and the kernel writes to it as well.
+fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
+    let mut qemu = cmd::command(QEMU.0);
+    qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
+    // An emulated processor runs anywhere; what is measured here is behaviour.
+    qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);
+    qemu.args(["-m", &MEMORY_MIB.to_string()]);
+    qemu.arg("-kernel").arg(packages.kernel()).arg("-initrd").arg(initramfs);
+    qemu.args(["-append", "console=ttyS0 loglevel=4 panic=-1 random.trust_cpu=on mitigations=off"]);
+    qemu.args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=port,name=lab"]);
+    qemu.arg("-chardev").arg(format!("file,id=port,path={}", port.display()));
+    qemu
+}
+
+/// The disks of all scenarios; their files are sparse, and gone with the directory.
+fn disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) -> Result<()> {
+    let all = || {
+        scenarios
+            .iter()
+            .enumerate()
+            .flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (n, m, disk)))
+    };
+    if all().any(|(.., disk)| disk.device.starts_with("scsi-")) {
+        qemu.args(["-device", "virtio-scsi-pci"]);
+    }
+    for (scenario, number, disk) in all() {
+        let serial = serial(scenario, number);
+        let file = dir.join(&serial);
+        File::create(&file)?.set_len(disk.size_mib << 20)?;
+        // Writes to the file need not be durable: it lives as long as the machine.
+        let drive = format!("if=none,id={serial},format=raw,cache=unsafe,file={}", file.display());
+        let device = format!("{},drive={serial},serial={serial}", disk.device);
+        qemu.args(["-drive", &drive, "-device", &device]);
+    }
+    Ok(())
+}
+
+fn archive(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Archive> {
+    let mut archive = Archive::default();
+    archive.program("init", include_bytes!("init.sh"));
+    archive.file("lab/helpers", include_bytes!("helpers.sh"));
+    archive.program_with_libraries("bin/busybox", &packages.program("busybox")?, packages)?;
+    let applets = cmd::capture(cmd::command(packages.program("busybox")?).arg("--list"))?;
+    archive.program_with_libraries("bin/qd1", binary, packages)?;
+    archive.program_with_libraries("bin/dmsetup", &packages.program("dmsetup")?, packages)?;
+    archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
+    for (tool, package) in TOOLS {
+        let program = cmd::find(tool).with_context(|| format!("{tool} is missing (package {package})"))?;
+        archive.program_with_libraries(&format!("sbin/{tool}"), &program, packages)?;
+    }
+    // After the real programs, so that an applet of the same name does not take their place.
+    for applet in applets.lines() {
+        archive.link(&format!("bin/{applet}"), "busybox");
+    }
+    // The kernel asks this one for modules.
+    archive.link("sbin/modprobe", "/bin/busybox");
+    let mut names: BTreeSet<String> = modules::ALWAYS.iter().map(|name| (*name).to_owned()).collect();
+    let mut first = names.clone();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        for disk in &scenario.disks {
+            first.extend(disk.modules()?.iter().map(|name| (*name).to_owned()));
+        }
+        let of_setup = scenario.modules.iter().filter_map(|module| module.split_whitespace().next());
+        names.extend(of_setup.map(str::to_owned));
+        archive.file(&format!("lab/{}", scenario.name), scenario.script(index).as_bytes());
+    }
+    names.extend(first.iter().cloned());
+    modules::pack(&mut archive, packages, &names)?;
+    archive.file("lab/modules", lines(first).as_bytes());
+    archive.file("lab/order", lines(scenarios.iter().map(|scenario| scenario.name.clone())).as_bytes());
+    archive.file("lab/seconds", SCENARIO_SECONDS.to_string().as_bytes());
+    Ok(archive)
+}
+
+fn lines(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().map(|word| word + "\n").collect()
+}
+
+/// Waits for the machine to power itself off; ends it when it does not, or when we are told to stop.
+fn wait(mut child: Child, most: Duration) -> Result<()> {
+    let begin = clock::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            ensure!(status.success(), "QEMU failed: {status}");
+            return Ok(());
+        }
+        let stopped = interrupted().and_then(|()| {
+            ensure!(begin.elapsed() < most, "the machine did not power off within {} s", most.as_secs());
+            Ok(())
+        });
+        if let Err(why) = stopped {
+            child.kill()?;
+            child.wait()?;
+            bail!(why);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Reads what came through the port: a line of six words, and behind it as many bytes as it tells.
+fn parse(bytes: &[u8]) -> Result<Vec<Sent>> {
+    let mut sent = Vec::new();
+    let mut rest = bytes;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        rest = &rest[end + 1..];
+        let words: Vec<&str> = line.split(' ').collect();
+        let [kind, name, number, status, stdout, stderr] = words[..] else { bail!("the guest sent {line:?}") };
+        let mut take = |length: &str| -> Result<String> {
+            let length: usize = length.parse()?;
+            // A machine that ended in the middle: what there is.
+            let (taken, after) = rest.split_at(length.min(rest.len()));
+            rest = after;
+            Ok(String::from_utf8_lossy(taken).into_owned())
+        };
+        sent.push(Sent {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            number: number.parse()?,
+            status: status.parse()?,
+            stdout: take(stdout)?,
+            stderr: take(stderr)?,
+        });
+    }
+    Ok(sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_read_to_the_byte() {
+        let sent = parse(b"run a 0 3 4 2\nx\ny\nerscenario a 0 0 0 0\nend - 0 0 0 0\n").unwrap();
+        assert_eq!((sent[0].stdout.as_str(), sent[0].stderr.as_str(), sent[0].status), ("x\ny\n", "er", 3));
+        assert_eq!((sent[1].kind.as_str(), sent.len()), ("scenario", 3));
+        assert!(parse(b"noise on the line\n").is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! Disks for benches: made here, filled with data that cannot be compressed, and given back on drop.
+//!
+//! Guards undo what they did when they go out of scope, on errors and panics too. On Ctrl-C and SIGTERM the process
+//! must live long enough for that: `catch_signals` turns both into a flag that `interrupted` reads between steps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cmd;
+
+/// O_DIRECT on x86-64 (asm-generic/fcntl.h).
+const O_DIRECT: i32 = 0x4000;
+const MIB: usize = 1 << 20;
+
+fn flag() -> &'static Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(Arc::default)
+}
+
+/// From now on SIGINT and SIGTERM set a flag. Children of the same terminal get the signal themselves and end.
+pub(crate) fn catch_signals() -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(flag())).context("cannot catch signals")?;
+    }
+    Ok(())
+}
+
+/// Fails once a signal has come.
+pub(crate) fn interrupted() -> Result<()> {
+    ensure!(!flag().load(Ordering::Relaxed), "interrupted");
+    Ok(())
+}
+
+/// Fails with what to do where we are not root.
+pub(crate) fn need_root(what: &str) -> Result<()> {
+    ensure!(cmd::is_root(), "{what} needs root; run it with sudo");
+    Ok(())
+}
+
+/// A loop device on a file; detached on drop.
+pub(crate) struct Loop {
+    device: PathBuf,
+}
+
+impl Loop {
+    /// Attaches the file to a free loop device, with direct I/O to the file where its filesystem has it.
+    pub(crate) fn attach(file: &Path) -> Result<Self> {
+        need_root("a loop device")?;
+        let attach = |direct: &str| {
+            let mut losetup = cmd::command("losetup");
+            cmd::capture(losetup.args(["--find", "--show", direct]).arg(file))
+        };
+        let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
+        Ok(Self { device: PathBuf::from(device.trim()) })
+    }
+
+    pub(crate) fn device(&self) -> &Path {
+        &self.device
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if let Err(error) = cmd::capture(cmd::command("losetup").arg("--detach").arg(&self.device)) {
+            eprintln!("cannot detach {}; detach it by hand: {error:#}", self.device.display());
+            return;
+        }
+        // The kernel lets go when the last one who has it open does, which may be a moment after that process is gone.
+        let name = self.device.file_name().unwrap_or_default();
+        let backing = Path::new("/sys/block").join(name).join("loop");
+        for _ in 0..20 {
+            if !backing.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The RAM disk /dev/zram0, in use by us alone; reset on drop.
+pub(crate) struct Zram;
+
+impl Zram {
+    const DEVICE: &str = "/dev/zram0";
+    const SYSFS: &str = "/sys/block/zram0";
+
+    /// Makes it `bytes` large. Refuses where somebody uses it: the kernel answers EBUSY to a second size, so two runs at
+    /// a time cannot both get it.
+    pub(crate) fn set_up(bytes: u64) -> Result<Self> {
+        need_root("zram")?;
+        let size = format!("{}/disksize", Self::SYSFS);
+        let now = fs::read_to_string(&size).with_context(|| format!("cannot read {size}; is there a zram module?"))?;
+        ensure!(now.trim() == "0", "{} is in use ({} bytes): leaving it alone", Self::DEVICE, now.trim());
+        fs::write(&size, bytes.to_string()).with_context(|| format!("cannot set {size}"))?;
+        Ok(Self)
+    }
+
+    #[allow(clippy::unused_self, reason = "the device may be used only while the guard lives")]
+    pub(crate) fn device(&self) -> &Path {
+        Path::new(Self::DEVICE)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let reset = format!("{}/reset", Self::SYSFS);
+        // A child that was just killed may hold the device for a moment.
+        for _ in 0..50 {
+            if fs::write(&reset, "1").is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        eprintln!("cannot reset {}; do it by hand: echo 1 > {reset}", Self::DEVICE);
+    }
+}
+
+/// A directory for test files that is removed on drop: below the target directory, which lies on a disk, where the
+/// temporary directory often is RAM.
+pub(crate) fn temp_dir() -> Result<tempfile::TempDir> {
+    let target = crate::metadata::target_dir()?;
+    fs::create_dir_all(&target)?;
+    tempfile::Builder::new().prefix("bench-").tempdir_in(target).context("cannot make a temporary directory")
+}
+
+/// Makes a file of this size full of data that does not compress.
+pub(crate) fn make_file(path: &Path, bytes: u64) -> Result<()> {
+    let mut file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+    fill(&mut file, bytes).with_context(|| format!("cannot fill {}", path.display()))
+}
+
+/// Fills a device that we made ourselves.
+pub(crate) fn fill_device(device: &Path, bytes: u64) -> Result<()> {
+    let mut file = OpenOptions::new().write(true).open(device).with_context(|| format!("cannot open {device:?}"))?;
+    fill(&mut file, bytes).with_context(|| format!("cannot fill {}", device.display()))
+}
+
+/// Whether the file's filesystem takes direct I/O.
+pub(crate) fn takes_direct(path: &Path) -> bool {
+    OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path).is_ok()
+}
+
+fn fill(file: &mut File, bytes: u64) -> Result<()> {
+    let mut block = vec![0_u8; MIB];
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut left = bytes;
+    while left > 0 {
+        interrupted()?;
+        randomise(&mut block, &mut state);
+        let n = usize::try_from(left).unwrap_or(MIB).min(MIB);
+        file.write_all(&block[..n])?;
+        left -= u64::try_from(n)?;
+    }
+    file.sync_all().context("cannot sync")
+}
+
+/// xorshift64 (Marsaglia, 2003): quick, seeded, and nothing that a compressor or a deduplicator can use.
+fn randomise(block: &mut [u8], state: &mut u64) {
+    for word in block.chunks_exact_mut(8) {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_pages_of_a_filled_file_are_alike() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        make_file(&path, 3 * 1024 * 1024 + 4096).unwrap();
+        let data = fs::read(&path).unwrap();
+        assert_eq!(data.len(), 3 * 1024 * 1024 + 4096);
+        let pages: std::collections::HashSet<_> = data.chunks(4096).collect();
+        assert_eq!(pages.len(), data.len() / 4096);
+    }
+}

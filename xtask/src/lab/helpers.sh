@@ -1,0 +1,53 @@
+# What scripts of scenarios may use.
+
+# send KIND NAME NUMBER STATUS: a line, and behind it what lies in /tmp/out and /tmp/err.
+send() {
+    set -- "$1" "$2" "$3" "$4" "$(stat -c %s /tmp/out)" "$(stat -c %s /tmp/err)"
+    { echo "$*"; cat /tmp/out /tmp/err; } >"$(ls /dev/vport*p* | head -n 1)"
+}
+
+# disk SERIAL: the path of QEMU's disk with this serial number, once the kernel has found it.
+disk() {
+    for try in $(seq 100); do
+        for dir in /sys/block/*; do
+            for file in "$dir/serial" "$dir/device/serial" "$dir/device/vpd_pg80"; do
+                if grep -qs "$1" "$file"; then
+                    echo "/dev/${dir##*/}"
+                    return
+                fi
+            done
+        done
+        sleep 0.1
+    done
+    echo "no disk has the serial number $1" >&2
+    return 1
+}
+
+# What was there before the scenario made anything.
+ls /sys/block >/tmp/before
+
+# device PREFIX: the path of the first new block device whose name begins so, once it is there.
+device() {
+    for try in $(seq 100); do
+        for dir in /sys/block/"$1"*; do
+            if [ -b "/dev/${dir##*/}" ] && ! grep -qx "${dir##*/}" /tmp/before; then
+                echo "/dev/${dir##*/}"
+                return
+            fi
+        done
+        sleep 0.1
+    done
+    echo "no new device is called $1" >&2
+    return 1
+}
+
+# ext4 DEVICE: makes a filesystem on it, without work that goes on later.
+ext4() {
+    # By its path: the shell would take its own program of this name.
+    /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1"
+}
+
+# sectors DEVICE: its size as device mapper counts it.
+sectors() {
+    blockdev --getsz "$1"
+}

@@ -1,0 +1,203 @@
+//! A scenario of the lab: devices, what is run on them, and what has to come of it. Data, from `xtask/lab/*.toml`.
+//!
+//! HACKING.md says how to write one; [`super::claim`] is what is held against a report.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use super::claim::Claim;
+
+/// One scenario.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scenario {
+    /// The name of its file.
+    #[serde(skip)]
+    pub(super) name: String,
+    /// What it is, one sentence.
+    pub(super) about: String,
+    /// Whether it belongs to the short form that the tests run.
+    #[serde(default)]
+    pub(super) short: bool,
+    /// Modules to load first, each with its parameters: `null_blk nr_devices=1`.
+    #[serde(default)]
+    pub(super) modules: Vec<String>,
+    /// Disks that QEMU gives the machine; `$DISK0` is the first one's path.
+    #[serde(default, rename = "disk")]
+    pub(super) disks: Vec<Disk>,
+    /// Shell commands that make the devices. The first that fails fails the scenario.
+    #[serde(default)]
+    pub(super) setup: String,
+    /// What is run, in order.
+    #[serde(rename = "run")]
+    pub(super) runs: Vec<Run>,
+    /// Shell commands that take the devices away again, also after a failure.
+    #[serde(default)]
+    pub(super) teardown: String,
+}
+
+/// A disk of the virtual machine, empty.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Disk {
+    /// QEMU's device with its properties, without drive and serial: `nvme`, `scsi-hd,rotation_rate=7200`.
+    pub(super) device: String,
+    /// Its size; the file behind it is sparse.
+    pub(super) size_mib: u64,
+}
+
+/// One run of the binary and what is expected of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Run {
+    /// Shell commands that change the devices first.
+    #[serde(default)]
+    pub(super) before: String,
+    /// The arguments, as the guest's shell reads them.
+    pub(super) qd1: String,
+    /// The exit code.
+    #[serde(default)]
+    pub(super) exit: i32,
+    /// Beginnings of ids of findings that must be in the report.
+    #[serde(default)]
+    pub(super) findings: Vec<String>,
+    /// Beginnings of ids that must not.
+    #[serde(default)]
+    pub(super) no_findings: Vec<String>,
+    /// Parts of what it says on stdout.
+    #[serde(default)]
+    pub(super) stdout: Vec<String>,
+    /// Parts of what it says on stderr.
+    #[serde(default)]
+    pub(super) stderr: Vec<String>,
+    /// Claims about the report.
+    #[serde(default, rename = "expect")]
+    pub(super) claims: Vec<Claim>,
+}
+
+impl Run {
+    /// Whether anything is claimed of its JSON report.
+    pub(super) fn wants_report(&self) -> bool {
+        !(self.findings.is_empty() && self.no_findings.is_empty() && self.claims.is_empty())
+    }
+}
+
+impl Disk {
+    /// The modules that show it to the guest.
+    pub(super) fn modules(&self) -> Result<&'static [&'static str]> {
+        let kinds: [(&str, &[&str]); 3] =
+            [("nvme", &["nvme"]), ("virtio-blk", &["virtio_blk"]), ("scsi-hd", &["virtio_scsi"])];
+        let found = kinds.into_iter().find(|(prefix, _)| self.device.starts_with(prefix));
+        found.map(|(_, modules)| modules).with_context(|| format!("no module is known for a disk {}", self.device))
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario's text.
+    pub(super) fn parse(name: &str, text: &str) -> Result<Self> {
+        let mut this: Self = toml::from_str(text)?;
+        name.clone_into(&mut this.name);
+        ensure!(!this.runs.is_empty(), "a scenario runs something");
+        for run in &this.runs {
+            ensure!(
+                !run.wants_report() || run.qd1.contains("--json"),
+                "claims about a report need --json: {}",
+                run.qd1
+            );
+            run.claims.iter().try_for_each(Claim::check)?;
+        }
+        this.disks.iter().try_for_each(|disk| disk.modules().map(drop))?;
+        Ok(this)
+    }
+
+    /// All scenarios of a directory, by name.
+    pub(super) fn all(dir: &Path) -> Result<Vec<Self>> {
+        let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+        let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+        paths.sort();
+        let mut all = Vec::new();
+        for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+            let name = path.file_stem().and_then(|stem| stem.to_str()).context("a scenario's name is text")?;
+            let text = fs::read_to_string(path)?;
+            all.push(Self::parse(name, &text).with_context(|| format!("in {}", path.display()))?);
+        }
+        Ok(all)
+    }
+
+    /// Those with these names; all where there are none, or all of the short form.
+    pub(super) fn chosen(all: Vec<Self>, names: &[String], short: bool) -> Result<Vec<Self>> {
+        if let Some(name) = names.iter().find(|name| !all.iter().any(|scenario| &scenario.name == *name)) {
+            let known: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+            bail!("there is no scenario {name}; the scenarios are {}", known.join(", "));
+        }
+        let named = |scenario: &Self| names.is_empty() || names.contains(&scenario.name);
+        Ok(all.into_iter().filter(|scenario| named(scenario) && (scenario.short || !short)).collect())
+    }
+
+    /// What the guest's shell runs, as a file that knows the helpers of `init.sh`.
+    pub(super) fn script(&self, index: usize) -> String {
+        let mut lines = vec!["set -eu".to_owned(), ". /lab/helpers".to_owned(), "finish() {".to_owned()];
+        // Each line of it by itself: what was not made cannot be taken away, and the rest still has to go.
+        lines.push("set +e".to_owned());
+        lines.extend(self.teardown.lines().map(str::to_owned));
+        let unload = self.modules.iter().rev().filter_map(|module| module.split_whitespace().next());
+        lines.extend(unload.map(|module| format!("modprobe -r {module} 2>/dev/null")));
+        lines.extend([":".to_owned(), "}".to_owned(), "trap finish EXIT".to_owned()]);
+        lines.extend(self.modules.iter().map(|module| format!("modprobe {module}")));
+        for number in 0..self.disks.len() {
+            lines.push(format!("DISK{number}=$(disk {})", serial(index, number)));
+        }
+        lines.push(self.setup.clone());
+        for (number, run) in self.runs.iter().enumerate() {
+            lines.push(run.before.clone());
+            lines.push(format!("result=0; qd1 {} >/tmp/out 2>/tmp/err || result=$?", run.qd1));
+            lines.push(format!("send run {} {number} $result", self.name));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// The serial number of a disk: NVMe and virtio take 20 characters.
+pub(super) fn serial(scenario: usize, disk: usize) -> String {
+    format!("lab-{scenario}-{disk}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "about = 'x'\nmodules = ['null_blk gb=1']\nsetup = 'true'\nteardown = 'rm x'\n\
+                        [[disk]]\ndevice = 'nvme'\nsize_mib = 8\n\
+                        [[run]]\nqd1 = 'check $DISK0 --json'\nfindings = ['a']\nexpect = [{ at = '/x', equals = 1 }]\n";
+
+    #[test]
+    fn every_scenario_of_the_lab_is_valid() {
+        let all = Scenario::all(&crate::cmd::root().join("xtask/lab")).unwrap();
+        assert!(all.len() >= 10 && all.iter().any(|scenario| scenario.short));
+    }
+
+    #[test]
+    fn a_script_sets_up_runs_and_takes_away() {
+        let script = Scenario::parse("n", TEXT).unwrap().script(3);
+        let at = |part: &str| script.find(part).unwrap_or_else(|| panic!("{part} is missing: {script}"));
+        assert!(at("rm x") < at("modprobe -r null_blk") && at("modprobe -r null_blk") < at("trap finish EXIT"));
+        assert!(at("trap finish EXIT") < at("modprobe null_blk gb=1"));
+        assert!(at("DISK0=$(disk lab-3-0)") < at("qd1 check $DISK0 --json") && at("qd1 check") < at("send run n 0"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for (from, to) in [("'nvme'", "'floppy'"), (" --json", ""), ("equals = 1", "is = 1"), ("equals = 1", "")] {
+            assert!(Scenario::parse("n", &TEXT.replace(from, to)).is_err(), "{to}");
+        }
+        let chosen = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Scenario::chosen(vec![Scenario::parse("n", TEXT).unwrap()], &names, false)
+        };
+        assert_eq!(chosen(&[]).unwrap().len(), 1);
+        assert!(chosen(&["m"]).unwrap_err().to_string().contains("the scenarios are n"));
+    }
+}
