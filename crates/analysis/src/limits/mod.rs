@@ -10,6 +10,7 @@
 //! on the simulated device.
 
 mod conclude;
+pub(crate) mod fingerprint;
 mod procedure;
 mod series;
 mod tiers;
