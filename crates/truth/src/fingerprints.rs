@@ -10,7 +10,7 @@ use qd1_model::plan::{
     Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::record::{Ended, Record, StepRecord};
+use qd1_model::record::{Ended, IntervalStream, Record, StepRecord};
 use qd1_model::{Bytes, SCHEMA_VERSION, Summary};
 
 use crate::Seeds;
@@ -27,8 +27,8 @@ const STEPS: [(Direction, u32, u32, u64); 5] = [
     (Direction::Read, 1 << 20, 8, 5),
     (Direction::Write, 1 << 20, 8, 5),
 ];
-/// A limit is reached by a step that does at least this share of what it allows.
-const REACHED: f64 = 0.98;
+/// A step is at a limit if it does what that allows within this, or within a request.
+const AT_LIMIT: f64 = 0.02;
 
 /// How often the detector speaks.
 #[derive(Clone, Debug, Default)]
@@ -86,20 +86,29 @@ fn judge(scenario: &Scenario) -> Said {
     said
 }
 
-/// Whether a step did what a limit allows, by the end of its time at least: a burst may have ended in it.
+/// Whether a step did what a bucket earns, by the end of its time at least: a burst may have ended in it.
 fn is_at_limit(scenario: &Scenario, step: &StepRecord, direction: Direction) -> bool {
     let tail = &step.intervals[step.intervals.len() / 2..];
-    let seconds = tail.iter().map(|interval| interval.length_ns).sum::<u64>() as f64 / 1e9;
-    let streams = || tail.iter().flat_map(|interval| &interval.streams);
-    let (ios, bytes) = (streams().map(|s| s.ios).sum::<u64>() as f64, streams().map(|s| s.bytes).sum::<u64>() as f64);
+    // In most intervals: in a stall tokens are lost.
+    let usual = |of: fn(&IntervalStream) -> u64| {
+        let mut sums: Vec<u64> = tail.iter().map(|interval| interval.streams.iter().map(of).sum()).collect();
+        sums.sort_unstable();
+        sums.get(sums.len() / 2).copied().unwrap_or(0) as f64
+    };
+    let seconds = tail.first().map_or(1.0, |interval| interval.length_ns as f64 / 1e9);
     scenario.device.limits.iter().any(|limit| {
         let is_meant = match (limit.scope, direction) {
             (Scope::Both, _) | (Scope::Reads, Direction::Read) | (Scope::Writes, Direction::Write) => true,
             // Half of the requests: never what such a limit allows to all.
             _ => false,
         };
-        let did = if limit.of_bytes { bytes } else { ios };
-        is_meant && did >= REACHED * limit.bucket.rate * seconds
+        let (did, unit) = if limit.of_bytes {
+            (usual(|s| s.bytes), usual(|s| s.bytes / s.ios.max(1)))
+        } else {
+            (usual(|s| s.ios), 1.0)
+        };
+        let allowed = limit.bucket.rate * seconds;
+        is_meant && (did - allowed).abs() <= (AT_LIMIT * allowed).max(1.5 * unit)
     })
 }
 

@@ -1,9 +1,9 @@
 //! A step ran into a rate limit: its figures are the limiter's, not the disk's.
 //!
 //! Concludes from the fingerprints of [`crate::limits`]: the count of a step keeps to a line (a flat top), and besides
-//! there is one strong sign or two weak ones. Strong: one request at a time, latencies vary much more than a count so
+//! there is one strong sign, or a round figure and another weak one. Strong: one request at a time, latencies vary much more than a count so
 //! level lets them; requests are let go in slices; another step, which is flat too, has the same rate of requests or of
-//! bytes at another block size, depth or direction. Weak: the rate is a round figure within its interval; throughput came
+//! bytes at another block size or depth, or small requests in the other direction. Weak: the rate is a round figure within its interval; throughput came
 //! down to it from a burst; latencies have two modes and none between. How often each is seen with and without a limit
 //! is in docs/method.md.
 //!
@@ -27,6 +27,8 @@ const UNDISTURBED: f64 = 0.7;
 /// Rates are the same within this and their uncertainty, which may be at most `UNSURE`.
 const SAME: f64 = 0.005;
 const UNSURE: f64 = 0.02;
+/// Largest block at which a disk's own reads and writes have no common bound.
+const SMALL: u32 = 16 << 10;
 
 /// A step whose count keeps to a line.
 struct Flat<'a> {
@@ -69,12 +71,14 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     let bytes = Series::new(intervals, Quantity::Bytes, block).fit();
     let round = fingerprint::round(Quantity::Requests, level)
         .or_else(|| fingerprint::round(Quantity::Bytes, &bytes?.sustained).filter(|_| one.io.blocks.len() == 1));
+    let is_round = round.is_some();
     weak.extend(round.map(|round| round.text));
     if one.fit.burst.is_some() {
         weak.push("throughput came down to it from a burst".to_owned());
     }
     weak.extend(fingerprint::waits(intervals).map(|waits| waits.text()));
-    if strong.is_empty() && weak.len() < 2 {
+    // A write cache that is full leaves a burst and two modes as well, but no round figure.
+    if strong.is_empty() && (weak.len() < 2 || !is_round) {
         return None;
     }
     let confidence = match (strong.len(), weak.len()) {
@@ -85,9 +89,7 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     };
     let rate = format!("{} requests a second", format_count(level.rate));
     let bytes = bytes.map_or_else(String::new, |fit| format!(" ({})", format_rate(fit.sustained.rate)));
-    let wander = level.wander;
-    let flat =
-        format!("the count of {} requests keeps to a line ({wander:.2} of its root)", format_count(level.requests));
+    let flat = fingerprint::pinned(level, Quantity::Requests).text;
     Some(Finding {
         step: one.step.name.clone(),
         title: format!("step {} ran into a rate limit: {rate}{bytes}, and no more", one.step.name),
@@ -108,7 +110,9 @@ fn same(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
     let (block, there) = (one.io.block_max(), other.io.block_max());
     let name = &other.step.name;
     let depth = |flat: &Flat<'_>| u64::from(flat.io.iodepth.max(1)) * u64::from(flat.io.numjobs.max(1));
-    if is(ratio) && (block != there || depth(one) != depth(other) || one.io.rw.reads() != other.io.rw.reads()) {
+    // Large reads and writes have a disk's own bandwidth in common; small ones have nothing.
+    let is_other_way = one.io.rw.reads() != other.io.rw.reads() && block <= SMALL;
+    if is(ratio) && (block != there || depth(one) != depth(other) || is_other_way) {
         return Some(format!(
             "step {name} does as many requests of {}, {} in flight",
             Bytes(u64::from(there)),

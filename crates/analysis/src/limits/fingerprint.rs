@@ -52,7 +52,7 @@ fn wander_max(level: &Level, quantity: Quantity) -> f64 {
 }
 
 /// The flat top as evidence, for or against.
-pub(super) fn pinned(level: &Level, quantity: Quantity) -> Evidence {
+pub(crate) fn pinned(level: &Level, quantity: Quantity) -> Evidence {
     let (wander, most) = (level.wander, wander_max(level, quantity));
     let mut text =
         format!("the count wanders by {wander:.2} of the square root of its size; a limiter's by less than {most:.2}");

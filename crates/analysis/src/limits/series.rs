@@ -26,8 +26,8 @@ const KEPT_MIN: usize = 4;
 
 /// Places at which a change is looked for, to tell what is the end of a series.
 const SPLITS: usize = 24;
-/// Smallest lump, requests: smaller ones are within the tolerance of any window.
-const LUMP_MIN: f64 = 3.0;
+/// Smallest lump, requests: of smaller ones every count is nearly a multiple.
+const LUMP_MIN: f64 = 6.0;
 /// Share of intervals that hold a whole number of lumps, where throughput comes in lumps.
 const LUMPS_WHOLE: f64 = 0.97;
 /// Share of intervals that differ from the usual number of lumps, from which on they matter.
