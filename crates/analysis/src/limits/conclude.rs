@@ -4,7 +4,7 @@ use qd1_model::Bytes;
 use qd1_model::Estimate;
 use qd1_model::limits::{Binding, Burst, Direction, Evidence, Limit, Limits, Quantity};
 use qd1_model::plan::{StepPlan, Work};
-use qd1_model::record::{Interval, StepRecord};
+use qd1_model::record::{Interval, Record, StepRecord};
 
 use super::fingerprint;
 use super::procedure::{Probe, Role};
@@ -46,7 +46,8 @@ impl Measured {
             block: work.block_max(),
             started_ns: step.started_ns,
             runtime_ns: step.runtime_ns,
-            intervals: step.intervals.clone(),
+            // What was in flight at the end came without successors: it is no throughput.
+            intervals: step.intervals[..step.intervals.len().saturating_sub(1)].to_vec(),
         })
     }
 
@@ -64,6 +65,13 @@ impl Measured {
         let level = self.fit_of(Quantity::Requests)?.sustained;
         Some((level.rate, level.half / level.rate.max(1e-9)))
     }
+}
+
+/// What a Record of the procedure says, a stored one as well.
+#[must_use]
+pub fn of_record(record: &Record) -> Limits {
+    let steps = record.plan.steps.iter().zip(&record.steps);
+    conclude(&steps.filter_map(|(plan, step)| Measured::of(plan, step)).collect::<Vec<_>>())
 }
 
 /// Judges.

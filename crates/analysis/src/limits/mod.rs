@@ -15,7 +15,7 @@ mod procedure;
 mod series;
 mod tiers;
 
-pub use conclude::{Measured, conclude};
+pub use conclude::{Measured, conclude, of_record};
 pub use procedure::{Options, Probe, Procedure, Role};
 pub use series::{BurstFit, Fit, Level, Series};
 pub use tiers::{Tier, tiers};

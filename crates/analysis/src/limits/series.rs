@@ -105,21 +105,12 @@ pub struct BurstFit {
 }
 
 impl Series {
-    /// From a step's intervals, joined to windows of about 100 ms; what is left over at the end is dropped. Intervals in
+    /// From a step's intervals, in windows of about 100 ms; what is left over at the end is dropped. Intervals in
     /// which nothing completed may be missing.
     pub fn new(intervals: &[Interval], quantity: Quantity, block: u32) -> Self {
         let unit = if quantity == Quantity::Bytes { f64::from(block.max(1)) } else { 1.0 };
         let cells = cells(intervals, quantity);
-        let mut windows = Vec::with_capacity(cells.len());
-        let (mut length_ns, mut amount) = (0u64, 0u64);
-        for (cell_ns, cell_amount) in &cells {
-            length_ns += cell_ns;
-            amount += cell_amount;
-            if length_ns >= WINDOW_NS {
-                windows.push((length_ns as f64 / 1e9, amount as f64));
-                (length_ns, amount) = (0, 0);
-            }
-        }
+        let windows = windows(&cells);
         let lump = lump(&cells, unit);
         Self { windows, unit, lump }
     }
@@ -243,6 +234,29 @@ fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64)> {
         end_ns = interval.start_ns + interval.length_ns;
     }
     cells
+}
+
+/// (length in s, amount) of windows of 100 ms, cells of other lengths shared out between them; what is left over at the end
+/// is dropped. The kernel's slices have that length, so that each window holds one, wherever the cells began.
+fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
+    let mut windows = Vec::with_capacity(cells.len());
+    let (mut length_ns, mut amount) = (0u64, 0.0f64);
+    for (cell_ns, cell_amount) in cells {
+        let mut left_ns = *cell_ns;
+        while left_ns > 0 {
+            // A cell that is a little longer than a window is one.
+            let is_whole = length_ns == 0 && left_ns == *cell_ns && left_ns >= WINDOW_NS && left_ns < 2 * WINDOW_NS;
+            let part_ns = if is_whole { left_ns } else { left_ns.min(WINDOW_NS - length_ns) };
+            length_ns += part_ns;
+            left_ns -= part_ns;
+            amount += *cell_amount as f64 * part_ns as f64 / *cell_ns as f64;
+            if length_ns >= WINDOW_NS {
+                windows.push((length_ns as f64 / 1e9, amount));
+                (length_ns, amount) = (0, 0.0);
+            }
+        }
+    }
+    windows
 }
 
 /// What is let through at once, if throughput comes in lumps of one size: nearly every interval holds a whole number of
