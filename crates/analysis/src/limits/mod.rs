@@ -14,6 +14,7 @@ pub(crate) mod fingerprint;
 mod procedure;
 mod series;
 mod tiers;
+mod windows;
 
 pub use conclude::{Measured, conclude, of_record};
 pub use procedure::{Options, Probe, Procedure, Role};

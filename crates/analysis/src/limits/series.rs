@@ -9,12 +9,11 @@
 
 use qd1_model::Estimate;
 use qd1_model::limits::Quantity;
-use qd1_model::record::{Interval, IntervalStream};
+use qd1_model::record::Interval;
 
+use super::windows::{cells, lump, lump_half, median, slope, windows};
 use crate::stats::t_975;
 
-/// Length of a window, ns: that of an interval of a long step.
-const WINDOW_NS: u64 = 100_000_000;
 /// Windows over which a level has to stay what it came down to.
 const STAYS: usize = 30;
 /// Batches for the variance of a mean.
@@ -26,15 +25,6 @@ const KEPT_MIN: usize = 4;
 
 /// Places at which a change is looked for, to tell what is the end of a series.
 const SPLITS: usize = 24;
-/// Smallest lump, requests: of smaller ones every count is nearly a multiple.
-const LUMP_MIN: f64 = 6.0;
-/// Share of intervals that hold a whole number of lumps, where throughput comes in lumps.
-const LUMPS_WHOLE: f64 = 0.97;
-/// Share of intervals that differ from the usual number of lumps, from which on they matter.
-const LUMPS_DIFFER: f64 = 0.08;
-/// Most that the count strays from a line, in lumps: what no lump makes up for is a stall.
-const LUMPS_ASTRAY: f64 = 2.2;
-
 /// Throughput in windows of about 100 ms, all kinds of operation together.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
@@ -221,72 +211,6 @@ impl Series {
     }
 }
 
-/// (length in ns, amount) of each interval, the missing ones put in.
-fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64)> {
-    let mut cells = Vec::with_capacity(intervals.len());
-    let mut end_ns = intervals.first().map_or(0, |interval| interval.start_ns);
-    for interval in intervals {
-        let length_ns = interval.length_ns.max(1);
-        let missing = interval.start_ns.saturating_sub(end_ns) / length_ns;
-        cells.extend(std::iter::repeat_n((length_ns, 0), usize::try_from(missing).unwrap_or(0)));
-        let of = |stream: &IntervalStream| if quantity == Quantity::Bytes { stream.bytes } else { stream.ios };
-        cells.push((length_ns, interval.streams.iter().map(of).sum()));
-        end_ns = interval.start_ns + interval.length_ns;
-    }
-    cells
-}
-
-/// (length in s, amount) of windows of 100 ms, cells of other lengths shared out between them; what is left over at the end
-/// is dropped. The kernel's slices have that length, so that each window holds one, wherever the cells began.
-fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
-    let mut windows = Vec::with_capacity(cells.len());
-    let (mut length_ns, mut amount) = (0u64, 0.0f64);
-    for (cell_ns, cell_amount) in cells {
-        let mut left_ns = *cell_ns;
-        while left_ns > 0 {
-            // A cell that is a little longer than a window is one.
-            let is_whole = length_ns == 0 && left_ns == *cell_ns && left_ns >= WINDOW_NS && left_ns < 2 * WINDOW_NS;
-            let part_ns = if is_whole { left_ns } else { left_ns.min(WINDOW_NS - length_ns) };
-            length_ns += part_ns;
-            left_ns -= part_ns;
-            amount += *cell_amount as f64 * part_ns as f64 / *cell_ns as f64;
-            if length_ns >= WINDOW_NS {
-                windows.push((length_ns as f64 / 1e9, amount));
-                (length_ns, amount) = (0, 0.0);
-            }
-        }
-    }
-    windows
-}
-
-/// What is let through at once, if throughput comes in lumps of one size: nearly every interval holds a whole number of
-/// them, not all the same, and each that lacks one is made up for.
-fn lump(cells: &[(u64, u64)], unit: f64) -> Option<f64> {
-    let amounts: Vec<f64> = cells.iter().map(|(_, amount)| *amount as f64).collect();
-    let full: Vec<f64> = amounts.iter().copied().filter(|amount| *amount > 0.0).collect();
-    if full.len() < 10 {
-        return None;
-    }
-    let usual = median(&full);
-    [1.0, 2.0, 3.0].into_iter().map(|held| usual / held).find(|lump| {
-        let tolerance = (0.05 * lump).max(1.01 * unit);
-        let whole = |amount: f64| (amount - (amount / lump).round() * lump).abs() <= tolerance;
-        let share = |is: &dyn Fn(f64) -> bool| {
-            amounts.iter().filter(|amount| is(**amount)).count() as f64 / amounts.len() as f64
-        };
-        let rate = amounts.iter().sum::<f64>() / amounts.len() as f64;
-        let (mut count, mut lowest, mut highest) = (0.0f64, 0.0f64, 0.0f64);
-        for amount in &amounts {
-            count += amount - rate;
-            (lowest, highest) = (lowest.min(count), highest.max(count));
-        }
-        *lump >= LUMP_MIN * unit
-            && share(&whole) >= LUMPS_WHOLE
-            && share(&|amount| (amount - usual).abs() > tolerance) >= LUMPS_DIFFER
-            && highest - lowest <= LUMPS_ASTRAY * lump
-    })
-}
-
 impl Series {
     /// The level of windows that share one, stalls taken out.
     fn level(&self, from: usize, to: usize) -> Level {
@@ -336,23 +260,6 @@ fn kept(windows: &[(f64, f64)], is_in: &[bool]) -> Vec<(f64, f64)> {
     if kept.len() * 2 >= windows.len() { kept } else { windows.to_vec() }
 }
 
-/// Slope of the line through the count at the ends of the windows, by least squares: lumps shift it less than they shift
-/// the mean, which depends on where the first and the last one fell.
-fn slope(windows: &[(f64, f64)]) -> f64 {
-    let (mut at, mut count) = (0.0, 0.0);
-    let points: Vec<(f64, f64)> = std::iter::once((0.0, 0.0))
-        .chain(windows.iter().map(|(length, amount)| {
-            (at, count) = (at + length, count + amount);
-            (at, count)
-        }))
-        .collect();
-    let n = points.len() as f64;
-    let (middle, mean) =
-        (points.iter().map(|(at, _)| at).sum::<f64>() / n, points.iter().map(|(_, c)| c).sum::<f64>() / n);
-    let over: f64 = points.iter().map(|(at, count)| (at - middle) * (count - mean)).sum();
-    over / points.iter().map(|(at, _)| (at - middle).powi(2)).sum::<f64>().max(1e-9)
-}
-
 /// See [`Level::growth`].
 fn growth(windows: &[(f64, f64)], rate: f64) -> f64 {
     let lag = windows.len() / 8;
@@ -366,13 +273,6 @@ fn growth(windows: &[(f64, f64)], rate: f64) -> f64 {
     };
     let (near, far) = (scatter(1), scatter(lag));
     if near > 0.0 { far / (near * lag as f64) } else { 0.0 }
-}
-
-/// Half of the 95 % interval of that slope: a count that is off by a lump's own scatter, lump / sqrt 12, at as many
-/// independent points as there are lumps.
-fn lump_half(lump: f64, rate: f64, seconds: f64) -> f64 {
-    let lumps = (rate * seconds / lump).max(1.0);
-    2.0 * rate * lumps.powf(-1.5)
 }
 
 /// Half of the 95 % interval of a rate, from the means of a dozen batches.
@@ -394,21 +294,12 @@ fn half_width(windows: &[(f64, f64)], rate: f64) -> f64 {
     t_975(k - 1.0) * (variance / k).sqrt()
 }
 
-/// The middle of some figures; 0 of none.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use qd1_model::OpClass;
+    use qd1_model::record::IntervalStream;
 
+    use super::super::windows::WINDOW_NS;
     use super::*;
 
     /// Intervals of 100 ms with these counts.
