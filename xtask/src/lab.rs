@@ -58,7 +58,10 @@ impl Loop {
             cmd::capture(losetup.args(["--find", "--show", direct]).arg(file))
         };
         let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-        Ok(Self { device: PathBuf::from(device.trim()) })
+        let this = Self { device: PathBuf::from(device.trim()) };
+        // Whoever had it before may have left it read-only, which the kernel does not undo.
+        cmd::capture(cmd::command("blockdev").arg("--setrw").arg(&this.device))?;
+        Ok(this)
     }
 
     pub(crate) fn device(&self) -> &Path {

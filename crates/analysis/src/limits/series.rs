@@ -11,7 +11,7 @@ use qd1_model::Estimate;
 use qd1_model::limits::Quantity;
 use qd1_model::record::Interval;
 
-use super::windows::{cells, lump, lump_half, median, slope, windows};
+use super::windows::{cells, joined, lump, lump_half, median, slope, windows};
 use crate::stats::t_975;
 
 /// Windows over which a level has to stay what it came down to.
@@ -100,7 +100,7 @@ impl Series {
     pub fn new(intervals: &[Interval], quantity: Quantity, block: u32) -> Self {
         let unit = if quantity == Quantity::Bytes { f64::from(block.max(1)) } else { 1.0 };
         let cells = cells(intervals, quantity);
-        let windows = windows(&cells);
+        let windows = joined(windows(&cells), unit);
         let lump = lump(&cells, unit);
         Self { windows, unit, lump }
     }

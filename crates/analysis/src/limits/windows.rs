@@ -5,6 +5,10 @@ use qd1_model::record::{Interval, IntervalStream};
 
 /// Length of a window, ns: that of an interval of a long step.
 pub(super) const WINDOW_NS: u64 = 100_000_000;
+/// Requests that a window should hold.
+const REQUESTS_MIN: f64 = 10.0;
+/// Windows that are left where they are put together.
+const WINDOWS_MIN: usize = 20;
 /// Smallest lump, requests: of smaller ones every count is nearly a multiple.
 const LUMP_MIN: f64 = 6.0;
 /// Share of intervals that hold a whole number of lumps, where throughput comes in lumps.
@@ -50,6 +54,16 @@ pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
         }
     }
     windows
+}
+
+/// The same with neighbours put together until a window holds some ten requests, as far as enough windows are left: of two
+/// requests a window, a stall takes away no more than counting does, but what follows it shows.
+pub(super) fn joined(windows: Vec<(f64, f64)>, unit: f64) -> Vec<(f64, f64)> {
+    let mean = windows.iter().map(|(_, amount)| amount).sum::<f64>() / unit / windows.len().max(1) as f64;
+    let wanted = if mean > 0.0 { (REQUESTS_MIN / mean).ceil().min(64.0) as usize } else { 1 };
+    let count = wanted.min(windows.len() / WINDOWS_MIN).max(1);
+    let add = |all: (f64, f64), one: &(f64, f64)| (all.0 + one.0, all.1 + one.1);
+    windows.chunks_exact(count).map(|some| some.iter().fold((0.0, 0.0), add)).collect()
 }
 
 /// What is let through at once, if throughput comes in lumps of one size: nearly every interval holds a whole number of
