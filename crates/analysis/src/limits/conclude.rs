@@ -46,8 +46,7 @@ impl Measured {
             block: work.block_max(),
             started_ns: step.started_ns,
             runtime_ns: step.runtime_ns,
-            // What was in flight at the end came without successors: it is no throughput.
-            intervals: step.intervals[..step.intervals.len().saturating_sub(1)].to_vec(),
+            intervals: before_the_end(&step.intervals, u64::from(work.iodepth) * u64::from(work.numjobs)).to_vec(),
         })
     }
 
@@ -65,6 +64,21 @@ impl Measured {
         let level = self.fit_of(Quantity::Requests)?.sustained;
         Some((level.rate, level.half / level.rate.max(1e-9)))
     }
+}
+
+/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they are no throughput,
+/// and nothing but the slowest of them may come for long.
+fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
+    let of = |interval: &Interval| interval.streams.iter().map(|stream| stream.ios).sum::<u64>();
+    let total: u64 = intervals.iter().map(of).sum();
+    let mut count = 0;
+    let before = intervals.iter().take_while(|interval| {
+        count += of(interval);
+        count + in_flight <= total
+    });
+    // So few requests that most are the last: all of them are needed.
+    let enough = before.count().max(intervals.len() / 2);
+    &intervals[..enough.min(intervals.len().saturating_sub(1))]
 }
 
 /// What a Record of the procedure says, a stored one as well.
