@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::cli::{HistoryArgs, HistoryCommand, OutputArgs};
-use crate::report;
+use crate::report::{self, Format};
 use crate::store::{Store, default_path};
-use crate::{output, thresholds};
+use crate::{limits, output, thresholds};
 
 pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     let store = Store::open(&default_path(|name| std::env::var_os(name))?)?;
@@ -16,7 +16,12 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
         Some(HistoryCommand::Show { id, thresholds, output }) => {
             let record = store.load(id)?;
             let thresholds = thresholds::for_suite(&record.plan.suite, thresholds.as_deref())?;
-            output::report(output, &mut qd1_analysis::analyse(record, &thresholds))?;
+            let mut report = qd1_analysis::analyse(record, &thresholds);
+            // A run of `qd1 limits` is shown as that showed it, in the formats it has.
+            match output.format() {
+                Format::Human | Format::Json if limits::is_of(&report.record) => limits::print(output, &mut report)?,
+                _ => output::report(output, &mut report)?,
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use qd1_analysis::limits::{Measured, Options, Probe, Procedure, conclude};
+use qd1_analysis::limits::{Measured, Options, Probe, Procedure, of_record};
 use qd1_model::limits::{Direction, Limits};
 use qd1_model::plan::{
     Arrival, BlockShare, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
@@ -11,11 +11,11 @@ use qd1_model::plan::{
 use qd1_model::record::{Ended, Interval, StepRecord};
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Finding, Record, SCHEMA_VERSION};
+use qd1_model::{Bytes, Finding, Record, Report, SCHEMA_VERSION};
 use qd1_probe::Machine;
 use serde::Serialize;
 
-use crate::cli::LimitsArgs;
+use crate::cli::{LimitsArgs, OutputArgs};
 use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::report::Format;
@@ -78,29 +78,36 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
     {
         anstream::eprintln!("qd1: this run was not kept: {error:#}");
     }
-    let limits = of_record(&record);
     let mut report = qd1_analysis::analyse(record, &thresholds);
-    if args.output.redact {
-        report::redact(&mut report);
-    }
-    let text = match format {
-        Format::Json => {
-            let (findings, record) = (&report.findings[..], &report.record);
-            let document = Document { schema_version: SCHEMA_VERSION, limits: &limits, findings, record };
-            serde_json::to_string_pretty(&document)? + "\n"
-        }
-        _ => report::limits(&limits, &report, &output::style(&args.output)),
-    };
-    output::write(&args.output, &text)?;
+    print(&args.output, &mut report)?;
     let has_failed = report.record.steps.iter().any(|step| step.ended == Ended::Failed);
     let code = if has_failed { Kind::Failed as u8 } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
-/// What a Record of this command says: a stored one as well.
-fn of_record(record: &Record) -> Limits {
-    let steps = record.plan.steps.iter().zip(&record.steps);
-    conclude(&steps.filter_map(|(plan, step)| Measured::of(plan, step)).collect::<Vec<_>>())
+/// Whether a Record is one of this command, kept or new.
+pub(crate) fn is_of(record: &Record) -> bool {
+    record.plan.suite == SUITE
+}
+
+/// Writes what a Record of this command says, in its formats: text and JSON.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn print(args: &OutputArgs, report: &mut Report) -> Result<()> {
+    let limits = of_record(&report.record);
+    if args.redact {
+        report::redact(report);
+    }
+    let text = match args.format() {
+        Format::Json => {
+            let (findings, record) = (&report.findings[..], &report.record);
+            let document = Document { schema_version: SCHEMA_VERSION, limits: &limits, findings, record };
+            serde_json::to_string_pretty(&document)? + "\n"
+        }
+        _ => report::limits(&limits, report, &output::style(args)),
+    };
+    output::write(args, &text)
 }
 
 fn options(args: &LimitsArgs, plan: &Plan) -> Options {

@@ -77,7 +77,7 @@ pub fn numbers_of(seeds: Seeds, tier: &str, count: usize) -> Vec<u64> {
 
 /// The disks with limits numbered `numbers`, judged.
 pub fn with_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tally {
-    each(numbers, |number| {
+    sum(each(numbers, |number| {
         let scenario = limited(seeds.seed(number));
         let options = Options::burst(Direction::ALL.to_vec(), 512, LOOK_NS);
         let (limits, ..) = limits_of(&mut VirtualDisk::new(scenario.device.clone()), Procedure::new(options));
@@ -86,12 +86,29 @@ pub fn with_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tall
             judge(&mut tally, &scenario, &limits, direction);
         }
         tally
-    })
+    }))
+}
+
+/// What was measured on the disk with limits of this seed, probe by probe: to see why one went wrong.
+pub fn probes(seed: u64) -> String {
+    let scenario = limited(seed);
+    let options = Options::burst(Direction::ALL.to_vec(), 512, LOOK_NS);
+    let mut disk = VirtualDisk::new(scenario.device.clone());
+    let (limits, procedure) = limits_of(&mut disk, Procedure::new(options));
+    let mut text = format!("{}: {:?}\n{:?}\n", scenario.name, scenario.truths, scenario.device);
+    for one in procedure.measured() {
+        let (name, from) = (format!("{}-{}", one.direction.name(), one.role.name()), one.started_ns as f64 / 1e9);
+        let _ = writeln!(text, "{name} at {from:.1} s for {:.1} s: {:?}", one.runtime_ns as f64 / 1e9, one.fit());
+    }
+    for limit in &limits.limits {
+        let _ = writeln!(text, "{}: {limit:?}", describe(limit));
+    }
+    text
 }
 
 /// The disks without limits numbered `numbers`, judged.
 pub fn without_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> Tally {
-    each(numbers, |number| {
+    sum(each(numbers, |number| {
         let scenario = unlimited(seeds.seed(number));
         let mut disk = VirtualDisk::new(scenario.device.clone());
         let options = Options::brief(Direction::ALL.to_vec(), 512);
@@ -107,31 +124,36 @@ pub fn without_limits(seeds: Seeds, numbers: impl IntoIterator<Item = u64>) -> T
             tally.notes.push(format!("{}: no limit, found {}", scenario.name, names.join(", ")));
         }
         tally
+    }))
+}
+
+/// What they gave together.
+fn sum(tallies: Vec<Tally>) -> Tally {
+    tallies.into_iter().fold(Tally::default(), |mut all, tally| {
+        all.add(tally);
+        all
     })
 }
 
 /// Spreads the numbers over the processors; each disk is a run of its own, so the order does not matter.
-fn each(numbers: impl IntoIterator<Item = u64>, one: impl Fn(u64) -> Tally + Sync) -> Tally {
+pub(crate) fn each<T: Send>(numbers: impl IntoIterator<Item = u64>, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let next = AtomicUsize::new(0);
-    let tallies = Mutex::new(Vec::new());
+    let done = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let tally = one(*number);
-                    tallies.lock().expect("no thread panics with it").push((*number, tally));
+                    let outcome = one(*number);
+                    done.lock().expect("no thread panics with it").push((*number, outcome));
                 }
             });
         }
     });
-    let mut tallies = tallies.into_inner().expect("no thread panics with it");
-    tallies.sort_by_key(|(number, _)| *number);
-    tallies.into_iter().fold(Tally::default(), |mut all, (_, tally)| {
-        all.add(tally);
-        all
-    })
+    let mut done = done.into_inner().expect("no thread panics with it");
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 fn judge(tally: &mut Tally, scenario: &Scenario, limits: &Limits, direction: Direction) {

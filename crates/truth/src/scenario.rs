@@ -141,7 +141,9 @@ fn budget(dice: &mut Dice) -> Budget {
         ),
         6 => {
             let iops = dice.log_between(100.0, 20_000.0).round();
-            Budget { slice_ns: 10e6, holds_s: 0.05, ..plain("cgroup IOPS", Some(iops), None) }
+            // The kernel's blk-throttle, version 6.18: slices of 100 ms on a loop device; 20 ms on SSDs in older ones.
+            let slice_ns = dice.pick(&[20e6, 100e6]);
+            Budget { slice_ns, holds_s: slice_ns / 1e9, ..plain("cgroup IOPS", Some(iops), None) }
         }
         _ => Budget {
             holds_s: dice.log_between(0.05, 20.0),

@@ -7,6 +7,7 @@ use qd1_engine::buf::Buffers;
 use qd1_engine::sim::Device;
 use qd1_engine::{Engine, Op, OpKind, Setup, Slot, Tuning, open};
 use qd1_model::OpClass;
+use qd1_model::hist::CoarseHist;
 use qd1_model::limits::{Direction, Limits};
 use qd1_model::plan::EngineKind;
 use qd1_model::record::{Interval, IntervalStream};
@@ -61,7 +62,7 @@ impl VirtualDisk {
         self.idle(BETWEEN_NS + probe.pause_ns);
         let started_ns = self.engine.now_ns();
         let mut intervals: Vec<Interval> = Vec::new();
-        let (mut amounts, mut look_ns, mut moved) = ([[0u64; 2]; 2], LOOK_NS, 0u64);
+        let (mut amounts, mut look_ns, mut moved) = (<[Amount; 2]>::default(), LOOK_NS, 0u64);
         let (mut free, mut done) = ((0..probe.iodepth.min(SLOTS)).collect::<Vec<u32>>(), Vec::new());
         let (mut in_flight, mut is_over) = (0usize, false);
         loop {
@@ -82,11 +83,10 @@ impl VirtualDisk {
                 let slot = &self.slots[number as usize];
                 let at_ns = slot.done.completed_ns - started_ns;
                 while at_ns >= (intervals.len() as u64 + 1) * INTERVAL_NS {
-                    intervals.push(interval(intervals.len() as u64, std::mem::take(&mut amounts)));
+                    intervals.push(interval(intervals.len() as u64, &mut amounts));
                 }
                 let is_write = slot.op.kind == OpKind::Write;
-                let amount = &mut amounts[usize::from(is_write)];
-                (amount[0], amount[1]) = (amount[0] + 1, amount[1] + u64::from(slot.op.len));
+                amounts[usize::from(is_write)].add(slot);
                 self.written += if is_write { u64::from(slot.op.len) } else { 0 };
                 moved += u64::from(slot.op.len);
                 is_over |= at_ns >= probe.max_ns || probe.bytes_max > 0 && moved >= probe.bytes_max;
@@ -124,15 +124,36 @@ fn op(rng: &mut Xoshiro256PlusPlus, probe: &Probe) -> Op {
     Op { kind, file: 0, len: probe.block, offset: rng.next_u64() % (SPAN / block) * block }
 }
 
-fn interval(number: u64, amounts: [[u64; 2]; 2]) -> Interval {
-    let stream = |(class, [ios, bytes]): (OpClass, [u64; 2])| IntervalStream {
-        class,
-        ios,
-        bytes,
-        lat_sum_ns: 0,
-        lat_max_ns: 0,
-        bins: Vec::new(),
-    };
-    let streams = [OpClass::Read, OpClass::Write].into_iter().zip(amounts).filter(|(_, amount)| amount[0] > 0);
-    Interval { start_ns: number * INTERVAL_NS, length_ns: INTERVAL_NS, streams: streams.map(stream).collect() }
+/// What an interval of one kind of request holds.
+#[derive(Default)]
+struct Amount {
+    ios: u64,
+    bytes: u64,
+    lat_sum_ns: u64,
+    lat_max_ns: u64,
+    bins: CoarseHist,
+}
+
+impl Amount {
+    fn add(&mut self, slot: &Slot) {
+        let lat_ns = slot.done.completed_ns - slot.done.issued_ns;
+        (self.ios, self.bytes) = (self.ios + 1, self.bytes + u64::from(slot.op.len));
+        (self.lat_sum_ns, self.lat_max_ns) = (self.lat_sum_ns + lat_ns, self.lat_max_ns.max(lat_ns));
+        self.bins.record(lat_ns);
+    }
+
+    /// What it holds, and from now on nothing.
+    fn take(&mut self, class: OpClass) -> IntervalStream {
+        let Self { ios, bytes, lat_sum_ns, lat_max_ns, .. } = *self;
+        let stream = IntervalStream { class, ios, bytes, lat_sum_ns, lat_max_ns, bins: self.bins.sparse() };
+        self.bins.clear();
+        (self.ios, self.bytes, self.lat_sum_ns, self.lat_max_ns) = (0, 0, 0, 0);
+        stream
+    }
+}
+
+fn interval(number: u64, amounts: &mut [Amount; 2]) -> Interval {
+    let classes = [OpClass::Read, OpClass::Write].into_iter().zip(amounts);
+    let streams = classes.filter(|(_, amount)| amount.ios > 0).map(|(class, amount)| amount.take(class)).collect();
+    Interval { start_ns: number * INTERVAL_NS, length_ns: INTERVAL_NS, streams }
 }

@@ -1,6 +1,6 @@
 //! A few seeds of the table of limits, in every test run. Tuning seeds: those of the table stay unseen.
 
-use qd1_truth::{Seeds, limits};
+use qd1_truth::{Seeds, fingerprints, limits};
 
 #[test]
 fn limits_of_simulated_tiers_are_found_within_the_target() {
@@ -21,4 +21,13 @@ fn no_limit_is_invented_where_there_is_none_and_little_is_spent() {
     let tally = limits::without_limits(Seeds::Tuning, 2..4);
     assert_eq!(tally.false_disks, 0, "{:?}", tally.notes);
     assert!(tally.seconds_max <= 120.0 && tally.written_max <= 20_000_000_000, "{tally:?}");
+}
+
+#[test]
+fn a_limit_shows_in_the_steps_of_a_check_and_a_disk_without_one_does_not_look_so() {
+    let numbers = limits::numbers_of(Seeds::Tuning, "DigitalOcean", 1);
+    let said = fingerprints::with_limits(Seeds::Tuning, numbers);
+    assert!(said.disks == (1, 1) && said.limited.1 >= 2, "{said:?}");
+    let said = fingerprints::without_limits(Seeds::Tuning, 2..4);
+    assert_eq!(said.free.1, 0, "{:?}", said.notes);
 }

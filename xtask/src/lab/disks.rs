@@ -58,7 +58,10 @@ impl Loop {
             cmd::capture(losetup.args(["--find", "--show", direct]).arg(file))
         };
         let device = attach("--direct-io=on").or_else(|_| attach("--direct-io=off"))?;
-        Ok(Self { device: PathBuf::from(device.trim()) })
+        let this = Self { device: PathBuf::from(device.trim()) };
+        // Whoever had it before may have left it read-only, which the kernel does not undo.
+        cmd::capture(cmd::command("blockdev").arg("--setrw").arg(&this.device))?;
+        Ok(this)
     }
 
     pub(crate) fn device(&self) -> &Path {
@@ -128,6 +131,12 @@ pub(crate) fn temp_dir() -> Result<tempfile::TempDir> {
     let target = crate::metadata::target_dir()?;
     fs::create_dir_all(&target)?;
     tempfile::Builder::new().prefix("bench-").tempdir_in(target).context("cannot make a temporary directory")
+}
+
+/// A directory in memory, where there is one, removed on drop: for disks that never have to wait for another one.
+pub(crate) fn quiet_dir() -> Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).context("cannot make a directory in memory") } else { temp_dir() }
 }
 
 /// Makes a file of this size full of data that does not compress.

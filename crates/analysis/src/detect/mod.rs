@@ -18,6 +18,7 @@ mod other_traffic;
 mod periodic_stalls;
 mod prepare_shortened;
 mod rate_changed;
+mod rate_limited;
 mod short_or_failed_io;
 mod stalls;
 mod throttled_cgroup;
@@ -49,6 +50,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "mount_options", run: mount_options::detect },
     Detector { name: "stalls", run: stalls::detect },
     Detector { name: "rate_changed", run: rate_changed::detect },
+    Detector { name: "rate_limited", run: rate_limited::detect },
     Detector { name: "periodic_stalls", run: periodic_stalls::detect },
     Detector { name: "drift", run: drift::detect },
     Detector { name: "loaded_commits", run: loaded_commits::detect },

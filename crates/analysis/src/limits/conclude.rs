@@ -4,20 +4,17 @@ use qd1_model::Bytes;
 use qd1_model::Estimate;
 use qd1_model::limits::{Binding, Burst, Direction, Evidence, Limit, Limits, Quantity};
 use qd1_model::plan::{StepPlan, Work};
-use qd1_model::record::{Interval, StepRecord};
-use qd1_model::units::{format_count, format_rate};
+use qd1_model::record::{Interval, Record, StepRecord};
 
+use super::fingerprint;
 use super::procedure::{Probe, Role};
 use super::series::{BurstFit, Fit, Series};
 use super::tiers;
 
 /// Two rates are the same when they differ by no more than this beyond their own uncertainty.
 const SAME: f64 = 0.012;
-/// Most that a limited count wanders, per square root of requests; see [`super::Level::wander`]. Service times with a
-/// coefficient of variation of `c` give about `1.25 c`, and disks have more than 0.2.
-const WANDER_MAX: f64 = 0.15;
-/// For bytes, whose requests are few and long: the size test carries the weight there.
-const WANDER_MAX_BYTES: f64 = 0.3;
+/// Figures less certain than this, together, prove nothing by agreeing.
+const UNSURE: f64 = 0.04;
 /// Block sizes of the table of what binds where.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
@@ -49,7 +46,7 @@ impl Measured {
             block: work.block_max(),
             started_ns: step.started_ns,
             runtime_ns: step.runtime_ns,
-            intervals: step.intervals.clone(),
+            intervals: before_the_end(&step.intervals, u64::from(work.iodepth) * u64::from(work.numjobs)).to_vec(),
         })
     }
 
@@ -69,6 +66,28 @@ impl Measured {
     }
 }
 
+/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they are no throughput,
+/// and nothing but the slowest of them may come for long.
+fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
+    let of = |interval: &Interval| interval.streams.iter().map(|stream| stream.ios).sum::<u64>();
+    let total: u64 = intervals.iter().map(of).sum();
+    let mut count = 0;
+    let before = intervals.iter().take_while(|interval| {
+        count += of(interval);
+        count + in_flight <= total
+    });
+    // So few requests that most are the last: all of them are needed.
+    let enough = before.count().max(intervals.len() / 2);
+    &intervals[..enough.min(intervals.len().saturating_sub(1))]
+}
+
+/// What a Record of the procedure says, a stored one as well.
+#[must_use]
+pub fn of_record(record: &Record) -> Limits {
+    let steps = record.plan.steps.iter().zip(&record.steps);
+    conclude(&steps.filter_map(|(plan, step)| Measured::of(plan, step)).collect::<Vec<_>>())
+}
+
 /// Judges.
 #[must_use]
 pub fn conclude(measured: &[Measured]) -> Limits {
@@ -85,7 +104,7 @@ pub fn conclude(measured: &[Measured]) -> Limits {
             };
             let reached = !evidence.is_empty() && evidence.iter().all(|evidence| evidence.speaks_for);
             if reached {
-                evidence.extend(fingerprints(main.role.quantity(), &fit));
+                evidence.extend(fingerprint::of(main.role.quantity(), &fit, &main.intervals));
             }
             limits.limits.push(Limit {
                 direction,
@@ -139,7 +158,8 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     {
         let change = there / rate - 1.0;
         // Latency that binds would give more. Less is a disk's trouble with the depth, or the machine's, not for or against.
-        let is_same = change <= SAME + error + there_error;
+        let unsure = error + there_error;
+        let is_same = change + unsure <= SAME || change <= SAME + unsure && unsure <= UNSURE;
         add("same_at_other_depth", is_same, format!("{:+.1} % at twice the depth", change * 100.0));
     }
     if let Some(check) = find(size)
@@ -148,7 +168,7 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     {
         let expected = small.sustained.rate.min(large.sustained.rate / f64::from(check.block));
         let change = there / expected - 1.0;
-        let is_same = change.abs() <= SAME + error + there_error;
+        let is_same = change.abs() <= SAME + error + there_error && error + there_error <= UNSURE;
         let block = Bytes(u64::from(check.block));
         add(
             "same_at_other_size",
@@ -163,24 +183,23 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
             evidence.push(Evidence { id: id.to_owned(), speaks_for: false, text: text.to_owned() });
         }
     }
-    let most = if quantity == Quantity::Bytes { WANDER_MAX_BYTES } else { WANDER_MAX };
-    let wander = fit.sustained.wander;
-    let text =
-        format!("the count wanders by {wander:.2} of the square root of its size; a limiter's by less than {most}");
-    evidence.push(Evidence { id: "pinned".to_owned(), speaks_for: wander <= most, text });
+    evidence.push(fingerprint::pinned(&fit.sustained, quantity));
     evidence
 }
 
 /// Reads and writes together: limited where their sum is what one direction's limit, or both limits, would allow.
 fn together(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
     let quantity = main.role.quantity();
-    let known = |direction| {
-        limits.get(direction, quantity).filter(|limit| limit.reached).and_then(|limit| limit.sustained.value)
-    };
-    let sum = fit.sustained.rate;
+    let of =
+        |direction| limits.get(direction, quantity).and_then(|limit| Some((limit.sustained.value?, limit.reached)));
+    let known = |direction| of(direction).filter(|(_, reached)| *reached).map(|(rate, _)| rate);
+    let sum = fit.sustained;
     let (read, write) = (known(Direction::Read), known(Direction::Write));
-    let is = |expected: Option<f64>| expected.is_some_and(|expected| (sum / expected - 1.0).abs() <= 2.0 * SAME);
-    let separate = read.zip(write).map(|(read, write)| 2.0 * read.min(write));
+    // Which request is a read is drawn by lot, so that the sum of two budgets is known less well than either.
+    let same = (2.0 * SAME + sum.half / sum.rate.max(1e-9)).min(UNSURE);
+    let is = |expected: Option<f64>| expected.is_some_and(|expected| (sum.rate / expected - 1.0).abs() <= same);
+    let lower = of(Direction::Read).zip(of(Direction::Write)).map(|(a, b)| if a.0 <= b.0 { a } else { b });
+    let separate = lower.filter(|(_, reached)| *reached).map(|(rate, _)| 2.0 * rate);
     let evidence =
         |id: &str, speaks_for, text: &str| vec![Evidence { id: id.to_owned(), speaks_for, text: text.to_owned() }];
     if is(read) || is(write) {
@@ -190,32 +209,6 @@ fn together(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
     } else {
         evidence("no_known_sum", false, "the sum is none that the limits of reads and of writes explain")
     }
-}
-
-/// What a limiter leaves besides its rate. None of it decides.
-fn fingerprints(quantity: Quantity, fit: &Fit) -> Vec<Evidence> {
-    let mut found = Vec::new();
-    let rate = fit.sustained.rate;
-    let near = |figure: f64| (rate / figure - 1.0).abs() <= 0.003;
-    let round = |unit: f64| {
-        let scale = 10f64.powf((rate / unit).log10().floor() - 1.0);
-        let figure = (rate / unit / scale).round() * scale * unit;
-        near(figure).then_some(figure)
-    };
-    let named = match quantity {
-        Quantity::Requests => round(1.0).map(|figure| format!("a round number, {} a second", format_count(figure))),
-        Quantity::Bytes => round(1e6).map(|figure| format!("a round number, {}", format_rate(figure))).or_else(|| {
-            round(f64::from(1 << 20)).map(|figure| format!("a round number of MiB, {:.0}", figure / f64::from(1 << 20)))
-        }),
-    };
-    if let Some(text) = named {
-        found.push(Evidence { id: "round".to_owned(), speaks_for: true, text });
-    }
-    if fit.burst.is_some() {
-        let text = "throughput began above it and came down to it once".to_owned();
-        found.push(Evidence { id: "burst_ended".to_owned(), speaks_for: true, text });
-    }
-    found
 }
 
 /// Whether a refill is worth measuring: all tests made so far speak for a limit.
@@ -229,14 +222,14 @@ pub(super) fn is_candidate(measured: &[Measured], direction: Direction, role: Ro
 }
 
 fn burst(of: &[&Measured], main: &Measured, fit: &Fit, again: Option<&Measured>) -> Option<Burst> {
-    let Some(burst) = fit.burst else {
-        // Where bytes bind at 4 KiB too, the burst went by with the first, small requests.
-        let small = of.iter().find(|one| one.role == Role::Small).copied()?;
-        let of_small = small.fit_of(main.role.quantity())?;
-        let is_same = (of_small.sustained.rate / fit.sustained.rate - 1.0).abs() <= 2.0 * SAME;
-        let seen = of_small.burst.filter(|_| is_same && main.role == Role::Large)?;
-        return Some(burst_of(&seen, None));
-    };
+    // The bucket was full for the first step that emptied it, which may be one of other requests.
+    let is_before = |one: &&&Measured| one.started_ns <= main.started_ns;
+    let first = of.iter().filter(is_before).find_map(|one| {
+        let there = one.fit_of(main.role.quantity())?;
+        let is_same = (there.sustained.rate / fit.sustained.rate - 1.0).abs() <= 2.0 * SAME;
+        there.burst.filter(|_| is_same)
+    });
+    let burst = first.or(fit.burst)?;
     let volume = burst.volume.0;
     let refill = again.and_then(|again| {
         let at = of.iter().position(|one| one.role == again.role)?;

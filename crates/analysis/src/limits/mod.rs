@@ -10,11 +10,13 @@
 //! on the simulated device.
 
 mod conclude;
+pub(crate) mod fingerprint;
 mod procedure;
 mod series;
 mod tiers;
+mod windows;
 
-pub use conclude::{Measured, conclude};
+pub use conclude::{Measured, conclude, of_record};
 pub use procedure::{Options, Probe, Procedure, Role};
 pub use series::{BurstFit, Fit, Level, Series};
 pub use tiers::{Tier, tiers};

@@ -141,7 +141,7 @@ pub struct Options {
 impl Options {
     /// Two minutes on an unthrottled disk, and less than 20 GB written to it.
     pub fn brief(directions: Vec<Direction>, align: u32) -> Self {
-        Self { directions, look_ns: 5 * SECOND_NS, longest_ns: 20 * SECOND_NS, writes_max: 3 << 30, align }
+        Self { directions, look_ns: 5 * SECOND_NS, longest_ns: 12 * SECOND_NS, writes_max: 3 << 30, align }
     }
 
     /// Looks `look_ns` for the end of a burst, and as long again for what follows it.
@@ -215,7 +215,7 @@ impl Procedure {
 
     /// Whether a running probe has seen enough.
     pub fn enough(&self, probe: &Probe, intervals: &[Interval]) -> bool {
-        let elapsed_ns: u64 = intervals.iter().map(|interval| interval.length_ns).sum();
+        let elapsed_ns = intervals.last().map_or(0, |interval| interval.start_ns + interval.length_ns);
         let series = Series::new(intervals, probe.role.quantity(), probe.block);
         match probe.role {
             Role::Large | Role::Small => {

@@ -3,23 +3,28 @@
 //! A bucket that holds `B` tokens and earns `r` a second lets through `N(t) = B + r t` once it is empty, whatever the
 //! disk did in between. So the sustained rate is the slope of the count after the burst, and the burst's volume is the
 //! intercept; neither needs a model of the disk. Stalls are taken out as outliers with their neighbours: under a
-//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it.
+//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it. Some limiters
+//! let requests go in lumps, once in a slice; windows with a lump and without one are no stalls, and the slope is then
+//! that of a line through the count.
 
 use qd1_model::Estimate;
 use qd1_model::limits::Quantity;
 use qd1_model::record::Interval;
 
+use super::windows::{cells, joined, lump, lump_half, median, slope, windows};
 use crate::stats::t_975;
 
-/// Length of a window, ns: that of an interval of a long step.
-const WINDOW_NS: u64 = 100_000_000;
 /// Windows over which a level has to stay what it came down to.
 const STAYS: usize = 30;
 /// Batches for the variance of a mean.
 const BATCHES: usize = 12;
 /// A rate is another one when it differs by more than this.
 const STEP_MIN: f64 = 0.04;
+/// One in so many windows has to lie undisturbed among its neighbours.
+const KEPT_MIN: usize = 4;
 
+/// Places at which a change is looked for, to tell what is the end of a series.
+const SPLITS: usize = 24;
 /// Throughput in windows of about 100 ms, all kinds of operation together.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
@@ -27,6 +32,8 @@ pub struct Series {
     windows: Vec<(f64, f64)>,
     /// Amount of one request.
     unit: f64,
+    /// What is let through at once, where that is more than a few requests.
+    lump: Option<f64>,
 }
 
 /// A level of throughput.
@@ -43,6 +50,12 @@ pub struct Level {
     /// Range of the count around a straight line, in requests, over the square root of the requests: a limiter keeps
     /// the count within a few requests of the line, a disk's own speed lets it wander as a random walk does.
     pub wander: f64,
+    /// Requests it rests on.
+    pub requests: f64,
+    /// How much more the count scatters over an eighth of the time than from window to window, by the variance, over what
+    /// independent windows would give: 1 for a random walk, about 1 / the number of windows for a count that returns to
+    /// its line, however unevenly slices come. 1 where there are too few windows to tell.
+    pub growth: f64,
     /// Tolerance within which a window belongs to the level, amount per second.
     pub tolerance: f64,
 }
@@ -82,23 +95,14 @@ pub struct BurstFit {
 }
 
 impl Series {
-    /// From a step's intervals, joined to windows of about 100 ms; what is left over at the end is dropped.
+    /// From a step's intervals, in windows of about 100 ms; what is left over at the end is dropped. Intervals in
+    /// which nothing completed may be missing.
     pub fn new(intervals: &[Interval], quantity: Quantity, block: u32) -> Self {
-        let mut windows = Vec::with_capacity(intervals.len());
-        let (mut length_ns, mut amount) = (0u64, 0u64);
-        for interval in intervals {
-            length_ns += interval.length_ns;
-            amount += interval
-                .streams
-                .iter()
-                .map(|stream| if quantity == Quantity::Bytes { stream.bytes } else { stream.ios })
-                .sum::<u64>();
-            if length_ns >= WINDOW_NS {
-                windows.push((length_ns as f64 / 1e9, amount as f64));
-                (length_ns, amount) = (0, 0);
-            }
-        }
-        Self { windows, unit: if quantity == Quantity::Bytes { f64::from(block.max(1)) } else { 1.0 } }
+        let unit = if quantity == Quantity::Bytes { f64::from(block.max(1)) } else { 1.0 };
+        let cells = cells(intervals, quantity);
+        let windows = joined(windows(&cells), unit);
+        let lump = lump(&cells, unit);
+        Self { windows, unit, lump }
     }
 
     /// Seconds covered.
@@ -111,20 +115,21 @@ impl Series {
         if self.windows.len() < 10 {
             return None;
         }
-        let tail_from = self.windows.len() - (self.windows.len() / 3).max(10);
-        let tail = level(&self.windows[tail_from..], self.unit);
+        let tail_from = self.tail_from();
+        let tail = self.level(tail_from, self.windows.len());
         let Some(end) = self.burst_end(&tail) else {
-            return Some(Fit { sustained: level(&self.windows, self.unit), burst: None });
+            return Some(Fit { sustained: self.level(0, self.windows.len()), burst: None });
         };
+        let end = self.spent(end, tail.rate);
         // The window in which the burst ended belongs to neither.
         let from = (end + 2).min(tail_from.max(end));
-        let sustained = level(&self.windows[from..], self.unit);
+        let sustained = self.level(from, self.windows.len());
         let seconds: f64 = self.windows[..from].iter().map(|(length, _)| length).sum();
         let amount: f64 = self.windows[..from].iter().map(|(_, amount)| amount).sum();
         let volume = amount - sustained.rate * seconds;
         let scatter = sustained.wander * (sustained.rate / self.unit * sustained.seconds).sqrt() * self.unit / 2.0;
         let half = (sustained.half * seconds).hypot(scatter.max(self.unit));
-        let level = level(&self.windows[..end.max(1)], self.unit);
+        let level = self.level(0, end.max(1));
         let lasted = volume / (level.rate - sustained.rate).max(sustained.rate * 0.01);
         let is_burst = volume > 3.0 * half && volume > 4.0 * self.unit && volume > 0.1 * sustained.rate * STEP_MIN;
         if !is_burst {
@@ -137,6 +142,49 @@ impl Series {
     pub fn settled(&self, seconds: f64, precision: f64) -> bool {
         let Some(fit) = self.fit() else { return false };
         fit.sustained.seconds >= seconds && fit.sustained.half <= precision * fit.sustained.rate
+    }
+
+    /// Amount let through at once, and how often, s, where requests come in lumps.
+    pub fn slices(&self) -> Option<(f64, f64)> {
+        let lump = self.lump?;
+        let rate = slope(&self.windows);
+        (rate > 0.0).then(|| (lump, lump / rate))
+    }
+
+    /// Where the end of the series begins, whose level is looked at first: the last third, or what follows the largest
+    /// change, if that is later.
+    fn tail_from(&self) -> usize {
+        let n = self.windows.len();
+        let third = n - (n / 3).max(10);
+        let rates: Vec<f64> = self.windows.iter().map(|(length, amount)| amount / length).collect();
+        let cost = |part: &[f64]| {
+            let middle = median(part);
+            // Beyond a tenth it is a stall, or what is made up for one.
+            let cost = |rate: &f64| (rate - middle).abs().min(0.1 * middle);
+            (part.iter().map(cost).sum::<f64>(), middle)
+        };
+        let splits = (1..SPLITS).map(|part| n * part / SPLITS).filter(|at| *at > third && at + 10 <= n);
+        let best = splits
+            .map(|at| (at, cost(&rates[..at]), cost(&rates[at..])))
+            .min_by(|a, b| (a.1.0 + a.2.0).total_cmp(&(b.1.0 + b.2.0)));
+        let whole = cost(&rates).0;
+        match best {
+            Some((at, (before, high), (after, low)))
+                if high > low * (1.0 + STEP_MIN) && before + after < 0.8 * whole =>
+            {
+                at
+            }
+            _ => third,
+        }
+    }
+
+    /// Where the burst is spent, if it seems so from window `end` on: where the count beyond `rate` grows no more. A stall
+    /// in the last seconds of a burst looks like its end, but what it held back follows.
+    fn spent(&self, end: usize, rate: f64) -> usize {
+        let beyond = |to: usize| self.windows[..to].iter().map(|(length, amount)| amount - rate * length).sum::<f64>();
+        let last = (end + STAYS).min(self.windows.len().saturating_sub(6)).max(end);
+        let most = (end..=last).map(beyond).fold(f64::NEG_INFINITY, f64::max);
+        (end..=last).find(|to| beyond(*to) >= most - 2.5 * self.unit).unwrap_or(end)
     }
 
     /// The window at which throughput has come down to `tail` for good, where it began above it.
@@ -163,34 +211,68 @@ impl Series {
     }
 }
 
-/// The level of windows that share one, stalls taken out.
-fn level(windows: &[(f64, f64)], unit: f64) -> Level {
-    let rates: Vec<f64> = windows.iter().map(|(length, amount)| amount / length).collect();
-    let middle = median(&rates);
-    let deviations: Vec<f64> = rates.iter().map(|rate| (rate - middle).abs()).collect();
-    let length = windows.iter().map(|(length, _)| length).sum::<f64>() / windows.len().max(1) as f64;
-    // A deviation of one request is counting, not scatter.
-    let deviation = Some(median(&deviations)).filter(|deviation| *deviation > 1.01 * unit / length).unwrap_or(0.0);
-    let tolerance = (4.0 * 1.4826 * deviation).max(0.03 * middle).max(2.5 * unit / length);
-    let is_in: Vec<bool> = deviations.iter().map(|deviation| *deviation <= tolerance).collect();
-    let around = |at: usize| is_in[at.saturating_sub(1)..(at + 2).min(is_in.len())].iter().all(|is_in| *is_in);
-    let mut kept: Vec<(f64, f64)> = (0..windows.len()).filter(|at| around(*at)).map(|at| windows[at]).collect();
-    if kept.len() * 2 < windows.len() {
-        // Outliers everywhere are no outliers.
-        kept = windows.to_vec();
+impl Series {
+    /// The level of windows that share one, stalls taken out.
+    fn level(&self, from: usize, to: usize) -> Level {
+        let (windows, unit) = (&self.windows[from..to], self.unit);
+        let rates: Vec<f64> = windows.iter().map(|(length, amount)| amount / length).collect();
+        let middle = median(&rates);
+        let deviations: Vec<f64> = rates.iter().map(|rate| (rate - middle).abs()).collect();
+        let length = windows.iter().map(|(length, _)| length).sum::<f64>() / windows.len().max(1) as f64;
+        // A deviation of one request is counting, not scatter.
+        let deviation = Some(median(&deviations)).filter(|deviation| *deviation > 1.01 * unit / length).unwrap_or(0.0);
+        let counting = 2.5 * self.lump.unwrap_or(unit) / length;
+        let tolerance = (4.0 * 1.4826 * deviation).max(0.03 * middle).max(counting);
+        let is_in: Vec<bool> = deviations.iter().map(|deviation| *deviation <= tolerance).collect();
+        let kept = kept(windows, &is_in);
+        let seconds: f64 = kept.iter().map(|(length, _)| length).sum();
+        let amount: f64 = kept.iter().map(|(_, amount)| amount).sum();
+        let mean = if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let (rate, half) = match self.lump {
+            Some(lump) => (slope(&kept), lump_half(lump, mean, seconds)),
+            None => (mean, half_width(&kept, mean)),
+        };
+        let (mut count, mut lowest, mut highest) = (0.0f64, 0.0f64, 0.0f64);
+        for (length, amount) in &kept {
+            count += (amount - mean * length) / self.lump.unwrap_or(unit);
+            (lowest, highest) = (lowest.min(count), highest.max(count));
+        }
+        let wander = (highest - lowest) / (amount / unit).max(1.0).sqrt();
+        let growth = growth(&kept, mean);
+        // The mean is at least as uncertain as the request at either end.
+        let half = half.hypot(unit / seconds.max(1e-9));
+        Level { rate, half, n: kept.len(), seconds, wander, requests: amount / unit, growth, tolerance }
     }
-    let seconds: f64 = kept.iter().map(|(length, _)| length).sum();
-    let amount: f64 = kept.iter().map(|(_, amount)| amount).sum();
-    let rate = if seconds > 0.0 { amount / seconds } else { 0.0 };
-    let (mut count, mut lowest, mut highest) = (0.0f64, 0.0f64, 0.0f64);
-    for (length, amount) in &kept {
-        count += (amount - rate * length) / unit;
-        (lowest, highest) = (lowest.min(count), highest.max(count));
+}
+
+/// The windows whose neighbours are as usual too; where stalls leave too few of these, those that are.
+fn kept(windows: &[(f64, f64)], is_in: &[bool]) -> Vec<(f64, f64)> {
+    let around = |at: &usize| is_in[at.saturating_sub(1)..(at + 2).min(is_in.len())].iter().all(|is_in| *is_in);
+    let pick = |is: &dyn Fn(&usize) -> bool| -> Vec<(f64, f64)> {
+        (0..windows.len()).filter(|at| is(at)).map(|at| windows[at]).collect()
+    };
+    let kept = pick(&around);
+    if kept.len() * KEPT_MIN >= windows.len() {
+        return kept;
     }
-    let wander = (highest - lowest) / (amount / unit).max(1.0).sqrt();
-    // The mean is at least as uncertain as the request at either end.
-    let half = half_width(&kept, rate).hypot(unit / seconds.max(1e-9));
-    Level { rate, half, n: kept.len(), seconds, wander, tolerance }
+    let kept = pick(&|at| is_in[*at]);
+    // Outliers everywhere are no outliers.
+    if kept.len() * 2 >= windows.len() { kept } else { windows.to_vec() }
+}
+
+/// See [`Level::growth`].
+fn growth(windows: &[(f64, f64)], rate: f64) -> f64 {
+    let lag = windows.len() / 8;
+    if lag < 6 {
+        return 1.0;
+    }
+    let off: Vec<f64> = windows.iter().map(|(length, amount)| amount - rate * length).collect();
+    let scatter = |lag: usize| {
+        let sums: Vec<f64> = off.windows(lag).map(|part| part.iter().sum::<f64>().powi(2)).collect();
+        sums.iter().sum::<f64>() / sums.len() as f64
+    };
+    let (near, far) = (scatter(1), scatter(lag));
+    if near > 0.0 { far / (near * lag as f64) } else { 0.0 }
 }
 
 /// Half of the 95 % interval of a rate, from the means of a dozen batches.
@@ -212,22 +294,12 @@ fn half_width(windows: &[(f64, f64)], rate: f64) -> f64 {
     t_975(k - 1.0) * (variance / k).sqrt()
 }
 
-/// The middle of some figures; 0 of none.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use qd1_model::OpClass;
     use qd1_model::record::IntervalStream;
 
+    use super::super::windows::WINDOW_NS;
     use super::*;
 
     /// Intervals of 100 ms with these counts.

@@ -82,6 +82,8 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        // A device that a test made read-only stays so for whoever gets it next.
+        let _ = tool("blockdev", &["--setrw", self.path()]);
         let _ = tool("losetup", &["--detach", self.path()]);
     }
 }

@@ -1,0 +1,148 @@
+//! `cargo xtask truth --real`: limits that the kernel sets on a loop device, and what `qd1 limits` makes of them.
+//!
+//! A cgroup of version 1 throttles reads by one setting and writes by another, so that five runs give ten figures. The
+//! device's file is in memory, since a throttle gives nothing back for the time in which a shared disk stood still. The
+//! binary is the unoptimised one: a throttle is slower than it, and building the product takes minutes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::{cmd, lab};
+
+const DISK_BYTES: u64 = 1 << 30;
+const GROUPS: &str = "/sys/fs/cgroup/blkio";
+/// Largest error of the target.
+const TARGET: f64 = 0.03;
+
+/// One setting: the kernel's name of it, its value, and where the result has it.
+struct Setting {
+    kernel: &'static str,
+    value: u64,
+    direction: &'static str,
+    quantity: &'static str,
+}
+
+const fn iops(direction: &'static str, kernel: &'static str, value: u64) -> Setting {
+    Setting { kernel, value, direction, quantity: "requests" }
+}
+
+const fn bytes(direction: &'static str, kernel: &'static str, megabytes: u64) -> Setting {
+    Setting { kernel, value: megabytes * 1_000_000, direction, quantity: "bytes" }
+}
+
+/// From 100 requests a second to 20,000 and from 5 MB/s to 400.
+const RUNS: [[Setting; 2]; 5] = [
+    [iops("read", "read_iops", 100), bytes("write", "write_bps", 5)],
+    [bytes("read", "read_bps", 20), iops("write", "write_iops", 500)],
+    [iops("read", "read_iops", 2000), bytes("write", "write_bps", 80)],
+    [bytes("read", "read_bps", 200), iops("write", "write_iops", 8000)],
+    [iops("read", "read_iops", 20_000), bytes("write", "write_bps", 400)],
+];
+
+/// Measures and prints the table.
+pub(super) fn run() -> Result<()> {
+    lab::need_root("a loop device and a cgroup")?;
+    ensure!(
+        Path::new(GROUPS).join("cgroup.procs").exists(),
+        "{GROUPS} is not there: throttles need cgroups of version 1"
+    );
+    lab::catch_signals()?;
+    cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
+    let binary = crate::metadata::target_dir()?.join("debug/qd1");
+    println!("limits set by the kernel on a loop device, and what qd1 limits says (target: within 3 %)");
+    println!("  {:<20}{:>14}{:>16}{:>9}  95 % interval", "", "set", "measured", "error");
+    let mut worst: f64 = 0.0;
+    for settings in &RUNS {
+        lab::interrupted()?;
+        let report = measure(&binary, settings)?;
+        for setting in settings {
+            worst = worst.max(row(&report, setting)?);
+        }
+    }
+    println!("  worst error: {:.2} %", worst * 100.0);
+    ensure!(worst <= TARGET, "the target of 3 % was missed");
+    Ok(())
+}
+
+fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
+    let dir = lab::quiet_dir()?;
+    let file = dir.path().join("disk");
+    lab::make_file(&file, DISK_BYTES)?;
+    // Declared after the directory, hence dropped before it: the file must outlive the device.
+    let disk = lab::Loop::attach(&file)?;
+    let group = Throttle::new(disk.device(), settings)?;
+    let mut command = cmd::command("sh");
+    let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.dir.display());
+    command.args(["-c", &script]).arg(binary).arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
+    command.args(["--size", "256MiB", "--json", "--no-save", "--quiet"]);
+    serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 limits printed no JSON")
+}
+
+/// Prints what was found of one setting and returns its error; 1 if none was found.
+fn row(report: &Value, setting: &Setting) -> Result<f64> {
+    let limits = report["limits"]["limits"].as_array().context("no limits in the result")?;
+    let is_it = |limit: &&Value| limit["direction"] == setting.direction && limit["quantity"] == setting.quantity;
+    let limit =
+        limits.iter().find(is_it).with_context(|| format!("no {} of {}s", setting.quantity, setting.direction))?;
+    let scale = if setting.quantity == "bytes" { 1e-6 } else { 1.0 };
+    let figure = |name: &str| limit["sustained"][name].as_f64().unwrap_or(f64::NAN) * scale;
+    let set = setting.value as f64 * scale;
+    let error = figure("value") / set - 1.0;
+    let unit = if setting.quantity == "bytes" { "MB/s" } else { "IOPS" };
+    let reached = limit["reached"] == true;
+    let note = if reached { "" } else { "  NOT REACHED" };
+    println!(
+        "  {:<20}{:>9.0} {unit}{:>11.2} {unit}{:>+7.2} %  {:.2} to {:.2}{note}",
+        setting.kernel,
+        set,
+        figure("value"),
+        error * 100.0,
+        figure("low"),
+        figure("high")
+    );
+    if !reached {
+        for evidence in limit["evidence"].as_array().into_iter().flatten().filter(|one| one["speaks_for"] == false) {
+            println!("    {}: {}", evidence["id"], evidence["text"]);
+        }
+    }
+    Ok(if reached { error.abs() } else { 1.0 })
+}
+
+/// A cgroup that limits what its processes may do to one device; removed on drop.
+struct Throttle {
+    dir: PathBuf,
+}
+
+impl Throttle {
+    fn new(device: &Path, settings: &[Setting]) -> Result<Self> {
+        let dir = Path::new(GROUPS).join(format!("qd1-truth-{}", std::process::id()));
+        fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let this = Self { dir };
+        let name = device.file_name().unwrap_or_default();
+        let number = Path::new("/sys/block").join(name).join("dev");
+        let number = fs::read_to_string(&number).with_context(|| format!("cannot read {}", number.display()))?;
+        for setting in settings {
+            let file = this.dir.join(format!("blkio.throttle.{}_device", setting.kernel));
+            fs::write(&file, format!("{} {}", number.trim(), setting.value))
+                .with_context(|| format!("cannot set {}", file.display()))?;
+        }
+        Ok(this)
+    }
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        // A process that just ended may still be accounted for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("cannot remove {}; do it by hand: rmdir {}", self.dir.display(), self.dir.display());
+    }
+}
