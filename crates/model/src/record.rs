@@ -111,7 +111,7 @@ impl OpClass {
 }
 
 /// What one step measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRecord {
     /// The step's name in the plan.
     pub name: String,
@@ -154,25 +154,7 @@ pub struct StepRecord {
 impl StepRecord {
     /// Of a step that could not run.
     pub fn failed(name: &str, fault: String, started_ns: u64) -> Self {
-        Self {
-            name: name.to_owned(),
-            engine: None,
-            engine_why: String::new(),
-            direct: false,
-            started_ns,
-            runtime_ns: 0,
-            end_fsync_ns: 0,
-            ended: Ended::Failed,
-            fault,
-            streams: Vec::new(),
-            background: Vec::new(),
-            intervals: Vec::new(),
-            errors: Vec::new(),
-            device: None,
-            cost: ThreadCost::default(),
-            steal: 0.0,
-            pressure: None,
-        }
+        Self { name: name.to_owned(), started_ns, ended: Ended::Failed, fault, ..Self::default() }
     }
 }
 

@@ -125,25 +125,18 @@ fn measure(device: &Device) -> Record {
             name: name.clone(),
             title: name.clone(),
             work: Work::Io(work(&probe)),
+            background: Vec::new(),
             stop: Stop { min_ns: 0, max_ns, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
             writes_max: Bytes(0),
         });
         record.steps.push(StepRecord {
             name,
             engine: Some(EngineKind::Sim),
-            engine_why: String::new(),
             direct: true,
             started_ns: measured.started_ns,
             runtime_ns: measured.runtime_ns,
-            end_fsync_ns: 0,
-            ended: Ended::Time,
-            streams: Vec::new(),
             intervals: measured.intervals,
-            errors: Vec::new(),
-            device: None,
-            cost: ThreadCost::default(),
-            steal: 0.0,
-            pressure: None,
+            ..StepRecord::default()
         });
     }
     record
