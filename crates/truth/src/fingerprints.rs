@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use qd1_analysis::limits::{Probe, Role};
 use qd1_engine::sim::{Device, Scope};
-use qd1_model::environment::{Environment, ThreadCost};
+use qd1_model::environment::Environment;
 use qd1_model::limits::Direction;
 use qd1_model::plan::{
     Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::record::{Ended, IntervalStream, Record, StepRecord};
+use qd1_model::record::{IntervalStream, Record, StepRecord};
 use qd1_model::{Bytes, SCHEMA_VERSION, Summary};
 
 use crate::Seeds;
