@@ -42,7 +42,7 @@ pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
         let mut left_ns = *cell_ns;
         while left_ns > 0 {
             // A cell that is a little longer than a window is one.
-            let is_whole = length_ns == 0 && left_ns == *cell_ns && left_ns >= WINDOW_NS && left_ns < 2 * WINDOW_NS;
+            let is_whole = length_ns == 0 && left_ns == *cell_ns && (WINDOW_NS..2 * WINDOW_NS).contains(&left_ns);
             let part_ns = if is_whole { left_ns } else { left_ns.min(WINDOW_NS - length_ns) };
             length_ns += part_ns;
             left_ns -= part_ns;
