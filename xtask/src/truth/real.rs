@@ -76,7 +76,8 @@ fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
     let disk = lab::Loop::attach(&file)?;
     let group = Throttle::new(disk.device(), settings)?;
     let mut command = cmd::command("sh");
-    let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.dir.display());
+    // On a machine that does other work as well, 20,000 requests a second want their turn.
+    let script = format!("echo $$ > {}/cgroup.procs && exec nice -n -10 \"$0\" \"$@\"", group.dir.display());
     command.args(["-c", &script]).arg(binary).arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
     command.args(["--size", "256MiB", "--json", "--no-save", "--quiet"]);
     serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 limits printed no JSON")
