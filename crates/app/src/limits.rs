@@ -186,31 +186,7 @@ fn spec(args: &LimitsArgs) -> Spec {
     fn same<T: Copy>(value: T) -> PerEffort<T> {
         PerEffort { quick: value, default: value, full: value }
     }
-    let job = Job {
-        name: "read-small".to_owned(),
-        title: None,
-        runtime: None,
-        ramp_time: None,
-        rw: Some(Rw::Randread),
-        rwmixread: None,
-        bs: None,
-        bssplit: None,
-        iodepth: None,
-        numjobs: None,
-        direct: None,
-        sync: None,
-        file: None,
-        size: None,
-        full_coverage: None,
-        zipf_theta: None,
-        rate_iops: None,
-        poisson: None,
-        ioengine: None,
-        io_size: None,
-        adaptive: None,
-        stop_percentile: None,
-        files: None,
-    };
+    let job = Job { name: "read-small".to_owned(), rw: Some(Rw::Randread), ..Job::default() };
     Spec {
         suite: Suite {
             name: SUITE.to_owned(),

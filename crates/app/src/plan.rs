@@ -72,7 +72,16 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     check_names(spec)?;
     for job in &spec.suite.job {
         if !wanted(spec, &job.name) {
-            plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+            // A step of another effort is no part of this run: it is not missed, unless it was asked for.
+            if job.runs_at(spec.effort) {
+                plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+            }
+            continue;
+        }
+        if !job.runs_at(spec.effort) {
+            if !spec.only.is_empty() {
+                plan.skipped.push(Skipped { name: job.name.clone(), why: "runs with --full only".to_owned() });
+            }
             continue;
         }
         match step(spec, job, &plan.target)? {
@@ -272,7 +281,7 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
     let own = job.size.unwrap_or(OWN_SIZE).0;
     // A device has no files: workers that want their own get a part of it.
     let (file, size) = match job.file.unwrap_or_default() {
-        FileUse::Shared => (FileUse::Shared, target.size.0),
+        FileUse::Shared => (FileUse::Shared, job.size.map_or(target.size.0, |size| size.0.min(target.size.0))),
         file if target.kind == TargetKind::Directory => (file, own),
         _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
     };
@@ -357,7 +366,7 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
             if let Work::Io(io) = &mut step.work
                 && io.file == FileUse::Shared
             {
-                io.size = Bytes(smaller);
+                io.size = io.size.min(Bytes(smaller));
             }
         }
         return Ok(());
