@@ -7,7 +7,10 @@
 //! Seeds for tuning and for tables are disjoint: see [`Seeds`].
 #![forbid(unsafe_code)]
 
+pub mod identify;
+pub mod kinds;
 pub mod limits;
+mod machines;
 mod scenario;
 pub mod virtual_disk;
 
