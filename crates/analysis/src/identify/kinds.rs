@@ -35,7 +35,6 @@ struct Range {
     feature: &'static str,
     low: f64,
     high: f64,
-    source: &'static str,
 }
 
 /// The whole table.
@@ -62,8 +61,9 @@ fn read(text: &'static str) -> Option<Table> {
                 let kind = StorageKind::ALL.into_iter().find(|known| known.name() == kind)?;
                 table.classes.push(Class { name, kind, weight: weight.parse().ok()? });
             }
-            ["range", class, feature, low, high, source] => {
-                table.ranges.push(Range { class, feature, low: ten(low)?, high: ten(high)?, source });
+            // A range without a source is none.
+            ["range", class, feature, low, high, source] if !source.is_empty() => {
+                table.ranges.push(Range { class, feature, low: ten(low)?, high: ten(high)? });
             }
             _ => return None,
         }
@@ -91,12 +91,6 @@ impl Table {
     fn range(&self, class: &Class, feature: &str) -> Option<&Range> {
         let of = |name: &str| self.ranges.iter().find(|range| range.class == name && range.feature == feature);
         of(class.name).or_else(|| of("*"))
-    }
-
-    /// Where the range of a class comes from.
-    #[cfg(test)]
-    fn source(&self, class: &Class, feature: &str) -> Option<&str> {
-        self.range(class, feature).map(|range| range.source)
     }
 }
 
@@ -128,7 +122,6 @@ mod tests {
                     class.name,
                     domain.name
                 );
-                assert!(!table.source(class, domain.name).unwrap_or_default().is_empty());
             }
         }
         for kind in StorageKind::ALL {
