@@ -47,7 +47,8 @@ impl Judged {
         self.identity.top().map_or((self.kind, 0.0), |top| (top.kind, top.probability))
     }
 
-    fn is_right(&self) -> bool {
+    /// Whether the likeliest kind is the true one.
+    pub fn is_right(&self) -> bool {
         self.said().0 == self.kind
     }
 

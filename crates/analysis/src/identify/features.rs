@@ -25,6 +25,8 @@ pub(super) struct Found {
     pub(super) parts: u32,
     /// What could not be looked at, in words.
     pub(super) missing: Vec<String>,
+    /// Share of their time that workers waited for a processor, where that is much; else 0.
+    pub(super) waited: f64,
 }
 
 /// Requests that a figure needs at least.
@@ -48,6 +50,8 @@ const STALLED_MIN: f64 = 1e-4;
 const WANDER_MIN: f64 = 0.005;
 /// Blocks of time that the wandering of a step is seen in.
 const BLOCKS: std::ops::RangeInclusive<usize> = 6..=24;
+/// Workers that wait for a processor longer than this share of their time measure the processor as well.
+const WAITED_MIN: f64 = 0.1;
 /// Requests in such a block.
 const BLOCK_REQUESTS: u64 = 30;
 
@@ -121,8 +125,26 @@ pub(super) fn found(record: &Record) -> Found {
     }
     let sized = |block: u32| reads.iter().filter(one).filter(random).filter(pure).find(|step| step.block() == block);
     slope(&mut found, sized(MIDDLE).or(far), sized(LARGE));
-    commits(&mut found, &steps(record, OpClass::Commit));
+    commits(&mut found, far, &steps(record, OpClass::Commit));
+    found.waited = waited(record);
+    if found.waited > 0.0 {
+        let share = share(found.waited);
+        found.missing.push(format!("the disk by itself: the workers waited for a processor {share} of their time"));
+    }
     found
+}
+
+/// Share of their time that the workers of the direct steps waited for a processor.
+fn waited(record: &Record) -> f64 {
+    let steps = || record.steps.iter().filter(|step| step.direct);
+    let time_ns = |step: &qd1_model::record::StepRecord| {
+        let plan = record.plan.steps.iter().find(|plan| plan.name == step.name);
+        let workers = plan.map_or(1, |plan| if let Work::Io(io) = &plan.work { io.numjobs.max(1) } else { 1 });
+        step.runtime_ns as f64 * f64::from(workers)
+    };
+    let share = |step: &qd1_model::record::StepRecord| step.cost.run_delay_ns as f64 / time_ns(step).max(1.0);
+    let mean = steps().map(|step| share(step).min(1.0)).sum::<f64>() / steps().count().max(1) as f64;
+    if mean >= WAITED_MIN { mean } else { 0.0 }
 }
 
 /// Everything that random reads, one at a time, say by themselves.
@@ -258,7 +280,7 @@ fn slope(found: &mut Found, small: Option<&Step<'_>>, large: Option<&Step<'_>>) 
 }
 
 /// What a direct write costs, and the flush behind it.
-fn commits(found: &mut Found, commits: &[Step<'_>]) {
+fn commits(found: &mut Found, far: Option<&Step<'_>>, commits: &[Step<'_>]) {
     let plain = |step: &&Step<'_>| step.direct && step.in_flight() == 1 && step.block() == SMALL;
     let Some(step) = commits.iter().find(plain) else {
         found.missing.push("what a write and a flush cost each: no direct commits of one writer".to_owned());
@@ -269,9 +291,17 @@ fn commits(found: &mut Found, commits: &[Step<'_>]) {
     let [write_ns, sync_ns] = [write, sync].map(|part| part.quantile(0.5).max(1) as f64);
     let tail = step.stream.lat.quantile(0.99) as f64 / step.median_ns().max(1.0);
     let mut add = |name, value: f64, text: String| found.features.push(Feature { name, value, text });
-    add("write_median", write_ns, format!("direct 4 KiB writes take {}", format_ns(write_ns)));
+    // Beside the level of reads only the ratio is news.
+    if let Some(far) = far {
+        let (value, time) = (write_ns / far.median_ns().max(1.0), format_ns(write_ns));
+        add("write_read", value, format!("direct 4 KiB writes take {time}, {} as long as reads", times(value)));
+    }
     add("flush", sync_ns, format!("the flush behind each takes {}", format_ns(sync_ns)));
     add("flush_tail", tail, format!("one commit in a hundred takes {tail:.1} times as long as half of them"));
+}
+
+fn times(value: f64) -> String {
+    if value < 0.095 { format!("{value:.3} times") } else { format!("{value:.1} times") }
 }
 
 fn share(value: f64) -> String {

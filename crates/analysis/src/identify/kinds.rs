@@ -2,15 +2,13 @@
 //!
 //! A published range [low, high] stands for a uniform law of the figure's logarithm with soft ends: convolved with a
 //! normal law of the feature's shoulder it has a density in closed form,
-//! (Phi((x - low) / s) - Phi((x - high) / s)) / (high - low). A share of [`ANYTHING`] is spread over all that the figure
-//! can be at all, since no table knows every device: no single figure excludes a class.
+//! (Phi((x - low) / s) - Phi((x - high) / s)) / (high - low). A share (OUTSIDE in the table) is spread over all that the
+//! figure can be at all, since no table knows every device: no single figure excludes a class.
 
 use std::sync::LazyLock;
 
 use qd1_model::identity::StorageKind;
 
-/// Share of devices that a range is no guide to.
-const ANYTHING: f64 = 0.03;
 /// Ranges are taken to be at least this wide, powers of ten: published ones say less of the spread than they seem to.
 const WIDTH_MIN: f64 = 0.04;
 
@@ -20,6 +18,8 @@ struct Domain {
     least: f64,
     most: f64,
     shoulder: f64,
+    /// Share of devices that no range describes.
+    outside: f64,
 }
 
 /// A sort of device within a kind.
@@ -53,9 +53,9 @@ fn read(text: &'static str) -> Option<Table> {
     let ten = |text: &str| Some(text.parse::<f64>().ok()?.log10());
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         match line.split('\t').collect::<Vec<_>>()[..] {
-            ["feature", name, _, least, most, shoulder] => {
-                let shoulder = shoulder.parse().ok()?;
-                table.domains.push(Domain { name, least: ten(least)?, most: ten(most)?, shoulder });
+            ["feature", name, _, least, most, shoulder, outside] => {
+                let [shoulder, outside] = [shoulder.parse().ok()?, outside.parse().ok()?];
+                table.domains.push(Domain { name, least: ten(least)?, most: ten(most)?, shoulder, outside });
             }
             ["class", name, kind, weight, _] => {
                 let kind = StorageKind::ALL.into_iter().find(|known| known.name() == kind)?;
@@ -84,7 +84,7 @@ impl Table {
         let from_low = if range.low <= domain.least { 1.0 } else { phi((x - low) / domain.shoulder) };
         let to_high = if range.high >= domain.most { 0.0 } else { phi((x - high) / domain.shoulder) };
         let inside = (from_low - to_high).max(0.0);
-        let density = (1.0 - ANYTHING) * inside / (high - low) + ANYTHING / (domain.most - domain.least);
+        let density = (1.0 - domain.outside) * inside / (high - low) + domain.outside / (domain.most - domain.least);
         Some(density.ln())
     }
 

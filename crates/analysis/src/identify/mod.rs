@@ -24,6 +24,8 @@ const LABELS_MAX: f64 = 4.5;
 const PARTS_ENOUGH: u32 = 6;
 /// Fewest things measured for a [`Finding`](qd1_model::Finding).
 pub(crate) const PARTS_MIN: u32 = 5;
+/// What is left of the trust in figures where workers waited for a processor all the time.
+const TRUST_MIN: f64 = 0.5;
 /// What is left to the other kinds where the kernel itself is the storage.
 const STRUCTURE_DOUBT: f64 = 0.03;
 /// A label that is this many times as likely on a kind says that it is this kind.
@@ -36,7 +38,7 @@ const KINDS: usize = StorageKind::ALL.len();
 /// What `record` says; nothing where neither measurements nor this kernel's layers say anything.
 #[must_use]
 pub fn identify(record: &Record) -> Option<Identity> {
-    let Found { features, parts, missing } = found(record);
+    let Found { features, parts, missing, waited } = found(record);
     let structure = structure(&record.environment);
     if parts == 0 && structure.is_none() {
         return None;
@@ -45,7 +47,7 @@ pub fn identify(record: &Record) -> Option<Identity> {
     let measured = Measured::of(&features);
     let of_labels = sum_of_labels(&labels);
     let mut inferred = normalized(std::array::from_fn(|kind| measured.kinds[kind] + of_labels[kind]));
-    let trust = (f64::from(parts) / f64::from(PARTS_ENOUGH)).min(1.0);
+    let trust = (f64::from(parts) / f64::from(PARTS_ENOUGH)).min(1.0) * (1.0 - waited).max(TRUST_MIN);
     inferred.iter_mut().for_each(|p| *p = *p * trust + (1.0 - trust) / KINDS as f64);
     let mut probabilities = inferred;
     if let Some((kind, _)) = &structure {
