@@ -148,14 +148,16 @@ fn sata(dice: &mut Dice) -> (&'static str, Device) {
 
 /// OEM specifications: Ultrastar 7K4000 and DC HC310, Travelstar 5K320, Ultrastar 15K450, and 10,000 rpm between.
 fn mechanics(dice: &mut Dice, for_servers: bool) -> (&'static str, Mechanics) {
-    let choices: &[(&str, f64, (f64, f64), (f64, f64))] = if for_servers {
-        &[
+    // Name, revolutions a minute, average seek, seek from track to track.
+    type Choice = (&'static str, f64, (f64, f64), (f64, f64));
+    let choices: [Choice; 3] = if for_servers {
+        [
             ("7200", 7200.0, (7.4e6, 8.5e6), (0.23e6, 0.8e6)),
             ("10k", 10_000.0, (3.7e6, 4.6e6), (0.2e6, 0.5e6)),
             ("15k", 15_000.0, (3.1e6, 3.8e6), (0.2e6, 0.5e6)),
         ]
     } else {
-        &[
+        [
             ("7200", 7200.0, (7.4e6, 9.0e6), (0.23e6, 1.0e6)),
             ("5400", 5400.0, (11e6, 14e6), (0.8e6, 1.2e6)),
             ("10k", 10_000.0, (3.7e6, 4.6e6), (0.2e6, 0.5e6)),
