@@ -4,14 +4,15 @@
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
-//! finds rate limits, [`change`] tells how a step went over time. [`coverage`] measures whether the intervals deserve
-//! their name.
+//! finds rate limits, [`change`] tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
+//! [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod change;
 pub mod coverage;
 mod detect;
+pub mod identify;
 mod judge;
 pub mod limits;
 pub mod stats;
@@ -41,5 +42,6 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         detect::sort(&mut findings);
     }
     let findings = detect::together(findings);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, summary, record }
+    let identity = identify::identify(&record);
+    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, identity, summary, record }
 }

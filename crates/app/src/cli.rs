@@ -10,7 +10,8 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &["check", "run", "sweep", "limits", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] =
+    &["check", "run", "sweep", "limits", "identify", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
+    /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Identify(CheckArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis

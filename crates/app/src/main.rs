@@ -5,6 +5,7 @@ mod check;
 mod cli;
 mod fio;
 mod history;
+mod identify;
 mod limits;
 mod measure;
 mod output;
@@ -71,6 +72,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Run(args)) => run_command::run(&args),
         Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Limits(args)) => limits::run(&args),
+        Some(Command::Identify(args)) => identify::run(args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),

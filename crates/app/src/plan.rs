@@ -75,7 +75,16 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     check_names(spec, &loaded)?;
     for job in spec.suite.job.iter().chain(&loaded) {
         if !wanted(spec, &job.name) {
-            plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+            // A step of another effort is no part of this run: it is not missed, unless it was asked for.
+            if job.runs_at(spec.effort) {
+                plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+            }
+            continue;
+        }
+        if !job.runs_at(spec.effort) {
+            if !spec.only.is_empty() {
+                plan.skipped.push(Skipped { name: job.name.clone(), why: "runs with --full only".to_owned() });
+            }
             continue;
         }
         match step(spec, job, &plan.target)? {
@@ -300,7 +309,7 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
     let own = job.size.unwrap_or(OWN_SIZE).0;
     // A device has no files: workers that want their own get a part of it.
     let (file, size) = match job.file.unwrap_or_default() {
-        FileUse::Shared => (FileUse::Shared, target.size.0),
+        FileUse::Shared => (FileUse::Shared, job.size.map_or(target.size.0, |size| size.0.min(target.size.0))),
         file if target.kind == TargetKind::Directory => (file, own),
         _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
     };
@@ -382,7 +391,7 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
     if !size_given && shared > 0 && smaller >= SIZE_MIN {
         plan.target.size = Bytes(smaller);
         let works = plan.steps.iter_mut().flat_map(StepPlan::works_mut);
-        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = Bytes(smaller));
+        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = io.size.min(Bytes(smaller)));
         return Ok(());
     }
     let message = format!(

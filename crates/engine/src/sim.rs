@@ -3,6 +3,8 @@
 //! The law of the device is in [`model`], and has no clock of its own; `qd1-simdisk` serves the same one in real time.
 
 pub mod model;
+mod noise;
+mod seek;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,6 +12,8 @@ use std::collections::BinaryHeap;
 use qd1_model::plan::EngineKind;
 
 pub use model::{Bucket, Cache, Device, Limit, Mode, Scope, Service, Stall, State};
+pub use noise::{Link, Neighbours};
+pub use seek::Mechanics;
 
 use crate::{Done, Engine, EngineError, Op, Setup, Slot};
 

@@ -130,6 +130,66 @@ pub struct Device {
     pub read_ahead_kib: u32,
     /// For a loop device: its backing file.
     pub backing: String,
+    /// For an NVMe namespace: what its controller says. Absent for others, and in Records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvme: Option<Nvme>,
+}
+
+/// What an NVMe controller says of itself: from sysfs, and as root from its Identify and SMART / Health data (NVM Express
+/// Base Specification 2.0, figures 275 and 207). What could not be read is `None` or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Nvme {
+    /// `nvme0`.
+    pub controller: String,
+    /// Model number.
+    pub model: String,
+    /// Serial number; `--redact` takes it out.
+    pub serial: String,
+    /// Firmware revision.
+    pub firmware: String,
+    /// PCI vendor.
+    pub vendor_id: Option<u16>,
+    /// How the controller is reached: `pcie`, `tcp`, `rdma`, `fc`, `loop`.
+    pub transport: String,
+    /// Memory node it is attached to; negative where there is only one.
+    pub numa_node: Option<i32>,
+    /// Queues for requests.
+    pub queues: Option<u32>,
+    /// Entries of each.
+    pub queue_entries: Option<u32>,
+    /// Version of the specification it follows, as `1.4.0`.
+    pub version: String,
+    /// Whether it has a volatile write cache: one that a flush has to empty.
+    pub volatile_write_cache: Option<bool>,
+    /// Most bytes of one request, as the controller has it.
+    pub transfer_max: Option<Bytes>,
+    /// SMART / Health.
+    pub health: Option<NvmeHealth>,
+}
+
+/// SMART / Health data of an NVMe controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NvmeHealth {
+    /// Bits of the critical warning; 0 when all is well.
+    pub critical_warning: u8,
+    /// Composite temperature, kelvin.
+    pub temperature_k: u16,
+    /// Spare blocks left, percent.
+    pub available_spare_percent: u8,
+    /// Spare below which it warns, percent.
+    pub spare_threshold_percent: u8,
+    /// Endurance used, percent; may exceed 100.
+    pub used_percent: u8,
+    /// Bytes read over its life, in steps of 512,000.
+    pub read_bytes: u64,
+    /// Bytes written over its life, in steps of 512,000.
+    pub written_bytes: u64,
+    /// Hours switched on.
+    pub power_on_hours: u64,
+    /// Times switched off without warning.
+    pub unsafe_shutdowns: u64,
+    /// Media and data integrity errors.
+    pub media_errors: u64,
 }
 
 /// Kernel writeback settings (`/proc/sys/vm/dirty_*`).

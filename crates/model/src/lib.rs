@@ -7,6 +7,7 @@ pub mod environment;
 pub mod figure;
 pub mod finding;
 pub mod hist;
+pub mod identity;
 pub mod job;
 pub mod limits;
 pub mod metric;

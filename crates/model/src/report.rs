@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::Summary;
 use crate::finding::Finding;
+use crate::identity::Identity;
 use crate::record::Record;
 use crate::sweep::Surface;
 use crate::verdict::{Judged, Verdict};
@@ -24,6 +25,9 @@ pub struct Report {
     /// The surface of a sweep; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Surface>,
+    /// What kind of storage it is; absent where too little was measured to say anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -17,7 +17,8 @@ use crate::units::Bytes;
 use crate::verdict::Criterion;
 
 /// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effort {
     /// About fifteen seconds.
     Quick,
@@ -193,8 +194,10 @@ pub struct Job {
     pub sync: Option<Sync>,
     /// Which file the job uses.
     pub file: Option<crate::plan::FileUse>,
-    /// Size of each worker's own file. Default 16 MiB.
+    /// Size of each worker's own file, default 16 MiB; of the shared file, how much of it is used, default all.
     pub size: Option<Bytes>,
+    /// The least effort at which it runs. Default quick, which is always.
+    pub effort: Option<Effort>,
     /// Random offsets without repetition until every block was visited.
     pub full_coverage: Option<bool>,
     /// Zipf exponent of the random offsets.
@@ -215,6 +218,13 @@ pub struct Job {
     pub with_load: Option<bool>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
+}
+
+impl Job {
+    /// Whether it is part of a run with this effort.
+    pub fn runs_at(&self, effort: Effort) -> bool {
+        self.effort.is_none_or(|least| effort >= least)
+    }
 }
 
 /// A create/stat/delete job.

@@ -112,6 +112,8 @@ impl Machine {
             nr_requests: count("nr_requests"),
             read_ahead_kib: count("read_ahead_kb"),
             backing: block.backing().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
+            // Only where the requests end: a partition is the same device once more.
+            nvme: if block.is_partition() { None } else { self.nvme(block) },
         }
     }
 }

@@ -22,6 +22,7 @@ mod filesystem;
 mod fixture;
 pub mod guard;
 mod mounts;
+mod nvme;
 pub mod signature;
 mod transport;
 mod vendor;

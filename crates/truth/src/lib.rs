@@ -8,7 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub mod fingerprints;
+pub mod identify;
+pub mod kinds;
 pub mod limits;
+mod machines;
 mod scenario;
 pub mod virtual_disk;
 

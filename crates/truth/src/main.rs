@@ -1,21 +1,31 @@
-//! Prints the tables: `cargo xtask truth`. `--tuning` draws from the seeds that thresholds were set with; a number sets
-//! how many disks of each kind; `--disk=0xSEED` shows what was measured on one of them.
+//! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that thresholds were
+//! set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on one of them.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, fingerprints, limits};
+use qd1_truth::{Seeds, fingerprints, identify, limits};
+
+/// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
+type Table = fn(Seeds, u64, bool) -> String;
+
+/// All of them, in the order they are printed.
+const TABLES: &[(&str, Table)] = &[
+    ("limits", limits::table),
+    ("fingerprints", fingerprints::table),
+    // Half as many again: 300 where the others have 200.
+    ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
+];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seeds = if words.iter().any(|word| word == "--tuning") { Seeds::Tuning } else { Seeds::Table };
     let count = words.iter().find_map(|word| word.parse().ok()).unwrap_or(200);
+    let only = words.iter().skip_while(|word| *word != "--only").nth(1);
     let is_verbose = words.iter().any(|word| word == "--verbose");
     if let Some(seed) = words.iter().find_map(|word| u64::from_str_radix(word.strip_prefix("--disk=0x")?, 16).ok()) {
         print!("{}", limits::probes(seed));
         return;
     }
-    // One of the tables alone, while working on it.
-    if !words.iter().any(|word| word == "--fingerprints") {
-        print!("{}", limits::table(seeds, count, is_verbose));
+    for (_, table) in TABLES.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
+        println!("{}", table(seeds, count, is_verbose));
     }
-    print!("{}", fingerprints::table(seeds, count, is_verbose));
 }

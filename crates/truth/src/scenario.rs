@@ -28,6 +28,7 @@ pub(crate) struct Scenario {
     pub(crate) truths: Vec<Truth>,
 }
 
+#[derive(Clone, Debug)]
 pub(crate) struct Dice(Xoshiro256PlusPlus);
 
 impl Dice {
@@ -35,24 +36,29 @@ impl Dice {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + self.unit() * (high - low)
     }
 
-    fn log_between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn log_between(&mut self, low: f64, high: f64) -> f64 {
         self.between(low.ln(), high.ln()).exp()
     }
 
-    fn chance(&mut self, share: f64) -> bool {
+    pub(crate) fn chance(&mut self, share: f64) -> bool {
         self.unit() < share
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[(self.0.next_u64() % of.len() as u64) as usize]
+    /// A number below `count`.
+    pub(crate) fn below(&mut self, count: usize) -> usize {
+        (self.0.next_u64() % count as u64) as usize
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
     }
 }
 

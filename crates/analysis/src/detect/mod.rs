@@ -21,6 +21,7 @@ mod rate_changed;
 mod rate_limited;
 mod short_or_failed_io;
 mod stalls;
+mod storage_kind;
 mod throttled_cgroup;
 mod unwritten_extents;
 
@@ -59,6 +60,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "engine_fallback", run: engine_fallback::detect },
     Detector { name: "merged_or_split", run: merged_or_split::detect },
     Detector { name: "buffered_not_durable", run: buffered_not_durable::detect },
+    Detector { name: "storage_kind", run: storage_kind::detect },
 ];
 
 /// What the detectors conclude, the most severe first, and within a severity the surest first.

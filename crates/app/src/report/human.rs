@@ -8,7 +8,7 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
 use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
-use super::{criteria, machine, suite, sweep, words};
+use super::{criteria, identity, machine, suite, sweep, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -26,6 +26,9 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
     }
     verdicts(&mut page, report);
     criteria::section(&mut page, report);
+    if identity::is_identify(report) {
+        identity::section(&mut page, report);
+    }
     if words::is_check(report) {
         headline_figures(&mut page, report);
         steps(&mut page, report);

@@ -19,7 +19,7 @@ struct Line<'a, T> {
     body: &'a T,
 }
 
-/// Verdicts, criteria, steps and findings, one per line; the record, which is long, comes last.
+/// Verdicts, criteria, steps, the kind of storage and findings, one per line; the record, which is long, comes last.
 pub(super) fn render_lines(report: &Report) -> Result<String> {
     let mut text = String::new();
     let run = &report.record.id;
@@ -40,6 +40,9 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     }
     for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
         line(&mut text, "crossover", run, crossover)?;
+    }
+    if let Some(identity) = &report.identity {
+        line(&mut text, "identity", run, identity)?;
     }
     for finding in &report.findings {
         line(&mut text, "finding", run, finding)?;

@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
-use super::{criteria, machine, sweep, words};
+use super::{criteria, identity, machine, sweep, words};
 
 /// Metrics that get a column; the commit's sync part gets a row of its own, and the rest is in the JSON.
 const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "bytes_per_second"];
@@ -17,6 +17,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     verdicts(&mut text, report);
     suite_criteria(&mut text, report);
+    if identity::is_identify(report) {
+        identity::markdown(&mut text, report);
+    }
     if words::is_check(report) {
         headline_figures(&mut text, report);
     }
@@ -152,7 +155,7 @@ fn findings(text: &mut String, report: &Report) {
 }
 
 /// Text that must not be taken for markup: table bars, tags such as `<path>`, emphasis.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {
         match letter {

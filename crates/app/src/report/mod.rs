@@ -7,6 +7,7 @@ mod criteria;
 mod csv;
 mod history;
 mod human;
+mod identity;
 mod json;
 mod layout;
 mod limits;

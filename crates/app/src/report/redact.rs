@@ -59,7 +59,19 @@ pub(crate) fn redact(report: &mut Report) {
     let verdicts = report.verdicts.iter_mut().flat_map(|v| &mut v.judged).map(|judged| &mut judged.why);
     let criteria = report.criteria.iter_mut().map(|judged| &mut judged.why);
     let summary = report.summary.steps.iter_mut().map(|step| &mut step.title);
-    for text in titles.chain(skipped).chain(engines).chain(findings).chain(verdicts).chain(criteria).chain(summary) {
+    let identity = report.identity.iter_mut().flat_map(|identity| {
+        let evidence = identity.evidence.iter_mut().map(|evidence| &mut evidence.text);
+        evidence.chain(&mut identity.contradictions).chain(&mut identity.missing)
+    });
+    for text in titles
+        .chain(skipped)
+        .chain(engines)
+        .chain(findings)
+        .chain(verdicts)
+        .chain(criteria)
+        .chain(summary)
+        .chain(identity)
+    {
         *text = secrets.hidden(text);
     }
 }
@@ -70,6 +82,11 @@ fn redact_environment(env: &mut Environment) {
         replace(&mut device.model, "<model>");
         replace(&mut device.firmware, "<firmware>");
         replace(&mut device.backing, "<file>");
+        if let Some(nvme) = &mut device.nvme {
+            replace(&mut nvme.model, "<model>");
+            replace(&mut nvme.serial, "<serial>");
+            replace(&mut nvme.firmware, "<firmware>");
+        }
     }
     let fs = &mut env.filesystem;
     // `/dev/vda1` names nobody; `/dev/mapper/host--vg-root`, `server:/export` and a UUID do.

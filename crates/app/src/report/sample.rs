@@ -339,6 +339,7 @@ pub(crate) fn slow_vps() -> Report {
         criteria: vec![],
         findings: place::findings(),
         sweep: None,
+        identity: None,
         summary,
         record,
     }

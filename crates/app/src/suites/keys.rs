@@ -31,6 +31,7 @@ pub(super) const JOB: &[&str] = &[
     "ioengine",
     "with_load",
     "files",
+    "effort",
     "runtime",
     "ramp_time",
     "adaptive",
@@ -45,7 +46,7 @@ pub(super) const FILES: &[&str] = &["size", "count"];
 /// In a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
 /// Keys of a job that a sweep cannot vary: they name or hold other keys.
-pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "runtime", "sweep", "criterion"];
+pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "effort", "runtime", "sweep", "criterion"];
 
 /// What is wrong with a suite's text, and where.
 #[derive(Debug)]

@@ -9,6 +9,8 @@ use rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp1, LogNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::noise::{Link, Load, Neighbours, Wire};
+use super::seek::{Heads, Mechanics};
 use crate::{Op, OpKind};
 
 /// One mode of a latency: log-normal, constant, or exponential.
@@ -128,6 +130,14 @@ pub struct Device {
     pub cache: Option<Cache>,
     /// More limits; a request waits for the strictest.
     pub limits: Vec<Limit>,
+    /// Reads that go on where the last one ended, where the device has them ready; else they are like any other.
+    pub sequential: Option<Service>,
+    /// Heads and platters, on top of the services above.
+    pub mechanics: Option<Mechanics>,
+    /// The network to it.
+    pub link: Option<Link>,
+    /// Who else uses it.
+    pub neighbours: Option<Neighbours>,
 }
 
 impl Default for Device {
@@ -144,6 +154,10 @@ impl Default for Device {
             stall: None,
             cache: None,
             limits: Vec::new(),
+            sequential: None,
+            mechanics: None,
+            link: None,
+            neighbours: None,
         }
     }
 }
@@ -170,6 +184,9 @@ impl Tokens {
     }
 }
 
+/// Time of a flush that is not sent anywhere, ns.
+const NOTHING_NS: f64 = 1500.0;
+
 /// The running state of a [`Device`]. It knows no clock: whoever asks says when, so that the simulated engine drives it on
 /// virtual time and a disk behind FUSE in real time, by the same law.
 pub struct State {
@@ -183,6 +200,11 @@ pub struct State {
     limits: Vec<Tokens>,
     /// Dirty bytes in the cache, and as of when.
     dirty: (f64, f64),
+    heads: Option<Heads>,
+    wire: Option<Wire>,
+    load: Option<Load>,
+    /// Where the last read ended.
+    read_to: u64,
 }
 
 fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
@@ -221,6 +243,10 @@ impl State {
             bytes: device.bytes.map(Tokens::new),
             limits: device.limits.iter().map(|limit| Tokens::new(limit.bucket)).collect(),
             dirty: (0.0, 0.0),
+            heads: device.mechanics.map(Heads::new),
+            wire: device.link.map(|link| Wire::new(link, device.seed)),
+            load: device.neighbours.map(|neighbours| Load::new(neighbours, device.seed)),
+            read_to: u64::MAX,
             rng,
             device,
         }
@@ -248,6 +274,25 @@ impl State {
     /// When a request handed over at `now_ns` completes, both in ns since the device's time 0. Requests are handed over
     /// in the order of their times.
     pub fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+        let is_flush = matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange);
+        // The way to a device elsewhere comes first; one that wants no flushes is sent none.
+        let arrived_ns = match &mut self.wire {
+            Some(wire) if is_flush && !wire.sends_flushes() => return now_ns + NOTHING_NS,
+            Some(wire) => wire.crossed_ns(op.len, now_ns),
+            None => now_ns,
+        };
+        let end_ns = self.served_ns(op, arrived_ns);
+        match &mut self.load {
+            Some(load) => {
+                let slowed_ns = arrived_ns + (end_ns - arrived_ns) * load.slowness(arrived_ns);
+                load.after_stall(now_ns, slowed_ns)
+            }
+            None => end_ns,
+        }
+    }
+
+    /// The same for a request that has arrived at the device, without neighbours.
+    fn served_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
         let mut begin = self.after_stall(now_ns);
         if op.len > 0 {
             for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
@@ -284,15 +329,30 @@ impl State {
                 _ => {}
             }
         }
+        let goes_on = op.kind == OpKind::Read && op.offset == self.read_to;
+        if op.kind == OpKind::Read {
+            self.read_to = op.offset + u64::from(op.len);
+        }
+        let ready = self.device.sequential.as_ref().filter(|_| goes_on);
         let service = match op.kind {
+            OpKind::Read if ready.is_some() => ready.expect("just looked at"),
             OpKind::Read => &self.device.read,
             OpKind::Write | OpKind::Trim => &self.device.write,
             OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
         };
         let service_ns = draw(&mut self.rng, service, op.len);
-        let channel = self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel");
+        let arm = self.heads.as_ref().map(|heads| heads.arm_of(op.offset) % self.free_ns.len());
+        let channel = match arm {
+            Some(number) => &mut self.free_ns[number],
+            None => self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel"),
+        };
         let start = begin.max(*channel);
-        let end = start + service_ns;
+        let moves = op.len > 0 && ready.is_none();
+        let moved_ns = match &mut self.heads {
+            Some(heads) if moves => heads.move_to(op.offset, op.len, op.kind == OpKind::Read, now_ns, start),
+            _ => 0.0,
+        };
+        let end = start + service_ns + moved_ns;
         *channel = end;
         self.after_stall(end)
     }

@@ -1,0 +1,43 @@
+//! What kind of storage was measured, where enough was measured to say so.
+//!
+//! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and what speaks most for it, or
+//! that it cannot be told. A refuted label is named. Its confidence is the kind's probability.
+
+use qd1_model::identity::{EvidenceSource, Identity, KindProbability};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::{found, percent};
+use crate::identify::{PARTS_MIN, identify};
+
+/// Below this no kind is stated.
+const LIKELY: f64 = 0.5;
+/// Pieces of evidence that are told.
+const TOLD: usize = 3;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    identify(record)
+        .filter(|identity| identity.measured >= PARTS_MIN)
+        .map(|identity| finding(&identity))
+        .into_iter()
+        .collect()
+}
+
+fn finding(identity: &Identity) -> Finding {
+    let [first, second] = [identity.kinds[0], identity.kinds[1]];
+    let named = |kind: &KindProbability| format!("{} {}", kind.kind.title(), percent(kind.probability));
+    let title = if first.probability >= LIKELY {
+        format!("the kind of storage is {}", first.kind.title())
+    } else {
+        "the kind of storage cannot be told".to_owned()
+    };
+    let speaks = |weight: f64| first.probability < LIKELY || weight > 0.0;
+    let for_it = identity
+        .evidence
+        .iter()
+        .filter(|one| one.source != EvidenceSource::Label)
+        .filter(|one| one.weights.iter().any(|weight| weight.kind == first.kind && speaks(weight.weight)));
+    let mut texts: Vec<String> = for_it.take(TOLD).map(|one| one.text.clone()).collect();
+    texts.insert(0, format!("{}, {}", named(&first), named(&second)));
+    texts.extend(identity.contradictions.iter().cloned());
+    Finding { title, evidence: texts.join("; "), ..found("storage_kind", Severity::Info, first.probability) }
+}

@@ -1,0 +1,250 @@
+//! `qd1 identify` on disks of nine kinds: the confusion table.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use qd1_analysis::identify::identify;
+use qd1_engine::run::{IoJob, Wish, run_io};
+use qd1_engine::sim::Device;
+use qd1_model::environment::ThreadCost;
+use qd1_model::identity::{Identity, StorageKind};
+use qd1_model::plan::{
+    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, StepPlan, Stop, TargetKind,
+    TargetPlan, Work,
+};
+use qd1_model::record::StepRecord;
+use qd1_model::spec::{Job, PerEffort};
+use qd1_model::{Bytes, Record, SCHEMA_VERSION};
+
+use crate::Seeds;
+use crate::kinds::{Drawn, Labels, draw};
+use crate::machines::environment;
+
+/// The suite that the product runs: its steps are these steps.
+const SUITE: &str = include_str!("../../app/src/suites/identify.toml");
+/// Sure enough to act on.
+pub const CONFIDENT: f64 = 0.9;
+const KINDS: usize = StorageKind::ALL.len();
+
+/// One disk and what was said of it.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// What it is.
+    pub kind: StorageKind,
+    /// What its machine said of it.
+    pub labels: Labels,
+    /// Its name and seed.
+    pub name: String,
+    /// What the analysis said.
+    pub identity: Identity,
+}
+
+impl Judged {
+    /// The likeliest kind and its probability.
+    fn said(&self) -> (StorageKind, f64) {
+        self.identity.top().map_or((self.kind, 0.0), |top| (top.kind, top.probability))
+    }
+
+    /// Whether the likeliest kind is the true one.
+    pub fn is_right(&self) -> bool {
+        self.said().0 == self.kind
+    }
+
+    /// Wrong, and sure of it.
+    pub fn is_confidently_wrong(&self) -> bool {
+        let (kind, probability) = self.said();
+        kind != self.kind && probability >= CONFIDENT
+    }
+}
+
+/// The disks numbered `numbers`: the kind is the number's remainder by nine.
+pub fn judged(seeds: Seeds, numbers: std::ops::Range<u64>) -> Vec<Judged> {
+    let numbers: Vec<u64> = numbers.collect();
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let one = judge(seeds, *number);
+                    all.lock().expect("no thread panics with it").push((*number, one));
+                }
+            });
+        }
+    });
+    let mut all = all.into_inner().expect("no thread panics with it");
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, one)| one).collect()
+}
+
+fn judge(seeds: Seeds, number: u64) -> Judged {
+    let kind = StorageKind::ALL[(number % KINDS as u64) as usize];
+    let drawn = draw(kind, seeds.seed(number) ^ 0x1DE0_0000_0000);
+    let record = record(&drawn);
+    let identity = identify(&record).expect("every disk was measured");
+    Judged { kind, labels: drawn.labels, name: drawn.name, identity }
+}
+
+/// What a run of the suite on `drawn` brings.
+fn record(drawn: &Drawn) -> Record {
+    let suite: toml::Table = SUITE.parse().expect("the application's tests read it as well");
+    let jobs: Vec<Job> = suite["job"].clone().try_into().expect("a list of jobs");
+    let sizes: PerEffort<Bytes> = suite["size"].clone().try_into().expect("a size for each effort");
+    let target = TargetPlan {
+        path: PathBuf::from("/mnt"),
+        kind: TargetKind::Directory,
+        filesystem: "ext4".to_owned(),
+        size: sizes.default,
+        direct: true,
+        align: 512,
+        prepare_max_ns: 0,
+    };
+    let steps: Vec<StepPlan> = jobs.iter().map(|job| step(job, sizes.default)).collect();
+    let records = steps.iter().enumerate().map(|(index, step)| run(drawn, index as u64, step)).collect();
+    let plan = Plan {
+        suite: "identify".to_owned(),
+        target,
+        steps,
+        skipped: Vec::new(),
+        seed: 1,
+        criteria: Vec::new(),
+        sweep: None,
+    };
+    Record {
+        schema_version: SCHEMA_VERSION,
+        id: "0123456789ab".to_owned(),
+        version: String::new(),
+        command: Vec::new(),
+        started_unix_ns: 0,
+        elapsed_ns: 0,
+        interrupted: false,
+        plan,
+        environment: environment(drawn),
+        prepare: None,
+        steps: records,
+    }
+}
+
+/// A job of the suite as a step, as the application's planner makes it.
+fn step(job: &Job, size: Bytes) -> StepPlan {
+    let rw = job.rw.expect("it has no jobs on files");
+    let work = IoWork {
+        ioengine: EngineChoice::Auto,
+        rw,
+        rwmixread: if rw.writes() { 0 } else { 100 },
+        order: if rw.is_random() { Order::Random } else { Order::Sequential },
+        blocks: vec![BlockShare { bytes: job.bs.unwrap_or(Bytes(4096)).0 as u32, weight: 1 }],
+        iodepth: job.iodepth.unwrap_or(1),
+        numjobs: 1,
+        direct: true,
+        sync: job.sync.unwrap_or_default(),
+        file: FileUse::Shared,
+        size: job.size.unwrap_or(size),
+        io_size: job.io_size.unwrap_or_default(),
+        arrival: Arrival::Closed,
+    };
+    let max_ns = job.runtime.expect("every job says how long").default.0;
+    let ramp_ns = (max_ns / 20).min(250_000_000);
+    let stop = Stop { min_ns: max_ns / 4, max_ns, ramp_ns, quantile: 0.0, tolerance: 0.05 };
+    let (name, work) = (job.name.clone(), Work::Io(work));
+    StepPlan { name, title: String::new(), work, background: Vec::new(), stop, writes_max: Bytes(0) }
+}
+
+/// Runs a step on the disk. Each meets it at another time: neighbours are elsewhere in what they do.
+fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
+    let Work::Io(work) = &step.work else { unreachable!("made above") };
+    let seed = drawn.device.seed ^ index << 40;
+    let job = IoJob {
+        work,
+        stop: &step.stop,
+        kind: EngineKind::Sim,
+        files: &[],
+        offset: 0,
+        seed,
+        sim: Some(Device { seed, ..drawn.device.clone() }),
+        batch_min: 1,
+        thread_cost: ThreadCost::default,
+    };
+    let outcome =
+        run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue).expect("a simulated device never breaks");
+    StepRecord {
+        name: step.name.clone(),
+        // As on a real disk: records of a simulated one are not judged.
+        engine: Some(EngineKind::Psync),
+        direct: true,
+        runtime_ns: outcome.runtime_ns,
+        ended: outcome.ended,
+        streams: outcome.streams,
+        intervals: outcome.intervals,
+        errors: outcome.errors,
+        cost: outcome.cost,
+        ..StepRecord::default()
+    }
+}
+
+/// Short names for the table's columns.
+const SHORT: [&str; KINDS] = ["nvme", "sata", "rot", "block", "file", "raid", "over", "image", "ram"];
+
+/// The table of `count` disks.
+pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
+    let all = judged(seeds, 0..count);
+    let mut text =
+        format!("identify: {count} virtual disks of nine kinds, {seeds:?} seeds; rows are true, columns said\n");
+    let _ = writeln!(text, "  {:<34}{}", "", SHORT.map(|name| format!("{name:>6}")).concat());
+    for kind in StorageKind::ALL {
+        let of = |said: StorageKind| all.iter().filter(|one| one.kind == kind && one.said().0 == said).count();
+        let cells = StorageKind::ALL.map(|said| match of(said) {
+            0 => format!("{:>6}", "."),
+            n => format!("{n:>6}"),
+        });
+        let _ = writeln!(text, "  {:<34}{}", kind.title(), cells.concat());
+    }
+    let mut line = |name: &str, of: &[&Judged]| {
+        let count = |is: &dyn Fn(&Judged) -> bool| of.iter().filter(|one| is(one)).count();
+        let share = |n: usize| 100.0 * n as f64 / of.len().max(1) as f64;
+        let right = count(&Judged::is_right);
+        let wrong = count(&Judged::is_confidently_wrong);
+        let sure = count(&|one| one.said().1 >= CONFIDENT);
+        let _ = writeln!(
+            text,
+            "  {name:<34}{:>4} disks  right {:.1} %  sure {:.1} %  confidently wrong {:.1} % ({wrong})",
+            of.len(),
+            share(right),
+            share(sure),
+            share(wrong)
+        );
+    };
+    for (name, labels) in [
+        ("labels right", Labels::Right),
+        ("a hypervisor's labels", Labels::Virtual),
+        ("no labels", Labels::None),
+        ("wrong labels", Labels::Wrong),
+    ] {
+        line(name, &all.iter().filter(|one| one.labels == labels).collect::<Vec<_>>());
+    }
+    line("all (target: 95 % right)", &all.iter().collect::<Vec<_>>());
+    let brier: f64 = all.iter().map(|one| 1.0 - one.identity.of(one.kind)).sum::<f64>() / all.len().max(1) as f64;
+    let _ = writeln!(text, "  mean probability given to other kinds than the true one: {:.1} %", brier * 100.0);
+    for one in all.iter().filter(|one| is_verbose && !one.is_right()) {
+        let (said, probability) = one.said();
+        let _ = writeln!(
+            text,
+            "  - {} ({:?} labels): {} {:.2}, true {:.2}",
+            one.name,
+            one.labels,
+            said.name(),
+            probability,
+            one.identity.of(one.kind)
+        );
+        for evidence in one.identity.evidence.iter() {
+            let weight = |kind| evidence.weights.iter().find(|weight| weight.kind == kind).map_or(0.0, |w| w.weight);
+            let difference = weight(said) - weight(one.kind);
+            if difference.abs() > 0.5 {
+                let _ = writeln!(text, "      {difference:+.1} {} {}", evidence.feature, evidence.text);
+            }
+        }
+    }
+    text
+}
