@@ -22,7 +22,7 @@ const SCENARIO_SECONDS: u32 = 240;
 const START_SECONDS: u64 = 120;
 
 /// Programs of this machine that scenarios use, with the package that has each.
-const TOOLS: &[(&str, &str)] = &[("mke2fs", "e2fsprogs")];
+const TOOLS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs")];
 
 /// Something that the guest sent.
 #[derive(Debug, PartialEq)]

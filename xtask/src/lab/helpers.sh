@@ -43,8 +43,7 @@ device() {
 
 # ext4 DEVICE: makes a filesystem on it, without work that goes on later.
 ext4() {
-    # By its path: the shell would take its own program of this name.
-    /sbin/mke2fs -q -t ext4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1"
+    mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1"
 }
 
 # sectors DEVICE: its size as device mapper counts it.
