@@ -45,7 +45,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 /// A step that is flat, if it is one of the kind whose rate is the disk's or a limiter's.
 fn flat<'a>(record: &'a Record, step: &'a StepRecord) -> Option<Flat<'a>> {
     let io = io_of(record, step)?;
-    let is_own = io.arrival == Arrival::Closed && (step.direct || io.sync.commits());
+    let is_own = io.arrival == Arrival::Closed && step.background.is_empty() && (step.direct || io.sync.commits());
     let series = Series::new(&step.intervals, Quantity::Requests, 1);
     let fit = series.fit().filter(|_| is_own)?;
     let level = &fit.sustained;

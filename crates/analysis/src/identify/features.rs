@@ -82,7 +82,7 @@ impl Step<'_> {
     }
 }
 
-/// The steps of `record` with operations of `class`: closed loop, not counting those too short to say anything.
+/// The steps of `record` with operations of `class`: closed loop, nothing beside them, not counting those too short to say anything.
 fn steps(record: &Record, class: OpClass) -> Vec<Step<'_>> {
     let of = |step| {
         let step: &qd1_model::record::StepRecord = step;
@@ -90,6 +90,7 @@ fn steps(record: &Record, class: OpClass) -> Vec<Step<'_>> {
         let Work::Io(work) = &plan.work else { return None };
         let stream = step.stream(class)?;
         let fits = work.arrival == Arrival::Closed
+            && step.background.is_empty()
             && stream.lat.count() >= REQUESTS_MIN
             && step.engine.is_some_and(qd1_model::plan::EngineKind::does_io);
         let (intervals, runtime_ns, direct) = (&step.intervals[..], step.runtime_ns, step.direct);
