@@ -6,7 +6,7 @@ use anyhow::Result;
 use qd1_analysis::limits::{Measured, Options, Probe, Procedure, conclude};
 use qd1_model::limits::{Direction, Limits};
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
+    Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
 };
 use qd1_model::record::{Ended, Interval, StepRecord};
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
@@ -167,6 +167,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
         size: plan.target.size,
         io_size: Bytes(probe.bytes_max),
         arrival: Arrival::Closed,
+        data: Data::Random,
     };
     let pause = match probe.pause_ns {
         0 => String::new(),
@@ -186,31 +187,7 @@ fn spec(args: &LimitsArgs) -> Spec {
     fn same<T: Copy>(value: T) -> PerEffort<T> {
         PerEffort { quick: value, default: value, full: value }
     }
-    let job = Job {
-        name: "read-small".to_owned(),
-        title: None,
-        runtime: None,
-        ramp_time: None,
-        rw: Some(Rw::Randread),
-        rwmixread: None,
-        bs: None,
-        bssplit: None,
-        iodepth: None,
-        numjobs: None,
-        direct: None,
-        sync: None,
-        file: None,
-        size: None,
-        full_coverage: None,
-        zipf_theta: None,
-        rate_iops: None,
-        poisson: None,
-        ioengine: None,
-        io_size: None,
-        adaptive: None,
-        stop_percentile: None,
-        files: None,
-    };
+    let job = Job { name: "read-small".to_owned(), rw: Some(Rw::Randread), ..Job::default() };
     Spec {
         suite: Suite {
             name: SUITE.to_owned(),

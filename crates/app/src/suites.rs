@@ -34,8 +34,18 @@ macro_rules! builtin {
 }
 
 /// All of them, in the order in which `qd1 suites` lists them.
-static BUILTIN: &[Builtin] =
-    builtin!["check", "vps-latency", "etcd-wal", "digitalocean", "vultr-nvme", "vultr-hdd", "yabs", "kdiskmark", "dd",];
+static BUILTIN: &[Builtin] = builtin![
+    "check",
+    "vps-latency",
+    "etcd-wal",
+    "digitalocean",
+    "vultr-nvme",
+    "vultr-hdd",
+    "yabs",
+    "kdiskmark",
+    "dd",
+    "caches"
+];
 
 /// The built-in suite called `name`.
 pub(crate) fn builtin(name: &str) -> Option<Suite> {
@@ -89,9 +99,10 @@ pub(crate) fn show(args: &SuitesArgs) -> Result<ExitCode> {
 
 /// The longest time of all steps and of writing the test file, ns.
 fn longest_ns(suite: &Suite, effort: Effort) -> u64 {
-    let steps: u64 = suite.job.iter().map(|job| crate::plan::runtime_ns(job, effort)).sum();
+    let jobs = || suite.job.iter().filter(|job| job.runs_at(effort));
+    let steps: u64 = jobs().map(|job| crate::plan::runtime_ns(job, effort)).sum();
     let shares = |file: Option<FileUse>| file.unwrap_or_default() == FileUse::Shared;
-    let prepares = suite.job.iter().any(|job| job.rw.is_some() && shares(job.file));
+    let prepares = jobs().any(|job| job.rw.is_some() && shares(job.file));
     steps + if prepares { suite.prepare.get(effort).0 } else { 0 }
 }
 

@@ -17,7 +17,8 @@ use crate::units::Bytes;
 use crate::verdict::Criterion;
 
 /// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effort {
     /// About fifteen seconds.
     Quick,
@@ -191,8 +192,16 @@ pub struct Job {
     pub sync: Option<Sync>,
     /// Which file the job uses.
     pub file: Option<crate::plan::FileUse>,
-    /// Size of each worker's own file. Default 16 MiB.
+    /// Size of each worker's own file, default 16 MiB; of the shared file, how much of it is used, default all.
     pub size: Option<Bytes>,
+    /// Writes zeros.
+    pub zero_buffers: Option<bool>,
+    /// Writes data of which so many percent are zeros at the end of each 4 KiB.
+    pub buffer_compress_percentage: Option<u8>,
+    /// 100: writes one block of 4 KiB again and again.
+    pub dedupe_percentage: Option<u8>,
+    /// The least effort at which it runs. Default quick, which is always.
+    pub effort: Option<Effort>,
     /// Random offsets without repetition until every block was visited.
     pub full_coverage: Option<bool>,
     /// Zipf exponent of the random offsets.
@@ -211,6 +220,13 @@ pub struct Job {
     pub stop_percentile: Option<f64>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
+}
+
+impl Job {
+    /// Whether it is part of a run with this effort.
+    pub fn runs_at(&self, effort: Effort) -> bool {
+        self.effort.is_none_or(|least| effort >= least)
+    }
 }
 
 /// A create/stat/delete job.

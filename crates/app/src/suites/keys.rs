@@ -25,11 +25,15 @@ pub(super) const JOB: &[&str] = &[
     "size",
     "io_size",
     "full_coverage",
+    "zero_buffers",
+    "buffer_compress_percentage",
+    "dedupe_percentage",
     "zipf_theta",
     "rate_iops",
     "poisson",
     "ioengine",
     "files",
+    "effort",
     "runtime",
     "ramp_time",
     "adaptive",
@@ -44,7 +48,7 @@ pub(super) const FILES: &[&str] = &["size", "count"];
 /// In a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
 /// Keys of a job that a sweep cannot vary: they name or hold other keys.
-pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "runtime", "sweep", "criterion"];
+pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "effort", "runtime", "sweep", "criterion"];
 
 /// What is wrong with a suite's text, and where.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp1, LogNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::layers::{Layers, LayersState, Passed};
 use crate::{Op, OpKind};
 
 /// One mode of a latency: log-normal, constant, or exponential.
@@ -128,6 +129,8 @@ pub struct Device {
     pub cache: Option<Cache>,
     /// More limits; a request waits for the strictest.
     pub limits: Vec<Limit>,
+    /// What lies above it: caches, first touches, compression.
+    pub layers: Layers,
 }
 
 impl Default for Device {
@@ -144,6 +147,7 @@ impl Default for Device {
             stall: None,
             cache: None,
             limits: Vec::new(),
+            layers: Layers::default(),
         }
     }
 }
@@ -183,9 +187,14 @@ pub struct State {
     limits: Vec<Tokens>,
     /// Dirty bytes in the cache, and as of when.
     dirty: (f64, f64),
+    layers: LayersState,
 }
 
-fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+pub(super) fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+    draw_bytes(rng, service, f64::from(len))
+}
+
+fn draw_bytes(rng: &mut Xoshiro256PlusPlus, service: &Service, bytes: f64) -> f64 {
     let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
     let uniform: f64 = StandardUniform.sample(rng);
     let mut pick = uniform * total;
@@ -208,7 +217,7 @@ fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
         Some(mode) => mode.median_ns,
         None => 0.0,
     };
-    base + service.per_byte_ns * f64::from(len)
+    base + service.per_byte_ns * bytes
 }
 
 impl State {
@@ -221,6 +230,7 @@ impl State {
             bytes: device.bytes.map(Tokens::new),
             limits: device.limits.iter().map(|limit| Tokens::new(limit.bucket)).collect(),
             dirty: (0.0, 0.0),
+            layers: LayersState::new(&device.layers),
             rng,
             device,
         }
@@ -248,6 +258,16 @@ impl State {
     /// When a request handed over at `now_ns` completes, both in ns since the device's time 0. Requests are handed over
     /// in the order of their times.
     pub fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+        self.complete_with(op, None, now_ns)
+    }
+
+    /// Whether the time of a write depends on its data.
+    pub fn wants_data(&self) -> bool {
+        self.layers.want_data()
+    }
+
+    /// [`Self::complete_ns`] of a write whose data is known.
+    pub fn complete_with(&mut self, op: &Op, data: Option<&[u8]>, now_ns: f64) -> f64 {
         let mut begin = self.after_stall(now_ns);
         if op.len > 0 {
             for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
@@ -268,11 +288,18 @@ impl State {
                 }
             }
         }
+        let bytes = match self.layers.pass(op, data, begin, &mut self.rng) {
+            Passed::Answered(at_ns) => return self.after_stall(at_ns),
+            Passed::Below { begin_ns, bytes } => {
+                begin = begin_ns;
+                bytes
+            }
+        };
         if let Some(cache) = self.device.cache {
             let dirty = self.settle_cache(cache, begin);
             match op.kind {
-                OpKind::Write if dirty + f64::from(op.len) <= cache.capacity => {
-                    self.dirty.0 += f64::from(op.len);
+                OpKind::Write if dirty + bytes <= cache.capacity => {
+                    self.dirty.0 += bytes;
                     return self.after_stall(begin + cache.ack_ns);
                 }
                 OpKind::Fsync | OpKind::Fdatasync => {
@@ -289,7 +316,7 @@ impl State {
             OpKind::Write | OpKind::Trim => &self.device.write,
             OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
         };
-        let service_ns = draw(&mut self.rng, service, op.len);
+        let service_ns = draw_bytes(&mut self.rng, service, bytes);
         let channel = self.free_ns.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("at least one channel");
         let start = begin.max(*channel);
         let end = start + service_ns;
