@@ -28,8 +28,7 @@ struct Faster {
 }
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let writes: Vec<_> =
-        alone(record).filter(|(step, io)| only_writes(io) && was_written(io) && !is_behind(step, io)).collect();
+    let writes: Vec<_> = alone(record).filter(|(_, io)| only_writes(io) && was_written(io)).collect();
     let Some((_, work)) = writes.iter().find(|(_, io)| !io.data.is_random()) else { return Vec::new() };
     let alike = |io: &IoWork| IoWork { data: work.data, ..io.clone() } == **work;
     let class = class_of(work);
@@ -39,7 +38,8 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let random: Vec<Sample> = group().filter(|(_, io, _)| io.data.is_random()).map(|(.., sample)| sample).collect();
     let Some(reference) = random.iter().cloned().reduce(|all, one| all.and(&one)) else { return Vec::new() };
     let faster: Vec<Faster> = group()
-        .filter(|(_, io, _)| !io.data.is_random())
+        // Random data that does not keep the pace which other data keeps is slower, queue or not.
+        .filter(|(step, io, _)| !io.data.is_random() && !is_behind(step, io))
         .filter_map(|(step, io, sample)| {
             let difference = contrast(&reference, &sample);
             let ratio = reference.seen(0.5) / sample.seen(0.5).max(1.0);

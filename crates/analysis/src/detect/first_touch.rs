@@ -13,7 +13,7 @@
 
 use qd1_model::plan::{FileUse, IoWork, TargetKind};
 use qd1_model::record::StepRecord;
-use qd1_model::units::format_span_ns;
+use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::host_cache::{Reach, look};
@@ -41,10 +41,11 @@ fn writes(record: &Record) -> Option<Finding> {
     let (one, work) = writes.iter().find(|(step, io)| is_first(step, io))?;
     let class = class_of(work);
     let of = |wanted: &dyn Fn(&StepRecord, &IoWork) -> bool| -> Vec<Sample> {
-        let steps = writes.iter().filter(|(step, io)| alike(io, work) && wanted(step, io) && !is_behind(step, io));
+        let steps = writes.iter().filter(|(step, io)| alike(io, work) && wanted(step, io));
         steps.filter_map(|(step, _)| Sample::of(step, class)).collect()
     };
-    let (first, again) = (of(&is_first), of(&|_, io| was_written(io)));
+    // First writes that do not keep the pace which others keep are slower, queue or not.
+    let (first, again) = (of(&is_first), of(&|step, io| was_written(io) && !is_behind(step, io)));
     let all = |samples: &[Sample]| samples.iter().cloned().reduce(|all, one| all.and(&one));
     let (new, old) = (all(&first)?, all(&again)?);
     let difference = contrast(&new, &old);
@@ -62,10 +63,10 @@ fn writes(record: &Record) -> Option<Finding> {
         evidence: format!(
             "first: median {}, p90 {}, n={}; again: median {}, p90 {}, n={}; {} of pairs{extra}",
             shown(&new.at(0.5)),
-            format_span_ns(new.seen(0.9) as u64),
+            format_ns(new.seen(0.9)),
             new.n(),
             shown(&old.at(0.5)),
-            format_span_ns(old.seen(0.9) as u64),
+            format_ns(old.seen(0.9)),
             old.n(),
             percent(difference.above)
         ),

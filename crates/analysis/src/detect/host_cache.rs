@@ -3,8 +3,8 @@
 //! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it that
 //! were read whole just before (*again*). The latency that best parts the wide ones from those of the smallest part
 //! (Kolmogorov and Smirnov, see `stats::contrast`) is taken to part misses from hits. A cache is told if that distance is
-//! at least 0.5 and misses take 1.4 times as long, or at least 0.25 and three times: seeks are shorter in a small part of a
-//! rotating disk, by less than that. The share of fast reads in a part of size S, over that in the smallest, is the share
+//! at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take less than 2 ms: seeks
+//! are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in a part of size S, over that in the smallest, is the share
 //! of it that is held; a cache of size C that drops what was least recently used holds C / S. So the cache is at least as large
 //! as the largest part that is held (85 %), and about held share x S in the first that is not.
 //!
@@ -28,11 +28,17 @@ const WIDE_ROUNDS: f64 = 0.25;
 /// How many times the smallest part the wide reads have to go over.
 const WIDER: u64 = 4;
 /// Distance and ratio from which a cache is told.
-const CLEAR: [(f64, f64); 2] = [(0.5, 1.4), (0.25, 3.0)];
+const CLEAR: [(f64, f64); 2] = [(CLEARLY, 1.4), (0.25, 1.8)];
+/// Distance from which most of the wide reads are misses.
+const CLEARLY: f64 = 0.5;
+/// An answer from memory does not take longer, ns; a seek and half a turn do.
+const HIT_MAX_NS: f64 = 2e6;
 /// The same where the wide reads queued.
-const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(0.5, 5.0)];
+const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(CLEARLY, 5.0)];
 /// Share of a part that is held, from which all of it is.
 const HELD: f64 = 0.85;
+/// From which it is held to the last block, as far as chance can tell.
+const WHOLLY_HELD: f64 = 0.97;
 /// Standard deviations to both sides of a share.
 const SIGMAS: f64 = 2.0;
 /// Share of the bytes asked for that the device counted, at least.
@@ -99,11 +105,17 @@ pub(super) fn look(record: &Record) -> Option<Seen> {
         .max_by_key(|(_, io)| io.size)?;
     // A disk that cannot keep the pace makes its reads queue; only what is far faster than that is no queue.
     let clear = if is_behind(wide.0, wide.1) { &CLEAR_OF_QUEUE[..] } else { &CLEAR[..] };
-    let wide = Sample::of(wide.0, OpClass::Read)?;
+    let (size, wide) = (wide.1.size.0, Sample::of(wide.0, OpClass::Read)?);
     let parted = split(&hot.sample, &wide);
     let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
-    if !parted.is_sure || !is_clear {
+    if !parted.is_sure || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
+        return None;
+    }
+    let reach = reach(&again, &wide, parted);
+    // Only a cache that writing filled in part makes many of the wide reads fast, and such a one does not hold the whole file.
+    let holds_all = matches!(reach, Reach::AtLeast(_)) && again.last().is_some_and(|last| last.size >= size / 10 * 9);
+    if parted.distance < CLEARLY && holds_all {
         return None;
     }
     let shares: Vec<String> = again
@@ -112,7 +124,7 @@ pub(super) fn look(record: &Record) -> Option<Seen> {
         .collect();
     Some(Seen {
         step: hot.step.clone(),
-        reach: reach(&again, parted),
+        reach,
         ratio,
         evidence: format!(
             "whole file: median {}, n={}; {} again: {}, n={}; within {:.0} us: whole file {}, again in {}",
@@ -164,17 +176,33 @@ fn again(record: &Record) -> Vec<Again> {
     found
 }
 
-fn reach(again: &[Again], parted: Split) -> Reach {
-    let of_hits = again[0].sample.share_within(parted.at_ns).max(1e-9);
-    let held = |part: &Again| (part.sample.share_within(parted.at_ns) / of_hits).min(1.0);
-    let first_partly = again.iter().position(|part| held(part) < HELD);
-    let Some(partly) = first_partly else { return Reach::AtLeast(Bytes(again[again.len() - 1].size)) };
-    let (whole, part) = (again[partly.saturating_sub(1)].size as f64, &again[partly]);
-    let (share, size) = (held(part), part.size as f64);
-    let deviation = (share.clamp(0.02, 0.98) * (1.0 - share.clamp(0.02, 0.98)) / part.sample.n_effective()).sqrt();
-    let within = |share: f64| (share * size).clamp(whole, size);
-    let mib = |bytes: f64| Bytes::mib((bytes / f64::from(1 << 20)).round() as u64);
-    Reach::Between(mib(within(share - SIGMAS * deviation)), mib(within(share)), mib(within(share + SIGMAS * deviation)))
+/// The size that the shares of fast reads speak for.
+///
+/// Some misses are as fast as hits, and some of the wide reads may have been hits, of what writing the file left in the
+/// cache. Which of the two the fast ones among the wide reads were is not known: the interval allows for either.
+fn reach(again: &[Again], wide: &Sample, parted: Split) -> Reach {
+    let fast = |sample: &Sample| sample.share_within(parted.at_ns);
+    let (of_hits, of_wide) = (fast(&again[0].sample).max(1e-9), fast(wide));
+    let held = |part: &Again| (fast(&part.sample) / of_hits).min(1.0);
+    let Some(partly) = again.iter().position(|part| held(part) < HELD) else {
+        let last = &again[again.len() - 1];
+        let whole = if held(last) >= WHOLLY_HELD { 1.0 } else { HELD };
+        return Reach::AtLeast(in_mib(whole * last.size as f64));
+    };
+    let (below, part) = (HELD * again[partly.saturating_sub(1)].size as f64, &again[partly]);
+    let (most, size) = (held(part), part.size as f64);
+    let least = ((fast(&part.sample) - of_wide) / (of_hits - of_wide).max(1e-9)).clamp(0.0, most);
+    let deviation = |share: f64| {
+        let share = share.clamp(0.02, 0.98);
+        SIGMAS * (share * (1.0 - share) / part.sample.n_effective()).sqrt()
+    };
+    let within = |share: f64| in_mib((share * size).clamp(below, size));
+    Reach::Between(within(least - deviation(least)), within((least + most) / 2.0), within(most + deviation(most)))
+}
+
+/// Whole MiB.
+fn in_mib(bytes: f64) -> Bytes {
+    Bytes::mib((bytes / f64::from(1 << 20)).round() as u64)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use qd1_model::plan::{Arrival, FileUse, IoWork};
 use qd1_model::record::{DeviceDelta, OpClass, StepRecord};
-use qd1_model::units::format_span_ns;
+use qd1_model::units::format_ns;
 use qd1_model::{Estimate, Record};
 
 use super::{counted_steps, io_of};
@@ -61,7 +61,7 @@ pub(super) fn counters<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a 
 
 /// `412 us (398 us to 430 us)`.
 pub(super) fn shown(estimate: &Estimate) -> String {
-    let span = |ns: f64| format_span_ns(ns as u64);
+    let span = |ns: f64| format_ns(ns);
     match (estimate.value, estimate.low, estimate.high) {
         (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", span(value), span(low), span(high)),
         (Some(value), ..) => span(value),
