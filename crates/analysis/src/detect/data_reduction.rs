@@ -1,7 +1,7 @@
 //! Something below compresses, deduplicates or leaves out zeros: what benchmarks write is not what is stored.
 //!
 //! Formula: P(random > other) over the latencies of two steps that differ in nothing but the data they write (Mann-Whitney,
-//! see `stats::contrast`); told from 3.5 standard deviations and a ratio of the medians of 1.15. Where random data was
+//! see `stats::contrast`); told from 3 standard deviations and a ratio of the medians of 1.15. Where random data was
 //! written several times, before and after, every such step has to be slower: a disk that changes meanwhile does not compress.
 //!
 //! It fails where a cache takes the data and compresses later (so the steps to compare are commits), where a limit above the
@@ -15,7 +15,7 @@ use super::paired::{alone, class_of, is_behind, only_writes, shown, was_written}
 use super::{found, percent};
 use crate::stats::contrast::{Contrast, Sample, contrast};
 
-const Z_MIN: f64 = 3.5;
+const Z_MIN: f64 = 3.0;
 const RATIO_MIN: f64 = 1.15;
 
 /// One kind of data that is written faster.

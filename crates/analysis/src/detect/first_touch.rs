@@ -24,6 +24,9 @@ use crate::stats::contrast::{Sample, contrast};
 const Z_MIN: f64 = 3.5;
 /// Times that a percentile of first writes is that of later ones, at least.
 const RATIO_MIN: f64 = 1.3;
+/// So far apart that it needs no count.
+const FAR_RATIO: f64 = 10.0;
+const FAR_ABOVE: f64 = 0.95;
 /// Percentiles that are looked at: a chunk may be so large that few writes are the first in theirs.
 const LOOKED_AT: [f64; 3] = [0.5, 0.75, 0.9];
 
@@ -51,7 +54,9 @@ fn writes(record: &Record) -> Option<Finding> {
     let difference = contrast(&new, &old);
     let ratio = LOOKED_AT.map(|q| new.seen(q) / old.seen(q).max(1.0)).into_iter().fold(0.0, f64::max);
     let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
-    if difference.z < Z_MIN || ratio < RATIO_MIN || !steady {
+    // Writes that queue depend on each other so much that few of them count; but others kept the pace.
+    let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
+    if difference.z < Z_MIN && !far_apart || ratio < RATIO_MIN || !steady {
         return None;
     }
     let extra = counters(record, one).filter(|device| device.asked_writes > 0).map_or_else(String::new, |device| {

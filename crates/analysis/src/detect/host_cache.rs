@@ -12,6 +12,8 @@
 //! bytes than were asked for are left out (`cache_answered` tells of those). It fails to see a cache that already holds the
 //! whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
 
+use std::cmp::Reverse;
+
 use qd1_model::plan::{IoWork, TargetKind};
 use qd1_model::record::{OpClass, StepRecord};
 use qd1_model::units::Bytes;
@@ -35,6 +37,8 @@ const CLEARLY: f64 = 0.5;
 const HIT_MAX_NS: f64 = 2e6;
 /// The same where the wide reads queued.
 const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(CLEARLY, 5.0)];
+/// So far apart that it needs no count.
+const FAR: (f64, f64) = (0.9, 10.0);
 /// Share of a part that is held, from which all of it is.
 const HELD: f64 = 0.85;
 /// From which it is held to the last block, as far as chance can tell.
@@ -102,14 +106,17 @@ pub(super) fn look(record: &Record) -> Option<Seen> {
         .filter(|(step, io)| is_probe(io) && io.blocks == block && from_device(record, step))
         .filter(|(step, io)| io.size.0 >= WIDER * hot.size && rounds(step, io) <= WIDE_ROUNDS)
         .filter(|(step, _)| again.iter().all(|again| again.step != step.name))
-        .max_by_key(|(_, io)| io.size)?;
+        // The first of the widest: later ones may read what a step before them read whole.
+        .min_by_key(|(_, io)| Reverse(io.size))?;
     // A disk that cannot keep the pace makes its reads queue; only what is far faster than that is no queue.
     let clear = if is_behind(wide.0, wide.1) { &CLEAR_OF_QUEUE[..] } else { &CLEAR[..] };
     let (size, wide) = (wide.1.size.0, Sample::of(wide.0, OpClass::Read)?);
     let parted = split(&hot.sample, &wide);
     let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
-    if !parted.is_sure || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
+    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
+    if !parted.is_sure && !far_apart || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
         return None;
     }
     let reach = reach(&again, &wide, parted);

@@ -8,6 +8,8 @@
 //!
 //! It fails where the disk is as fast as an answer without it, and says nothing of holes in files that were given.
 
+use std::cmp::Reverse;
+
 use qd1_model::plan::FileUse;
 use qd1_model::record::{OpClass, StepRecord};
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -19,20 +21,25 @@ use crate::stats::contrast::{Sample, contrast};
 const Z_MIN: f64 = 4.0;
 const ABOVE_MIN: f64 = 0.85;
 const RATIO_MIN: f64 = 1.4;
+/// So far apart that it needs no count.
+const FAR_RATIO: f64 = 10.0;
+const FAR_ABOVE: f64 = 0.98;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let reads: Vec<_> = alone(record).filter(|(_, io)| only_reads(io) && io.rw.is_random()).collect();
     let Some((fresh, io)) = reads.iter().find(|(_, io)| io.file == FileUse::Allocated) else { return Vec::new() };
-    // Reads that did not come again, so that no cache answered them.
+    // Reads that did not come again, so that no cache answered them: the first of the widest.
     let written = reads.iter().filter(|(step, other)| {
         was_written(other) && other.blocks == io.blocks && other.arrival == io.arrival && rounds(step, other) < 0.5
     });
-    let Some((written, work)) = written.max_by_key(|(_, io)| io.size) else { return Vec::new() };
+    let Some((written, work)) = written.min_by_key(|(_, io)| Reverse(io.size)) else { return Vec::new() };
     let samples = (Sample::of(fresh, OpClass::Read), Sample::of(written, OpClass::Read));
     let (Some(nothing), Some(something)) = samples else { return Vec::new() };
     let difference = contrast(&something, &nothing);
     let ratio = something.seen(0.5) / nothing.seen(0.5).max(1.0);
-    if difference.z < Z_MIN || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
+    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
+    if difference.z < Z_MIN && !far_apart || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
         return Vec::new();
     }
     let who = answered_by(record, fresh);

@@ -138,24 +138,6 @@ pub(super) fn findings(scenario: &Scenario) -> Vec<Finding> {
         record.steps.push(measured(&plan.name, outcome));
         record.plan.steps.push(plan);
     }
-    if std::env::var_os("QD1_DUMP").is_some() {
-        eprintln!("{} {:?}", scenario.name, scenario.device);
-        for step in &record.steps {
-            for s in &step.streams {
-                let q = |q: f64| s.lat.quantile(q) as f64 / 1e3;
-                eprintln!(
-                    "  {} {:?} n={} p10 {} p50 {} p90 {} sync {:?}",
-                    step.name,
-                    s.class,
-                    s.lat.count(),
-                    q(0.1),
-                    q(0.5),
-                    q(0.9),
-                    s.sync_part.as_ref().map(|h| (h.quantile(0.5), h.quantile(0.75)))
-                );
-            }
-        }
-    }
     let summary = qd1_analysis::summarize(&record);
     qd1_analysis::findings(&record, &summary)
 }
