@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
 use qd1_model::hist::CoarseHist;
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
 use qd1_model::record::{DeviceDelta, Ended, Extents, Interval, IntervalStream, OpClass, Prepare, StepRecord, Stream};
@@ -30,6 +30,7 @@ pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
         size: Bytes::gib(1),
         io_size: Bytes(0),
         arrival: Arrival::Closed,
+        data: Data::Random,
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use qd1_analysis::limits::{Measured, Options, Probe, Procedure, of_record};
 use qd1_model::limits::{Direction, Limits};
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
+    Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
 };
 use qd1_model::record::{Ended, Interval, StepRecord};
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
@@ -174,6 +174,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
         size: plan.target.size,
         io_size: Bytes(probe.bytes_max),
         arrival: Arrival::Closed,
+        data: Data::Random,
     };
     let pause = match probe.pause_ns {
         0 => String::new(),

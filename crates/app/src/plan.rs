@@ -6,7 +6,7 @@ use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, FileUse, FilesWork, IoWork, Order, Plan, Skipped, StepPlan, Stop, Sync, TargetKind,
+    Arrival, BlockShare, Data, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
@@ -305,11 +305,18 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
         );
         return Err(Problem::usage(message).into());
     }
+    let data = data(job, rw)?;
+    if job.file == Some(FileUse::Empty) && !rw.writes() {
+        return Err(Problem::usage(format!("{}: an empty file has nothing to read", job.name)).into());
+    }
     let numjobs = job.numjobs.unwrap_or(1).max(1);
     let own = job.size.unwrap_or(OWN_SIZE).0;
     // A device has no files: workers that want their own get a part of it.
     let (file, size) = match job.file.unwrap_or_default() {
         FileUse::Shared => (FileUse::Shared, job.size.map_or(target.size.0, |size| size.0.min(target.size.0))),
+        FileUse::Allocated | FileUse::Empty if !rw.writes() && target.kind != TargetKind::Directory => {
+            return Ok(Err("needs a filesystem"));
+        }
         file if target.kind == TargetKind::Directory => (file, own),
         _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
     };
@@ -339,15 +346,31 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
             (Some(iops), true) => Arrival::Poisson { iops },
             (Some(iops), false) => Arrival::Fixed { iops },
         },
+        data,
     }))
 }
 
-fn read_only(rw: qd1_model::plan::Rw) -> qd1_model::plan::Rw {
-    use qd1_model::plan::Rw;
+/// What a job writes.
+fn data(job: &Job, rw: Rw) -> Result<Data> {
+    let refuse = |why: &str| Err(Problem::usage(format!("{}: {why}", job.name)).into());
+    let data = match (job.zero_buffers.unwrap_or(false), job.buffer_compress_percentage, job.dedupe_percentage) {
+        (false, None | Some(0), None | Some(0)) => return Ok(Data::Random),
+        (true, None, None) | (false, Some(100), None) => Data::Zeros,
+        (false, Some(percent), None) if percent < 100 => Data::Compressible { percent },
+        (false, None, Some(100)) => Data::Repeated,
+        (false, Some(_), None) => return refuse("buffer_compress_percentage is at most 100"),
+        (false, None, Some(_)) => return refuse("dedupe_percentage is 0 or 100: one block again and again"),
+        _ => return refuse("choose one of zero_buffers, buffer_compress_percentage and dedupe_percentage"),
+    };
+    // Reads bring the file's data into the buffers that are written next.
+    if rw.reads() { refuse("the data to write cannot be chosen for a job that reads") } else { Ok(data) }
+}
+
+fn read_only(rw: Rw) -> Rw {
     if rw.is_random() { Rw::Randread } else { Rw::Read }
 }
 
-fn order(job: &Job, rw: qd1_model::plan::Rw) -> Result<Order> {
+fn order(job: &Job, rw: Rw) -> Result<Order> {
     Ok(match (rw.is_random(), job.zipf_theta, job.full_coverage) {
         (false, ..) => Order::Sequential,
         (true, Some(theta), _) if theta > 0.0 && theta.is_finite() => Order::Zipf { theta },

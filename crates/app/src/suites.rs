@@ -44,7 +44,8 @@ static BUILTIN: &[Builtin] = builtin![
     "yabs",
     "kdiskmark",
     "dd",
-    "identify"
+    "identify",
+    "caches",
 ];
 
 /// The built-in suite called `name`.

@@ -58,6 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         size: Bytes(number("size", end)?.min(end)),
         io_size: Bytes(ios * u64::from(bs)),
         arrival: Arrival::Closed,
+        data: Data::Random,
     };
     let stop = Stop { min_ns: 0, max_ns: runtime_s * 1_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
     let files: [OwnedFd; 1] = [fd];

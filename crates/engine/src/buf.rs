@@ -1,8 +1,9 @@
-//! Page-aligned buffers, one per slot, filled with data that neither compresses nor deduplicates.
+//! Page-aligned buffers, one per slot, filled with data that neither compresses nor deduplicates, or does so as asked.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use qd1_model::plan::Data;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -20,6 +21,8 @@ pub struct Buffers {
     length: usize,
     stride: usize,
     slots: u32,
+    /// Where stamps begin: at 0, or behind the buffer for data that is to repeat.
+    first_stamp: usize,
 }
 
 // SAFETY: the memory is owned by this value, and every access goes through raw pointers whose exclusivity the
@@ -34,6 +37,14 @@ impl Buffers {
     /// # Errors
     /// When the memory cannot be had.
     pub fn new(slots: u32, size: u32, seed: u64) -> Result<Self, EngineError> {
+        Self::with_data(slots, size, seed, Data::Random)
+    }
+
+    /// The same with data of this kind.
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    pub fn with_data(slots: u32, size: u32, seed: u64, data: Data) -> Result<Self, EngineError> {
         let stride = (size as usize).max(1).next_multiple_of(4096);
         let length = stride * slots as usize;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
@@ -44,8 +55,9 @@ impl Buffers {
         let base = NonNull::new(base.cast::<u8>()).expect("mmap never returns null on success");
         // SAFETY: the mapping is `length` bytes long, zeroed, and not shared yet.
         let bytes = unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), length) };
-        Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(bytes);
-        Ok(Self { base, length, stride, slots })
+        fill_as(bytes, seed, data);
+        let first_stamp = if matches!(data, Data::Zeros | Data::Repeated) { stride } else { 0 };
+        Ok(Self { base, length, stride, slots, first_stamp })
     }
 
     /// The buffer of `slot`.
@@ -67,13 +79,13 @@ impl Buffers {
     }
 
     /// Makes each 4 KiB block among the first `len` bytes of `slot` unlike any written before, by writing
-    /// `stamp` (unique per request) and the block's number to its start.
+    /// `stamp` (unique per request) and the block's number to its start. Data that is to repeat is left as it is.
     ///
     /// Must not be called while a request on `slot` is in flight.
     #[inline]
     pub fn stamp(&self, slot: u32, len: u32, stamp: u64) {
         let buffer = self.ptr(slot);
-        let mut at = 0;
+        let mut at = self.first_stamp;
         while at + 8 <= len as usize {
             let unique = stamp.wrapping_add((at as u64) << 44).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             // SAFETY: at + 8 <= len <= stride (the worker never asks for more than it opened with), and the
@@ -107,6 +119,25 @@ impl Buffers {
     /// A copy of the first `len` bytes of `slot`, for tests and verification.
     pub fn copy(&self, slot: u32, len: usize) -> Vec<u8> {
         self.look(slot, len, <[u8]>::to_vec)
+    }
+}
+
+/// Fills fresh, zeroed memory with data of this kind.
+fn fill_as(bytes: &mut [u8], seed: u64, data: Data) {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    match data {
+        Data::Random => rng.fill_bytes(bytes),
+        Data::Zeros => {}
+        Data::Compressible { percent } => {
+            // Room for the stamp is kept, so that no two blocks are alike.
+            let random = (STAMP_EVERY * usize::from(100 - percent.min(100)) / 100).max(8);
+            bytes.chunks_mut(STAMP_EVERY).for_each(|block| rng.fill_bytes(&mut block[..random]));
+        }
+        Data::Repeated => {
+            let (first, rest) = bytes.split_at_mut(STAMP_EVERY);
+            rng.fill_bytes(first);
+            rest.chunks_mut(STAMP_EVERY).for_each(|block| block.copy_from_slice(first));
+        }
     }
 }
 
@@ -152,14 +183,43 @@ mod tests {
         }
     }
 
-    #[test]
-    fn zeros_are_rare_so_the_data_does_not_compress() {
-        let buffers = Buffers::new(1, 1 << 20, 3).unwrap();
-        let bytes = buffers.copy(0, 1 << 20);
+    /// Bits per byte by the counts of the bytes.
+    fn entropy(bytes: &[u8]) -> f64 {
         let mut counts = [0u64; 256];
         bytes.iter().for_each(|b| counts[usize::from(*b)] += 1);
         let n = bytes.len() as f64;
-        let entropy: f64 = counts.iter().map(|c| *c as f64 / n).map(|p| -p * p.log2()).sum();
+        counts.iter().filter(|c| **c > 0).map(|c| *c as f64 / n).map(|p| -p * p.log2()).sum()
+    }
+
+    #[test]
+    fn compressible_data_holds_its_share_of_zeros_and_no_two_equal_blocks() {
+        let buffers = Buffers::with_data(2, 1 << 20, 7, Data::Compressible { percent: 75 }).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for (slot, stamp) in [(0, 1), (1, 2), (0, 3)] {
+            buffers.stamp(slot, 1 << 20, stamp);
+            let bytes = buffers.copy(slot, 1 << 20);
+            let zeros = bytes.iter().filter(|byte| **byte == 0).count() as f64 / bytes.len() as f64;
+            assert!((zeros - 0.75).abs() < 0.01, "{zeros}");
+            assert!(bytes.chunks(4096).all(|block| seen.insert(block.to_vec())), "a block was repeated");
+        }
+    }
+
+    #[test]
+    fn zeros_stay_zeros_and_repeated_data_is_one_incompressible_block() {
+        let zeros = Buffers::with_data(1, 8192, 7, Data::Zeros).unwrap();
+        zeros.stamp(0, 8192, 5);
+        assert!(zeros.copy(0, 8192).iter().all(|byte| *byte == 0));
+        let repeated = Buffers::with_data(2, 65_536, 7, Data::Repeated).unwrap();
+        repeated.stamp(1, 65_536, 5);
+        let first = repeated.copy(0, 4096);
+        assert!(entropy(&first) > 7.9);
+        assert!((0..2).all(|slot| repeated.copy(slot, 65_536).chunks(4096).all(|block| block == first)));
+    }
+
+    #[test]
+    fn zeros_are_rare_so_the_data_does_not_compress() {
+        let buffers = Buffers::new(1, 1 << 20, 3).unwrap();
+        let entropy = entropy(&buffers.copy(0, 1 << 20));
         assert!(entropy > 7.99, "{entropy} bits per byte");
     }
 }

@@ -78,7 +78,9 @@ pub fn run_io(
     watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
 ) -> Result<Outcome, EngineError> {
     if job.kind == EngineKind::Sim {
-        return run_sim(job);
+        let device = job.sim.clone();
+        let device = device.ok_or_else(|| EngineError::Plan("engine sim needs a simulated device".to_owned()))?;
+        return run_on(sim::Disk::new(device), job).map(|(_, outcome)| outcome);
     }
     let workers = job.work.numjobs.max(1);
     let stop = AtomicBool::new(false);
@@ -132,7 +134,8 @@ struct Shared<'a> {
 
 /// Opens this worker's engine by its type, so that the hot loop is compiled for it.
 fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) -> Result<Brought, EngineError> {
-    let buffers = Buffers::new(job.work.iodepth, job.work.block_max(), worker_seed(job.seed, index) ^ 0xDA7A);
+    let seed = worker_seed(job.seed, index) ^ 0xDA7A;
+    let buffers = Buffers::with_data(job.work.iodepth, job.work.block_max(), seed, job.work.data);
     let setup = buffers.map(|buffers| {
         let files = match job.files {
             [] => Vec::new(),
@@ -265,22 +268,19 @@ fn control(
     Ok(merge(brought, merger, window, ended))
 }
 
-/// The simulated device runs on this thread, in virtual time; several workers are one with as many slots.
-fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
+/// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets empty.
+///
+/// # Errors
+/// When there is no memory for the buffers.
+pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), EngineError> {
+    // The device runs on this thread, in virtual time; several workers are one with as many slots.
     let mut work = job.work.clone();
     work.iodepth *= work.numjobs.max(1);
     work.numjobs = 1;
-    let buffers = Arc::new(Buffers::new(work.iodepth, work.block_max(), job.seed)?);
-    let setup = Setup {
-        files: Vec::new(),
-        iodepth: work.iodepth,
-        buffers: buffers.clone(),
-        sim: job.sim.clone(),
-        tuning: Tuning::default(),
-    };
-    let mut engine = Sim::new(setup)?;
+    let buffers = Arc::new(Buffers::with_data(work.iodepth, work.block_max(), job.seed, work.data)?);
+    let measure_ns = disk.now_ns() + job.stop.ramp_ns;
+    let mut engine = Sim::of(disk, buffers.clone(), work.iodepth);
     let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
-    let measure_ns = job.stop.ramp_ns;
     let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: interval_ns(job.stop) };
     let task = Task {
         region: Region { start: job.offset, length: work.size.0 },
@@ -296,5 +296,5 @@ fn run_sim(job: &IoJob<'_>) -> Result<Outcome, EngineError> {
     let mut merger = Merger::default();
     merger.take(&outboxes);
     let brought = Brought { finished, cost: ThreadCost::default(), caveat: String::new() };
-    Ok(merge(vec![brought], merger, &window, Ended::Time))
+    Ok((engine.into_disk(), merge(vec![brought], merger, &window, Ended::Time)))
 }

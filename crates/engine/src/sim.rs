@@ -2,24 +2,57 @@
 //!
 //! The law of the device is in [`model`], and has no clock of its own; `qd1-simdisk` serves the same one in real time.
 
+mod host_cache;
+mod layers;
 pub mod model;
 mod noise;
+mod ranges;
+mod reduction;
 mod seek;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use qd1_model::plan::EngineKind;
+
+pub use host_cache::HostCache;
+pub use layers::{FirstTouch, Layers, Unwritten};
+pub use reduction::Reduction;
 
 pub use model::{Bucket, Cache, Device, Limit, Mode, Scope, Service, Stall, State};
 pub use noise::{Link, Neighbours};
 pub use seek::Mechanics;
 
-use crate::{Done, Engine, EngineError, Op, Setup, Slot};
+use crate::buf::Buffers;
+use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
 
-pub(crate) struct Sim {
+/// A simulated device and its time: what it has seen stays with it from one step to the next.
+pub struct Disk {
     state: State,
     now_ns: u64,
+}
+
+impl Disk {
+    /// A device at its time 0.
+    pub fn new(device: Device) -> Self {
+        Self { state: State::new(device), now_ns: 0 }
+    }
+
+    /// Leaves it alone for a while, ns.
+    pub fn idle(&mut self, ns: u64) {
+        self.now_ns += ns;
+    }
+
+    /// Its time, ns.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+}
+
+pub(crate) struct Sim {
+    disk: Disk,
+    buffers: Arc<Buffers>,
     /// (completion, slot), the earliest first.
     pending: BinaryHeap<Reverse<(u64, u32)>>,
 }
@@ -27,14 +60,29 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn new(setup: Setup) -> Result<Self, EngineError> {
         let device = setup.sim.ok_or_else(|| EngineError::Plan("engine sim needs a simulated device".to_owned()))?;
-        let pending = BinaryHeap::with_capacity(setup.iodepth as usize);
-        Ok(Self { state: State::new(device), now_ns: 0, pending })
+        Ok(Self::of(Disk::new(device), setup.buffers, setup.iodepth))
     }
 
-    /// How a request issued now will go.
-    fn outcome(&mut self, op: &Op) -> Done {
-        let now_ns = self.now_ns;
-        let completed = self.state.complete_ns(op, now_ns as f64).max(now_ns as f64 + 1.0);
+    /// On a disk that has seen something already.
+    pub(crate) fn of(disk: Disk, buffers: Arc<Buffers>, iodepth: u32) -> Self {
+        Self { disk, buffers, pending: BinaryHeap::with_capacity(iodepth as usize) }
+    }
+
+    /// The disk back, for the next step.
+    pub(crate) fn into_disk(self) -> Disk {
+        self.disk
+    }
+
+    /// How a request issued now on slot `number` will go.
+    fn outcome(&mut self, number: u32, op: &Op) -> Done {
+        let Disk { state, now_ns } = &mut self.disk;
+        let now_ns = *now_ns;
+        let completed = if op.kind == OpKind::Write && state.wants_data() {
+            self.buffers.look(number, op.len as usize, |data| state.complete_with(op, Some(data), now_ns as f64))
+        } else {
+            state.complete_ns(op, now_ns as f64)
+        };
+        let completed = completed.max(now_ns as f64 + 1.0);
         let completed_ns = completed.round() as u64;
         Done { result: op.len as i32, issued_ns: now_ns, submitted_ns: now_ns, completed_ns }
     }
@@ -46,21 +94,21 @@ impl Engine for Sim {
     }
 
     fn now_ns(&mut self) -> u64 {
-        self.now_ns
+        self.disk.now_ns
     }
 
     fn submit(&mut self, slots: &mut [Slot], queue: &[u32], _done: &mut Vec<u32>) -> Result<usize, EngineError> {
         for number in queue {
             let slot = &mut slots[*number as usize];
-            slot.done = self.outcome(&slot.op);
+            slot.done = self.outcome(*number, &slot.op);
             self.pending.push(Reverse((slot.done.completed_ns, *number)));
         }
         Ok(queue.len())
     }
 
-    fn one(&mut self, _number: u32, op: &Op) -> Result<Done, EngineError> {
-        let done = self.outcome(op);
-        self.now_ns = done.completed_ns;
+    fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
+        let done = self.outcome(number, op);
+        self.disk.now_ns = done.completed_ns;
         Ok(done)
     }
 
@@ -68,17 +116,17 @@ impl Engine for Sim {
         let wanted = min.min(self.pending.len());
         let mut got = 0;
         while let Some(Reverse((completed_ns, number))) = self.pending.peek().copied() {
-            let ripe = completed_ns <= self.now_ns;
+            let ripe = completed_ns <= self.disk.now_ns;
             if !ripe && (got >= wanted || completed_ns > until_ns) {
                 break;
             }
             self.pending.pop();
-            self.now_ns = self.now_ns.max(completed_ns);
+            self.disk.now_ns = self.disk.now_ns.max(completed_ns);
             done.push(number);
             got += 1;
         }
         if got < min && until_ns != u64::MAX {
-            self.now_ns = self.now_ns.max(until_ns);
+            self.disk.now_ns = self.disk.now_ns.max(until_ns);
         }
         Ok(())
     }

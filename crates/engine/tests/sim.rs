@@ -24,6 +24,7 @@ fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {
         size: Bytes::gib(1),
         io_size: Bytes(0),
         arrival: Arrival::Closed,
+        data: Data::Random,
     }
 }
 

@@ -196,6 +196,31 @@ pub enum Order {
     },
 }
 
+/// What is written, in fio's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Data {
+    /// Neither compresses nor repeats; every 4 KiB block is unique.
+    #[default]
+    Random,
+    /// Every 4 KiB block is unique and ends in this share of zeros (`buffer_compress_percentage`).
+    Compressible {
+        /// Percent of the bytes.
+        percent: u8,
+    },
+    /// Zeros only (`zero_buffers`).
+    Zeros,
+    /// One random block of 4 KiB again and again (`dedupe_percentage=100`).
+    Repeated,
+}
+
+impl Data {
+    /// Whether it is what every step writes unless told otherwise.
+    pub fn is_random(&self) -> bool {
+        *self == Self::Random
+    }
+}
+
 /// One weighted block size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockShare {
@@ -228,12 +253,15 @@ pub struct IoWork {
     pub sync: Sync,
     /// File.
     pub file: FileUse,
-    /// Size of the region or file each worker uses, bytes.
+    /// Size of the region or file each worker uses, bytes. Regions of the shared file all begin at its start.
     pub size: Bytes,
     /// Stop after this many bytes in all, if not zero.
     pub io_size: Bytes,
     /// Arrival of requests.
     pub arrival: Arrival,
+    /// What is written.
+    #[serde(default, skip_serializing_if = "Data::is_random")]
+    pub data: Data,
 }
 
 impl IoWork {

@@ -196,6 +196,12 @@ pub struct Job {
     pub file: Option<crate::plan::FileUse>,
     /// Size of each worker's own file, default 16 MiB; of the shared file, how much of it is used, default all.
     pub size: Option<Bytes>,
+    /// Writes zeros.
+    pub zero_buffers: Option<bool>,
+    /// Writes data of which so many percent are zeros at the end of each 4 KiB.
+    pub buffer_compress_percentage: Option<u8>,
+    /// 100: writes one block of 4 KiB again and again.
+    pub dedupe_percentage: Option<u8>,
     /// The least effort at which it runs. Default quick, which is always.
     pub effort: Option<Effort>,
     /// Random offsets without repetition until every block was visited.

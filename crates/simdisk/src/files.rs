@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use crate::fault::{On, shortened};
-use crate::serve::{Fate, Server};
+use crate::serve::{Asked, Fate, Server};
 use crate::store::Store;
 use crate::tree::{Answer, BLOCK, Kind, Node, Tree};
 
@@ -282,7 +282,8 @@ impl Filesystem for Files {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let admitted = self.server.admit(On::Read, offset, size, false);
+        let asked = Asked { on: On::Read, ino: ino.0, offset, len: size, data: &[], synced: false };
+        let admitted = self.server.admit(&asked);
         let outcome = self.get(ino, offset, size, admitted.fate());
         self.server.wait(&admitted);
         answer!(outcome, reply, data => reply.data(&data));
@@ -302,14 +303,15 @@ impl Filesystem for Files {
     ) {
         // O_SYNC holds the bit of O_DSYNC.
         let synced = flags.0 & libc::O_DSYNC != 0;
-        let admitted = self.server.admit(On::Write, offset, data.len() as u32, synced);
+        let asked = Asked { on: On::Write, ino: ino.0, offset, len: data.len() as u32, data, synced };
+        let admitted = self.server.admit(&asked);
         let outcome = self.put(ino, offset, data, admitted.fate());
         self.server.wait(&admitted);
         answer!(outcome, reply, written => reply.written(written));
     }
 
     fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        let admitted = self.server.admit(On::Flush, 0, 0, false);
+        let admitted = self.server.admit(&Asked::FLUSH);
         self.server.wait(&admitted);
         match admitted.fate() {
             Fate::Fail => reply.error(Errno::EIO),

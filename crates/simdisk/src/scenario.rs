@@ -6,7 +6,9 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
+use qd1_engine::sim::{
+    Bucket, Cache, Device, FirstTouch, HostCache, Layers, Mode, Reduction, Service, Stall, Unwritten,
+};
 use serde::Deserialize;
 
 use crate::fault::Fault;
@@ -73,6 +75,45 @@ struct DeviceText {
     bytes: Option<BucketText>,
     stall: Option<StallText>,
     cache: Option<CacheText>,
+    host_cache: Option<HostCacheText>,
+    /// Reads of what was never written.
+    unwritten: Option<ServiceText>,
+    first_touch: Option<FirstTouchText>,
+    reduction: Option<ReductionText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostCacheText {
+    capacity_mib: u64,
+    line_kib: u64,
+    hit: ServiceText,
+    #[serde(default)]
+    fill_on_write: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FirstTouchText {
+    chunk_kib: u64,
+    penalty: ServiceText,
+    #[serde(default)]
+    on_write: bool,
+    #[serde(default)]
+    on_read: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReductionText {
+    #[serde(default)]
+    compresses: bool,
+    #[serde(default)]
+    deduplicates: bool,
+    #[serde(default)]
+    share_min: f64,
+    #[serde(default)]
+    per_kib_us: f64,
 }
 
 #[derive(Deserialize)]
@@ -175,7 +216,42 @@ impl DeviceText {
             bytes: self.bytes.as_ref().map(BucketText::bucket).transpose()?,
             stall: self.stall.as_ref().map(stall).transpose()?,
             cache: self.cache.as_ref().map(cache),
+            layers: self.layers()?,
             ..default
+        })
+    }
+}
+
+impl DeviceText {
+    fn layers(&self) -> Result<Layers> {
+        let host = |text: &HostCacheText| {
+            ensure!(text.capacity_mib > 0 && text.line_kib > 0, "a host's cache has a capacity and lines");
+            Ok(HostCache {
+                capacity: text.capacity_mib << 20,
+                line: text.line_kib << 10,
+                hit: text.hit.service()?,
+                fill_on_write: text.fill_on_write,
+            })
+        };
+        let first = |text: &FirstTouchText| {
+            ensure!(
+                text.chunk_kib > 0 && (text.on_write || text.on_read),
+                "a first touch has a chunk, and is on_write or on_read"
+            );
+            let (chunk, penalty) = (text.chunk_kib << 10, text.penalty.service()?);
+            anyhow::Ok(FirstTouch { chunk, penalty, on_write: text.on_write, on_read: text.on_read })
+        };
+        let unwritten = |text: &ServiceText| anyhow::Ok(Unwritten { read: text.service()? });
+        Ok(Layers {
+            host: self.host_cache.as_ref().map(host).transpose()?,
+            unwritten: self.unwritten.as_ref().map(unwritten).transpose()?,
+            first_touch: self.first_touch.as_ref().map(first).transpose()?,
+            reduction: self.reduction.as_ref().map(|text| Reduction {
+                compresses: text.compresses,
+                deduplicates: text.deduplicates,
+                share_min: text.share_min,
+                per_byte_ns: text.per_kib_us * 1e3 / 1024.0,
+            }),
         })
     }
 }

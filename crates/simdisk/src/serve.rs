@@ -86,6 +86,29 @@ pub(crate) struct Server {
     log: Mutex<Log>,
 }
 
+/// A request as it comes.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) on: On,
+    /// The file's number: files lie apart on the device.
+    pub(crate) ino: u64,
+    /// In the file.
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+    /// What is written; empty for the others.
+    pub(crate) data: &'a [u8],
+    /// A write that is to be durable when answered (O_SYNC, O_DSYNC): the model sees a flush behind it.
+    pub(crate) synced: bool,
+}
+
+impl Asked<'_> {
+    /// A flush.
+    pub(crate) const FLUSH: Self = Self { on: On::Flush, ino: 0, offset: 0, len: 0, data: &[], synced: false };
+}
+
+/// Bits of a place on the device that are the place in a file.
+const FILE_BITS: u32 = 40;
+
 /// A request that has been taken in.
 pub(crate) struct Admitted {
     on: On,
@@ -155,9 +178,9 @@ impl Server {
         Served { late_ns: [at(0.5), at(0.99), at(1.0)], ..log.served.clone() }
     }
 
-    /// Takes a request in: when it is due, and what befalls it. `synced` is a write that is to be durable when answered
-    /// (O_SYNC, O_DSYNC): the model sees a flush behind it.
-    pub(crate) fn admit(&self, on: On, offset: u64, len: u32, synced: bool) -> Admitted {
+    /// Takes a request in: when it is due, and what befalls it.
+    pub(crate) fn admit(&self, asked: &Asked<'_>) -> Admitted {
+        let Asked { on, ino, offset, len, data, synced } = *asked;
         if self.calibrating.load(Ordering::Relaxed) {
             return Admitted { on, due_ns: monotonic_ns() + self.calibration_ns(on), fate: None };
         }
@@ -172,7 +195,9 @@ impl Server {
             let mut state = locked(&self.state);
             // Read under the lock, so that the model sees requests in the order of their times.
             let now_ns = (monotonic_ns() - zero_ns) as f64;
-            let mut due_ns = state.complete_ns(&Op { kind, file: 0, len, offset }, now_ns);
+            let place = (ino << FILE_BITS).wrapping_add(offset);
+            let data = (on == On::Write).then_some(data);
+            let mut due_ns = state.complete_with(&Op { kind, file: 0, len, offset: place }, data, now_ns);
             if synced {
                 due_ns = state.complete_ns(&Op { kind: OpKind::Fdatasync, file: 0, len: 0, offset: 0 }, due_ns);
             }
@@ -260,13 +285,17 @@ mod tests {
     use super::*;
     use qd1_engine::sim::{Bucket, Service};
 
+    fn read(offset: u64) -> Asked<'static> {
+        Asked { on: On::Read, ino: 1, offset, len: 4096, data: &[], synced: false }
+    }
+
     #[test]
     fn requests_are_due_when_the_model_says_less_the_cost_of_the_way() {
         let device = Device { read: Service::log_normal(50e6, 0.0), ..Device::default() };
         let server = Server::new(&device, &[]);
         server.begin(Overhead { read_ns: 1_000_000, ..Overhead::default() });
         let before = monotonic_ns();
-        let admitted = server.admit(On::Read, 0, 4096, false);
+        let admitted = server.admit(&read(0));
         let after = monotonic_ns();
         assert!((before + 49_000_000..=after + 49_000_001).contains(&admitted.due_ns));
         server.wait(&admitted);
@@ -281,7 +310,7 @@ mod tests {
         let server = Server::new(&device, &[]);
         server.begin(Overhead::default());
         let begin = monotonic_ns();
-        let last = (0..110).map(|n| server.admit(On::Write, n * 4096, 4096, false).due_ns).max().unwrap();
+        let last = (0..110).map(|n| server.admit(&Asked { on: On::Write, ..read(n * 4096) }).due_ns).max().unwrap();
         // 10 at once, then one a millisecond.
         assert!(last - begin >= 99_000_000, "{}", last - begin);
     }
@@ -291,7 +320,7 @@ mod tests {
         let hang = Fault { on: On::Read, what: What::Hang(0), at: None, rate: 1.0, after: 0, times: 0 };
         let server = Server::new(&Device::default(), &[hang]);
         server.begin(Overhead::default());
-        let admitted = server.admit(On::Read, 0, 4096, false);
+        let admitted = server.admit(&read(0));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| server.wait(&admitted));
             std::thread::sleep(Duration::from_millis(50));

@@ -7,8 +7,8 @@ use qd1_engine::sim::{Device, Scope};
 use qd1_model::environment::Environment;
 use qd1_model::limits::Direction;
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind,
-    TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync,
+    TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{IntervalStream, Record, StepRecord};
 use qd1_model::{Bytes, SCHEMA_VERSION, Summary};
@@ -164,6 +164,7 @@ fn work(probe: &Probe) -> IoWork {
         size: Bytes::gib(1),
         io_size: Bytes(0),
         arrival: Arrival::Closed,
+        data: Data::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use qd1_engine::sim::Device;
 use qd1_model::environment::ThreadCost;
 use qd1_model::identity::{Identity, StorageKind};
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, StepPlan, Stop, TargetKind,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, StepPlan, Stop, TargetKind,
     TargetPlan, Work,
 };
 use qd1_model::record::StepRecord;
@@ -144,6 +144,7 @@ fn step(job: &Job, size: Bytes) -> StepPlan {
         size: job.size.unwrap_or(size),
         io_size: job.io_size.unwrap_or_default(),
         arrival: Arrival::Closed,
+        data: Data::default(),
     };
     let max_ns = job.runtime.expect("every job says how long").default.0;
     let ramp_ns = (max_ns / 20).min(250_000_000);

@@ -7,6 +7,7 @@
 //! Seeds for tuning and for tables are disjoint: see [`Seeds`].
 #![forbid(unsafe_code)]
 
+pub mod caches;
 pub mod fingerprints;
 pub mod identify;
 pub mod kinds;

@@ -63,15 +63,15 @@ impl Dice {
 }
 
 /// What a kind of disk can do by itself: latency range, ns; spread; requests at once; bytes per second.
-struct Kind {
-    name: &'static str,
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
     latency_ns: (f64, f64),
     sigma: (f64, f64),
     channels: (f64, f64),
     bytes: (f64, f64),
 }
 
-const KINDS: [Kind; 4] = [
+pub(crate) const KINDS: [Kind; 4] = [
     Kind { name: "nvme", latency_ns: (60e3, 120e3), sigma: (0.1, 0.4), channels: (6.0, 16.0), bytes: (1e9, 6e9) },
     Kind { name: "sata", latency_ns: (80e3, 200e3), sigma: (0.1, 0.4), channels: (4.0, 12.0), bytes: (0.35e9, 0.55e9) },
     Kind { name: "disk", latency_ns: (4e6, 9e6), sigma: (0.25, 0.45), channels: (1.0, 1.0), bytes: (0.1e9, 0.25e9) },
@@ -79,7 +79,7 @@ const KINDS: [Kind; 4] = [
 ];
 
 /// A disk by itself.
-fn own(dice: &mut Dice, kind: &Kind, seed: u64) -> Device {
+pub(crate) fn own(dice: &mut Dice, kind: &Kind, seed: u64) -> Device {
     let channels = dice.between(kind.channels.0, kind.channels.1 + 0.99).floor();
     let bytes = dice.log_between(kind.bytes.0, kind.bytes.1);
     let mut service = |factor: f64| {
@@ -158,6 +158,28 @@ fn budget(dice: &mut Dice) -> Budget {
     }
 }
 
+/// Puts a budget on a disk.
+fn put(device: &mut Device, scope: Scope, budget: &Budget) -> Truth {
+    let mut truth = Truth { scope, iops: budget.iops, bytes: budget.bytes, burst_iops: 0.0, burst_bytes: 0.0 };
+    for (of_bytes, rate) in [(false, budget.iops), (true, budget.bytes)] {
+        let Some(rate) = rate else { continue };
+        let burst = (rate * budget.holds_s).max(if of_bytes { f64::from(1 << 20) } else { 1.0 });
+        let mut add = |bucket| device.limits.push(Limit { scope, of_bytes, bucket, slice_ns: budget.slice_ns });
+        add(Bucket { rate, burst });
+        if budget.peak > 0.0 {
+            add(Bucket { rate: rate * budget.peak, burst: if of_bytes { f64::from(1 << 20) } else { 1.0 } });
+        }
+        *(if of_bytes { &mut truth.burst_bytes } else { &mut truth.burst_iops }) = burst;
+    }
+    truth
+}
+
+/// Puts one of the published budgets on a disk, for both directions together.
+pub(crate) fn put_any(dice: &mut Dice, device: &mut Device) {
+    let budget = budget(dice);
+    put(device, Scope::Both, &budget);
+}
+
 /// A disk with limits, which by itself is at least twice as fast as they allow.
 pub(crate) fn limited(seed: u64) -> Scenario {
     let mut dice = Dice::new(seed);
@@ -180,19 +202,7 @@ pub(crate) fn limited(seed: u64) -> Scenario {
     };
     let mut truths = Vec::new();
     for (scope, budget) in &budgets {
-        let mut truth =
-            Truth { scope: *scope, iops: budget.iops, bytes: budget.bytes, burst_iops: 0.0, burst_bytes: 0.0 };
-        for (of_bytes, rate) in [(false, budget.iops), (true, budget.bytes)] {
-            let Some(rate) = rate else { continue };
-            let burst = (rate * budget.holds_s).max(if of_bytes { f64::from(1 << 20) } else { 1.0 });
-            let mut add =
-                |bucket| device.limits.push(Limit { scope: *scope, of_bytes, bucket, slice_ns: budget.slice_ns });
-            add(Bucket { rate, burst });
-            if budget.peak > 0.0 {
-                add(Bucket { rate: rate * budget.peak, burst: if of_bytes { f64::from(1 << 20) } else { 1.0 } });
-            }
-            *(if of_bytes { &mut truth.burst_bytes } else { &mut truth.burst_iops }) = burst;
-        }
+        let truth = put(&mut device, *scope, budget);
         truths.push(truth);
     }
     let names: Vec<&str> = budgets.iter().map(|(_, budget)| budget.name).collect();

@@ -7,6 +7,7 @@
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
 //! holes and unwritten extents for a cache; `unwritten_extents` tells these apart.
 
+use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -21,7 +22,11 @@ const ASKED_MIN: Bytes = Bytes::mib(1);
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let mut all = Vec::new();
-    for (step, _, device) in counted_steps(record) {
+    for (step, io, device) in counted_steps(record) {
+        // Space that nobody wrote is nowhere to be read from; `unwritten_reads` tells of that.
+        if matches!(io.file, FileUse::Allocated | FileUse::Empty) && !io.rw.writes() {
+            continue;
+        }
         let asked = device.asked_read_bytes;
         if asked < ASKED_MIN {
             continue;

@@ -9,10 +9,10 @@
 
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::OpClass;
-use qd1_model::units::format_ns;
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
 use super::found;
+use super::paired::shown;
 
 /// Lower end of the ratio from which commits are slower under load.
 const SLOWER: f64 = 1.2;
@@ -87,16 +87,6 @@ fn rate(load: &LoadSummary) -> String {
     match load.class {
         OpClass::Write => format!("{:.1} MB/s of buffered writes", load.bytes_per_second / 1e6),
         class => format!("{:.0} {}s a second", load.iops, class.name()),
-    }
-}
-
-fn shown(figure: &Estimate) -> String {
-    match (figure.value, figure.low, figure.high) {
-        (Some(value), Some(low), Some(high)) => {
-            format!("{} [{}..{}]", format_ns(value), format_ns(low), format_ns(high))
-        }
-        (None, Some(low), _) => format!("at least {}", format_ns(low)),
-        _ => "not resolved".to_owned(),
     }
 }
 

@@ -6,15 +6,20 @@
 mod buffered_not_durable;
 mod cache_answered;
 mod cpu_spoiled;
+mod data_reduction;
 mod dirty_limits;
 mod drift;
 mod engine_fallback;
+mod first_touch;
+mod flush_cost;
 mod flush_ignored;
+mod host_cache;
 mod loaded_commits;
 mod merged_or_split;
 mod mount_options;
 mod not_a_disk;
 mod other_traffic;
+mod paired;
 mod periodic_stalls;
 mod prepare_shortened;
 mod rate_changed;
@@ -24,6 +29,7 @@ mod stalls;
 mod storage_kind;
 mod throttled_cgroup;
 mod unwritten_extents;
+mod unwritten_reads;
 
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
@@ -45,6 +51,11 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "cache_answered", run: cache_answered::detect },
     Detector { name: "flush_ignored", run: flush_ignored::detect },
     Detector { name: "unwritten_extents", run: unwritten_extents::detect },
+    Detector { name: "unwritten_reads", run: unwritten_reads::detect },
+    Detector { name: "host_cache", run: host_cache::detect },
+    Detector { name: "flush_cost", run: flush_cost::detect },
+    Detector { name: "data_reduction", run: data_reduction::detect },
+    Detector { name: "first_touch", run: first_touch::detect },
     Detector { name: "cpu_spoiled", run: cpu_spoiled::detect },
     Detector { name: "other_traffic", run: other_traffic::detect },
     Detector { name: "throttled_cgroup", run: throttled_cgroup::detect },

@@ -8,6 +8,7 @@
 //! operations there are (see `episodes.rs`). How well all this works is measured in [`crate::coverage`], and so is
 //! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
+pub(crate) mod contrast;
 mod episodes;
 mod invert;
 pub(crate) mod long_run;

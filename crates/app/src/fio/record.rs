@@ -11,8 +11,8 @@ use qd1_jobs::ThreadResult;
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync,
-    TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
+    Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
@@ -196,6 +196,12 @@ fn io_work(job: &FioJob) -> IoWork {
         arrival: match job.rate_iops.iter().find(|rate| **rate > 0) {
             Some(rate) => Arrival::Fixed { iops: f64::from(*rate) },
             None => Arrival::Closed,
+        },
+        data: match (job.zero_buffers, job.dedupe_percentage, job.buffer_compress_percentage) {
+            (true, ..) | (_, _, 100) => Data::Zeros,
+            (_, 100, _) => Data::Repeated,
+            (_, _, 0) => Data::Random,
+            (_, _, percent) => Data::Compressible { percent: percent as u8 },
         },
     }
 }

@@ -6,7 +6,7 @@
 
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Stop, Sync, TargetPlan,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Stop, Sync, TargetPlan,
 };
 use qd1_model::spec::Job;
 
@@ -52,6 +52,7 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
         size: WRITE_SIZE,
         io_size: Bytes(0),
         arrival: Arrival::Fixed { iops: WRITE_RATE as f64 / f64::from(WRITE_BLOCK) },
+        data: Data::default(),
     };
     let reads = IoWork {
         rw: Rw::Randread,

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped, StepPlan,
-    Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
+    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
@@ -85,6 +85,7 @@ fn io(rw: Rw, bytes: u32, iodepth: u32, numjobs: u32) -> IoWork {
         size: Bytes::gib(1),
         io_size: Bytes(0),
         arrival: Arrival::Closed,
+        data: Data::Random,
     }
 }
 

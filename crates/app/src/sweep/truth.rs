@@ -12,7 +12,7 @@ use qd1_engine::sim::{Bucket, Device, Mode, Service, Stall};
 use qd1_model::Record;
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{
-    Arrival, BlockShare, EngineChoice, EngineKind, FileUse, IoWork, Order, StepPlan, Stop, Sync, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::StepRecord;
 use qd1_model::sweep::{BendState, CellFlag, Surface};
@@ -67,6 +67,7 @@ fn work(job: &Job) -> IoWork {
         size: Bytes::gib(1),
         io_size: Bytes(0),
         arrival: Arrival::Closed,
+        data: Data::Random,
     }
 }
 

@@ -195,7 +195,7 @@ fn pick(table: &[(u64, u32)], draw: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::plan::{Arrival, EngineChoice, FileUse, Rw, Sync};
+    use qd1_model::plan::{Arrival, Data, EngineChoice, FileUse, Rw, Sync};
     use qd1_model::units::Bytes;
 
     pub(super) fn work(rw: Rw, order: Order, blocks: &[(u32, u32)]) -> IoWork {
@@ -217,6 +217,7 @@ mod tests {
             size: Bytes::mib(1),
             io_size: Bytes(0),
             arrival: Arrival::Closed,
+            data: Data::Random,
         }
     }
 

@@ -9,6 +9,7 @@ use rand_core::SeedableRng;
 use rand_distr::{Distribution, Exp1, LogNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::layers::{Layers, LayersState, Passed};
 use super::noise::{Link, Load, Neighbours, Wire};
 use super::seek::{Heads, Mechanics};
 use crate::{Op, OpKind};
@@ -138,6 +139,8 @@ pub struct Device {
     pub link: Option<Link>,
     /// Who else uses it.
     pub neighbours: Option<Neighbours>,
+    /// What lies above it: caches, first touches, compression.
+    pub layers: Layers,
 }
 
 impl Default for Device {
@@ -158,6 +161,7 @@ impl Default for Device {
             mechanics: None,
             link: None,
             neighbours: None,
+            layers: Layers::default(),
         }
     }
 }
@@ -205,9 +209,14 @@ pub struct State {
     load: Option<Load>,
     /// Where the last read ended.
     read_to: u64,
+    layers: LayersState,
 }
 
-fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+pub(super) fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
+    draw_bytes(rng, service, f64::from(len))
+}
+
+fn draw_bytes(rng: &mut Xoshiro256PlusPlus, service: &Service, bytes: f64) -> f64 {
     let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
     let uniform: f64 = StandardUniform.sample(rng);
     let mut pick = uniform * total;
@@ -230,7 +239,7 @@ fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) -> f64 {
         Some(mode) => mode.median_ns,
         None => 0.0,
     };
-    base + service.per_byte_ns * f64::from(len)
+    base + service.per_byte_ns * bytes
 }
 
 impl State {
@@ -247,6 +256,7 @@ impl State {
             wire: device.link.map(|link| Wire::new(link, device.seed)),
             load: device.neighbours.map(|neighbours| Load::new(neighbours, device.seed)),
             read_to: u64::MAX,
+            layers: LayersState::new(&device.layers),
             rng,
             device,
         }
@@ -274,6 +284,16 @@ impl State {
     /// When a request handed over at `now_ns` completes, both in ns since the device's time 0. Requests are handed over
     /// in the order of their times.
     pub fn complete_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+        self.complete_with(op, None, now_ns)
+    }
+
+    /// Whether the time of a write depends on its data.
+    pub fn wants_data(&self) -> bool {
+        self.layers.want_data()
+    }
+
+    /// [`Self::complete_ns`] of a write whose data is known.
+    pub fn complete_with(&mut self, op: &Op, data: Option<&[u8]>, now_ns: f64) -> f64 {
         let is_flush = matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange);
         // The way to a device elsewhere comes first; one that wants no flushes is sent none.
         let arrived_ns = match &mut self.wire {
@@ -281,7 +301,7 @@ impl State {
             Some(wire) => wire.crossed_ns(op.len, now_ns),
             None => now_ns,
         };
-        let end_ns = self.served_ns(op, arrived_ns);
+        let end_ns = self.served_ns(op, data, arrived_ns);
         match &mut self.load {
             Some(load) => {
                 let slowed_ns = arrived_ns + (end_ns - arrived_ns) * load.slowness(arrived_ns);
@@ -292,7 +312,7 @@ impl State {
     }
 
     /// The same for a request that has arrived at the device, without neighbours.
-    fn served_ns(&mut self, op: &Op, now_ns: f64) -> f64 {
+    fn served_ns(&mut self, op: &Op, data: Option<&[u8]>, now_ns: f64) -> f64 {
         let mut begin = self.after_stall(now_ns);
         if op.len > 0 {
             for (tokens, amount) in [(&mut self.iops, 1.0), (&mut self.bytes, f64::from(op.len))] {
@@ -313,11 +333,18 @@ impl State {
                 }
             }
         }
+        let bytes = match self.layers.pass(op, data, begin, &mut self.rng) {
+            Passed::Answered(at_ns) => return self.after_stall(at_ns),
+            Passed::Below { begin_ns, bytes } => {
+                begin = begin_ns;
+                bytes
+            }
+        };
         if let Some(cache) = self.device.cache {
             let dirty = self.settle_cache(cache, begin);
             match op.kind {
-                OpKind::Write if dirty + f64::from(op.len) <= cache.capacity => {
-                    self.dirty.0 += f64::from(op.len);
+                OpKind::Write if dirty + bytes <= cache.capacity => {
+                    self.dirty.0 += bytes;
                     return self.after_stall(begin + cache.ack_ns);
                 }
                 OpKind::Fsync | OpKind::Fdatasync => {
@@ -340,7 +367,7 @@ impl State {
             OpKind::Write | OpKind::Trim => &self.device.write,
             OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
         };
-        let service_ns = draw(&mut self.rng, service, op.len);
+        let service_ns = draw_bytes(&mut self.rng, service, bytes);
         let arm = self.heads.as_ref().map(|heads| heads.arm_of(op.offset) % self.free_ns.len());
         let channel = match arm {
             Some(number) => &mut self.free_ns[number],

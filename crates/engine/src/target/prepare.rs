@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use qd1_model::environment::ThreadCost;
 use qd1_model::hist::Hist;
-use qd1_model::plan::{Arrival, BlockShare, EngineChoice, FileUse, IoWork, Order, Rw, Stop, Sync};
+use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Rw, Stop, Sync};
 use qd1_model::record::{IoErrors, OpClass, Prepare};
 use qd1_model::units::Bytes;
 
@@ -59,6 +59,7 @@ pub fn fill(
         size: Bytes(size),
         io_size: Bytes(size),
         arrival: Arrival::Closed,
+        data: Data::Random,
     };
     let mut chosen = select::choose(&work, Some(&fd))?;
     let mut work = work;

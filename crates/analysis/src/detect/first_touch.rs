@@ -1,0 +1,136 @@
+//! The first write of a block costs more than writing it again: space is taken from a thin volume or an image, or the
+//! filesystem turns an unwritten extent into a written one. The first read can cost more as well: a restored snapshot is
+//! loaded from afar.
+//!
+//! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that was
+//! only allocated, the other over data (Mann-Whitney, see `stats::contrast`); told from 3.5 standard deviations where the
+//! median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first step has to be
+//! slower than every other one: a disk that changes meanwhile is not.
+//! Reads: as in `host_cache`, on a file or device that was there before and all of which is fast once it was read; then it
+//! cannot be told from a cache that holds it all, and both are named.
+//!
+//! It fails where a cache takes first writes and pays for them later.
+
+use qd1_model::plan::{FileUse, IoWork, TargetKind};
+use qd1_model::record::StepRecord;
+use qd1_model::units::format_ns;
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::host_cache::{Reach, look};
+use super::paired::{alone, class_of, counters, is_behind, only_writes, rounds, shown, was_written};
+use super::{found, percent};
+use crate::stats::contrast::{Sample, contrast};
+
+const Z_MIN: f64 = 3.5;
+/// Times that a percentile of first writes is that of later ones, at least.
+const RATIO_MIN: f64 = 1.3;
+/// So far apart that it needs no count.
+const FAR_RATIO: f64 = 10.0;
+const FAR_ABOVE: f64 = 0.95;
+/// Percentiles that are looked at: a chunk may be so large that few writes are the first in theirs.
+const LOOKED_AT: [f64; 3] = [0.5, 0.75, 0.9];
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    writes(record).into_iter().chain(reads(record)).collect()
+}
+
+fn alike(a: &IoWork, b: &IoWork) -> bool {
+    (a.rw, a.sync, a.arrival, a.data, &a.blocks) == (b.rw, b.sync, b.arrival, b.data, &b.blocks)
+}
+
+fn writes(record: &Record) -> Option<Finding> {
+    let writes: Vec<_> = alone(record).filter(|(_, io)| only_writes(io) && io.rw.is_random()).collect();
+    let is_first = |step: &StepRecord, io: &IoWork| io.file == FileUse::Allocated && rounds(step, io) < 0.5;
+    let (one, work) = writes.iter().find(|(step, io)| is_first(step, io))?;
+    let class = class_of(work);
+    let of = |wanted: &dyn Fn(&StepRecord, &IoWork) -> bool| -> Vec<Sample> {
+        let steps = writes.iter().filter(|(step, io)| alike(io, work) && wanted(step, io));
+        steps.filter_map(|(step, _)| Sample::of(step, class)).collect()
+    };
+    // First writes that do not keep the pace which others keep are slower, queue or not.
+    let (first, again) = (of(&is_first), of(&|step, io| was_written(io) && !is_behind(step, io)));
+    let all = |samples: &[Sample]| samples.iter().cloned().reduce(|all, one| all.and(&one));
+    let (new, old) = (all(&first)?, all(&again)?);
+    let difference = contrast(&new, &old);
+    let ratio = LOOKED_AT.map(|q| new.seen(q) / old.seen(q).max(1.0)).into_iter().fold(0.0, f64::max);
+    let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
+    // Writes that queue depend on each other so much that few of them count; but others kept the pace.
+    let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
+    if difference.z < Z_MIN && !far_apart || ratio < RATIO_MIN || !steady {
+        return None;
+    }
+    let extra = counters(record, one).filter(|device| device.asked_writes > 0).map_or_else(String::new, |device| {
+        format!("; the device counted {:.1} writes for each", device.counted.writes as f64 / device.asked_writes as f64)
+    });
+    Some(Finding {
+        step: one.name.clone(),
+        title: format!("the first write of a block takes up to {ratio:.1} times as long as writing it again"),
+        evidence: format!(
+            "first: median {}, p90 {}, n={}; again: median {}, p90 {}, n={}; {} of pairs{extra}",
+            shown(&new.at(0.5)),
+            format_ns(new.seen(0.9)),
+            new.n(),
+            shown(&old.at(0.5)),
+            format_ns(old.seen(0.9)),
+            old.n(),
+            percent(difference.above)
+        ),
+        advice: "A log that grows pays this with each block; one whose file is written once and then reused does not. \
+                 Other figures of this run are of blocks written before."
+            .to_owned(),
+        ..found("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
+    })
+}
+
+/// Slow first reads of what was there before.
+fn reads(record: &Record) -> Option<Finding> {
+    if !matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly) {
+        return None;
+    }
+    let seen = look(record)?;
+    let Reach::AtLeast(size) = seen.reach else { return None };
+    Some(Finding {
+        step: seen.step,
+        title: format!("first reads take {:.1} times as long as later ones", seen.ratio),
+        evidence: seen.evidence,
+        advice: format!(
+            "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a cache of \
+             at least {size} answers what was read before. Reading the whole device once tells, and cures the first."
+        ),
+        ..found("first_touch.read", Severity::Warning, 0.7)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::{Rw, Sync};
+
+    /// Two rounds of first writes and overwrites with these latencies.
+    fn writing(first_ns: [u64; 2], again_ns: [u64; 2]) -> Record {
+        let mut record = testing::empty();
+        for round in 0..2 {
+            let again = testing::io(Rw::Randwrite, 65_536, Sync::None, true);
+            let first = IoWork { file: FileUse::Allocated, ..again.clone() };
+            testing::step(&mut record, &format!("first-{round}"), first, 8, first_ns[round]);
+            testing::step(&mut record, &format!("again-{round}"), again, 8, again_ns[round]);
+        }
+        record
+    }
+
+    #[test]
+    fn first_writes_that_are_slower_both_times_are_told() {
+        let found = testing::run(detect, &writing([400_000, 420_000], [150_000, 160_000]));
+        assert_eq!(testing::ids(&found), ["first_touch.write"]);
+        assert!(found[0].title.contains("2."), "{}", found[0].title);
+    }
+
+    #[test]
+    fn a_disk_that_slows_down_meanwhile_and_one_that_does_not_care_are_not() {
+        assert_eq!(testing::run(detect, &writing([150_000, 400_000], [160_000, 410_000])), []);
+        assert_eq!(testing::run(detect, &writing([400_000, 150_000], [401_000, 160_000])), []);
+        assert_eq!(testing::run(detect, &writing([150_000; 2], [150_000; 2])), []);
+        assert_eq!(testing::run(detect, &testing::record()), []);
+    }
+}

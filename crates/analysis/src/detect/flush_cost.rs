@@ -1,0 +1,145 @@
+//! What a flush does, by what it costs: it waits for the data that was written, or it takes the same few microseconds
+//! whatever there is to write out.
+//!
+//! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones' are
+//! above the small ones' (P above 80 %, 4 standard deviations, see `stats::contrast`) and at least 1.3 times as long, the
+//! device has a write cache and writes it out when told: the difference in bytes over the difference in time is its rate.
+//! If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to program (a triple-level
+//! cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be asked in less either. Then the
+//! cache is protected against power loss, as in enterprise SSDs and controllers with a battery, or the flush is ignored, as
+//! by a hypervisor with cache=unsafe. From inside the two are the same, so it is not called a lie.
+//!
+//! It says nothing where no flush reached the device (`flush_ignored` does), and cannot see a cache that ignores flushes at
+//! the far end of a network: a round trip looks like an honest flush with nothing to do.
+
+use qd1_model::plan::{IoWork, Sync};
+use qd1_model::record::StepRecord;
+use qd1_model::units::{Bytes, format_rate};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::found;
+use super::paired::{alone, counters, only_writes, shown, was_written};
+use crate::stats::contrast::{Sample, contrast};
+
+/// Below this nothing was written to flash or a platter.
+const FLOOR_NS: f64 = 100e3;
+/// The large block is at least so many times the small one.
+const BLOCKS_APART: u32 = 16;
+const Z_MIN: f64 = 4.0;
+const ABOVE_MIN: f64 = 0.8;
+const RATIO_MIN: f64 = 1.3;
+/// Fewer flushes for a sync than this, and the device was not asked.
+const FLUSHES_MIN: f64 = 0.5;
+const SYNCS_MIN: u64 = 12;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let commits: Vec<_> = alone(record)
+        .filter(|(step, io)| only_writes(io) && was_written(io) && io.data.is_random() && is_flushed(record, step, io))
+        .collect();
+    let small = commits.iter().min_by_key(|(_, io)| io.block_max());
+    let large = commits.iter().max_by_key(|(_, io)| io.block_max());
+    let (Some((small, few)), Some((large, many))) = (small, large) else { return Vec::new() };
+    if many.block_max() < BLOCKS_APART * few.block_max() {
+        return Vec::new();
+    }
+    let (Some(of_small), Some(of_large)) = (Sample::of_syncs(small), Sample::of_syncs(large)) else {
+        return Vec::new();
+    };
+    if of_small.n() < SYNCS_MIN || of_large.n() < SYNCS_MIN {
+        return Vec::new();
+    }
+    let evidence = format!(
+        "sync after {}: {}, n={}; after {}: {}, n={}",
+        Bytes(few.block_max().into()),
+        shown(&of_small.at(0.5)),
+        of_small.n(),
+        Bytes(many.block_max().into()),
+        shown(&of_large.at(0.5)),
+        of_large.n()
+    );
+    let below = |sample: &Sample| sample.at(0.5).high.unwrap_or(sample.seen(0.75)) < FLOOR_NS;
+    let finding = if below(&of_small) && below(&of_large) {
+        nothing(record)
+    } else {
+        waits(&of_small, &of_large, many.block_max() - few.block_max())
+    };
+    finding.map(|finding| Finding { step: large.name.clone(), evidence, ..finding }).into_iter().collect()
+}
+
+/// Whether each commit was followed by a flush, as far as that can be seen.
+fn is_flushed(record: &Record, step: &StepRecord, io: &IoWork) -> bool {
+    let counted = counters(record, step);
+    matches!(io.sync, Sync::Fsync | Sync::Fdatasync)
+        && counted.is_none_or(|device| device.counted.flushes as f64 >= FLUSHES_MIN * device.asked_syncs as f64)
+}
+
+fn nothing(record: &Record) -> Option<Finding> {
+    let rotates = record.environment.devices.iter().any(|device| device.rotational == Some(true));
+    let severity = if rotates { Severity::Warning } else { Severity::Info };
+    Some(Finding {
+        title: "a flush writes nothing out: the data is safe only if a cache below is protected against power loss".to_owned(),
+        advice: "Flash and disks take longer than this. An SSD with capacitors or a controller with a battery may answer so \
+                 honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
+                 inside: ask who runs the storage before trusting it with a database."
+            .to_owned(),
+        ..found("flush_cost.nothing", severity, 0.6)
+    })
+}
+
+fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
+    let difference = contrast(large, small);
+    let ratio = large.seen(0.5) / small.seen(0.5).max(1.0);
+    if difference.z < Z_MIN || difference.above < ABOVE_MIN || ratio < RATIO_MIN {
+        return None;
+    }
+    let rate = f64::from(more_bytes) / ((large.seen(0.5) - small.seen(0.5)) / 1e9);
+    Some(Finding {
+        title: format!("the disk has a write cache and writes it out when told, at about {}", format_rate(rate)),
+        advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
+            .to_owned(),
+        ..found("flush_cost.waits", Severity::Info, 0.85)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::Rw;
+
+    fn committing(small_ns: u64, large_ns: u64) -> Record {
+        let mut record = testing::empty();
+        for (name, block, lat_ns) in [("small", 4096, small_ns), ("large", 1 << 20, large_ns)] {
+            testing::step(&mut record, name, testing::io(Rw::Randwrite, block, Sync::Fdatasync, true), 10, lat_ns);
+        }
+        record
+    }
+
+    #[test]
+    fn a_flush_that_waits_for_more_data_is_that_of_an_honest_cache() {
+        let found = testing::run(detect, &committing(400_000, 2_400_000));
+        assert_eq!(testing::ids(&found), ["flush_cost.waits"]);
+        assert!(found[0].title.contains("475 MB/s") || found[0].title.contains("MB/s"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn a_flush_that_never_takes_time_is_named_and_not_accused() {
+        let found = testing::run(detect, &committing(30_000, 30_000));
+        assert_eq!(testing::ids(&found), ["flush_cost.nothing"]);
+        assert_eq!(found[0].severity, Severity::Info);
+        assert!(found[0].advice.contains("not provable"));
+    }
+
+    #[test]
+    fn an_honest_flush_without_a_cache_is_nothing_to_tell() {
+        assert_eq!(testing::run(detect, &committing(400_000, 400_000)), []);
+        assert_eq!(testing::run(detect, &testing::record()), []);
+    }
+
+    #[test]
+    fn where_no_flush_reached_the_device_its_cost_tells_nothing() {
+        let mut record = committing(30_000, 30_000);
+        record.steps.iter_mut().for_each(|step| step.device.as_mut().unwrap().counted.flushes = 0);
+        assert_eq!(testing::run(detect, &record), []);
+    }
+}

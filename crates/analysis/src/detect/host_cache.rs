@@ -1,0 +1,276 @@
+//! A cache below the kernel answers reads that come again: the hypervisor's memory, a controller's, the drive's.
+//!
+//! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it that
+//! were read whole just before (*again*). The latency that best parts the wide ones from those of the smallest part
+//! (Kolmogorov and Smirnov, see `stats::contrast`) is taken to part misses from hits. A cache is told if that distance is
+//! at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take less than 2 ms: seeks
+//! are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in a part of size S, over that in the smallest, is the share
+//! of it that is held; a cache of size C that drops what was least recently used holds C / S. So the cache is at least as large
+//! as the largest part that is held (85 %), and about held share x S in the first that is not.
+//!
+//! The page cache of the machine itself is not meant: direct I/O passes it, and steps of which the device counted fewer
+//! bytes than were asked for are left out (`cache_answered` tells of those). It fails to see a cache that already holds the
+//! whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
+
+use std::cmp::Reverse;
+
+use qd1_model::plan::{IoWork, TargetKind};
+use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::units::Bytes;
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::paired::{alone, counters, is_behind, only_reads, rounds, shown, was_written};
+use super::{found, io_of, percent};
+use crate::stats::contrast::{Sample, Split, split};
+
+/// Share of a part that has to be read before it counts as read whole.
+const TOUCHED_MIN: f64 = 0.9;
+/// Rounds of the wide reads, at most: they must not come again.
+const WIDE_ROUNDS: f64 = 0.25;
+/// How many times the smallest part the wide reads have to go over.
+const WIDER: u64 = 4;
+/// Distance and ratio from which a cache is told.
+const CLEAR: [(f64, f64); 2] = [(CLEARLY, 1.4), (0.25, 1.8)];
+/// Distance from which most of the wide reads are misses.
+const CLEARLY: f64 = 0.5;
+/// An answer from memory does not take longer, ns; a seek and half a turn do.
+const HIT_MAX_NS: f64 = 2e6;
+/// The same where the wide reads queued.
+const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(CLEARLY, 5.0)];
+/// So far apart that it needs no count.
+const FAR: (f64, f64) = (0.9, 10.0);
+/// Share of a part that is held, from which all of it is.
+const HELD: f64 = 0.85;
+/// From which it is held to the last block, as far as chance can tell.
+const WHOLLY_HELD: f64 = 0.97;
+/// Standard deviations to both sides of a share.
+const SIGMAS: f64 = 2.0;
+/// Share of the bytes asked for that the device counted, at least.
+const COUNTED_MIN: f64 = 0.9;
+
+/// How large a cache is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Reach {
+    /// All that was read is held.
+    AtLeast(Bytes),
+    /// Between these, and about so much.
+    Between(Bytes, Bytes, Bytes),
+}
+
+/// What the reads show.
+pub(super) struct Seen {
+    pub(super) step: String,
+    pub(super) reach: Reach,
+    /// A miss over a hit.
+    pub(super) ratio: f64,
+    pub(super) evidence: String,
+    /// Share of pairs and more: how sure.
+    confidence: f64,
+}
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let Some(seen) = look(record) else { return Vec::new() };
+    let size = match seen.reach {
+        Reach::AtLeast(size) => format!("at least {size}"),
+        Reach::Between(low, about, high) => format!("about {about} ({low} to {high})"),
+    };
+    // On data that was there before, fast second reads of all of it have another explanation: see `first_touch`.
+    let given = matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly);
+    if given && matches!(seen.reach, Reach::AtLeast(_)) {
+        return Vec::new();
+    }
+    vec![Finding {
+        step: seen.step,
+        title: format!("a cache below answers reads that come again, {:.1} times as fast: {size}", seen.ratio),
+        evidence: seen.evidence,
+        advice: "What is read often will be faster than the disk's figures, as long as that memory is not another \
+                 guest's. Tests on a file that fits into it measure the cache; use a larger --size for the disk."
+            .to_owned(),
+        ..found("host_cache", Severity::Warning, seen.confidence)
+    }]
+}
+
+/// A step that reads a part again.
+struct Again {
+    step: String,
+    size: u64,
+    sample: Sample,
+}
+
+/// Whether a cache shows, and how large it is.
+pub(super) fn look(record: &Record) -> Option<Seen> {
+    let again = again(record);
+    let hot = again.first()?;
+    let block = alone(record).find(|(step, _)| step.name == hot.step).map(|(_, io)| io.blocks.clone())?;
+    let wide = alone(record)
+        .filter(|(step, io)| is_probe(io) && io.blocks == block && from_device(record, step))
+        .filter(|(step, io)| io.size.0 >= WIDER * hot.size && rounds(step, io) <= WIDE_ROUNDS)
+        .filter(|(step, _)| again.iter().all(|again| again.step != step.name))
+        // The first of the widest: later ones may read what a step before them read whole.
+        .min_by_key(|(_, io)| Reverse(io.size))?;
+    // A disk that cannot keep the pace makes its reads queue; only what is far faster than that is no queue.
+    let clear = if is_behind(wide.0, wide.1) { &CLEAR_OF_QUEUE[..] } else { &CLEAR[..] };
+    let (size, wide) = (wide.1.size.0, Sample::of(wide.0, OpClass::Read)?);
+    let parted = split(&hot.sample, &wide);
+    let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
+    let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
+    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
+    if !parted.is_sure && !far_apart || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
+        return None;
+    }
+    let reach = reach(&again, &wide, parted);
+    // Only a cache that writing filled in part makes many of the wide reads fast, and such a one does not hold the whole file.
+    let holds_all = matches!(reach, Reach::AtLeast(_)) && again.last().is_some_and(|last| last.size >= size / 10 * 9);
+    if parted.distance < CLEARLY && holds_all {
+        return None;
+    }
+    let shares: Vec<String> = again
+        .iter()
+        .map(|part| format!("{} {}", Bytes(part.size), percent(part.sample.share_within(parted.at_ns))))
+        .collect();
+    Some(Seen {
+        step: hot.step.clone(),
+        reach,
+        ratio,
+        evidence: format!(
+            "whole file: median {}, n={}; {} again: {}, n={}; within {:.0} us: whole file {}, again in {}",
+            shown(&wide.at(0.5)),
+            wide.n(),
+            Bytes(hot.size),
+            shown(&hot.sample.at(0.5)),
+            hot.sample.n(),
+            parted.at_ns / 1e3,
+            percent(wide.share_within(parted.at_ns)),
+            shares.join(", ")
+        ),
+        confidence: if parted.distance > 0.8 { 0.95 } else { 0.8 },
+    })
+}
+
+/// Random reads of one block at a time of the file that was written.
+fn is_probe(io: &IoWork) -> bool {
+    only_reads(io) && io.rw.is_random() && was_written(io)
+}
+
+/// Whether the device saw the reads, as far as that can be known.
+fn from_device(record: &Record, step: &StepRecord) -> bool {
+    counters(record, step)
+        .is_none_or(|device| device.counted.read_bytes as f64 >= COUNTED_MIN * device.asked_read_bytes.0 as f64)
+}
+
+/// The steps that read a part of the file which the step before had read whole, the smallest part first.
+fn again(record: &Record) -> Vec<Again> {
+    let mut found: Vec<Again> = Vec::new();
+    for pair in record.steps.windows(2) {
+        let [before, step] = pair else { continue };
+        let (Some(touched), Some(io)) = (io_of(record, before), io_of(record, step)) else { continue };
+        let is_same = touched.file == io.file && touched.size == io.size && before.direct;
+        let was_whole = only_reads(touched) && rounds(before, touched) >= TOUCHED_MIN;
+        let is_alone = alone(record).any(|(known, _)| known.name == step.name);
+        if is_same
+            && was_whole
+            && is_alone
+            && is_probe(io)
+            && !is_behind(step, io)
+            && from_device(record, step)
+            && let Some(sample) = Sample::of(step, OpClass::Read)
+        {
+            found.push(Again { step: step.name.clone(), size: io.size.0, sample });
+        }
+    }
+    found.sort_by_key(|again| again.size);
+    found
+}
+
+/// The size that the shares of fast reads speak for.
+///
+/// Some misses are as fast as hits, and some of the wide reads may have been hits, of what writing the file left in the
+/// cache. Which of the two the fast ones among the wide reads were is not known: the interval allows for either.
+fn reach(again: &[Again], wide: &Sample, parted: Split) -> Reach {
+    let fast = |sample: &Sample| sample.share_within(parted.at_ns);
+    let (of_hits, of_wide) = (fast(&again[0].sample).max(1e-9), fast(wide));
+    let held = |part: &Again| (fast(&part.sample) / of_hits).min(1.0);
+    let Some(partly) = again.iter().position(|part| held(part) < HELD) else {
+        let last = &again[again.len() - 1];
+        let whole = if held(last) >= WHOLLY_HELD { 1.0 } else { HELD };
+        return Reach::AtLeast(in_mib(whole * last.size as f64));
+    };
+    let (below, part) = (HELD * again[partly.saturating_sub(1)].size as f64, &again[partly]);
+    let (most, size) = (held(part), part.size as f64);
+    let least = ((fast(&part.sample) - of_wide) / (of_hits - of_wide).max(1e-9)).clamp(0.0, most);
+    let deviation = |share: f64| {
+        let share = share.clamp(0.02, 0.98);
+        SIGMAS * (share * (1.0 - share) / part.sample.n_effective()).sqrt()
+    };
+    let within = |share: f64| in_mib((share * size).clamp(below, size));
+    Reach::Between(within(least - deviation(least)), within((least + most) / 2.0), within(most + deviation(most)))
+}
+
+/// Whole MiB.
+fn in_mib(bytes: f64) -> Bytes {
+    Bytes::mib((bytes / f64::from(1 << 20)).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::{Rw, Sync};
+
+    /// Wide reads in 400 us, then parts of these sizes (MiB) again, of whose reads so many in ten are fast.
+    fn reading(parts: &[(u64, u64)]) -> Record {
+        let mut record = testing::empty();
+        let work = |mib: u64, bs| IoWork { size: Bytes::mib(mib), ..testing::io(Rw::Randread, bs, Sync::None, true) };
+        testing::step(&mut record, "wide", work(1024, 4096), 10, 400_000);
+        for (mib, fast) in parts {
+            testing::step(&mut record, &format!("touch-{mib}"), work(*mib, 1 << 20), mib.div_ceil(20), 1_000_000);
+            let step = testing::step(&mut record, &format!("again-{mib}"), work(*mib, 4096), *fast, 40_000);
+            if *fast < 10 {
+                let (slow, intervals) = testing::stream(OpClass::Read, 4096, 10 - fast, 400_000);
+                step.streams[0].lat.merge(&slow.lat);
+                for (all, more) in step.intervals.iter_mut().zip(intervals) {
+                    let (all, more) = (&mut all.streams[0], &more.streams[0]);
+                    (all.ios, all.lat_sum_ns) = (all.ios + more.ios, all.lat_sum_ns + more.lat_sum_ns);
+                    all.bins.extend(&more.bins);
+                }
+            }
+        }
+        record
+    }
+
+    #[test]
+    fn a_cache_is_found_with_its_size_between_the_parts_that_fit_and_those_that_do_not() {
+        let record = reading(&[(4, 10), (16, 10), (64, 5)]);
+        let found = testing::run(detect, &record);
+        assert_eq!(testing::ids(&found), ["host_cache"]);
+        let Some(Reach::Between(low, about, high)) = look(&record).map(|seen| seen.reach) else { panic!("{found:?}") };
+        assert!(low < Bytes::mib(32) && about == Bytes::mib(32) && high > Bytes::mib(32), "{low} {about} {high}");
+    }
+
+    #[test]
+    fn a_cache_that_holds_all_that_was_read_is_at_least_so_large() {
+        let found = testing::run(detect, &reading(&[(4, 10), (16, 10), (64, 10)]));
+        assert!(found[0].title.ends_with("at least 64 MiB"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn no_cache_and_the_page_cache_of_this_machine_are_not_told() {
+        assert_eq!(testing::run(detect, &reading(&[(4, 0), (16, 0)])), []);
+        assert_eq!(testing::run(detect, &testing::record()), []);
+        let mut record = reading(&[(4, 10), (16, 10)]);
+        for step in record.steps.iter_mut().filter(|step| step.name.starts_with("again")) {
+            step.device.as_mut().unwrap().counted.read_bytes = 0;
+        }
+        assert_eq!(testing::run(detect, &record), [], "the device saw none of it");
+    }
+
+    #[test]
+    fn on_a_given_device_that_is_fast_once_read_the_cause_is_left_open() {
+        let mut record = reading(&[(4, 10), (16, 10)]);
+        record.plan.target.kind = TargetKind::BlockReadOnly;
+        assert_eq!(testing::run(detect, &record), []);
+        let first = testing::run(super::super::first_touch::detect, &record);
+        assert_eq!(testing::ids(&first), ["first_touch.read"]);
+    }
+}

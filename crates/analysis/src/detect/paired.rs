@@ -1,0 +1,72 @@
+//! What the detectors that compare steps with each other share: which steps are comparable, and whether they were disturbed.
+
+use qd1_model::plan::{Arrival, FileUse, IoWork};
+use qd1_model::record::{DeviceDelta, OpClass, StepRecord};
+use qd1_model::units::format_ns;
+use qd1_model::{Estimate, Record};
+
+use super::{counted_steps, io_of};
+
+/// Share of the requests due that a step has to have made for its latencies to be the disk's and not the queue's.
+const PACE_KEPT: f64 = 0.95;
+
+/// One request at a time past the page cache, of one block size, with no load beside them: steps whose latencies can be set against each other.
+pub(super) fn alone(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork)> {
+    let steps = record.steps.iter().filter_map(|step| Some((step, io_of(record, step)?)));
+    let plain = |step: &StepRecord| step.direct && step.background.is_empty();
+    steps.filter(move |(step, io)| io.iodepth * io.numjobs == 1 && plain(step) && io.blocks.len() == 1)
+}
+
+/// Whether a step only reads.
+pub(super) fn only_reads(io: &IoWork) -> bool {
+    !io.rw.writes() && io.rw.reads()
+}
+
+/// Whether a step only writes.
+pub(super) fn only_writes(io: &IoWork) -> bool {
+    io.rw.writes() && !io.rw.reads()
+}
+
+/// Whether a file's space was written before the step.
+pub(super) fn was_written(io: &IoWork) -> bool {
+    matches!(io.file, FileUse::Shared | FileUse::Own)
+}
+
+/// The one kind of operation of a step that only reads or only writes.
+pub(super) fn class_of(io: &IoWork) -> OpClass {
+    match (only_reads(io), io.sync.commits()) {
+        (true, _) => OpClass::Read,
+        (false, true) => OpClass::Commit,
+        (false, false) => OpClass::Write,
+    }
+}
+
+/// Times that the step went over its region: above 1 it came again.
+pub(super) fn rounds(step: &StepRecord, io: &IoWork) -> f64 {
+    let bytes: u64 = step.streams.iter().map(|stream| stream.bytes.0).sum();
+    bytes as f64 / io.size.0.max(1) as f64
+}
+
+/// Whether requests queued behind each other although they came at a given rate: then latency is no longer the disk's own.
+pub(super) fn is_behind(step: &StepRecord, io: &IoWork) -> bool {
+    let (Arrival::Fixed { iops } | Arrival::Poisson { iops }) = io.arrival else { return false };
+    let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
+    let median_ns = step.streams.first().map_or(0, |stream| stream.lat.quantile(0.5));
+    (ios as f64) < PACE_KEPT * iops * step.runtime_ns as f64 / 1e9 || median_ns as f64 > 1e9 / iops
+}
+
+/// The device's counters over a step, where they can be compared with its requests.
+pub(super) fn counters<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a DeviceDelta> {
+    counted_steps(record).find(|(known, ..)| known.name == step.name).map(|(.., device)| device)
+}
+
+/// `412 us (398 us to 430 us)`.
+pub(super) fn shown(estimate: &Estimate) -> String {
+    let span = |ns: f64| format_ns(ns);
+    match (estimate.value, estimate.low, estimate.high) {
+        (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", span(value), span(low), span(high)),
+        (Some(value), ..) => span(value),
+        (None, Some(low), _) => format!("at least {}", span(low)),
+        _ => "not resolved".to_owned(),
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads of space that was allocated and never written are answered without the disk, so that a benchmark on a fresh file
+//! shows figures that no disk has.
+//!
+//! Formula: P(written > never written) over the latencies of two steps that read one block at a time, the one from a file
+//! written whole, the other from one whose space was only allocated (Mann-Whitney, see `stats::contrast`); told from 4
+//! standard deviations, 85 % and a ratio of the medians of 1.4. Where the device's counters can be compared they tell who
+//! answers: the filesystem if the device saw less than a tenth of the reads, else something below.
+//!
+//! It fails where the disk is as fast as an answer without it, and says nothing of holes in files that were given.
+
+use std::cmp::Reverse;
+
+use qd1_model::plan::FileUse;
+use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::{Finding, Record, Severity, Summary};
+
+use super::paired::{alone, counters, is_behind, only_reads, rounds, shown, was_written};
+use super::{found, percent};
+use crate::stats::contrast::{Sample, contrast};
+
+const Z_MIN: f64 = 4.0;
+const ABOVE_MIN: f64 = 0.85;
+const RATIO_MIN: f64 = 1.4;
+/// So far apart that it needs no count.
+const FAR_RATIO: f64 = 10.0;
+const FAR_ABOVE: f64 = 0.98;
+
+pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+    let reads: Vec<_> = alone(record).filter(|(_, io)| only_reads(io) && io.rw.is_random()).collect();
+    let Some((fresh, io)) = reads.iter().find(|(_, io)| io.file == FileUse::Allocated) else { return Vec::new() };
+    // Reads that did not come again, so that no cache answered them: the first of the widest.
+    let written = reads.iter().filter(|(step, other)| {
+        was_written(other) && other.blocks == io.blocks && other.arrival == io.arrival && rounds(step, other) < 0.5
+    });
+    let Some((written, work)) = written.min_by_key(|(_, io)| Reverse(io.size)) else { return Vec::new() };
+    let samples = (Sample::of(fresh, OpClass::Read), Sample::of(written, OpClass::Read));
+    let (Some(nothing), Some(something)) = samples else { return Vec::new() };
+    let difference = contrast(&something, &nothing);
+    let ratio = something.seen(0.5) / nothing.seen(0.5).max(1.0);
+    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
+    if difference.z < Z_MIN && !far_apart || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
+        return Vec::new();
+    }
+    let who = answered_by(record, fresh);
+    let queued = if is_behind(written, work) { ", queue included" } else { "" };
+    vec![Finding {
+        step: fresh.name.clone(),
+        title: format!(
+            "reads of space that was never written are answered {who}, {ratio:.1} times as fast as the disk"
+        ),
+        evidence: format!(
+            "median of {} reads of allocated space {}, of {} reads of written data {}{queued}; {} of pairs",
+            nothing.n(),
+            shown(&nothing.at(0.5)),
+            something.n(),
+            shown(&something.at(0.5)),
+            percent(difference.above)
+        ),
+        advice: "Write a file whole before reading it, as qd1 does; figures of benchmarks that did not are fantasy."
+            .to_owned(),
+        ..found("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
+    }]
+}
+
+/// Who gave the answers.
+fn answered_by(record: &Record, step: &StepRecord) -> &'static str {
+    match counters(record, step) {
+        Some(device) if device.counted.reads * 10 < device.asked_reads => "by the filesystem",
+        Some(_) => "below, without the disk",
+        None => "without the disk",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::plan::{Rw, Sync};
+
+    /// Written data read in 100 us, and space that was only allocated in `fresh_ns`.
+    fn reading(fresh_ns: u64) -> Record {
+        let mut record = testing::record();
+        record.steps[0].streams[0].bytes.0 /= 100;
+        let mut work = testing::io(Rw::Randread, 4096, Sync::None, true);
+        work.file = FileUse::Allocated;
+        let step = testing::step(&mut record, "fresh", work, 50, fresh_ns);
+        step.device.as_mut().unwrap().counted.reads = 0;
+        record
+    }
+
+    #[test]
+    fn reads_of_nothing_that_are_fast_are_fantasy() {
+        let found = testing::run(detect, &reading(3_000));
+        assert_eq!(testing::ids(&found), ["unwritten_reads"]);
+        assert!(found[0].title.contains("by the filesystem"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn reads_of_nothing_that_take_as_long_as_others_go_to_the_disk() {
+        assert_eq!(testing::run(detect, &reading(100_000)), []);
+        assert_eq!(testing::run(detect, &testing::record()), [], "nothing to compare with");
+    }
+}

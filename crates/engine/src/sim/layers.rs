@@ -1,0 +1,128 @@
+//! What lies between a program and the device's own law: a host's cache, extents that were never written, space that is
+//! taken or loaded at the first touch, compression.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::host_cache::Held;
+use super::model::draw;
+use super::ranges::Ranges;
+use super::reduction::Known;
+use super::{HostCache, Reduction, Service};
+use crate::{Op, OpKind};
+
+/// Reads of what was never written are answered without the device: a filesystem's unwritten extents, a thin volume, a
+/// sparse image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unwritten {
+    /// Time of such a read.
+    pub read: Service,
+}
+
+/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from afar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FirstTouch {
+    /// Bytes that are taken or loaded at once.
+    pub chunk: u64,
+    /// What it costs for each chunk.
+    pub penalty: Service,
+    /// Whether the first write pays.
+    pub on_write: bool,
+    /// Whether the first read pays.
+    pub on_read: bool,
+}
+
+/// All of them; none by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layers {
+    /// A cache of reads.
+    pub host: Option<HostCache>,
+    /// What happens to reads of what was never written.
+    pub unwritten: Option<Unwritten>,
+    /// What first touches cost.
+    pub first_touch: Option<FirstTouch>,
+    /// Compression and deduplication.
+    pub reduction: Option<Reduction>,
+}
+
+/// How far a request came.
+pub(super) enum Passed {
+    /// It was answered at this moment, ns.
+    Answered(f64),
+    /// It goes on to the device.
+    Below {
+        /// From this moment on, ns.
+        begin_ns: f64,
+        /// Bytes that the device has to move.
+        bytes: f64,
+    },
+}
+
+/// The layers at work.
+#[derive(Debug)]
+pub(super) struct LayersState {
+    layers: Layers,
+    held: Option<Held>,
+    written: Ranges,
+    touched: Ranges,
+    known: Known,
+}
+
+impl LayersState {
+    pub(super) fn new(layers: &Layers) -> Self {
+        Self {
+            held: layers.host.as_ref().map(Held::new),
+            layers: layers.clone(),
+            written: Ranges::default(),
+            touched: Ranges::default(),
+            known: Known::default(),
+        }
+    }
+
+    /// Takes a request that begins at `begin_ns` through all layers. `data` is what it writes, where that is known.
+    pub(super) fn pass(&mut self, op: &Op, data: Option<&[u8]>, begin_ns: f64, rng: &mut Xoshiro256PlusPlus) -> Passed {
+        let (mut begin_ns, mut bytes) = (begin_ns, f64::from(op.len));
+        let end = op.offset + u64::from(op.len);
+        if op.kind == OpKind::Read
+            && let Some(unwritten) = &self.layers.unwritten
+            && !self.written.touches(op.offset, end)
+        {
+            return Passed::Answered(begin_ns + draw(rng, &unwritten.read, op.len));
+        }
+        if let (Some(host), Some(held)) = (&self.layers.host, &mut self.held) {
+            let is_hit = op.kind == OpKind::Read && held.holds(op.offset, op.len);
+            if op.kind == OpKind::Read || op.kind == OpKind::Write && host.fill_on_write {
+                held.touch(op.offset, op.len);
+            }
+            if is_hit {
+                return Passed::Answered(begin_ns + draw(rng, &host.hit, op.len));
+            }
+        }
+        if let Some(first) = &self.layers.first_touch
+            && (op.kind == OpKind::Write && first.on_write || op.kind == OpKind::Read && first.on_read)
+        {
+            let chunk = first.chunk.max(512);
+            for number in op.offset / chunk..end.div_ceil(chunk) {
+                let (from, to) = (number * chunk, (number + 1) * chunk);
+                if !self.touched.touches(from, to) {
+                    begin_ns += draw(rng, &first.penalty, 0);
+                    self.touched.insert(from, to);
+                }
+            }
+        }
+        if op.kind == OpKind::Write {
+            if self.layers.unwritten.is_some() {
+                self.written.insert(op.offset, end);
+            }
+            if let (Some(reduction), Some(data)) = (&self.layers.reduction, data) {
+                begin_ns += reduction.per_byte_ns * bytes;
+                bytes *= self.known.stored_share(reduction, data);
+            }
+        }
+        Passed::Below { begin_ns, bytes }
+    }
+
+    /// Whether what is written matters.
+    pub(super) fn want_data(&self) -> bool {
+        self.layers.reduction.is_some()
+    }
+}

@@ -1,0 +1,129 @@
+//! What lies between a program and the disk, found or invented by `qd1 run caches`: the table.
+//!
+//! Each virtual disk runs the steps of the suite itself, read from its file, through the real worker, and the detectors
+//! see the Record that comes of it.
+
+mod run;
+mod scenario;
+
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use qd1_model::{Finding, Severity};
+
+use crate::Seeds;
+pub use scenario::Property;
+use scenario::{Scenario, draw};
+
+/// Disks of one kind, and on how many of them something was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Found.
+    pub found: u64,
+    /// Of.
+    pub of: u64,
+}
+
+/// What the disks with and without one property gave.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Disks with it on which it was found.
+    pub with: Share,
+    /// Disks without it on which it was found.
+    pub without: Share,
+    /// Disks of whose findings one blames the storage more than can be known.
+    pub accused: u64,
+    /// Host caches whose stated size holds the truth, of those found.
+    pub held: Share,
+    /// One line for each disk on which something went wrong.
+    pub notes: Vec<String>,
+}
+
+/// The disks numbered `numbers`, each once with and once without the property.
+pub fn tally(seeds: Seeds, property: Property, numbers: impl IntoIterator<Item = u64>) -> Tally {
+    let cases: Vec<(u64, bool)> = numbers.into_iter().flat_map(|number| [(number, true), (number, false)]).collect();
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((number, has)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let scenario = draw(seeds.seed(*number), property, *has);
+                    let findings = run::findings(&scenario);
+                    outcomes.lock().expect("no thread panics with it").push((*number, *has, scenario, findings));
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().expect("no thread panics with it");
+    outcomes.sort_by_key(|(number, has, ..)| (*number, *has));
+    let mut tally = Tally::default();
+    for (_, has, scenario, findings) in &outcomes {
+        judge(&mut tally, property, *has, scenario, findings);
+    }
+    tally
+}
+
+fn judge(tally: &mut Tally, property: Property, has: bool, scenario: &Scenario, findings: &[Finding]) {
+    let found = findings.iter().find(|finding| property.is(&finding.id));
+    let share = if has { &mut tally.with } else { &mut tally.without };
+    share.of += 1;
+    share.found += u64::from(found.is_some());
+    tally.accused += u64::from(found.is_some_and(|finding| finding.severity > Severity::Warning));
+    let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+    if found.is_some() != has {
+        let what = if has { "missed" } else { "invented" };
+        let evidence = found.map_or_else(String::new, |finding| format!("; {}", finding.evidence));
+        tally.notes.push(format!("{what} {property:?}: {} {ids:?}{evidence}", scenario.name));
+    }
+    if let (Some(finding), Property::HostCache, Some(size)) = (found, property, scenario.cache_size) {
+        let holds = run::holds(&finding.title, size);
+        tally.held.of += 1;
+        tally.held.found += u64::from(holds);
+        if !holds {
+            tally.notes.push(format!(
+                "size off: {}: {} MiB; {} ({})",
+                scenario.name,
+                size >> 20,
+                finding.title,
+                finding.evidence
+            ));
+        }
+    }
+}
+
+/// The table of `count` disks with and as many without each property.
+pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
+    let mut text = format!("caches: {count} virtual disks with and {count} without each, {seeds:?} seeds\n");
+    let _ = writeln!(text, "  {:<44}{:>12}{:>12}  target", "", "found", "invented");
+    let mut notes = Vec::new();
+    for property in Property::ALL {
+        let tally = tally(seeds, property, 0..count);
+        let percent = |share: Share| 100.0 * share.found as f64 / share.of.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "  {:<44}{:>10.0} %{:>10.0} %  {}",
+            property.name(),
+            percent(tally.with),
+            percent(tally.without),
+            property.target()
+        );
+        if property == Property::HostCache {
+            let _ = writeln!(
+                text,
+                "  {:<44}{:>10.0} %",
+                "  of these, the stated size holds the truth",
+                percent(tally.held)
+            );
+        }
+        notes.extend(tally.notes);
+    }
+    if is_verbose {
+        for note in notes {
+            let _ = writeln!(text, "  - {note}");
+        }
+    }
+    text
+}
