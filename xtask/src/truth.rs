@@ -5,7 +5,7 @@ mod real;
 use anyhow::Result;
 use clap::Args as Arguments;
 
-use crate::cmd;
+use crate::{cmd, metadata};
 
 /// What it takes.
 #[derive(Arguments)]
@@ -13,12 +13,19 @@ pub(crate) struct Args {
     /// How many disks of each kind: of limits, say, so many with and so many without
     #[arg(default_value_t = 200)]
     count: u64,
+    /// One table alone: limits, fingerprints, caches, change or identify
+    #[arg(long, value_name = "TABLE")]
+    only: Option<String>,
     /// Draw from the seeds that thresholds were set with, instead of those of the table
     #[arg(long)]
     tuning: bool,
     /// A line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,
+    /// Instead of the simulated disks in virtual time: how often the intervals of check hold on those behind FUSE, in real
+    /// time (root; twenty minutes, and nothing else should run)
+    #[arg(long)]
+    intervals: bool,
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; a quarter of an hour)
     #[arg(long)]
     real: bool,
@@ -29,12 +36,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.real {
         return real::run();
     }
+    if args.intervals {
+        cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1"]))?;
+        let binary = metadata::target_dir()?.join("release/qd1");
+        let mut cargo = cmd::cargo();
+        cargo.args(["run", "--release", "--quiet", "--package", "qd1-simdisk", "--example", "campaign", "--"]);
+        return cmd::run(cargo.arg(binary));
+    }
     let mut cargo = cmd::cargo();
     cargo.args(["run", "--release", "--quiet", "--package", "qd1-truth", "--"]).arg(args.count.to_string());
     for (flag, wanted) in [("--tuning", args.tuning), ("--verbose", args.verbose)] {
         if wanted {
             cargo.arg(flag);
         }
+    }
+    if let Some(table) = &args.only {
+        cargo.args(["--only", table]);
     }
     cmd::run(&mut cargo)
 }

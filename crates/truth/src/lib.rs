@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod caches;
+pub mod change;
 pub mod fingerprints;
 pub mod identify;
 pub mod kinds;

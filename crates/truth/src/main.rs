@@ -2,7 +2,7 @@
 //! set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on one of them.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, caches, fingerprints, identify, limits};
+use qd1_truth::{Seeds, caches, change, fingerprints, identify, limits};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -13,6 +13,7 @@ const TABLES: &[(&str, Table)] = &[
     ("fingerprints", fingerprints::table),
     // Half as many with each of the five, and without: 100 where of limits there are 200.
     ("caches", |seeds, count, verbose| caches::table(seeds, count.div_ceil(2), verbose)),
+    ("change", change::table),
     // Half as many again: 300.
     ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
 ];
@@ -26,6 +27,11 @@ fn main() {
     if let Some(seed) = words.iter().find_map(|word| u64::from_str_radix(word.strip_prefix("--disk=0x")?, 16).ok()) {
         print!("{}", limits::probes(seed));
         return;
+    }
+    if let Some(unknown) = only.filter(|only| TABLES.iter().all(|(name, _)| only != name)) {
+        let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
+        eprintln!("there is no table {unknown:?}; choose from {}", names.join(", "));
+        std::process::exit(2);
     }
     for (_, table) in TABLES.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
         println!("{}", table(seeds, count, is_verbose));

@@ -1,27 +1,35 @@
-//! Prints how well changes, periods, drifts and steady states are found on simulated disks of known course:
-//! `cargo run --release -p qd1-analysis --example change [N [SEED [CASE]]]`, N runs of each line;
-//! CASE is a part of a case's name.
+//! Changes, periods, drifts and steady states on simulated disks of known course.
+
+use std::fmt::Write as _;
 
 use qd1_analysis::change::truth::{Case, Row, at, study};
 
-fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize, default| arguments.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or(default);
-    let (runs, seed) = (number(0, 50) as usize, number(1, 1));
-    println!("{runs} runs a line, seed {seed}; shares in percent");
-    println!("  time: error of a change in intervals of 100 ms, or of a period in percent; size: error in percent");
-    println!("  held: stated 95 % interval of the size (or period) holds the truth");
-    println!("  false: runs with a change / period / drift that there was not; steady: so called (of these wrong)\n");
-    println!(
-        "{:<20} {:<16} {:>6} {:>14} {:>14} {:>6} {:>16} {:>12}",
+use crate::Seeds;
+
+/// The table of `count` / 5 runs a line; `is_verbose` has a line for each kind of noise.
+pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
+    let runs = count.div_ceil(5) as usize;
+    let seed = match seeds {
+        Seeds::Tuning => 1,
+        Seeds::Table => 1000,
+    };
+    let mut text = format!("change: {runs} runs for each course and noise, seed {seed}; shares in percent\n");
+    text += "  time: error of a change in intervals of 100 ms, or of a period in percent; size: error in percent\n";
+    text += "  held: stated 95 % interval of the size (or period) holds the truth\n";
+    text += "  false: runs with a change / period / drift that there was not; steady: so called (of these wrong)\n";
+    let _ = writeln!(
+        text,
+        "  {:<20} {:<16} {:>6} {:>14} {:>14} {:>6} {:>16} {:>12}",
         "case", "noise", "found", "time p50 p95", "size p50 p95", "held", "false", "steady"
     );
-    let only = arguments.get(2);
-    for case in Case::ALL.into_iter().filter(|case| only.is_none_or(|only| case.name().contains(only.as_str()))) {
+    for case in Case::ALL {
         let rows = study(case, runs, seed);
-        rows.iter().for_each(|row| line(case, row));
-        line(case, &together(&rows));
+        if is_verbose {
+            rows.iter().for_each(|row| line(&mut text, case, row));
+        }
+        line(&mut text, case, &together(&rows));
     }
+    text
 }
 
 /// All lines of a case as one.
@@ -45,7 +53,7 @@ fn together(rows: &[Row]) -> Row {
     all
 }
 
-fn line(case: Case, row: &Row) {
+fn line(text: &mut String, case: Case, row: &Row) {
     let share = |part: usize, whole: usize| if whole == 0 { f64::NAN } else { 100.0 * part as f64 / whole as f64 };
     let unit = if case == Case::Stalls { 100.0 } else { 1.0 };
     let pair = |errors: &[f64], unit: f64| match errors {
@@ -54,8 +62,9 @@ fn line(case: Case, row: &Row) {
     };
     let shown =
         |part: usize, whole: usize| if whole == 0 { "-".to_owned() } else { format!("{:.1}", share(part, whole)) };
-    println!(
-        "{:<20} {:<16} {:>6} {} {} {:>6} {:>4.1} /{:>4.1} /{:>4.1} {:>5.0} ({:>4.1})",
+    let _ = writeln!(
+        text,
+        "  {:<20} {:<16} {:>6} {} {} {:>6} {:>4.1} /{:>4.1} /{:>4.1} {:>5.0} ({:>4.1})",
         case.name(),
         row.noise,
         shown(row.found, row.expected),
