@@ -23,6 +23,7 @@ use super::{Args, ours};
 use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 256 << 20;
+const CACHED_BYTES: u64 = 16 << 20;
 /// The most of a figure that may stay unexplained, percent.
 const UNEXPLAINED: f64 = 1.0;
 /// Bins of 50 ns up to 1 ms, of 4,096 ns above: finer than a percent of any latency that a disk has.
@@ -57,7 +58,10 @@ pub(super) fn run(args: &Args) -> Result<Table> {
     let dir = lab::temp_dir()?;
     let file = dir.path().join("disk");
     lab::make_file(&file, DISK_BYTES)?;
-    let cached = cached_file()?;
+    // A file in memory, which is cached by nature.
+    let memory = lab::quiet_dir()?;
+    let cached = memory.path().join("cached");
+    lab::make_file(&cached, CACHED_BYTES)?;
     // Declared after the directory, hence dropped before it: the file must outlive the device.
     let disk = lab::Loop::attach(&file)?;
     let number = device_number(disk.device())?;
@@ -74,7 +78,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
                 trace(&script(number), &words, dir.path())
             };
             // In the same minute, since what a system call costs changes with the machine's load.
-            let outside = run("randread", cached.path(), u64::MAX, false)?;
+            let outside = run("randread", &cached, u64::MAX, false)?;
             rounds.push((run(rw, disk.device(), number, true)?, outside));
         }
         for percentile in PERCENTILES {
@@ -104,15 +108,6 @@ fn row(table: &mut Table, rw: &str, (name, q, key): (&str, f64, &str), rounds: &
     cells.push(format!("{unexplained:.2} %"));
     table.row(cells, unexplained, Some(Target::Between(-UNEXPLAINED, UNEXPLAINED)));
     Ok(())
-}
-
-/// A file in memory, which is cached by nature.
-fn cached_file() -> Result<tempfile::NamedTempFile> {
-    let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let file = tempfile::Builder::new().prefix("bench-").tempfile_in(dir)?;
-    lab::make_file(file.path(), 16 << 20)?;
-    Ok(file)
 }
 
 /// The kernel's number of a loop device as tracepoints give it: major shifted by 20 bits, and minor.
