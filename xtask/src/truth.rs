@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// A line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,
-    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; a quarter of an hour)
+    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
 }
