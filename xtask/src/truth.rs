@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// time (root; twenty minutes, and nothing else should run)
     #[arg(long)]
     intervals: bool,
-    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; a quarter of an hour)
+    /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
 }

@@ -14,7 +14,7 @@ use super::tiers;
 /// Two rates are the same when they differ by no more than this beyond their own uncertainty.
 const SAME: f64 = 0.012;
 /// Figures less certain than this, together, prove nothing by agreeing.
-const UNSURE: f64 = 0.04;
+const UNSURE: f64 = 0.06;
 /// Block sizes of the table of what binds where.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
