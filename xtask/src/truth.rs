@@ -10,12 +10,16 @@ use crate::cmd;
 /// What it takes.
 #[derive(Arguments)]
 pub(crate) struct Args {
-    /// How many disks of each kind: of limits, say, so many with and so many without
+    /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
+    /// in all
     #[arg(default_value_t = 200)]
     count: u64,
     /// Draw from the seeds that thresholds were set with, instead of those of the table
     #[arg(long)]
     tuning: bool,
+    /// Only this table: limits or identify
+    #[arg(long, value_name = "TABLE")]
+    only: Option<String>,
     /// A line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,
@@ -35,6 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if wanted {
             cargo.arg(flag);
         }
+    }
+    if let Some(table) = &args.only {
+        cargo.args(["--only", table]);
     }
     cmd::run(&mut cargo)
 }
