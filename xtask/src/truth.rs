@@ -10,7 +10,8 @@ use crate::{cmd, metadata};
 /// What it takes.
 #[derive(Arguments)]
 pub(crate) struct Args {
-    /// How many disks of each kind: of limits, say, so many with and so many without
+    /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
+    /// in all
     #[arg(default_value_t = 200)]
     count: u64,
     /// One table alone: limits, fingerprints, caches, change or identify
@@ -19,6 +20,9 @@ pub(crate) struct Args {
     /// Draw from the seeds that thresholds were set with, instead of those of the table
     #[arg(long)]
     tuning: bool,
+    /// Only this table: limits, fingerprints, caches or identify
+    #[arg(long, value_name = "TABLE")]
+    only: Option<String>,
     /// A line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,

@@ -52,6 +52,8 @@ const WANDER_MIN: f64 = 0.005;
 const BLOCKS: std::ops::RangeInclusive<usize> = 6..=24;
 /// Workers that wait for a processor longer than this share of their time measure the processor as well.
 const WAITED_MIN: f64 = 0.1;
+/// Figures that a worker without a processor spoils as a busy disk does.
+const UNSTEADY: [&str; 5] = ["read_tail", "slow_share", "stall_share", "wander", "flush_tail"];
 /// Requests in such a block.
 const BLOCK_REQUESTS: u64 = 30;
 
@@ -130,7 +132,10 @@ pub(super) fn found(record: &Record) -> Found {
     found.waited = waited(record);
     if found.waited > 0.0 {
         let share = share(found.waited);
-        found.missing.push(format!("the disk by itself: the workers waited for a processor {share} of their time"));
+        let why =
+            format!("the workers waited for a processor {share} of their time, and seem as unsteady as a disk would");
+        found.missing.push(format!("how steady the disk is by itself: {why}"));
+        found.features.retain(|feature| !UNSTEADY.contains(&feature.name));
     }
     found
 }

@@ -110,6 +110,19 @@ fn what_this_kernel_serves_itself_is_known_and_what_shows_through_is_said() {
 }
 
 #[test]
+fn workers_without_a_processor_make_it_less_sure_and_do_not_make_the_disk_noisy() {
+    let mut record = nvme();
+    let before = identify(&record).unwrap();
+    for step in &mut record.steps {
+        step.cost.run_delay_ns = step.runtime_ns * 2 / 5;
+    }
+    let after = identify(&record).unwrap();
+    assert!(after.top().unwrap().probability < before.top().unwrap().probability.min(0.7), "{:?}", after.kinds);
+    assert!(after.evidence.iter().all(|one| one.feature != "wander" && one.feature != "read_tail"));
+    assert!(after.missing.iter().any(|text| text.contains("processor")), "{:?}", after.missing);
+}
+
+#[test]
 fn reads_that_a_page_cache_answered_are_not_taken_for_the_disk() {
     let mut record = nvme();
     record.steps.iter_mut().for_each(|step| step.direct = false);

@@ -113,6 +113,9 @@ impl Heads {
 
 #[cfg(test)]
 mod tests {
+    use rand_core::{RngCore as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
     use super::*;
 
     /// Ultrastar 7K4000: average seek 8.2 ms, 7,200 rpm.
@@ -142,8 +145,9 @@ mod tests {
     fn a_random_place_costs_half_a_revolution_on_average_and_never_more_than_one() {
         let mut heads = Heads::new(disk());
         let (mut now_ns, mut sum_ns) = (0.0, 0.0);
-        for number in 0..2000u64 {
-            let offset = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 34) / 4096 * 4096;
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+        for _ in 0..2000 {
+            let offset = (rng.next_u64() >> 34) / 4096 * 4096;
             let took_ns = heads.move_to(offset, 4096, true, now_ns, now_ns);
             assert!(took_ns < disk().seek_ns(1.1e9) + disk().revolution_ns * 1.01);
             (now_ns, sum_ns) = (now_ns + took_ns, sum_ns + took_ns);
