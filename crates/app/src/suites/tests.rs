@@ -60,6 +60,24 @@ fn the_24_combinations_of_vps_latency_come_in_the_order_of_its_script() {
     assert!(suite.criteria.iter().all(|c| (c.pass, c.fail) == (0.3e6, 0.5e6) && c.metric == "lat_p999_ns"));
 }
 
+#[test]
+fn the_check_looks_for_caches_only_with_full_and_then_as_the_suite_does() {
+    let (check, caches) = (builtin(CHECK).unwrap(), builtin("caches").unwrap());
+    let at = |effort| check.job.iter().filter(move |job| job.runs_at(effort)).map(|job| job.name.as_str());
+    let plain: Vec<&str> = at(Effort::Default).collect();
+    assert_eq!(plain, at(Effort::Quick).collect::<Vec<_>>());
+    assert_eq!((plain.len(), plain.last()), (10, Some(&"buffered")));
+    let more: Vec<&str> = at(Effort::Full).skip(plain.len()).collect();
+    assert_eq!(more, names(&caches));
+    for name in more {
+        let [ours, theirs] = [&check, &caches].map(|suite| {
+            let job = suite.job.iter().find(|job| job.name == name).unwrap().clone();
+            Job { effort: None, runtime: None, ..job }
+        });
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "the same step in both");
+    }
+}
+
 /// What a suite publishes about a step: its figure, and from where on it counts.
 fn published(name: &str, step: &str, metric: &str) -> Vec<(f64, f64)> {
     let suite = builtin(name).unwrap();

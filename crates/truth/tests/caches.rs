@@ -1,0 +1,21 @@
+//! A few seeds of the table of caches, in every test run. Tuning seeds: those of the table stay unseen.
+
+use qd1_truth::Seeds;
+use qd1_truth::caches::{Property, tally};
+
+#[test]
+fn what_lies_before_the_disk_is_found_where_it_is_and_not_where_it_is_not() {
+    for property in
+        [Property::HostCache, Property::IgnoredFlush, Property::Unwritten, Property::Compressible, Property::FirstWrite]
+    {
+        let tally = tally(Seeds::Tuning, property, 200..202);
+        assert_eq!((tally.with.found, tally.with.of), (2, 2), "{property:?}: {:?}", tally.notes);
+        assert_eq!((tally.without.found, tally.without.of), (0, 2), "{property:?}: {:?}", tally.notes);
+    }
+}
+
+#[test]
+fn a_protected_cache_is_not_accused() {
+    let tally = tally(Seeds::Tuning, Property::ProtectedCache, 0..2);
+    assert_eq!(tally.accused, 0, "{:?}", tally.notes);
+}
