@@ -20,9 +20,6 @@ pub(crate) struct Args {
     /// Draw from the seeds that thresholds were set with, instead of those of the table
     #[arg(long)]
     tuning: bool,
-    /// Only this table: limits, fingerprints, caches or identify
-    #[arg(long, value_name = "TABLE")]
-    only: Option<String>,
     /// A line for each disk on which something was wrong
     #[arg(long)]
     verbose: bool,
