@@ -4,7 +4,7 @@
 use qd1_model::metric::Unit;
 use qd1_model::plan::Work;
 use qd1_model::record::Ended;
-use qd1_model::spec::Suite;
+use qd1_model::spec::{Effort, Suite};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Report};
 
@@ -108,7 +108,7 @@ pub(crate) fn suites(rows: &[(&Suite, [u64; 3])], style: &Style) -> String {
     for (suite, [default_ns, quick_ns, full_ns]) in rows {
         page.hang(0, &suite.name, BOLD, column, &suite.title);
         let [default, quick, full] = [default_ns, quick_ns, full_ns].map(|ns| format_span_ns(*ns));
-        let steps = words::steps(suite.job.len());
+        let steps = words::steps(suite.job.iter().filter(|job| job.runs_at(Effort::Default)).count());
         page.prose(column, &format!("{steps}; at most {default}, --quick {quick}, --full {full}"));
         if !suite.source.is_empty() {
             page.prose(column, &format!("source: {}", suite.source));
