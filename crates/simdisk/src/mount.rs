@@ -17,8 +17,9 @@ use crate::serve::{Overhead, Served, Server, be_real_time};
 
 /// What /proc/mounts shows as the source of the mount.
 const SOURCE: &str = "qd1-simdisk";
-/// Threads that each serve one request at a time, so this many are in flight at most; others wait.
-const THREADS: usize = 64;
+/// Threads that each serve one request at a time: as many as the device has channels, between these. Further requests wait in
+/// the kernel as they would before the device. Each thread has a buffer of 16 MiB.
+const THREADS: (usize, usize) = (4, 64);
 /// How often the way's cost is measured; the cheapest counts, since a busy machine only adds to it.
 const TRIES: usize = 3;
 /// Requests of each kind in one of them.
@@ -67,7 +68,7 @@ impl Mounted {
         ];
         // Others than root may not let other users in, unless the machine's fuse.conf says so.
         config.acl = if rustix::process::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
-        config.n_threads = Some(THREADS);
+        config.n_threads = Some((scenario.device.channels as usize).clamp(THREADS.0, THREADS.1));
         let mount = || {
             be_real_time();
             Session::new(files, dir, &config).and_then(Session::spawn)
