@@ -145,7 +145,9 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
     if !spec.with_load {
         return Ok(Vec::new());
     }
-    let commits = |job: &&Job| job.sync.is_some_and(Sync::commits) && job.with_load != Some(true);
+    // Those that only some runs have probe one thing on a quiet disk.
+    let commits =
+        |job: &&Job| job.sync.is_some_and(Sync::commits) && job.effort.is_none() && job.with_load != Some(true);
     let copies: Vec<Job> = spec.suite.job.iter().filter(commits).map(load::copy).collect();
     if copies.is_empty() {
         let message = format!("--with-load measures commits again under load, and {} has none", spec.suite.name);
