@@ -121,26 +121,8 @@ pub(crate) struct LimitsArgs {
     /// Size of the test file
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     pub(crate) size: Bytes,
-    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
-    #[arg(long, value_name = "ENGINE", value_parser = engine)]
-    pub(crate) engine: Option<EngineChoice>,
-    /// Seed of offsets and data, to repeat a run
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    /// Overwrite this block device; has to name PATH again
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) destroy: Option<PathBuf>,
-    /// Show what would be done: steps, time, bytes written, space
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Do not keep the run in the history
-    #[arg(long)]
-    pub(crate) no_save: bool,
-    /// No progress on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) common: CommonArgs,
 }
 
 #[derive(Debug, Args)]
@@ -168,27 +150,34 @@ pub(crate) struct MeasureArgs {
     /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
-    #[arg(long, value_name = "ENGINE", value_parser = engine)]
-    pub(crate) engine: Option<EngineChoice>,
-    /// Seed of offsets, data and arrivals, to repeat a run exactly
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
     /// Commits once more while buffered writes and reads go on: an idle disk's fsync misleads (check --full does it)
     #[arg(long)]
     pub(crate) with_load: bool,
-    /// Overwrite this block device; has to name PATH again
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) destroy: Option<PathBuf>,
-    /// Show what would be done: steps, time, bytes written, space
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
     /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
     /// Exit with code 3 if any verdict or criterion is this bad or worse
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
+}
+
+/// What a command that measures takes, whether it runs a suite or not.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    #[arg(long, value_name = "ENGINE", value_parser = engine)]
+    pub(crate) engine: Option<EngineChoice>,
+    /// Seed of offsets, data and arrivals, to repeat a run exactly
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
+    /// Show what would be done: steps, time, bytes written, space
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Do not keep the run in the history
     #[arg(long)]
     pub(crate) no_save: bool,

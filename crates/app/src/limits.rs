@@ -42,44 +42,42 @@ struct Document<'a> {
 /// # Errors
 /// Each says what to do; `problem.rs` knows its exit code.
 pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
-    let format = args.output.format();
+    let format = args.common.output.format();
     if !matches!(format, Format::Human | Format::Json) {
         return Err(Problem::usage("qd1 limits prints text or JSON: choose --format human or json").into());
     }
-    if let Some(path) = &args.output.output {
+    if let Some(path) = &args.common.output.output {
         output::check_destination(path)?;
     }
     let thresholds = thresholds::for_suite(SUITE, None)?;
     let id = measure::random_id()?;
     let machine = Machine::new();
     let place = place::look(&machine, &args.path, &id)?;
-    let seed = args.seed.unwrap_or_else(|| u64::from_str_radix(&id, 16).unwrap_or(1) >> 16);
+    let seed = args.common.seed.unwrap_or_else(|| measure::seed_of(&id));
     let mut plan = plan::decide(&spec(args), &place, seed)?;
     if plan.target.kind == TargetKind::BlockDestroy {
         place::may_destroy(&machine, &plan.target.path)?;
     }
     let options = options(args, &plan);
     let procedure = Procedure::new(options);
-    let engine = args.engine.unwrap_or_default();
+    let engine = args.common.engine.unwrap_or_default();
     plan.steps = procedure.outline().iter().map(|probe| step(probe, &plan, engine)).collect();
-    if args.dry_run {
-        output::write(&args.output, &dry_run(&plan, args.burst.is_some()))?;
+    if args.common.dry_run {
+        output::write(&args.common.output, &dry_run(&plan, args.burst.is_some()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let store = if args.no_save { None } else { measure::open_store() };
+    let store = if args.common.no_save { None } else { measure::open_store() };
     let signals = Signals::install()?;
     let circumstances = Circumstances { id, command: command(args, &plan), machine: &machine };
-    let mut progress = Progress::new(args.quiet);
+    let mut progress = Progress::new(args.common.quiet);
     let mut guide = Adaptive { procedure, engine, probe: None };
     let record = run::explore(plan, &circumstances, signals.stop(), &mut progress, &mut guide)?;
     drop(progress);
-    if let Some(store) = &store
-        && let Err(error) = store.save(&record)
-    {
-        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+    if let Some(store) = &store {
+        measure::keep(store, &record);
     }
     let mut report = qd1_analysis::analyse(record, &thresholds);
-    print(&args.output, &mut report)?;
+    print(&args.common.output, &mut report)?;
     let has_failed = report.record.steps.iter().any(|step| step.ended == Ended::Failed);
     let code = if has_failed { Kind::Failed as u8 } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
@@ -212,9 +210,9 @@ fn spec(args: &LimitsArgs) -> Spec {
         size: None,
         runtime_ns: None,
         only: Vec::new(),
-        engine: args.engine,
-        seed: args.seed,
-        destroy: args.destroy.clone(),
+        engine: args.common.engine,
+        seed: args.common.seed,
+        destroy: args.common.destroy.clone(),
         with_load: false,
     }
 }
@@ -226,10 +224,10 @@ fn command(args: &LimitsArgs, plan: &Plan) -> Vec<String> {
         words.push(format!("--burst={}ms", ns / 1_000_000));
     }
     words.extend(["--size".to_owned(), args.size.0.to_string()]);
-    if let Some(device) = &args.destroy {
+    if let Some(device) = &args.common.destroy {
         words.extend(["--destroy".to_owned(), device.to_string_lossy().into_owned()]);
     }
-    if let Some(EngineChoice::Kind(kind)) = args.engine {
+    if let Some(EngineChoice::Kind(kind)) = args.common.engine {
         words.extend(["--engine".to_owned(), kind.name().to_owned()]);
     }
     words.extend(["--seed".to_owned(), plan.seed.to_string()]);

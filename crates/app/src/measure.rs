@@ -39,7 +39,7 @@ pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
     let args = asked.how;
     // What can be found wrong is found before anything is measured.
     let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
-    if let Some(path) = &args.output.output {
+    if let Some(path) = &args.common.output.output {
         output::check_destination(path)?;
     }
     let words = Words::of(&asked);
@@ -47,22 +47,19 @@ pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
     let id = random_id()?;
     let machine = Machine::new();
     let place = place::look(&machine, &spec.path, &id)?;
-    let seed = match spec.seed {
-        Some(seed) => seed,
-        None => seed_of(&id),
-    };
+    let seed = spec.seed.unwrap_or_else(|| seed_of(&id));
     let plan = plan::decide(&spec, &place, seed)?;
     if plan.target.kind == TargetKind::BlockDestroy {
         place::may_destroy(&machine, &plan.target.path)?;
     }
-    if args.dry_run {
-        output::write(&args.output, &dry_run(&plan))?;
+    if args.common.dry_run {
+        output::write(&args.common.output, &dry_run(&plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let store = if args.no_save { None } else { open_store() };
+    let store = if args.common.no_save { None } else { open_store() };
     let signals = Signals::install()?;
     let circumstances = Circumstances { id, command: words.valid_anywhere(&plan.target.path), machine: &machine };
-    let mut progress = Progress::new(args.quiet);
+    let mut progress = Progress::new(args.common.quiet);
     let record = run::execute(plan, &circumstances, signals.stop(), &mut progress)?;
     drop(progress);
     let code = conclude(record, &thresholds, store.as_ref(), args)?;
@@ -83,7 +80,7 @@ pub(crate) fn conclude(
         keep(store, &record);
     }
     let mut report = qd1_analysis::analyse(record, thresholds);
-    output::report(&args.output, &mut report)?;
+    output::report(&args.common.output, &mut report)?;
     Ok(outcome_code(&report, args.fail_on))
 }
 
@@ -101,7 +98,8 @@ pub(crate) fn random_seed() -> Result<u64> {
     Ok(seed_of(&random_id()?))
 }
 
-fn seed_of(id: &str) -> u64 {
+/// The seed of a run that names none, from its id.
+pub(crate) fn seed_of(id: &str) -> u64 {
     u64::from_str_radix(id, 16).unwrap_or(1) >> 16
 }
 
@@ -114,9 +112,9 @@ fn spec(asked: Asked<'_>) -> Spec {
         size: args.size,
         runtime_ns: args.runtime,
         only: args.only.clone(),
-        engine: args.engine,
-        seed: args.seed,
-        destroy: args.destroy.clone(),
+        engine: args.common.engine,
+        seed: args.common.seed,
+        destroy: args.common.destroy.clone(),
         with_load: args.with_load || (args.full && asked.command == "check"),
     }
 }
@@ -203,7 +201,7 @@ pub(crate) fn open_store() -> Option<Store> {
     opened.inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
 }
 
-fn keep(store: &Store, record: &Record) {
+pub(crate) fn keep(store: &Store, record: &Record) {
     if let Err(error) = store.save(record) {
         anstream::eprintln!("qd1: this run was not kept: {error:#}");
     }

@@ -33,7 +33,7 @@ fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
     let thresholds = thresholds::for_suite(fio::SUITE, how.thresholds.as_deref())?;
-    if let Some(path) = &how.output.output {
+    if let Some(path) = &how.common.output.output {
         output::check_destination(path)?;
     }
     let mut words: Vec<String> = how.only.iter().map(|name| format!("--section={name}")).collect();
@@ -42,17 +42,20 @@ fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
     }
     words.push(file.display().to_string());
     let invocation = fio::invocation(&words)?;
-    if how.dry_run {
-        output::write(&how.output, &fio::command_lines(&invocation))?;
+    if how.common.dry_run {
+        output::write(&how.common.output, &fio::command_lines(&invocation))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !how.quiet {
+    if !how.common.quiet {
         for note in &invocation.notes {
             anstream::eprintln!("qd1: note: {note}");
         }
     }
-    let store = if how.no_save { None } else { measure::open_store() };
-    let ran = fio::execute(&invocation, fio::Manner::Own { quiet: how.quiet, destroy: how.destroy.as_deref() })?;
+    let store = if how.common.no_save { None } else { measure::open_store() };
+    let ran = fio::execute(
+        &invocation,
+        fio::Manner::Own { quiet: how.common.quiet, destroy: how.common.destroy.as_deref() },
+    )?;
     let code = measure::conclude(ran.record, &thresholds, store.as_ref(), how)?;
     Ok(ExitCode::from(ran.signal.unwrap_or(code)))
 }
@@ -64,8 +67,8 @@ fn only_of_suites(how: &MeasureArgs) -> Result<()> {
         ("--full", how.full),
         ("--size", how.size.is_some()),
         ("--runtime", how.runtime.is_some()),
-        ("--engine", how.engine.is_some()),
-        ("--seed", how.seed.is_some()),
+        ("--engine", how.common.engine.is_some()),
+        ("--seed", how.common.seed.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),

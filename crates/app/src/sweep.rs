@@ -48,11 +48,11 @@ pub(crate) fn run(mut args: SweepArgs) -> Result<ExitCode> {
     let effort = measure::effort(&args.how);
     let grid = Grid::of(&args, effort)?;
     // The order of the steps belongs to what a seed repeats.
-    let seed = match args.how.seed {
+    let seed = match args.how.common.seed {
         Some(seed) => seed,
         None => measure::random_seed()?,
     };
-    args.how.seed = Some(seed);
+    args.how.common.seed = Some(seed);
     let suite = suite(&grid, args.max_p99, effort, seed);
     measure::run(Asked { command: SUITE, suite, file: None, path: &args.path, how: &args.how })
 }

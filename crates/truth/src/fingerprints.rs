@@ -7,15 +7,15 @@ use qd1_engine::sim::{Device, Scope};
 use qd1_model::environment::Environment;
 use qd1_model::limits::Direction;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync,
-    TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::{IntervalStream, Record, StepRecord};
-use qd1_model::{Bytes, SCHEMA_VERSION, Summary};
+use qd1_model::{Bytes, Summary};
 
 use crate::Seeds;
 use crate::limits::each;
 use crate::scenario::{Scenario, limited, unlimited};
+use crate::suite;
 use crate::virtual_disk::VirtualDisk;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -114,7 +114,7 @@ fn is_at_limit(scenario: &Scenario, step: &StepRecord, direction: Direction) -> 
 
 fn measure(device: &Device) -> Record {
     let mut disk = VirtualDisk::new(device.clone());
-    let mut record = empty();
+    let mut record = suite::record("check", Bytes::gib(1), Environment::default());
     for (number, (direction, block, depth, seconds)) in STEPS.into_iter().enumerate() {
         let sequential = block > 4096;
         let (role, max_ns) = (Role::Small, seconds * SECOND_NS);
@@ -165,40 +165,6 @@ fn work(probe: &Probe) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::default(),
-    }
-}
-
-fn empty() -> Record {
-    let target = TargetPlan {
-        path: "/".into(),
-        kind: TargetKind::Directory,
-        filesystem: String::new(),
-        size: Bytes::gib(1),
-        direct: true,
-        align: 512,
-        prepare_max_ns: 0,
-    };
-    let plan = Plan {
-        suite: "check".to_owned(),
-        target,
-        steps: Vec::new(),
-        skipped: Vec::new(),
-        seed: 1,
-        criteria: Vec::new(),
-        sweep: None,
-    };
-    Record {
-        schema_version: SCHEMA_VERSION,
-        id: String::new(),
-        version: String::new(),
-        command: Vec::new(),
-        started_unix_ns: 0,
-        elapsed_ns: 0,
-        interrupted: false,
-        plan,
-        environment: Environment::default(),
-        prepare: None,
-        steps: Vec::new(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `qd1 identify` on disks of nine kinds: the confusion table.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -11,16 +10,16 @@ use qd1_engine::sim::Device;
 use qd1_model::environment::ThreadCost;
 use qd1_model::identity::{Identity, StorageKind};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, StepPlan, Stop, TargetKind,
-    TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, StepPlan, Stop, Work,
 };
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Job, PerEffort};
-use qd1_model::{Bytes, Record, SCHEMA_VERSION};
+use qd1_model::{Bytes, Record};
 
 use crate::Seeds;
 use crate::kinds::{Drawn, Labels, draw};
 use crate::machines::environment;
+use crate::suite;
 
 /// The suite that the product runs: its steps are these steps.
 const SUITE: &str = include_str!("../../app/src/suites/identify.toml");
@@ -89,42 +88,13 @@ fn judge(seeds: Seeds, number: u64) -> Judged {
 
 /// What a run of the suite on `drawn` brings.
 fn record(drawn: &Drawn) -> Record {
-    let suite: toml::Table = SUITE.parse().expect("the application's tests read it as well");
-    let jobs: Vec<Job> = suite["job"].clone().try_into().expect("a list of jobs");
-    let sizes: PerEffort<Bytes> = suite["size"].clone().try_into().expect("a size for each effort");
-    let target = TargetPlan {
-        path: PathBuf::from("/mnt"),
-        kind: TargetKind::Directory,
-        filesystem: "ext4".to_owned(),
-        size: sizes.default,
-        direct: true,
-        align: 512,
-        prepare_max_ns: 0,
-    };
-    let steps: Vec<StepPlan> = jobs.iter().map(|job| step(job, sizes.default)).collect();
-    let records = steps.iter().enumerate().map(|(index, step)| run(drawn, index as u64, step)).collect();
-    let plan = Plan {
-        suite: "identify".to_owned(),
-        target,
-        steps,
-        skipped: Vec::new(),
-        seed: 1,
-        criteria: Vec::new(),
-        sweep: None,
-    };
-    Record {
-        schema_version: SCHEMA_VERSION,
-        id: "0123456789ab".to_owned(),
-        version: String::new(),
-        command: Vec::new(),
-        started_unix_ns: 0,
-        elapsed_ns: 0,
-        interrupted: false,
-        plan,
-        environment: environment(drawn),
-        prepare: None,
-        steps: records,
-    }
+    let table = suite::table(SUITE);
+    let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
+    let mut record = suite::record("identify", sizes.default, environment(drawn));
+    record.plan.steps = suite::jobs(&table).iter().map(|job| step(job, sizes.default)).collect();
+    let steps = record.plan.steps.iter().enumerate();
+    record.steps = steps.map(|(index, step)| run(drawn, index as u64, step)).collect();
+    record
 }
 
 /// A job of the suite as a step, as the application's planner makes it.

@@ -15,6 +15,7 @@ pub mod kinds;
 pub mod limits;
 mod machines;
 mod scenario;
+mod suite;
 pub mod virtual_disk;
 
 /// Which seeds to draw from.

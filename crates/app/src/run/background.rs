@@ -13,7 +13,7 @@ use qd1_model::record::{Background, Prepare};
 
 use super::Run;
 
-/// It ends when its step does; this only bounds it should the step never say so.
+/// It ends when its step does, and no step is as long as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// A load ready to go.
@@ -63,8 +63,10 @@ impl<'a> Load<'a> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let loads: Vec<_> = self.works.iter().map(|work| scope.spawn(|| self.run(work, &over))).collect();
-            let outcome = measure();
-            over.store(true, Ordering::Relaxed);
+            let outcome = {
+                let _end = End(&over);
+                measure()
+            };
             let mut done = Done::default();
             for load in loads {
                 let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load broke off"))??;
@@ -98,6 +100,15 @@ impl<'a> Load<'a> {
             Wish::Continue
         };
         Ok(run_io(&job, over, &mut watch)?)
+    }
+}
+
+/// Says that the step is over, also when measuring it panics: the scope waits for the load.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -4,14 +4,14 @@ use qd1_engine::run::{IoJob, Outcome, run_on};
 use qd1_engine::sim::Disk;
 use qd1_model::environment::{Device as BlockDevice, Environment, Filesystem, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync,
-    TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::{Prepare, StepRecord};
 use qd1_model::spec::{Effort, Job};
-use qd1_model::{Bytes, Finding, Record, SCHEMA_VERSION};
+use qd1_model::{Bytes, Finding, Record};
 
 use super::scenario::{FILE, Scenario};
+use crate::suite;
 
 /// The suite as it comes with qd1.
 const SUITE: &str = include_str!("../../../app/src/suites/caches.toml");
@@ -21,13 +21,6 @@ const PREPARE_NS: u64 = 12_000_000_000;
 const BETWEEN_NS: u64 = 20_000_000;
 /// Times are those of a run without flags.
 const EFFORT: Effort = Effort::Default;
-
-/// The jobs of the suite.
-fn jobs() -> Vec<Job> {
-    let table: toml::Table = SUITE.parse().expect("the suite is TOML, or its own tests fail");
-    let list = table["job"].as_array().expect("the suite has jobs");
-    list.iter().map(|job| job.clone().try_into().expect("the suite's keys are those of a job")).collect()
-}
 
 /// One job as the planner makes it a step; what the suite does not use is left out.
 fn step(job: &Job, file: u64) -> StepPlan {
@@ -130,7 +123,7 @@ pub(super) fn findings(scenario: &Scenario) -> Vec<Finding> {
         InUse { disk: Some(Disk::new(scenario.device.clone())), free: 2 * FILE, seed: scenario.device.seed ^ 0x5EED };
     let file = disk.prepare();
     let mut record = empty(file);
-    for job in jobs().iter().filter(|job| job.runs_at(EFFORT)) {
+    for job in suite::jobs(&suite::table(SUITE)).iter().filter(|job| job.runs_at(EFFORT)) {
         let plan = step(job, file);
         let Work::Io(work) = &plan.work else { continue };
         let offset = if work.file == FileUse::Shared { 0 } else { disk.free };
@@ -171,36 +164,10 @@ fn empty(file: u64) -> Record {
     let filesystem = Filesystem { kind: "ext4".to_owned(), ..Filesystem::default() };
     let environment =
         Environment { kernel: "6.8.0".to_owned(), filesystem, devices: vec![device], ..Environment::default() };
-    let target = TargetPlan {
-        path: "/var/tmp".into(),
-        kind: TargetKind::Directory,
-        filesystem: "ext4".to_owned(),
-        size: Bytes(file),
-        direct: true,
-        align: 512,
-        prepare_max_ns: PREPARE_NS,
-    };
-    Record {
-        schema_version: SCHEMA_VERSION,
-        id: "0123456789ab".to_owned(),
-        version: String::new(),
-        command: Vec::new(),
-        started_unix_ns: 0,
-        elapsed_ns: 0,
-        interrupted: false,
-        plan: Plan {
-            suite: "caches".to_owned(),
-            target,
-            steps: Vec::new(),
-            skipped: Vec::new(),
-            seed: 1,
-            criteria: Vec::new(),
-            sweep: None,
-        },
-        environment,
-        prepare: Some(Prepare { bytes: Bytes(file), ..Prepare::default() }),
-        steps: Vec::new(),
-    }
+    let mut record = suite::record("caches", Bytes(file), environment);
+    record.plan.target.prepare_max_ns = PREPARE_NS;
+    record.prepare = Some(Prepare { bytes: Bytes(file), ..Prepare::default() });
+    record
 }
 
 /// Whether a stated size, `at least 64 MiB` or `about 97 MiB (64 MiB to 256 MiB)`, holds the true one.
