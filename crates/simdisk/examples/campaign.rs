@@ -1,16 +1,17 @@
 //! How often `check`'s intervals hold the truth: many runs of the real binary on a simulated disk, each with a seed of
 //! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME] [AT ONCE]`
 //!
-//! QD1 is the binary; 60 runs of `oversold-slow` with 240 s for each step, 30 of them at once, unless said otherwise: such
-//! a disk hardly uses the processor, and p99.9 needs some ten thousand requests. The disk's seeds begin at 600,000, which no
+//! QD1 is the binary; 60 runs of `oversold-slow` with 900 s for each step, all at once, unless said otherwise: such a disk
+//! hardly uses the processor, and p99.9 needs some ten thousand requests. The disk's seeds begin at 600,000, which no
 //! test uses. Both sides run with real-time priority where that is granted, so that other programs of the machine are not
-//! part of the disk.
+//! part of the disk. Disks are mounted one after another, since each measures then what its way through FUSE costs.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use qd1_simdisk::compare::Truth;
@@ -18,6 +19,9 @@ use qd1_simdisk::{Mounted, Scenario};
 
 const FIRST_SEED: u64 = 600_000;
 const DRAWS: usize = 1_000_000;
+
+/// Held while a disk is mounted.
+static MOUNTING: Mutex<()> = Mutex::new(());
 
 /// Stated, held, unresolved, below the truth, above it.
 #[derive(Default)]
@@ -33,8 +37,8 @@ fn main() -> Result<()> {
     let Some(qd1) = arguments.first() else { bail!("usage: campaign QD1 [RUNS] [SCENARIO] [RUNTIME]") };
     let runs: u64 = arguments.get(1).map_or(Ok(60), |runs| runs.parse())?;
     let scenario = Scenario::named(arguments.get(2).map_or("oversold-slow", String::as_str))?;
-    let runtime = arguments.get(3).map_or("240s", String::as_str);
-    let at_once: usize = arguments.get(4).map_or(Ok(30), |count| count.parse())?;
+    let runtime = arguments.get(3).map_or("900s", String::as_str);
+    let at_once: usize = arguments.get(4).map_or(Ok(60), |count| count.parse())?;
     if let Some(why) = Mounted::unavailable() {
         bail!("no disk can be mounted: {why}");
     }
@@ -103,7 +107,10 @@ fn measure(qd1: &Path, scenario: &Scenario, runtime: &str) -> Result<(serde_json
     let place = tempfile::tempdir()?;
     let dir = place.path().join("disk");
     std::fs::create_dir(&dir)?;
-    let mounted = Mounted::new(scenario, &dir)?;
+    let mounted = {
+        let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+        Mounted::new(scenario, &dir)?
+    };
     let mut command = Command::new("chrt");
     command.args(["-f", "5"]).arg(qd1).arg("check").arg(&dir);
     command.args(["--only", "qd1,commit1", "--size", "16MiB", "--runtime", runtime, "--json", "--no-save"]);
