@@ -179,7 +179,7 @@ impl Run<'_> {
         self.meter.record(
             lane,
             bytes,
-            &Timing { lat_ns: completed_ns - begin_ns, slat_ns: 0, sync_ns: 0, completed_ns },
+            &Timing { lat_ns: completed_ns - begin_ns, part_ns: 0, completed_ns },
         );
     }
 

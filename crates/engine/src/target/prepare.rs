@@ -60,6 +60,7 @@ pub fn fill(
         io_size: Bytes(size),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     };
     let mut chosen = select::choose(&work, Some(&fd))?;
     let mut work = work;
