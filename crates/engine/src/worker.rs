@@ -258,8 +258,11 @@ impl Worker<'_> {
         let mut done: Vec<u32> = Vec::with_capacity(self.slots.len() + 64);
         let open_loop = self.arrivals.is_some();
         if !open_loop {
-            while let Some(slot) = self.free.pop() {
-                self.draw(slot, 0);
+            // A slot for which the budget leaves no request goes back to the free ones, so they are counted.
+            for _ in 0..self.slots.len() {
+                if let Some(slot) = self.free.pop() {
+                    self.draw(slot, 0);
+                }
             }
         }
         loop {

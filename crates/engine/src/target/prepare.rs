@@ -133,6 +133,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_smaller_than_what_is_in_flight_is_written_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::create_in(dir.path(), "fill").unwrap();
+        let direct = super::super::direct_io(&target).unwrap().supported;
+        let cancel = AtomicBool::new(false);
+        for size in [2 << 20, 4096] {
+            let filled = fill(&target, size, 60_000_000_000, direct, 3, &cancel, &mut |_| Wish::Continue).unwrap();
+            assert_eq!(filled.prepare.bytes, Bytes(size));
+        }
+    }
+
+    #[test]
     fn a_cancelled_fill_leaves_a_shorter_file() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::create_in(dir.path(), "fill").unwrap();
