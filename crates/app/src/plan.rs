@@ -6,8 +6,8 @@ use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped, StepPlan, Stop, Sync, TargetKind,
-    TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw,
+    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 

@@ -33,7 +33,7 @@ const BLOCK: Bytes = Bytes::kib(8);
 /// What of the test file one committer goes over: a log segment of PostgreSQL's.
 const REGION: Bytes = Bytes::mib(16);
 /// Each committer's own file, where there are several.
-const OWN: Bytes = Bytes::mib(2);
+const OWN: Bytes = Bytes::mib(1);
 /// A new log segment: etcd's.
 const SEGMENT: Bytes = Bytes::mib(64);
 /// A small new file.
@@ -107,19 +107,18 @@ fn suite(effort: Effort) -> Suite {
         job.extend(jobs);
     }
     let (sizes, committers) = match effort {
-        Effort::Quick => (vec![512, 65_536], vec![8, 64]),
+        Effort::Quick => (vec![512, 65_536], vec![4, 16]),
         Effort::Default => (vec![512, 4096, 16_384, 65_536], vec![4, 16, 64]),
         Effort::Full => (vec![512, 1024, 2048, 4096, 16_384, 32_768, 65_536], vec![2, 4, 8, 16, 32, 64]),
     };
-    let further = |name: String, title: String| Job { runtime: Some(FURTHER), title: Some(title), ..plain(name, effort) };
+    let further =
+        |name: String, title: String| Job { runtime: Some(FURTHER), title: Some(title), ..plain(name, effort) };
     job.extend(sizes.into_iter().map(|bytes| {
         let bytes = Bytes(bytes);
         Job { bs: Some(bytes), ..further(format!("size-{}", short(bytes)), format!("commits of {bytes}")) }
     }));
     for number in committers {
-        let of = |stem: &str, files: &str| {
-            further(format!("{stem}-{number}"), format!("{number} committers, {files}"))
-        };
+        let of = |stem: &str, files: &str| further(format!("{stem}-{number}"), format!("{number} committers, {files}"));
         let own = Job { file: Some(FileUse::Own), size: Some(OWN), ..of("own", "a file each") };
         let shared = Job { size: None, ..of("shared", "one file") };
         job.extend([own, shared].map(|job| Job { numjobs: Some(number), ..job }));
@@ -312,7 +311,9 @@ pub(crate) fn planned(plan: &Plan) -> Vec<String> {
     let with = |stem: &'static str| of(&move |step| step.name.starts_with(stem));
     let ways = of(&|step| is_io(step) && !follows(step) && !is_layout(step));
     list("methods", ways, "8 KiB, page cache and O_DIRECT, 1 and 2 writes");
-    for (label, stem, of) in [("sizes", "size-", ""), ("own files", "own-", "committers: "), ("one file", "shared-", "committers: ")] {
+    for (label, stem, of) in
+        [("sizes", "size-", ""), ("own files", "own-", "committers: "), ("one file", "shared-", "committers: ")]
+    {
         let steps = with(stem);
         let what = format!("{of}{}", names(&steps, stem));
         list(label, steps, &what);
@@ -345,8 +346,7 @@ mod tests {
     #[test]
     fn without_flags_it_takes_about_a_minute_and_quick_a_quarter_of_one() {
         for (effort, most_s) in [(Effort::Quick, 15), (Effort::Default, 60)] {
-            let steps: u64 =
-                suite(effort).job.iter().map(|job| crate::plan::runtime_ns(job, effort) * 21 / 20).sum();
+            let steps: u64 = suite(effort).job.iter().map(|job| crate::plan::runtime_ns(job, effort) * 21 / 20).sum();
             assert!((steps + PREPARE.get(effort).0) / 1_000_000_000 < most_s);
         }
     }

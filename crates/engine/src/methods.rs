@@ -22,8 +22,7 @@ pub fn try_method(dir: &Path, unique: &str, sync: Sync, direct: bool, len: u32) 
     let file = target.open(OpenAs { write: true, direct, sync })?;
     let buffers = Arc::new(Buffers::new(1, len, 1)?);
     let files = vec![file.as_raw_fd()];
-    let mut engine =
-        open(EngineKind::Psync, Setup { files, iodepth: 1, buffers, sim: None, tuning: tuning(sync) })?;
+    let mut engine = open(EngineKind::Psync, Setup { files, iodepth: 1, buffers, sim: None, tuning: tuning(sync) })?;
     let (write, call) = calls(sync);
     let ops = [(Some(OpKind::Write), write, len), (call.map(|(kind, _)| kind), call.map_or("", |(_, name)| name), 0)];
     for (kind, name, len) in ops {

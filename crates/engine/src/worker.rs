@@ -113,9 +113,7 @@ impl Flow {
     fn sync(&self, kind: OpKind) -> Op {
         let length = self.range.1 - self.range.0;
         match i32::try_from(length) {
-            Ok(_) if kind == OpKind::SyncFileRange => {
-                Op { kind, file: 0, len: length as u32, offset: self.range.0 }
-            }
+            Ok(_) if kind == OpKind::SyncFileRange => Op { kind, file: 0, len: length as u32, offset: self.range.0 },
             _ => Op { kind, file: 0, len: 0, offset: 0 },
         }
     }

@@ -162,8 +162,7 @@ fn files(record: &Record) -> Vec<SyncFiles> {
 fn files_of(work: &FilesWork, step: &StepRecord) -> Option<SyncFiles> {
     let create = step.stream(OpClass::Create)?;
     let quantiles = Quantiles::new(&create.lat, &step.intervals, OpClass::Create);
-    let part =
-        |part: &Hist, class: OpClass, q: f64| stats::quantile_of_part(part, &step.intervals, class, q);
+    let part = |part: &Hist, class: OpClass, q: f64| stats::quantile_of_part(part, &step.intervals, class, q);
     Some(SyncFiles {
         sync: work.sync,
         size: work.size,

@@ -37,13 +37,7 @@ struct Known {
     usual: bool,
 }
 
-const fn known(
-    program: &'static str,
-    setting: &'static str,
-    note: &'static str,
-    commit: Commit,
-    usual: bool,
-) -> Known {
+const fn known(program: &'static str, setting: &'static str, note: &'static str, commit: Commit, usual: bool) -> Known {
     Known { program, setting, note, commit, usual }
 }
 
@@ -55,7 +49,13 @@ const REDIS: &str = "Redis";
 static SETTINGS: &[Known] = &[
     known(POSTGRES, "wal_sync_method=fdatasync", "its default on Linux", Commit::Log(Sync::Fdatasync), true),
     known(POSTGRES, "wal_sync_method=fsync", "", Commit::Log(Sync::Fsync), false),
-    known(POSTGRES, "wal_sync_method=open_datasync", "without O_DIRECT, as a server does", Commit::Log(Sync::ODsync), false),
+    known(
+        POSTGRES,
+        "wal_sync_method=open_datasync",
+        "without O_DIRECT, as a server does",
+        Commit::Log(Sync::ODsync),
+        false,
+    ),
     known(POSTGRES, "wal_sync_method=open_sync", "without O_DIRECT, as a server does", Commit::Log(Sync::OSync), false),
     known(
         MYSQL,

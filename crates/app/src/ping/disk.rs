@@ -12,9 +12,7 @@ use qd1_engine::run::Wish;
 use qd1_engine::target::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
 use qd1_engine::{Engine, Op, OpKind, Setup, Tuning, errno_name, open};
 use qd1_model::Bytes;
-use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync,
-};
+use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync};
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
@@ -92,7 +90,9 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, destroy: Opti
     }
     if asked.direct && !place.direct.supported {
         let kind = &place.filesystem.kind;
-        return Err(Problem::new(Kind::Capability, format!("{kind} refuses O_DIRECT at {path}; leave out --direct")).into());
+        return Err(
+            Problem::new(Kind::Capability, format!("{kind} refuses O_DIRECT at {path}; leave out --direct")).into()
+        );
     }
     let align = place.direct.align.max(1);
     if asked.direct && !asked.size.is_multiple_of(align) {
@@ -109,9 +109,8 @@ fn area(asked: &Asked, place: &Place) -> Result<u64> {
         let (free, leave, usable) = plan::space(place);
         if asked.own_area.0 > usable {
             let (free, leave) = (Bytes(free), Bytes(leave));
-            let message = format!(
-                "not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area"
-            );
+            let message =
+                format!("not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area");
             return Err(Problem::new(Kind::Unsafe, message).into());
         }
         return Ok(asked.own_area.0);

@@ -12,9 +12,9 @@ use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Bytes, Estimate, SCHEMA_VERSION};
 use serde::Serialize;
 
+use super::Seen;
 use super::args::{Asked, PingArgs, Turns};
 use super::disk::{Outcome, Request};
-use super::Seen;
 use crate::place::Place;
 
 /// Prints to stdout.
@@ -154,11 +154,11 @@ impl Show {
     /// # Errors
     /// When stdout cannot be written.
     pub(crate) fn pong(&mut self, pong: &Pong<'_>) -> Result<bool> {
-        if self.json {
-            return put(&(serde_json::to_string(&self.line(pong))? + "\n"));
-        }
         if self.quiet {
             return Ok(true);
+        }
+        if self.json {
+            return put(&(serde_json::to_string(&self.line(pong))? + "\n"));
         }
         put(&self.text(pong))
     }
@@ -327,11 +327,8 @@ fn told_of(figures: &Figures, sync: Sync, named: bool) -> String {
     let rate = busy.value.unwrap_or(1e9 / figures.lat_mean_ns.value.unwrap_or(1e9).max(1.0));
     let mut text =
         format!("{name}while busy {} requests/s, {}\n", format_count(rate), format_rate(figures.busy_bytes_per_second));
-    let bare = [
-        ("min", figures.lat_min_ns as f64),
-        ("max", figures.lat_max_ns as f64),
-        ("stddev", figures.lat_stddev_ns),
-    ];
+    let bare =
+        [("min", figures.lat_min_ns as f64), ("max", figures.lat_max_ns as f64), ("stddev", figures.lat_stddev_ns)];
     let [min, max, stddev] = bare.map(|(title, ns)| format!("{title} {}", format_ns(ns)));
     let estimates = [("avg", &figures.lat_mean_ns), ("p50", &figures.lat_p50_ns), ("p99", &figures.lat_p99_ns)];
     let [avg, p50, p99] = estimates.map(|(title, estimate)| format!("{title} {}", shown(estimate)));

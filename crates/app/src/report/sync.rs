@@ -69,7 +69,8 @@ pub(super) fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
         let titles: String = table.columns.iter().map(|title| format!(" {title} |")).collect();
         *text += &format!("### {}\n\n| |{titles}\n|---|{}\n", table.title, "--:|".repeat(table.columns.len()));
         for row in &table.rows {
-            let cells: String = row.cells.iter().map(|(unit, estimate)| format!(" {} |", whole(*unit, estimate))).collect();
+            let cells: String =
+                row.cells.iter().map(|(unit, estimate)| format!(" {} |", whole(*unit, estimate))).collect();
             *text += &format!("| {} ({}) |{cells}\n", escaped(&row.label), row.below);
         }
         text.push('\n');
@@ -120,9 +121,8 @@ fn tables(table: &SyncTable) -> Vec<Table> {
 fn methods(table: &SyncTable) -> Table {
     let block = Bytes(u64::from(table.block));
     let rows = table.rows.iter().filter(|row| is_compared(row, table)).map(|row| {
-        let twice = |other: &&SyncRow| {
-            is_base(other, table) && other.writes_per_sync == 2 && other.method == row.method
-        };
+        let twice =
+            |other: &&SyncRow| is_base(other, table) && other.writes_per_sync == 2 && other.method == row.method;
         let two = table.rows.iter().find(twice).map(|row| row.lat_p50_ns);
         let label = if row.method.direct { "  + O_DIRECT".to_owned() } else { row.method.name().to_owned() };
         let mut cells = cells(row);
@@ -175,7 +175,11 @@ fn further(table: &SyncTable, title: &str, label: impl Fn(&SyncRow) -> Option<St
     let rows: Vec<(SyncMethod, Row)> =
         rows.filter_map(|row| label(row).map(|label| (row.method, Row { label, ..of(row) }))).collect();
     let method = rows.first().map_or_else(String::new, |(method, _)| format!(", {}", named(*method)));
-    Table { title: format!("{title}{method}"), columns: COLUMNS.to_vec(), rows: rows.into_iter().map(|(_, row)| row).collect() }
+    Table {
+        title: format!("{title}{method}"),
+        columns: COLUMNS.to_vec(),
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+    }
 }
 
 /// The method that looked further.
@@ -213,7 +217,9 @@ fn committers(table: &SyncTable) -> Table {
 fn layouts(table: &SyncTable) -> Table {
     let method = follower(table, |row| row.layout != SyncLayout::Overwrite);
     further(table, "Where it goes", |row| match row.layout {
-        SyncLayout::Overwrite => (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned()),
+        SyncLayout::Overwrite => {
+            (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned())
+        }
         SyncLayout::Append => Some("appended".to_owned()),
         SyncLayout::Preallocated => Some("preallocated".to_owned()),
     })
@@ -251,7 +257,9 @@ fn show(page: &mut Page, table: &Table) {
         let shown: Vec<(String, String)> = row
             .cells
             .iter()
-            .map(|(unit, estimate)| estimate.as_ref().map_or(("-".into(), String::new()), |estimate| cell(*unit, estimate)))
+            .map(|(unit, estimate)| {
+                estimate.as_ref().map_or(("-".into(), String::new()), |estimate| cell(*unit, estimate))
+            })
             .collect();
         if is_table {
             two_lines(page, row, &shown);

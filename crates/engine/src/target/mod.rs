@@ -97,12 +97,7 @@ impl Target {
         match how.sync {
             Sync::OSync => flags |= OFlags::SYNC,
             Sync::ODsync => flags |= OFlags::DSYNC,
-            Sync::None
-            | Sync::Fsync
-            | Sync::Fdatasync
-            | Sync::RwfDsync
-            | Sync::SyncFileRange
-            | Sync::EndFsync => {}
+            Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::RwfDsync | Sync::SyncFileRange | Sync::EndFsync => {}
         }
         // /proc/self/fd reopens the same file with other flags, even one without a name.
         let path = match &self.holder {
