@@ -25,9 +25,9 @@ use crate::suite;
 
 const BLOCK: u32 = 8192;
 /// Time of each step, in each of two passes, ns.
-const STEP_NS: u64 = 4_000_000_000;
+const STEP_NS: u64 = 3_000_000_000;
 /// Commits from which the law is read.
-const LAW: usize = 200_000;
+const LAW: usize = 60_000;
 
 /// The methods, and by how much a flush of theirs differs from fdatasync's.
 const METHODS: [(Sync, bool, f64); 5] = [
