@@ -91,6 +91,8 @@ struct Figures {
     operation: &'static str,
     requests: u64,
     bytes: u64,
+    /// All latencies together.
+    busy_ns: u64,
     /// While a request was under way.
     busy_requests_per_second: Estimate,
     busy_bytes_per_second: f64,
@@ -281,6 +283,7 @@ fn figures(seen: &Seen, stream: &Stream) -> Figures {
         operation: if class == OpClass::Read { "read" } else { "write" },
         requests: lat.count(),
         bytes: stream.bytes.0,
+        busy_ns: (busy_s * 1e9) as u64,
         busy_requests_per_second: stats::rate_of_own_time(&seen.intervals, class),
         busy_bytes_per_second: if busy_s > 0.0 { stream.bytes.0 as f64 / busy_s } else { 0.0 },
         lat_min_ns: lat.min_ns(),

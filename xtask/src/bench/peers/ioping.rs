@@ -1,4 +1,4 @@
-//! ioping against `qd1 ping`: the mean time of a request, as fast as they go.
+//! ioping against `qd1 ping`: the fastest and the mean time of a request, as fast as they go.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "ioping",
-    what: "us a request of 4 KiB, mean (qd1 ping)",
+    what: "us a request of 4 KiB (qd1 ping)",
     find: || cmd::find("ioping"),
     package: "ioping",
     peer,
@@ -24,31 +24,43 @@ const ALIKE: [&str; 6] = ["-i", "0", "-s", "4k", "-S", "16m"];
 
 fn peer(round: &Round<'_>) -> Result<Figures> {
     let seconds = round.seconds.to_string();
-    let one = |letters: &[&str]| {
+    both(|letters| {
         let mut command = round.program();
         command.args(letters).args(ALIKE).args(["-B", "-w", &seconds]).arg(round.dir);
-        raw_mean_us(&cmd::capture(&mut command)?)
-    };
-    CASES.iter().map(|(name, letters)| Ok(((*name).to_owned(), one(letters)?))).collect()
+        raw_us(&cmd::capture(&mut command)?)
+    })
 }
 
-/// The sixth number of its raw statistics: the mean, ns.
-fn raw_mean_us(text: &str) -> Result<f64> {
-    let word = text.split_whitespace().nth(5).with_context(|| format!("ioping printed no statistics: {text}"))?;
-    Ok(word.parse::<f64>().with_context(|| format!("ioping's mean is no number: {word}"))? / 1e3)
+/// The fastest request and the mean of each case, us.
+fn both(one: impl Fn(&[&str]) -> Result<(f64, f64)>) -> Result<Figures> {
+    let mut figures = Vec::new();
+    for (name, letters) in CASES {
+        let (fastest, mean) = one(letters)?;
+        figures.extend([(format!("{name}: fastest"), fastest), (format!("{name}: mean"), mean)]);
+    }
+    Ok(figures)
+}
+
+/// The fifth and sixth numbers of its raw statistics: the fastest and the mean, ns.
+fn raw_us(text: &str) -> Result<(f64, f64)> {
+    let number = |at: usize| {
+        let word = text.split_whitespace().nth(at).with_context(|| format!("ioping printed no statistics: {text}"))?;
+        word.parse::<f64>().with_context(|| format!("ioping's figure is no number: {word}"))
+    };
+    Ok((number(4)? / 1e3, number(5)? / 1e3))
 }
 
 fn ours(round: &Round<'_>) -> Result<Figures> {
     let seconds = round.seconds.to_string();
-    let one = |letters: &[&str]| {
+    both(|letters| {
         let mut command = round.qd1();
         command.args(["ping", round.dir_str()]).args(letters).args(ALIKE);
         let text = cmd::capture(command.args(["--quiet", "--json", "-w", &seconds]))?;
         let last = text.lines().last().context("qd1 ping printed nothing")?;
         let summary: Value = serde_json::from_str(last).context("qd1 ping's summary is no JSON")?;
-        Ok::<_, anyhow::Error>(number(&summary, "/operations/0/lat_mean_ns/value")? / 1e3)
-    };
-    CASES.iter().map(|(name, letters)| Ok(((*name).to_owned(), one(letters)?))).collect()
+        let of = |name: &str| number(&summary, &format!("/operations/0/{name}"));
+        Ok((of("lat_min_ns")? / 1e3, of("busy_ns")? / of("requests")? / 1e3))
+    })
 }
 
 #[cfg(test)]
@@ -56,9 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_of_its_raw_statistics_is_read() {
+    fn the_fastest_and_the_mean_of_its_raw_statistics_are_read() {
         let line = "99 10970974 9024 36961531 90437 110818 358872 30756 100 12516420\n";
-        assert!((raw_mean_us(line).unwrap() - 110.818).abs() < 1e-9);
-        assert!(raw_mean_us("").is_err());
+        let (fastest, mean) = raw_us(line).unwrap();
+        assert!((fastest - 90.437).abs() < 1e-9 && (mean - 110.818).abs() < 1e-9);
+        assert!(raw_us("").is_err());
     }
 }
