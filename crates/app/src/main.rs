@@ -9,6 +9,7 @@ mod identify;
 mod limits;
 mod measure;
 mod output;
+mod ping;
 mod place;
 mod plan;
 mod problem;
@@ -21,6 +22,7 @@ mod signals;
 mod store;
 mod suites;
 mod sweep;
+mod sync;
 mod thresholds;
 
 use std::ffi::OsString;
@@ -72,6 +74,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Run(args)) => run_command::run(&args),
         Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Limits(args)) => limits::run(&args),
+        Some(Command::Sync(args)) => sync::run(&args),
+        Some(Command::Ping(args)) => ping::run(&args),
         Some(Command::Identify(args)) => identify::run(args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),

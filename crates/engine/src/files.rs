@@ -176,11 +176,7 @@ impl Run<'_> {
     fn count(&mut self, lane: usize, begin_ns: u64, bytes: u32) {
         let completed_ns = clock::now_ns();
         self.last_ns = completed_ns;
-        self.meter.record(
-            lane,
-            bytes,
-            &Timing { lat_ns: completed_ns - begin_ns, part_ns: 0, completed_ns },
-        );
+        self.meter.record(lane, bytes, &Timing { lat_ns: completed_ns - begin_ns, part_ns: 0, completed_ns });
     }
 
     fn fault(&mut self, error: String, number: u64) {

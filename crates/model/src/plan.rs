@@ -133,14 +133,34 @@ pub enum Sync {
     OSync,
     /// The file is opened O_DSYNC: the write is the commit.
     ODsync,
+    /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. psync alone issues it.
+    RwfDsync,
+    /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata nor
+    /// flushes the device's cache.
+    SyncFileRange,
     /// One fsync when the job's writes are done, inside its runtime.
     EndFsync,
 }
 
 impl Sync {
-    /// Whether each write is a commit.
+    /// Whether each write, or each few, is timed together with what is to make it durable.
     pub const fn commits(self) -> bool {
-        matches!(self, Self::Fsync | Self::Fdatasync | Self::OSync | Self::ODsync)
+        self.is_durable() || matches!(self, Self::SyncFileRange)
+    }
+
+    /// Whether what it covers is durable once it returns, as far as the kernel can see to it.
+    pub const fn is_durable(self) -> bool {
+        self.has_call() && !matches!(self, Self::SyncFileRange) || self.is_in_the_write()
+    }
+
+    /// Whether a call of its own follows the write.
+    pub const fn has_call(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync | Self::SyncFileRange)
+    }
+
+    /// Whether the write itself is the commit.
+    pub const fn is_in_the_write(self) -> bool {
+        matches!(self, Self::OSync | Self::ODsync | Self::RwfDsync)
     }
 }
 
@@ -251,6 +271,9 @@ pub struct IoWork {
     pub direct: bool,
     /// Durability.
     pub sync: Sync,
+    /// Writes that one sync covers, where there is one after writes; they make one commit.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub writes_per_sync: u32,
     /// File.
     pub file: FileUse,
     /// Size of the region or file each worker uses, bytes. Regions of the shared file all begin at its start.
@@ -271,6 +294,15 @@ impl IoWork {
     }
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 /// A job of file operations: create (with one write), stat, delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilesWork {
@@ -278,6 +310,30 @@ pub struct FilesWork {
     pub size: Bytes,
     /// Most files made.
     pub count: u64,
+    /// How each file is made durable. With any but none a file is made, synced, closed and removed before the next one,
+    /// as programs do with journals and temporary files, and there is no stat.
+    #[serde(default, skip_serializing_if = "FileSync::is_none")]
+    pub sync: FileSync,
+}
+
+/// How a new file is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync of the file.
+    Fsync,
+    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
+    FsyncDirectory,
+}
+
+impl FileSync {
+    /// Whether nothing is synced.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// What a step does.
@@ -436,9 +492,37 @@ impl StepPlan {
     fn space(&self) -> u64 {
         let files = match &self.work {
             Work::Io(_) => 0,
+            // Where each is synced there is one at a time.
+            Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
             Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);
         files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_from_before_there_were_several_writes_a_sync_is_read_as_one() {
+        let old = r#"{"ioengine":"auto","rw":"write","rwmixread":0,"order":"sequential","blocks":[],"iodepth":1,
+            "numjobs":1,"direct":false,"sync":"fdatasync","file":"own","size":1,"io_size":0,"arrival":"closed"}"#;
+        let io: IoWork = serde_json::from_str(old).unwrap();
+        assert_eq!(io.writes_per_sync, 1);
+        assert!(!serde_json::to_string(&io).unwrap().contains("writes_per_sync"), "and written as it was");
+        let files: FilesWork = serde_json::from_str(r#"{"size":1,"count":2}"#).unwrap();
+        assert_eq!(files.sync, FileSync::None);
+    }
+
+    #[test]
+    fn every_sync_is_a_call_or_in_the_write_or_neither_and_one_of_them_is_not_durable() {
+        let all = [Sync::None, Sync::Fsync, Sync::Fdatasync, Sync::OSync, Sync::ODsync, Sync::RwfDsync];
+        for sync in all.into_iter().chain([Sync::SyncFileRange, Sync::EndFsync]) {
+            assert!(!(sync.has_call() && sync.is_in_the_write()), "{sync:?}");
+            assert_eq!(sync.commits(), sync.has_call() || sync.is_in_the_write(), "{sync:?}");
+            assert_eq!(sync.is_durable(), sync.commits() && sync != Sync::SyncFileRange, "{sync:?}");
+        }
     }
 }

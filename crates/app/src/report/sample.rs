@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
-    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw,
+    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
@@ -86,6 +86,7 @@ fn io(rw: Rw, bytes: u32, iodepth: u32, numjobs: u32) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 
@@ -188,7 +189,7 @@ fn steps() -> Vec<Step> {
     steps.push(Step {
         name: "files",
         title: "16 KiB files: create, stat, delete",
-        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000 }),
+        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000, sync: FileSync::None }),
         engine: None,
         seconds: 5.1,
         ended: Ended::Done,
@@ -341,6 +342,7 @@ pub(crate) fn slow_vps() -> Report {
         findings: place::findings(),
         sweep: None,
         identity: None,
+        sync: None,
         summary,
         record,
     }

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::clock;
+use qd1_engine::durable_files::run_durable_files;
 use qd1_engine::files::run_files;
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
@@ -46,7 +47,8 @@ pub(super) fn run(
             let before = run.counters.now();
             let mut watch = watch(&step.stop, progress, enough);
             let cost = qd1_probe::thread_cost;
-            let outcome = run_files(work, &step.stop, scratch.path(), seed, cost, run.cancel, &mut watch)?;
+            let make = if work.sync.is_none() { run_files } else { run_durable_files };
+            let outcome = make(work, &step.stop, scratch.path(), seed, cost, run.cancel, &mut watch)?;
             let change = run.counters.since(&before, &outcome.asked);
             Ok(record(run, step, outcome, change, None, false))
         }

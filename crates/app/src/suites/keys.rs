@@ -21,6 +21,7 @@ pub(super) const JOB: &[&str] = &[
     "numjobs",
     "direct",
     "sync",
+    "writes_per_sync",
     "file",
     "size",
     "io_size",
@@ -45,7 +46,7 @@ pub(super) const JOB: &[&str] = &[
 /// In each `[[job.criterion]]`.
 pub(super) const CRITERION: &[&str] = &["metric", "op", "where", "bound", "tolerance", "marginal", "label", "source"];
 /// In `files`.
-pub(super) const FILES: &[&str] = &["size", "count"];
+pub(super) const FILES: &[&str] = &["size", "count", "sync"];
 /// In a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
 /// Keys of a job that a sweep cannot vary: they name or hold other keys.
