@@ -7,11 +7,12 @@ use qd1_model::Bytes;
 use qd1_model::plan::{EngineChoice, Rw};
 use qd1_model::units::parse_duration_ns;
 
+use crate::meta::MetaArgs;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
 pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "identify", "suites", "history", "fio", "schema", "help"];
+    &["check", "run", "sweep", "limits", "meta", "identify", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -43,6 +44,9 @@ pub(crate) enum Command {
     /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
+    /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Meta(MetaArgs),
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
@@ -268,7 +272,7 @@ pub(crate) enum HistoryCommand {
     },
 }
 
-fn duration(text: &str) -> Result<u64, String> {
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
     parse_duration_ns(text).map_err(|error| error.to_string())
 }
 

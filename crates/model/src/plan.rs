@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::files::{FileOp, FileOrder, FilesSync, FilesWork};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -271,15 +272,6 @@ impl IoWork {
     }
 }
 
-/// A job of file operations: create (with one write), stat, delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FilesWork {
-    /// Size of each file.
-    pub size: Bytes,
-    /// Most files made.
-    pub count: u64,
-}
-
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -406,6 +398,15 @@ impl Plan {
         Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
     }
 
+    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
+    pub fn inodes_max(&self) -> u64 {
+        let of = |step: &StepPlan| match &step.work {
+            Work::Io(_) => 0,
+            Work::Files(files) => files.inodes(),
+        };
+        self.steps.iter().map(of).max().unwrap_or(0)
+    }
+
     /// Most bytes written, preparation included.
     pub fn writes_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
@@ -436,7 +437,7 @@ impl StepPlan {
     fn space(&self) -> u64 {
         let files = match &self.work {
             Work::Io(_) => 0,
-            Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
+            Work::Files(files) => files.space(),
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);
         files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()

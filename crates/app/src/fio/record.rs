@@ -142,7 +142,7 @@ fn step_plan(job: &FioJob, name: &str) -> StepPlan {
     let work = if job.ioengine.moves_data() {
         Work::Io(io_work(job))
     } else {
-        Work::Files(FilesWork { size: size_of(job), count: u64::from(job.file_count()) })
+        Work::Files(FilesWork { size: size_of(job), count: u64::from(job.file_count()), ..FilesWork::default() })
     };
     let title = if job.description.is_empty() { qd1_fio::output::job_line(job, 0) } else { job.description.clone() };
     let max_ns = job.runtime.as_nanos() as u64;

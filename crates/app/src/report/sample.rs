@@ -188,7 +188,7 @@ fn steps() -> Vec<Step> {
     steps.push(Step {
         name: "files",
         title: "16 KiB files: create, stat, delete",
-        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000 }),
+        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000, ..FilesWork::default() }),
         engine: None,
         seconds: 5.1,
         ended: Ended::Done,

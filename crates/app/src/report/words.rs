@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::{criteria, identity, sweep};
+use super::{criteria, identity, meta, sweep};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -236,6 +236,8 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     }
     if let Some(surface) = &report.sweep {
         sentences.push(sweep::sentence(report, surface));
+    } else if report.meta.is_some() && report.criteria.is_empty() {
+        sentences.push(meta::sentence(report));
     } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
         sentences.push(identity::sentence(identity));
     } else if !is_check(report) || !report.criteria.is_empty() {
@@ -335,6 +337,12 @@ pub(super) const fn plural(class: OpClass) -> &'static str {
         OpClass::Create => "creates",
         OpClass::Stat => "stats",
         OpClass::Delete => "deletes",
+        OpClass::Open => "opens",
+        OpClass::List => "lists",
+        OpClass::Rename => "renames",
+        OpClass::Link => "links",
+        OpClass::Rewrite => "rewrites",
+        OpClass::Seek => "seeks",
     }
 }
 
@@ -404,7 +412,8 @@ pub(super) fn errors(report: &Report, step: &StepSummary) -> String {
     }
     let kinds: Vec<_> = record.errors.iter().map(|e| format!("{} x {}", e.error, thousands(e.count))).collect();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-    format!("{} requests failed{of}; their time is not in these figures", thousands(step.errors))
+    let fault = if record.fault.is_empty() { String::new() } else { format!("{}; ", record.fault) };
+    format!("{fault}{} requests failed{of}; their time is not in these figures", thousands(step.errors))
 }
 
 /// Steps without figures, with their reasons; those with the same reason together.
