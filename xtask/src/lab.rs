@@ -24,6 +24,9 @@ use self::packages::{QEMU, Unpacked};
 use self::scenario::{Run, Scenario};
 use crate::{clock, cmd, elf, metadata, setup};
 
+/// The probability from which on a report is sure of a kind of storage: its text drops the "probably" there.
+const SURE: f64 = 0.9;
+
 /// What to run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -143,8 +146,23 @@ fn judge_run(run: &Run, sent: &Sent) -> Vec<String> {
     broken.extend(missing.map(|id| format!("no finding {id} among {findings:?}")));
     let unwanted = run.no_findings.iter().filter(|id| found(id));
     broken.extend(unwanted.map(|id| format!("a finding {id} among {findings:?}")));
+    broken.extend(confidently_wrong(&run.kinds, &report));
     broken.extend(run.claims.iter().filter_map(|claim| claim.broken_by(&report)));
     broken
+}
+
+/// The kind of storage that a report is sure of though it is not among `kinds`, or that it says nothing of kinds.
+fn confidently_wrong(kinds: &[String], report: &Value) -> Option<String> {
+    let top = &report["identity"]["kinds"][0];
+    let (kind, probability) = (top["kind"].as_str(), top["probability"].as_f64());
+    match (kind, probability) {
+        _ if kinds.is_empty() => None,
+        (Some(kind), Some(probability)) => {
+            let is_wrong = probability >= SURE && !kinds.iter().any(|right| right == kind);
+            is_wrong.then(|| format!("it is sure ({probability:.2}) of {kind}, which is none of {kinds:?}"))
+        }
+        _ => Some("it says nothing of kinds of storage".to_owned()),
+    }
 }
 
 fn shown(finding: &Value) -> String {
@@ -191,6 +209,19 @@ mod tests {
             judged(vec![sent("run", 0, r#"{"n":2,"findings":[{"id":"worse"}]}"#, ""), sent("scenario", 0, "", "")]);
         assert_eq!(wrong.len(), 5, "{wrong:?}");
         assert_eq!(judged(vec![sent("run", 1, "", "EIO"), sent("scenario", 0, "", "")]).len(), 1);
+    }
+
+    #[test]
+    fn a_kind_may_be_missed_but_not_be_wrong_and_sure() {
+        let said = |kind: &str, probability: f64| {
+            let report = serde_json::json!({"identity": {"kinds": [{"kind": kind, "probability": probability}]}});
+            confidently_wrong(&["file_backed".to_owned()], &report)
+        };
+        assert_eq!(said("file_backed", 0.99), None);
+        assert_eq!(said("nvme", 0.6), None);
+        assert!(said("nvme", 0.95).is_some_and(|line| line.contains("nvme")));
+        assert!(confidently_wrong(&["ram".to_owned()], &serde_json::json!({})).is_some());
+        assert_eq!(confidently_wrong(&[], &serde_json::json!({})), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use qd1_model::Bytes;
 use qd1_model::plan::{FileOp, FileOrder, FilesSync};
-use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
+use qd1_model::spec::{FilesJob, Job, PerEffort, Span, Suite};
 
 pub(crate) use args::MetaArgs;
 use args::{Fsync, Kind};
@@ -315,10 +315,5 @@ mod tests {
             assert!(error.contains(word), "{flags}: {error}");
         }
         assert!(args("--suite bonnie --ram 1G --size 2G --fsync files,dir").check().is_ok());
-    }
-
-    #[test]
-    fn effort_is_that_of_the_flags() {
-        assert_eq!(measure::effort_of(true, false), Effort::Quick);
     }
 }

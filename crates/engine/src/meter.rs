@@ -16,10 +16,8 @@ pub type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
 pub struct Timing {
     /// From issue (or due time) to completion.
     pub lat_ns: u64,
-    /// Submission part, for engines that have one.
-    pub slat_ns: u64,
-    /// Sync part of a commit.
-    pub sync_ns: u64,
+    /// The part of it that the lane's [`Parts`] names.
+    pub part_ns: u64,
     /// When it completed, on the engine's clock; never before the meter's start.
     pub completed_ns: u64,
 }
@@ -29,9 +27,11 @@ pub struct Timing {
 pub enum Parts {
     /// None.
     None,
-    /// slat and clat.
+    /// slat and clat; the part is slat.
     Submission,
-    /// The write and the sync of a commit.
+    /// clat of an open loop, whose latency holds waiting to be issued as well; the part is from issue to completion.
+    Served,
+    /// The write and the sync of a commit; the part is the sync.
     Sync,
 }
 
@@ -133,6 +133,7 @@ impl Lane {
         let (slat, clat, write_part, sync_part) = match self.parts {
             Parts::None => (None, None, None, None),
             Parts::Submission => (part(&self.first), part(&self.second), None, None),
+            Parts::Served => (None, part(&self.second), None, None),
             Parts::Sync => (None, None, part(&self.first), part(&self.second)),
         };
         Some(Stream {
@@ -178,12 +179,15 @@ impl<const N: usize> Meter<N> {
         match lane.parts {
             Parts::None => {}
             Parts::Submission => {
-                lane.first.record(timing.slat_ns);
-                lane.second.record(lat_ns - timing.slat_ns.min(lat_ns));
+                lane.first.record(timing.part_ns);
+                lane.second.record(lat_ns - timing.part_ns.min(lat_ns));
+            }
+            Parts::Served => {
+                lane.second.record(timing.part_ns);
             }
             Parts::Sync => {
-                lane.second.record(timing.sync_ns);
-                lane.first.record(lat_ns - timing.sync_ns.min(lat_ns));
+                lane.second.record(timing.part_ns);
+                lane.first.record(lat_ns - timing.part_ns.min(lat_ns));
             }
         }
         lane.bytes_now += u64::from(bytes);

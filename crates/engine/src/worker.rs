@@ -140,7 +140,11 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         Sync::Fdatasync => Some(OpKind::Fdatasync),
         Sync::None | Sync::OSync | Sync::ODsync | Sync::EndFsync => None,
     };
-    let io_parts = if engine.queues() { Parts::Submission } else { Parts::None };
+    let io_parts = match task.work.arrival {
+        Arrival::Closed if engine.queues() => Parts::Submission,
+        Arrival::Closed => Parts::None,
+        _ => Parts::Served,
+    };
     let write_lane = match (commits, sync_op) {
         (true, Some(_)) => (OpClass::Commit, Parts::Sync),
         (true, None) => (OpClass::Commit, io_parts),
@@ -345,8 +349,8 @@ impl Worker<'_> {
         if done.issued_ns >= self.window.measure_ns {
             // A clock that stepped back, when a virtual machine moved say, must not become the longest latency.
             let lat_ns = done.completed_ns.saturating_sub(done.issued_ns);
-            let slat_ns = done.submitted_ns.saturating_sub(done.issued_ns);
-            self.meter.record(lane, op.len, &Timing { lat_ns, slat_ns, sync_ns: 0, completed_ns: done.completed_ns });
+            let part_ns = done.submitted_ns.saturating_sub(done.issued_ns);
+            self.meter.record(lane, op.len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
         }
     }
 
@@ -364,7 +368,12 @@ impl Worker<'_> {
         let from_ns = if due_ns > 0 { due_ns } else { done.issued_ns };
         let lat_ns = done.completed_ns.saturating_sub(from_ns);
         let lane = if op.kind == OpKind::Read { LANE_READ } else { LANE_WRITE };
-        let (len, sync_ns) = match op.kind {
+        // The part is the submission of a plain request under a closed loop; else its service, or a commit's sync, which both
+        // begin with the issue of what has just completed.
+        let part_end_ns =
+            if op.kind.transfers() && self.arrivals.is_none() { done.submitted_ns } else { done.completed_ns };
+        let part_ns = part_end_ns.saturating_sub(done.issued_ns);
+        let len = match op.kind {
             OpKind::Read | OpKind::Write => {
                 self.moved[lane].ios += 1;
                 self.moved[lane].bytes += u64::from(op.len);
@@ -374,17 +383,16 @@ impl Worker<'_> {
                     self.queue.push(number);
                     return;
                 }
-                (op.len, 0)
+                op.len
             }
             OpKind::Fsync | OpKind::Fdatasync => {
                 self.syncs += 1;
-                (self.flows[number as usize].len, done.completed_ns.saturating_sub(done.issued_ns))
+                self.flows[number as usize].len
             }
             OpKind::SyncFileRange | OpKind::Trim => unreachable!("a step of a plan has neither"),
         };
         if from_ns >= self.window.measure_ns {
-            let slat_ns = done.submitted_ns.saturating_sub(done.issued_ns);
-            self.meter.record(lane, len, &Timing { lat_ns, slat_ns, sync_ns, completed_ns: done.completed_ns });
+            self.meter.record(lane, len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
         }
         self.refill(number);
     }

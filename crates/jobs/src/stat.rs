@@ -144,8 +144,7 @@ impl Stat {
         self.sample(request);
         let timing = Timing {
             lat_ns: request.completed_ns - from_ns,
-            slat_ns,
-            sync_ns: 0,
+            part_ns: slat_ns,
             completed_ns: request.completed_ns.max(self.begin_ns),
         };
         self.meter.record(request.direction, request.bytes, &timing);
@@ -195,7 +194,7 @@ impl Stat {
         if commit_from_ns > 0 {
             let lat_ns = completed_ns - commit_from_ns;
             sync.commit.add(lat_ns);
-            let timing = Timing { lat_ns, slat_ns: 0, sync_ns, completed_ns: completed_ns.max(self.begin_ns) };
+            let timing = Timing { lat_ns, part_ns: sync_ns, completed_ns: completed_ns.max(self.begin_ns) };
             self.meter.record(COMMIT, write_bytes, &timing);
         }
         if let Some(logs) = self.logs.as_mut().filter(|_| log) {

@@ -232,9 +232,9 @@ pub struct Stream {
     /// Total latency: from issue (or from when it was due, under open loop) to completion. For a commit,
     /// write and sync together.
     pub lat: Hist,
-    /// Submission part; absent for engines that complete inside submit.
+    /// Submission part; absent for engines that complete inside submit, and under open loop.
     pub slat: Option<Hist>,
-    /// Completion part; absent where it equals `lat`.
+    /// Completion part; absent where it equals `lat`. Under open loop from issue to completion, with no `slat` beside it.
     pub clat: Option<Hist>,
     /// Write part of commits.
     pub write_part: Option<Hist>,

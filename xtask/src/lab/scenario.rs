@@ -73,6 +73,9 @@ pub(super) struct Run {
     /// Parts of what it says on stderr.
     #[serde(default)]
     pub(super) stderr: Vec<String>,
+    /// What the storage may be called by a report that is sure of its kind; none: nothing is claimed of it.
+    #[serde(default)]
+    pub(super) kinds: Vec<String>,
     /// Claims about the report.
     #[serde(default, rename = "expect")]
     pub(super) claims: Vec<Claim>,
@@ -81,7 +84,7 @@ pub(super) struct Run {
 impl Run {
     /// Whether anything is claimed of its JSON report.
     pub(super) fn wants_report(&self) -> bool {
-        !(self.findings.is_empty() && self.no_findings.is_empty() && self.claims.is_empty())
+        !(self.findings.is_empty() && self.no_findings.is_empty() && self.kinds.is_empty() && self.claims.is_empty())
     }
 }
 

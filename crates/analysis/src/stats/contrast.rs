@@ -10,7 +10,7 @@ use qd1_model::{Estimate, Hist};
 
 use super::Quantiles;
 
-/// Latencies of one kind of operation, of one step or of several.
+/// How long one kind of operation took, of one step or of several.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     lat: Hist,
@@ -19,10 +19,12 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Those of a step; nothing where it had none.
+    /// Those of a step; nothing where it had none. Of requests at a fixed rate the time from issue to completion: what
+    /// a worker needed to wake up says nothing of the disk, and would hide a cache.
     pub(crate) fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
         let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
-        Some(Self { lat: stream.lat.clone(), intervals: step.intervals.clone(), class })
+        let served = stream.clat.as_ref().filter(|clat| stream.slat.is_none() && clat.count() > 0);
+        Some(Self { lat: served.unwrap_or(&stream.lat).clone(), intervals: step.intervals.clone(), class })
     }
 
     /// The sync parts of a step's commits.

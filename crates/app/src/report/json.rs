@@ -41,6 +41,9 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
         line(&mut text, "crossover", run, crossover)?;
     }
+    for row in report.meta.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "file_operation", run, row)?;
+    }
     if let Some(identity) = &report.identity {
         line(&mut text, "identity", run, identity)?;
     }

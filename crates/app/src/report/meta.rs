@@ -5,7 +5,7 @@ use qd1_model::meta::{Meta, MetaRow};
 use qd1_model::metric::Unit;
 use qd1_model::plan::{FileOp, FileOrder, FilesWork, Work};
 use qd1_model::record::Ended;
-use qd1_model::units::{format_ns, format_span_ns};
+use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Estimate, Report};
 
 use super::human::{cell, legend};
@@ -41,11 +41,10 @@ pub(super) fn sentence(report: &Report) -> String {
 
 /// The plan's work on files, as far as `wanted`.
 fn work(report: &Report, wanted: impl Fn(&FilesWork) -> bool) -> Option<&FilesWork> {
-    let files = |work| match work {
-        &Work::Files(ref files) => Some(files),
-        Work::Io(_) => None,
-    };
-    report.record.plan.steps.iter().filter_map(|step| files(&step.work)).find(|files| wanted(files))
+    report.record.plan.steps.iter().find_map(|step| match &step.work {
+        Work::Files(files) if wanted(files) => Some(files),
+        _ => None,
+    })
 }
 
 fn large(report: &Report) -> Option<String> {
@@ -302,17 +301,60 @@ fn span(ns: u64) -> String {
     }
 }
 
-/// The slowest operation, for the progress of a reader: seen, not estimated.
-#[cfg(test)]
-fn slowest(row: &MetaRow) -> String {
-    format_ns(row.lat_max_ns as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::{Format, Style, render, sample};
-    use qd1_model::plan::{FilesSync, StepPlan, Stop};
-    use qd1_model::record::Stream;
-    use qd1_model::{Hist, SCHEMA_VERSION};
+
+    fn text(report: &Report, width: usize) -> String {
+        render(report, Format::Human, &Style { color: false, width }).unwrap()
+    }
+
+    #[test]
+    fn each_operation_has_its_rate_its_latency_and_its_processor_time_with_intervals() {
+        let text = text(&sample::meta(), 80);
+        assert!(text.starts_with("file operations, 20,000 files of 1 KiB to 64 KiB, 1,000 in a directory"), "{text}");
+        assert!(text.contains("its sync") && text.contains("[19.0..21.0]") && text.contains("81 %"), "{text}");
+        assert!(text.contains("cut after 20 s, before all 20,000"), "{text}");
+        insta::assert_snapshot!(text.split("Where and how").next().unwrap());
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_page() {
+        for report in [sample::meta(), sample::bonnie()] {
+            for width in [40, 60, 80, 120] {
+                let text = text(&report, width);
+                let section = text.split("Run it again").next().unwrap();
+                assert!(section.lines().all(|line| line.chars().count() <= width), "{width}: {section}");
+            }
+        }
+    }
+
+    #[test]
+    fn bonnies_line_has_bonnies_fields() {
+        let report = sample::bonnie();
+        let line = bonnie_line(&report, report.meta.as_ref().unwrap());
+        // The header that bonnie++ -x prints, with the seeks and seekers that it leaves out there.
+        let fields: Vec<&str> = line.trim_end().split(',').collect();
+        assert_eq!(fields.len(), 50);
+        assert_eq!((fields[0], fields[3], fields[5], &fields[6..9]), ("1.98", "1", "2G", &["", "8192", "5"][..]));
+        assert_eq!(&fields[9..13], ["", "", "97656", "81"], "one letter at a time is not measured; MB/s are KiB/s");
+        assert_eq!(fields[19..21], ["20000.0", "81"], "seeks");
+        assert_eq!(fields[21..26], ["16", "", "", "", ""]);
+        assert_eq!(fields[26..30], ["20000", "81", "+++++", "+++"], "what took less than half a second has no figure");
+        assert_eq!((fields[38], fields[39], fields[43], fields[49]), ("", "3000us", "3000us", "3000us"));
+        assert!(render(&report, Format::Csv, &Style { color: false, width: 80 }).unwrap() == line);
+    }
+
+    #[test]
+    fn latencies_are_written_as_bonnie_writes_them() {
+        assert_eq!([1_535_000, 250_000_000, 120_000_000_000].map(span), ["1535us", "250ms", "120s"]);
+    }
+
+    #[test]
+    fn markdown_has_the_same_rows() {
+        let report = sample::meta();
+        let text = render(&report, Format::Markdown, &Style { color: false, width: 80 }).unwrap();
+        assert!(text.contains("| create | sequential | 20,000 | 20.0k/s"), "{text}");
+    }
 }

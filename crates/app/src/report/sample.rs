@@ -1,8 +1,10 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
+mod meta;
 mod place;
 mod suite;
 
+pub(crate) use meta::{bonnie, meta};
 pub(crate) use suite::suite;
 
 use std::path::PathBuf;
@@ -340,6 +342,7 @@ pub(crate) fn slow_vps() -> Report {
         criteria: vec![],
         findings: place::findings(),
         sweep: None,
+        meta: None,
         identity: None,
         summary,
         record,

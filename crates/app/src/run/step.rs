@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
+use qd1_engine::clock;
 use qd1_engine::files::{Tree, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
@@ -18,8 +19,11 @@ use super::counters::Change;
 use crate::progress::Progress;
 use crate::scratch::Scratch;
 
-/// How often the figures of a running step are worked out.
+/// How often the figures of a running step are worked out, at most.
 const LOOK_NS: u64 = 500_000_000;
+/// Working them out takes the longer the more there is to look at, on processors that the disk's own path needs: it may
+/// take one part in so many of the time.
+const LOOK_COST: u64 = 200;
 
 /// Whether a running step has seen enough, beside its own [`Stop`].
 type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
@@ -180,16 +184,18 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 
 /// Watches a step: shows its figures, and wants it to end once they are tight enough.
 fn watch<'a>(stop: &'a Stop, progress: &'a mut Progress, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
-    let mut looked_ns = 0;
+    let mut look_ns = LOOK_NS;
     move |now| {
-        if now.elapsed_ns < looked_ns + LOOK_NS {
+        if now.elapsed_ns < look_ns {
             progress.tick(now.elapsed_ns, stop);
             return Wish::Continue;
         }
-        looked_ns = now.elapsed_ns;
+        let begin_ns = clock::now_ns();
         progress.figures(now.intervals);
         progress.tick(now.elapsed_ns, stop);
         let is_over = now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals));
+        let took_ns = clock::now_ns().saturating_sub(begin_ns);
+        look_ns = now.elapsed_ns + LOOK_NS.max(LOOK_COST * took_ns);
         if is_over { Wish::Enough } else { Wish::Continue }
     }
 }

@@ -90,7 +90,7 @@ impl<'a> Lane<'a> {
         let completed_ns = clock::now_ns();
         self.last_ns = completed_ns;
         self.ios += 1;
-        let timing = Timing { lat_ns: completed_ns - begin_ns, slat_ns: 0, sync_ns: moved.sync_ns, completed_ns };
+        let timing = Timing { lat_ns: completed_ns - begin_ns, part_ns: moved.sync_ns, completed_ns };
         self.meter.record(0, u32::try_from(moved.bytes).unwrap_or(u32::MAX), &timing);
     }
 
