@@ -28,6 +28,8 @@ pub fn table(record: &Record, summary: &Summary) -> Option<Meta> {
 /// One step's row; none where nothing succeeded.
 fn row(record: &Record, step: &StepRecord, summed: &StepSummary, files: &FilesWork, op: FileOp) -> Option<MetaRow> {
     let stream = summed.streams.iter().find(|stream| stream.class == op.class())?;
+    let seconds = step.runtime_ns.max(1) as f64 / 1e9;
+    let bytes: u64 = step.streams.iter().map(|stream| stream.bytes.0).sum();
     let moves = !op.class().moves_nothing() && stream.bytes_per_second.value.is_some_and(|rate| rate > 0.0);
     Some(MetaRow {
         step: step.name.clone(),
@@ -38,6 +40,8 @@ fn row(record: &Record, step: &StepRecord, summed: &StepSummary, files: &FilesWo
         errors: summed.errors,
         ended: step.ended,
         elapsed_ns: step.runtime_ns,
+        seen_per_second: stream.ios as f64 / seconds,
+        seen_bytes_per_second: bytes as f64 / seconds,
         per_second: stream.iops,
         bytes_per_second: moves.then_some(stream.bytes_per_second),
         lat_p50_ns: stream.lat_p50_ns,
@@ -95,6 +99,7 @@ mod tests {
         let seconds = record.steps[0].runtime_ns as f64 / 1e9;
         let expected = row.ios as f64 / seconds;
         assert!((row.per_second.value.unwrap() / expected - 1.0).abs() < 0.01, "{row:?}");
+        assert_eq!(row.seen_per_second, expected);
         assert_eq!((row.wanted, row.cpu_share), (5000, 1.0));
         assert!(row.lat_p50_ns.is_resolved() && row.bytes_per_second.is_some());
     }

@@ -33,6 +33,10 @@ pub struct MetaRow {
     pub ended: Ended,
     /// Time taken, ns, the final sync included.
     pub elapsed_ns: u64,
+    /// Operations over the time taken: what happened, and no estimate of what would happen again.
+    pub seen_per_second: f64,
+    /// The same for bytes.
+    pub seen_bytes_per_second: f64,
     /// Operations per second, of all workers together.
     pub per_second: Estimate,
     /// Bytes per second; absent where no bytes move.

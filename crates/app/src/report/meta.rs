@@ -282,12 +282,10 @@ fn pair(row: Option<&MetaRow>) -> [String; 2] {
     if row.elapsed_ns < BONNIE_MIN_NS {
         return [TOO_SHORT.to_owned(), TOO_SHORT_CPU.to_owned()];
     }
-    let (unit, estimate) = rate(row);
-    let value = estimate.value.unwrap_or(0.0);
-    let text = match unit {
-        Unit::BytesPerSecond => format!("{:.0}", value / 1024.0),
-        _ if row.op == FileOp::Seek => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+    let text = match row.op {
+        FileOp::Seek => format!("{:.1}", row.seen_per_second),
+        op if op.is_block() => format!("{:.0}", row.seen_bytes_per_second / 1024.0),
+        _ => format!("{:.0}", row.seen_per_second),
     };
     [text, format!("{:.0}", row.cpu_share * 100.0)]
 }

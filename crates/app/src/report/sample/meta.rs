@@ -24,6 +24,8 @@ fn row(name: &str, work: &FilesWork) -> MetaRow {
         errors: 0,
         ended: Ended::Done,
         elapsed_ns: 1_000_000_000,
+        seen_per_second: 20_000.0,
+        seen_bytes_per_second: 100e6,
         per_second: near(20_000.0),
         bytes_per_second: (!op.class().moves_nothing()).then(|| near(100e6)),
         lat_p50_ns: near(45_000.0),
