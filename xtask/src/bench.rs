@@ -8,6 +8,7 @@ mod ebpf;
 mod fio;
 mod latency;
 mod ours;
+mod peers;
 mod rounds;
 mod start;
 mod table;
@@ -28,6 +29,12 @@ pub(crate) struct Args {
     /// Seconds of one run
     #[arg(long, default_value_t = 3)]
     seconds: u64,
+    /// Only this peer of `peers` (can be given several times; all without)
+    #[arg(long, value_name = "NAME")]
+    peer: Vec<String>,
+    /// This binary for `peers` instead of one built for it
+    #[arg(long, value_name = "FILE")]
+    binary: Option<std::path::PathBuf>,
     /// Exit 1 where a target is missed
     #[arg(long)]
     strict: bool,
@@ -48,6 +55,7 @@ const BENCHES: &[Bench] = &[
         what: "p50, p99 and p99.9 against eBPF's timing of the same requests (root)",
         run: ebpf::run,
     },
+    Bench { name: "peers", what: "our commands and the programs they replace, in turn (root)", run: peers::run },
     Bench { name: "start", what: "size, start time and memory of the released binary", run: start::run },
 ];
 

@@ -31,6 +31,7 @@ pub(crate) fn io(rw: Rw, block: u32, sync: Sync, direct: bool) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 

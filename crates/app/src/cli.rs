@@ -12,7 +12,7 @@ use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
 pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "meta", "identify", "suites", "history", "fio", "schema", "help"];
+    &["check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -47,6 +47,12 @@ pub(crate) enum Command {
     /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Meta(MetaArgs),
+    /// Measure every way to make writes durable: which one the disk likes best, and the settings of databases that use it
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Sync(SyncArgs),
+    /// Send one request after another and print a line for each, as ping does
+    #[command(after_help = crate::ping::EXIT_CODES, args_override_self = true)]
+    Ping(crate::ping::PingArgs),
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
@@ -127,6 +133,15 @@ pub(crate) struct LimitsArgs {
     pub(crate) size: Bytes,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// Directory on the disk to measure, or a block device that --destroy names as well
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
 }
 
 #[derive(Debug, Args)]

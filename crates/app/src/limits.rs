@@ -173,6 +173,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
         io_size: Bytes(probe.bytes_max),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     };
     let pause = match probe.pause_ns {
         0 => String::new(),

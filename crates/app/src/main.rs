@@ -10,6 +10,7 @@ mod limits;
 mod measure;
 mod meta;
 mod output;
+mod ping;
 mod place;
 mod plan;
 mod problem;
@@ -22,6 +23,7 @@ mod signals;
 mod store;
 mod suites;
 mod sweep;
+mod sync;
 mod thresholds;
 
 use std::ffi::OsString;
@@ -74,6 +76,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Limits(args)) => limits::run(&args),
         Some(Command::Meta(args)) => meta::run(args),
+        Some(Command::Sync(args)) => sync::run(&args),
+        Some(Command::Ping(args)) => ping::run(&args),
         Some(Command::Identify(args)) => identify::run(args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),

@@ -15,7 +15,7 @@ use qd1_probe::Machine;
 use crate::cli::{FailOn, MeasureArgs};
 use crate::problem::Kind;
 use crate::progress::Progress;
-use crate::run::{self, Circumstances};
+use crate::run::{self, Circumstances, Guide};
 use crate::signals::Signals;
 use crate::store::{Store, default_path};
 use crate::{output, place, plan, thresholds};
@@ -29,14 +29,17 @@ pub(crate) struct Asked<'a> {
     pub(crate) file: Option<&'a str>,
     pub(crate) path: &'a Path,
     pub(crate) how: &'a MeasureArgs,
+    /// Who decides on the way what the steps are, where the suite does not say it all.
+    pub(crate) guide: Option<&'a mut dyn Guide>,
 }
 
 /// Measures and reports.
 ///
 /// # Errors
 /// Each says what to do; `problem.rs` knows its exit code.
-pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
+pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
     let args = asked.how;
+    let guide = asked.guide.take();
     // What can be found wrong is found before anything is measured.
     let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
     if let Some(path) = &args.common.output.output {
@@ -60,7 +63,10 @@ pub(crate) fn run(asked: Asked<'_>) -> Result<ExitCode> {
     let signals = Signals::install()?;
     let circumstances = Circumstances { id, command: words.valid_anywhere(&plan.target.path), machine: &machine };
     let mut progress = Progress::new(args.common.quiet);
-    let record = run::execute(plan, &circumstances, signals.stop(), &mut progress)?;
+    let record = match guide {
+        Some(guide) => run::explore(plan, &circumstances, signals.stop(), &mut progress, guide)?,
+        None => run::execute(plan, &circumstances, signals.stop(), &mut progress)?,
+    };
     drop(progress);
     let code = conclude(record, &thresholds, store.as_ref(), args)?;
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
@@ -254,7 +260,8 @@ fn dry_run(plan: &Plan) -> String {
         TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
     };
     let _ = writeln!(text, "plan of {}: {place}", plan.suite);
-    let listed = if plan.sweep.is_some() { 0 } else { plan.steps.len() };
+    let is_grouped = plan.sweep.is_some() || crate::sync::is_of(plan);
+    let listed = if is_grouped { 0 } else { plan.steps.len() };
     let names =
         plan.steps[..listed].iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(9);
@@ -262,7 +269,7 @@ fn dry_run(plan: &Plan) -> String {
         let longest = format_span_ns(target.prepare_max_ns);
         let _ = writeln!(text, "  {:<width$} up to {longest:>7}  writes {} of random data", "prepare", target.size);
     }
-    for line in crate::sweep::planned(plan) {
+    for line in crate::sweep::planned(plan).into_iter().chain(crate::sync::planned(plan)) {
         let _ = writeln!(text, "  {line}");
     }
     for step in &plan.steps[..listed] {

@@ -74,7 +74,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
         thresholds: None,
         fail_on: None,
     };
-    measure::run(Asked { command: COMMAND, suite, file: None, path: &path, how: &how })
+    measure::run(Asked { command: COMMAND, suite, file: None, path: &path, how: &how, guide: None })
 }
 
 const fn same<T: Copy>(value: T) -> PerEffort<T> {
@@ -129,7 +129,7 @@ fn files(args: &MetaArgs) -> Vec<Job> {
         count: count.get(effort),
         per_dir: Some(args.per_dir.unwrap_or(PER_DIR)),
         workers: Some(args.workers),
-        sync: Some(args.sync()),
+        fsync: Some(args.sync()),
         ..FilesJob::default()
     };
     let ops = args.ops();
@@ -164,7 +164,7 @@ fn bonnie(args: &MetaArgs, memory: Bytes) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     if size.0 > 0 {
         let chunk = args.chunk.unwrap_or(BONNIE_CHUNK);
-        let large = FilesJob { size, chunk: Some(chunk), sync: Some(durable), ..FilesJob::default() };
+        let large = FilesJob { size, chunk: Some(chunk), fsync: Some(durable), ..FilesJob::default() };
         for op in [FileOp::BlockWrite, FileOp::BlockRewrite, FileOp::BlockRead, FileOp::Seek] {
             let seeks = op == FileOp::Seek;
             let files = FilesJob {
@@ -191,7 +191,7 @@ fn bonnie(args: &MetaArgs, memory: Bytes) -> Result<Vec<Job>> {
         for op in [FileOp::Create, FileOp::StatRead, FileOp::Delete] {
             // bonnie++ writes everything out after it made or deleted files, and counts the time.
             let sync = FilesSync { end: op != FileOp::StatRead, ..durable };
-            let files = FilesJob { ops: Some(vec![op]), order: Some(*order), sync: Some(sync), ..small.clone() };
+            let files = FilesJob { ops: Some(vec![op]), order: Some(*order), fsync: Some(sync), ..small.clone() };
             let name = format!("{short}-{}", if op == FileOp::StatRead { "stat" } else { op.name() });
             let title = match order {
                 FileOrder::Random => format!("{}, random order", words(op)),
@@ -292,7 +292,7 @@ mod tests {
             names(&jobs),
             "block-write block-rewrite block-read seeks seq-create seq-stat seq-delete rand-create rand-stat rand-delete"
         );
-        let sync = |at: usize| jobs[at].files.as_ref().unwrap().sync.unwrap();
+        let sync = |at: usize| jobs[at].files.as_ref().unwrap().fsync.unwrap();
         assert!(sync(4).end && !sync(5).end && sync(9).end && !sync(4).files);
         assert!(bonnie(&args("--suite bonnie --files 5000"), Bytes::gib(1)).unwrap_err().to_string().contains("5120"));
         assert_eq!(bonnie(&args("--suite bonnie --files 0"), Bytes::gib(1)).unwrap().len(), 4);

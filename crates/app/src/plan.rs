@@ -7,8 +7,8 @@ use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, FileUse, IoWork, Order, Plan, Rw, Skipped, StepPlan, Stop, Sync, TargetKind,
-    TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw,
+    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 
@@ -86,6 +86,10 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
             if !spec.only.is_empty() {
                 plan.skipped.push(Skipped { name: job.name.clone(), why: "runs with --full only".to_owned() });
             }
+            continue;
+        }
+        if let Some(why) = &job.refused {
+            plan.skipped.push(Skipped { name: job.name.clone(), why: why.clone() });
             continue;
         }
         match step(spec, job, &plan.target)? {
@@ -253,9 +257,17 @@ fn check_ranges(job: &Job) -> Result<()> {
 /// For a job without a title: `random 4 KiB reads, 32 in flight, 2 workers`.
 fn title_of(job: &Job) -> String {
     let Some(rw) = job.rw else {
-        let ops = job.files.as_ref().and_then(|files| files.ops.as_deref());
-        let Some(ops) = ops else { return "create, stat and delete files".to_owned() };
-        return format!("files: {}", ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", "));
+        let job_files = job.files.as_ref();
+        if let Some(ops) = job_files.and_then(|files| files.ops.as_deref()) {
+            return format!("files: {}", ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", "));
+        }
+        let sync = job_files.map(|files| files.sync).unwrap_or_default();
+        let what = match sync {
+            FileSync::None => "create, stat and delete files",
+            FileSync::Fsync => "create files, each with fsync, and delete them",
+            FileSync::FsyncDirectory => "create files, each with fsync of itself and its directory, and delete them",
+        };
+        return what.to_owned();
     };
     let order = if rw.is_random() { "random" } else { "sequential" };
     let block = match &job.bssplit {
@@ -274,10 +286,15 @@ fn title_of(job: &Job) -> String {
         Sync::Fdatasync => ", each with fdatasync",
         Sync::OSync => ", each durable (O_SYNC)",
         Sync::ODsync => ", each durable (O_DSYNC)",
+        Sync::RwfDsync => ", each durable (RWF_DSYNC)",
+        Sync::SyncFileRange => ", each with sync_file_range",
         Sync::EndFsync => ", one fsync at the end",
     };
     if let Some(depth) = job.iodepth.filter(|depth| *depth > 1) {
         title += &format!(", {depth} in flight");
+    }
+    if let Some(writes) = job.writes_per_sync.filter(|writes| *writes > 1) {
+        title += &format!(", {writes} writes a commit");
     }
     if let Some(workers) = job.numjobs.filter(|workers| *workers > 1) {
         title += &format!(", {workers} workers");
@@ -315,6 +332,11 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
         return Err(Problem::usage(message).into());
     }
     let data = data(job, rw)?;
+    let writes_per_sync = writes_per_sync(job, rw)?;
+    let ioengine = spec.engine.or(job.ioengine).unwrap_or_default();
+    if job.sync == Some(Sync::RwfDsync) && !flags_writes(ioengine) {
+        return Ok(Err("writes with RWF_DSYNC are issued by psync alone"));
+    }
     if job.file == Some(FileUse::Empty) && !rw.writes() {
         return Err(Problem::usage(format!("{}: an empty file has nothing to read", job.name)).into());
     }
@@ -335,7 +357,7 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
         );
     }
     Ok(Ok(IoWork {
-        ioengine: spec.engine.or(job.ioengine).unwrap_or_default(),
+        ioengine,
         rw,
         rwmixread,
         order: order(job, rw)?,
@@ -356,7 +378,30 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
             (Some(iops), false) => Arrival::Fixed { iops },
         },
         data,
+        writes_per_sync,
     }))
+}
+
+/// Whether the engine knows flags of a single write.
+fn flags_writes(engine: EngineChoice) -> bool {
+    matches!(engine, EngineChoice::Auto | EngineChoice::Kind(EngineKind::Psync | EngineKind::Null | EngineKind::Sim))
+}
+
+/// How many writes a commit holds.
+fn writes_per_sync(job: &Job, rw: Rw) -> Result<u32> {
+    let refuse = |why: &str| Err(Problem::usage(format!("{}: {why}", job.name)).into());
+    match job.writes_per_sync {
+        None | Some(1) => Ok(1),
+        Some(0) => refuse("writes_per_sync is at least 1"),
+        Some(_) if !job.sync.unwrap_or_default().commits() => {
+            refuse("writes_per_sync needs a sync that follows writes, such as fdatasync")
+        }
+        Some(_) if rw.reads() => refuse("writes_per_sync is for jobs that only write"),
+        Some(_) if job.iodepth.is_some_and(|depth| depth > 1) => {
+            refuse("writes_per_sync is for one request at a time; use numjobs for more committers")
+        }
+        Some(writes) => Ok(writes),
+    }
 }
 
 /// What a job writes.
@@ -394,6 +439,9 @@ fn order(job: &Job, rw: Rw) -> Result<Order> {
 /// The most a step can write: what it is limited to, or what the fastest disk would take in its time.
 fn writes_max(work: &Work, stop: &Stop) -> u64 {
     match work {
+        Work::Files(files) if !files.sync.is_none() => {
+            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
+        }
         Work::Files(files) => files.writes_max(),
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
@@ -408,11 +456,16 @@ fn writes_max(work: &Work, stop: &Stop) -> u64 {
     }
 }
 
-/// Makes the plan fit into the space that may be used, or refuses.
-fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+/// Bytes that are free, that stay free, and that may be used.
+pub(crate) fn space(place: &Place) -> (u64, u64, u64) {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
     let leave = LEAVE_FREE.max(total / 10);
-    let usable = free.saturating_sub(leave);
+    (free, leave, free.saturating_sub(leave))
+}
+
+/// Makes the plan fit into the space that may be used, or refuses.
+fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+    let (free, leave, usable) = space(place);
     let needed = plan.space_max().0;
     if needed <= usable {
         return Ok(());

@@ -60,7 +60,7 @@ impl Progress {
     pub(crate) fn begin(&mut self, plan: &Plan) {
         self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
         self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
-        self.brief = plan.sweep.is_some();
+        self.brief = plan.sweep.is_some() || crate::sync::is_of(plan);
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.duration_max_ns());
         self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));

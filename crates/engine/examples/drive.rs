@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         io_size: Bytes(ios * u64::from(bs)),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     };
     let stop = Stop { min_ns: 0, max_ns: runtime_s * 1_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
     let files: [OwnedFd; 1] = [fd];

@@ -91,7 +91,7 @@ pub fn run_files(
             break;
         }
     }
-    if work.sync.end && step.outcome.ended != Ended::Interrupted {
+    if work.fsync.end && step.outcome.ended != Ended::Interrupted {
         step.sync_all(tree)?;
     }
     Ok(step.finish())
@@ -233,8 +233,8 @@ impl Step<'_> {
         let deletes_own = op == FileOp::Delete && self.work.ops.len() > 1;
         let cancel = if deletes_own { &never } else { self.cancel };
         let limits = Limits { deadline_ns: self.deadline_ns(op, begin_ns), cancel, broken: AtomicBool::new(false) };
-        let syncs = self.work.sync.files && matches!(op, FileOp::Create | FileOp::Seek)
-            || self.work.sync.dir && op.changes_directory();
+        let syncs = self.work.fsync.files && matches!(op, FileOp::Create | FileOp::Seek)
+            || self.work.fsync.dir && op.changes_directory();
         let outboxes: Vec<Outbox> = (0..workers.max(1)).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
         let (sender, receiver) = mpsc::channel();
         let thread_cost = self.thread_cost;

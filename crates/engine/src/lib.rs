@@ -7,6 +7,7 @@
 mod blocking;
 pub mod buf;
 pub mod clock;
+pub mod durable_files;
 mod error;
 pub mod files;
 mod handles;
@@ -15,6 +16,7 @@ mod libaio;
 pub mod load;
 pub mod merge;
 pub mod meter;
+mod methods;
 mod mmap;
 mod null;
 mod priority;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use qd1_model::plan::EngineKind;
 
 pub use error::{EngineError, errno_name};
+pub use methods::try_method;
 pub use priority::set_io_priority;
 
 /// What a request does.
@@ -206,6 +209,8 @@ pub struct Tuning {
     pub nonvectored: bool,
     /// Flags of sync_file_range: those of [`SYNC_FILE_RANGE_WAIT_BEFORE`] and its kin.
     pub sync_file_range: u32,
+    /// psync: each write carries RWF_DSYNC, so that it is durable when it returns.
+    pub write_dsync: bool,
 }
 
 impl Default for Tuning {
@@ -217,6 +222,7 @@ impl Default for Tuning {
             hipri: false,
             nonvectored: true,
             sync_file_range: 0,
+            write_dsync: false,
         }
     }
 }
@@ -235,6 +241,7 @@ pub const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
 /// [`EngineError::Unavailable`] when the kernel or a sandbox does not offer it.
 pub fn open(kind: EngineKind, setup: Setup) -> Result<Box<dyn Engine>, EngineError> {
     Ok(match kind {
+        EngineKind::Psync if setup.tuning.write_dsync => Box::new(sync::DurablePsync::new(setup)),
         EngineKind::Psync => Box::new(sync::Psync::new(setup)),
         EngineKind::Sync => Box::new(sync::Sync::new(setup)),
         EngineKind::Vsync => Box::new(sync::Vsync::new(setup)),

@@ -19,7 +19,7 @@ use crate::merge::{Brought, Merger, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
 use crate::sim::Sim;
-use crate::sync::Psync;
+use crate::sync::{DurablePsync, Psync};
 pub use crate::worker::Asked;
 use crate::worker::{self, Task, Window};
 use crate::{Engine, EngineError, Setup, Tuning, clock, sim};
@@ -141,11 +141,12 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
             [] => Vec::new(),
             files => vec![files[index as usize % files.len()].as_raw_fd()],
         };
-        let (buffers, tuning) = (Arc::new(buffers), Tuning::default());
+        let (buffers, tuning) = (Arc::new(buffers), tuning(job.work.sync));
         Setup { files, iodepth: job.work.iodepth, buffers, sim: None, tuning }
     });
     let lane = Seat { job, index, outbox, shared, buffers: setup.as_ref().ok().map(|setup| setup.buffers.clone()) };
     match job.kind {
+        EngineKind::Psync if job.work.sync == Sync::RwfDsync => lane.run(setup.map(DurablePsync::new)),
         EngineKind::Psync => lane.run(setup.map(Psync::new)),
         EngineKind::Libaio => lane.run(setup.and_then(Libaio::new)),
         EngineKind::IoUring => lane.run(setup.and_then(Uring::new)),
@@ -153,6 +154,17 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
         EngineKind::Sim => lane.run(setup.and_then(Sim::new)),
         // The hot loop is compiled once for each engine above; a plan has no use for the others.
         other => lane.run::<Null>(Err(EngineError::Plan(format!("engine {} is for fio's jobs", other.name())))),
+    }
+}
+
+/// How engines go about a step's requests, which its way of syncing tells.
+pub(crate) fn tuning(sync: Sync) -> Tuning {
+    // All three flags: it returns once what was written has reached the device, which is the most that it can promise.
+    let range = crate::SYNC_FILE_RANGE_WAIT_BEFORE | crate::SYNC_FILE_RANGE_WRITE | crate::SYNC_FILE_RANGE_WAIT_AFTER;
+    Tuning {
+        sync_file_range: if sync == Sync::SyncFileRange { range } else { 0 },
+        write_dsync: sync == Sync::RwfDsync,
+        ..Tuning::default()
     }
 }
 
@@ -279,7 +291,7 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
     work.numjobs = 1;
     let buffers = Arc::new(Buffers::with_data(work.iodepth, work.block_max(), job.seed, work.data)?);
     let measure_ns = disk.now_ns() + job.stop.ramp_ns;
-    let mut engine = Sim::of(disk, buffers.clone(), work.iodepth);
+    let mut engine = Sim::of(disk, buffers.clone(), work.iodepth).written_through(work.sync.is_in_the_write());
     let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
     let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: interval_ns(job.stop) };
     let task = Task {

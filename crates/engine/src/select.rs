@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use qd1_model::plan::{EngineChoice, EngineKind, IoWork};
+use qd1_model::plan::{EngineChoice, EngineKind, IoWork, Sync};
 
 use crate::buf::Buffers;
 use crate::{EngineError, Setup, Tuning, open};
@@ -33,6 +33,10 @@ pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineErr
         }
         let spread = kind == EngineKind::Psync && work.iodepth > 1;
         return Ok(Chosen { kind, why: "asked for".to_owned(), spread });
+    }
+    if work.sync == Sync::RwfDsync {
+        let why = "RWF_DSYNC: pwritev2".to_owned();
+        return Ok(Chosen { kind: EngineKind::Psync, why, spread: work.iodepth > 1 });
     }
     if work.iodepth <= 1 {
         return Ok(Chosen { kind: EngineKind::Psync, why: "depth 1: the smallest cost".to_owned(), spread: false });

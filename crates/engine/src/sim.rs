@@ -55,6 +55,8 @@ pub(crate) struct Sim {
     buffers: Arc<Buffers>,
     /// (completion, slot), the earliest first.
     pending: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Whether a flush follows each write before it completes, as for a file opened O_DSYNC.
+    written_through: bool,
 }
 
 impl Sim {
@@ -65,7 +67,12 @@ impl Sim {
 
     /// On a disk that has seen something already.
     pub(crate) fn of(disk: Disk, buffers: Arc<Buffers>, iodepth: u32) -> Self {
-        Self { disk, buffers, pending: BinaryHeap::with_capacity(iodepth as usize) }
+        Self { disk, buffers, pending: BinaryHeap::with_capacity(iodepth as usize), written_through: false }
+    }
+
+    /// With each write durable when it completes.
+    pub(crate) fn written_through(self, written_through: bool) -> Self {
+        Self { written_through, ..self }
     }
 
     /// The disk back, for the next step.
@@ -81,6 +88,11 @@ impl Sim {
             self.buffers.look(number, op.len as usize, |data| state.complete_with(op, Some(data), now_ns as f64))
         } else {
             state.complete_ns(op, now_ns as f64)
+        };
+        let flush = Op { kind: OpKind::Fdatasync, file: 0, len: 0, offset: 0 };
+        let completed = match op.kind {
+            OpKind::Write if self.written_through => state.complete_ns(&flush, completed),
+            _ => completed,
         };
         let completed = completed.max(now_ns as f64 + 1.0);
         let completed_ns = completed.round() as u64;

@@ -14,6 +14,7 @@ use crate::handles::Handles;
 use crate::{Op, Setup};
 
 pub(crate) type Psync = Blocking<Positional>;
+pub(crate) type DurablePsync = Blocking<Durable>;
 pub(crate) type Sync = Blocking<Seeking<false>>;
 pub(crate) type Vsync = Blocking<Seeking<true>>;
 pub(crate) type Pvsync = Blocking<Vectors>;
@@ -37,6 +38,26 @@ impl Calls for Positional {
     #[inline(always)]
     fn write(&mut self, handles: &Handles, op: &Op, buffer: &[u8]) -> Result<usize, Errno> {
         pwrite(handles.fd(op.file), buffer, op.offset)
+    }
+}
+
+/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its own,
+/// so that the plain one has no branch for it.
+pub(crate) struct Durable;
+
+impl Calls for Durable {
+    const KIND: EngineKind = EngineKind::Psync;
+
+    fn new(_setup: &Setup) -> Self {
+        Self
+    }
+
+    fn read(&mut self, handles: &Handles, op: &Op, buffer: &mut [u8]) -> Result<usize, Errno> {
+        pread(handles.fd(op.file), buffer, op.offset)
+    }
+
+    fn write(&mut self, handles: &Handles, op: &Op, buffer: &[u8]) -> Result<usize, Errno> {
+        pwritev2(handles.fd(op.file), &[IoSlice::new(buffer)], op.offset, ReadWriteFlags::DSYNC)
     }
 }
 

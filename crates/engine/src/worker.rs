@@ -93,8 +93,30 @@ struct Flow {
     /// When latency began to count, if not at the issue of the current request: when the request was due (open
     /// loop), or when the commit's write was issued. 0 otherwise.
     from_ns: u64,
-    /// Bytes of the commit's write, whose sync is under way.
+    /// Bytes of the commit's writes so far, whose sync comes or is under way.
     len: u32,
+    /// How many writes that were.
+    writes: u32,
+    /// Where the first of them begins, and where the last one ends, in the file.
+    range: (u64, u64),
+}
+
+impl Flow {
+    /// The flow after one more write, which `op` was.
+    fn with(self, op: &Op, from_ns: u64) -> Self {
+        let (start, end) = (op.offset, op.offset + u64::from(op.len));
+        let range = if self.writes == 0 { (start, end) } else { (self.range.0.min(start), self.range.1.max(end)) };
+        Self { from_ns, len: self.len + op.len, writes: self.writes + 1, range }
+    }
+
+    /// The sync of its writes: of all that they touch, where the call takes a range.
+    fn sync(&self, kind: OpKind) -> Op {
+        let length = self.range.1 - self.range.0;
+        match i32::try_from(length) {
+            Ok(_) if kind == OpKind::SyncFileRange => Op { kind, file: 0, len: length as u32, offset: self.range.0 },
+            _ => Op { kind, file: 0, len: 0, offset: 0 },
+        }
+    }
 }
 
 /// Requests of one direction and their bytes.
@@ -111,6 +133,8 @@ struct Worker<'a> {
     task: Task<'a>,
     sync_op: Option<OpKind>,
     commits: bool,
+    /// Writes that make one commit.
+    writes_per_sync: u32,
     slots: Vec<Slot>,
     flows: Vec<Flow>,
     /// Whether `flows` matter: open loop, or commits by a sync of their own. Otherwise every request is plain.
@@ -138,15 +162,19 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
     let sync_op = match task.work.sync {
         Sync::Fsync => Some(OpKind::Fsync),
         Sync::Fdatasync => Some(OpKind::Fdatasync),
-        Sync::None | Sync::OSync | Sync::ODsync | Sync::EndFsync => None,
+        Sync::SyncFileRange => Some(OpKind::SyncFileRange),
+        Sync::None | Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::EndFsync => None,
     };
     let io_parts = match task.work.arrival {
         Arrival::Closed if engine.queues() => Parts::Submission,
         Arrival::Closed => Parts::None,
         _ => Parts::Served,
     };
+    let writes_per_sync = if commits { task.work.writes_per_sync.max(1) } else { 1 };
     let write_lane = match (commits, sync_op) {
         (true, Some(_)) => (OpClass::Commit, Parts::Sync),
+        // Of several writes that are durable each, none is a part by itself.
+        (true, None) if writes_per_sync > 1 => (OpClass::Commit, Parts::None),
         (true, None) => (OpClass::Commit, io_parts),
         _ => (OpClass::Write, io_parts),
     };
@@ -157,7 +185,8 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         arrivals: Arrivals::new(task.work.arrival, start_ns, task.seed),
         sync_op,
         commits,
-        flowing: sync_op.is_some() || task.work.arrival != Arrival::Closed,
+        writes_per_sync,
+        flowing: sync_op.is_some() || writes_per_sync > 1 || task.work.arrival != Arrival::Closed,
         slots: vec![Slot::default(); depth as usize],
         flows: vec![Flow::default(); depth as usize],
         free: (0..depth).rev().collect(),
@@ -227,8 +256,11 @@ impl Worker<'_> {
         let mut done: Vec<u32> = Vec::with_capacity(self.slots.len() + 64);
         let open_loop = self.arrivals.is_some();
         if !open_loop {
-            while let Some(slot) = self.free.pop() {
-                self.draw(slot, 0);
+            // A slot for which the budget leaves no request goes back to the free ones, so they are counted.
+            for _ in 0..self.slots.len() {
+                if let Some(slot) = self.free.pop() {
+                    self.draw(slot, 0);
+                }
             }
         }
         loop {
@@ -306,7 +338,7 @@ impl Worker<'_> {
         };
         self.slots[slot as usize].op = op;
         if self.flowing {
-            self.flows[slot as usize].from_ns = due_ns;
+            self.flows[slot as usize] = Flow { from_ns: due_ns, ..Flow::default() };
         }
         self.queue.push(slot);
     }
@@ -363,7 +395,8 @@ impl Worker<'_> {
             self.fault(&op, &done);
             return self.refill(number);
         }
-        // Under an open loop latency counts from when the request was due, so that a stall is not hidden.
+        // Under an open loop latency counts from when the request was due, so that a stall is not hidden; of a commit it
+        // counts from its first write.
         let due_ns = self.flows[number as usize].from_ns;
         let from_ns = if due_ns > 0 { due_ns } else { done.issued_ns };
         let lat_ns = done.completed_ns.saturating_sub(from_ns);
@@ -377,24 +410,49 @@ impl Worker<'_> {
             OpKind::Read | OpKind::Write => {
                 self.moved[lane].ios += 1;
                 self.moved[lane].bytes += u64::from(op.len);
-                if let (OpKind::Write, Some(kind)) = (op.kind, self.sync_op) {
-                    self.flows[number as usize] = Flow { from_ns, len: op.len };
-                    self.slots[number as usize].op = Op { kind, file: 0, len: 0, offset: 0 };
-                    self.queue.push(number);
-                    return;
+                if op.kind == OpKind::Write && self.commits {
+                    let flow = self.flows[number as usize].with(&op, from_ns);
+                    self.flows[number as usize] = flow;
+                    if self.goes_on(number, &flow) {
+                        return;
+                    }
+                    flow.len
+                } else {
+                    op.len
                 }
-                op.len
             }
-            OpKind::Fsync | OpKind::Fdatasync => {
-                self.syncs += 1;
+            OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => {
+                // It makes nothing durable, and the device sees no flush.
+                self.syncs += u64::from(op.kind != OpKind::SyncFileRange);
                 self.flows[number as usize].len
             }
-            OpKind::SyncFileRange | OpKind::Trim => unreachable!("a step of a plan has neither"),
+            OpKind::Trim => unreachable!("a step of a plan has none"),
         };
         if from_ns >= self.window.measure_ns {
             self.meter.record(lane, len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
         }
         self.refill(number);
+    }
+
+    /// Queues what a commit has still to do after a write: its next write, or its sync. False where it is done.
+    fn goes_on(&mut self, number: u32, flow: &Flow) -> bool {
+        let next = if flow.writes < self.writes_per_sync {
+            match self.next_op(number) {
+                Some(op) => op,
+                // The budget is used up: what is half written is no commit.
+                None => {
+                    self.free.push(number);
+                    return true;
+                }
+            }
+        } else if let Some(kind) = self.sync_op {
+            flow.sync(kind)
+        } else {
+            return false;
+        };
+        self.slots[number as usize].op = next;
+        self.queue.push(number);
+        true
     }
 
     /// The slot is free: draws the next request at once under a closed loop, unless it is time to stop.

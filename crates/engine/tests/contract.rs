@@ -87,6 +87,7 @@ fn skip(test: &str, why: &str) {
 fn ways() -> Vec<(EngineKind, Tuning)> {
     let plain = Tuning { sync_file_range: 7, ..Tuning::default() };
     let mut ways: Vec<(EngineKind, Tuning)> = ALL.into_iter().map(|kind| (kind, plain)).collect();
+    ways.push((EngineKind::Psync, Tuning { write_dsync: true, ..plain }));
     let unregistered = Tuning { fixedbufs: false, registerfiles: false, ..plain };
     ways.push((EngineKind::IoUring, unregistered));
     ways.push((EngineKind::IoUring, Tuning { nonvectored: false, ..unregistered }));

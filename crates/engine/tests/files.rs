@@ -136,8 +136,8 @@ fn second_names_are_gone_after_they_were_given() {
 fn syncs_are_inside_the_operations_they_belong_to_and_counted() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new(dir.path());
-    let sync = FilesSync { files: true, dir: true, end: true };
-    let work = FilesWork { size: Bytes(100), count: 40, per_dir: 15, sync, ..FilesWork::default() };
+    let fsync = FilesSync { files: true, dir: true, end: true };
+    let work = FilesWork { size: Bytes(100), count: 40, per_dir: 15, fsync, ..FilesWork::default() };
     let made = run(&only(&work, FileOp::Create), &mut tree);
     assert_eq!(made.asked.syncs, 81, "a file and a directory each, and all at the end");
     let stream = &made.streams[0];

@@ -22,6 +22,7 @@ fn work(rw: Rw, bs: u32, size: u64) -> IoWork {
         io_size: Bytes(size),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 

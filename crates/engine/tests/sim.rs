@@ -25,6 +25,7 @@ fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 

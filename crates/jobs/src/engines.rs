@@ -34,5 +34,6 @@ pub(crate) fn tuning(job: &FioJob) -> Tuning {
         sync_file_range: flag(range.wait_before, SYNC_FILE_RANGE_WAIT_BEFORE)
             | flag(range.write, SYNC_FILE_RANGE_WRITE)
             | flag(range.wait_after, SYNC_FILE_RANGE_WAIT_AFTER),
+        write_dsync: false,
     }
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::FileSync;
 use crate::record::OpClass;
 use crate::units::Bytes;
 
@@ -163,9 +164,13 @@ pub struct FilesWork {
     /// Threads that share the files out.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub workers: u32,
-    /// What is made durable.
+    /// How each file is made durable. With any but none a file is made, synced, closed and removed before the next one,
+    /// as programs do with journals and temporary files, and there is no stat.
+    #[serde(default, skip_serializing_if = "FileSync::is_none")]
+    pub sync: FileSync,
+    /// What is made durable where files stay for the next step.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub sync: FilesSync,
+    pub fsync: FilesSync,
     /// Bytes of one read or write; 0 for a whole file at once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub chunk: Bytes,
@@ -192,7 +197,8 @@ impl Default for FilesWork {
             size_spread: Bytes(0),
             per_dir: 0,
             workers: 1,
-            sync: FilesSync::default(),
+            sync: FileSync::None,
+            fsync: FilesSync::default(),
             chunk: Bytes(0),
             ops: classic(),
             order: FileOrder::default(),

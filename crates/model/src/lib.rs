@@ -19,6 +19,7 @@ pub mod record;
 pub mod report;
 pub mod spec;
 pub mod sweep;
+pub mod sync;
 pub mod units;
 pub mod verdict;
 

@@ -134,14 +134,34 @@ pub enum Sync {
     OSync,
     /// The file is opened O_DSYNC: the write is the commit.
     ODsync,
+    /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. psync alone issues it.
+    RwfDsync,
+    /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata nor
+    /// flushes the device's cache.
+    SyncFileRange,
     /// One fsync when the job's writes are done, inside its runtime.
     EndFsync,
 }
 
 impl Sync {
-    /// Whether each write is a commit.
+    /// Whether each write, or each few, is timed together with what is to make it durable.
     pub const fn commits(self) -> bool {
-        matches!(self, Self::Fsync | Self::Fdatasync | Self::OSync | Self::ODsync)
+        self.is_durable() || matches!(self, Self::SyncFileRange)
+    }
+
+    /// Whether what it covers is durable once it returns, as far as the kernel can see to it.
+    pub const fn is_durable(self) -> bool {
+        self.has_call() && !matches!(self, Self::SyncFileRange) || self.is_in_the_write()
+    }
+
+    /// Whether a call of its own follows the write.
+    pub const fn has_call(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync | Self::SyncFileRange)
+    }
+
+    /// Whether the write itself is the commit.
+    pub const fn is_in_the_write(self) -> bool {
+        matches!(self, Self::OSync | Self::ODsync | Self::RwfDsync)
     }
 }
 
@@ -252,6 +272,9 @@ pub struct IoWork {
     pub direct: bool,
     /// Durability.
     pub sync: Sync,
+    /// Writes that one sync covers, where there is one after writes; they make one commit.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub writes_per_sync: u32,
     /// File.
     pub file: FileUse,
     /// Size of the region or file each worker uses, bytes. Regions of the shared file all begin at its start.
@@ -269,6 +292,35 @@ impl IoWork {
     /// The largest block size in bytes.
     pub fn block_max(&self) -> u32 {
         self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+/// How a new file is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync of the file.
+    Fsync,
+    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
+    FsyncDirectory,
+}
+
+impl FileSync {
+    /// Whether nothing is synced.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
     }
 }
 
@@ -437,6 +489,8 @@ impl StepPlan {
     fn space(&self) -> u64 {
         let files = match &self.work {
             Work::Io(_) => 0,
+            // Where each is synced there is one at a time.
+            Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
             Work::Files(files) => files.space(),
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);

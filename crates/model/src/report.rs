@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::meta::Meta;
 use crate::record::Record;
 use crate::sweep::Surface;
+use crate::sync::SyncTable;
 use crate::verdict::{Judged, Verdict};
 
 /// One run, judged. Reports render this and compute nothing.
@@ -32,6 +33,9 @@ pub struct Report {
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// Ways to make writes durable; absent in runs of other commands than `sync`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<SyncTable>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

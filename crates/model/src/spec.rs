@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
-use crate::plan::{EngineChoice, FileOp, FileOrder, FilesSync, Rw, Sync};
+use crate::plan::{EngineChoice, FileOp, FileOrder, FileSync, FilesSync, Rw, Sync};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -192,6 +192,8 @@ pub struct Job {
     pub direct: Option<bool>,
     /// How writes are made durable.
     pub sync: Option<Sync>,
+    /// Writes that one sync covers. Default 1.
+    pub writes_per_sync: Option<u32>,
     /// Which file the job uses.
     pub file: Option<crate::plan::FileUse>,
     /// Size of each worker's own file, default 16 MiB; of the shared file, how much of it is used, default all.
@@ -224,6 +226,9 @@ pub struct Job {
     pub with_load: Option<bool>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
+    /// Why it cannot run here, where that was found out before; no key of a suite's file.
+    #[serde(skip)]
+    pub refused: Option<String>,
 }
 
 impl Job {
@@ -241,6 +246,9 @@ pub struct FilesJob {
     pub size: Bytes,
     /// How many files at most.
     pub count: u64,
+    /// How each is made durable; see [`FileSync`].
+    #[serde(default)]
+    pub sync: FileSync,
     /// Size of the smallest file. Default `size`.
     pub size_min: Option<Bytes>,
     /// Files in a directory. Default all in one.
@@ -248,7 +256,7 @@ pub struct FilesJob {
     /// Threads that share the files out. Default 1.
     pub workers: Option<u32>,
     /// What is made durable. Default nothing.
-    pub sync: Option<FilesSync>,
+    pub fsync: Option<FilesSync>,
     /// Bytes of one read or write. Default a whole file, at most 1 MiB.
     pub chunk: Option<Bytes>,
     /// What is done, one after another. Default create, stat, delete.

@@ -165,6 +165,7 @@ fn work(probe: &Probe) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::default(),
+        writes_per_sync: 1,
     }
 }
 

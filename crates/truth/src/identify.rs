@@ -115,6 +115,7 @@ fn step(job: &Job, size: Bytes) -> StepPlan {
         io_size: job.io_size.unwrap_or_default(),
         arrival: Arrival::Closed,
         data: Data::default(),
+        writes_per_sync: 1,
     };
     let max_ns = job.runtime.expect("every job says how long").default.0;
     let ramp_ns = (max_ns / 20).min(250_000_000);

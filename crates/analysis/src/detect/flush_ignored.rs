@@ -16,7 +16,6 @@
 //! stayed zero throughout, unless the reason is known. A flush that the device acknowledges and drops is invisible.
 
 use qd1_model::environment::Environment;
-use qd1_model::plan::Sync;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{counted_steps, found, workers};
@@ -36,8 +35,8 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let ever_counted = record.steps.iter().any(|step| step.device.is_some_and(|device| device.counted.flushes > 0));
     let mut deficits = Vec::new();
     for (step, io, device) in counted_steps(record) {
-        let may_be_fua = step.direct && matches!(io.sync, Sync::OSync | Sync::ODsync);
-        if !io.sync.commits() || may_be_fua || device.asked_syncs < SYNCS_MIN {
+        let may_be_fua = step.direct && io.sync.is_in_the_write();
+        if !io.sync.is_durable() || may_be_fua || device.asked_syncs < SYNCS_MIN {
             continue;
         }
         let expected = device.asked_syncs as f64 / workers(io, step) as f64;
@@ -114,7 +113,7 @@ fn kernel_version(release: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::plan::{Rw, Work};
+    use qd1_model::plan::{Rw, Sync, Work};
 
     fn without_flushes() -> Record {
         let mut record = testing::record();

@@ -128,7 +128,9 @@ pub(super) fn found(record: &Record) -> Found {
     }
     let sized = |block: u32| reads.iter().filter(one).filter(random).filter(pure).find(|step| step.block() == block);
     slope(&mut found, sized(MIDDLE).or(far), sized(LARGE));
-    commits(&mut found, far, &steps(record, OpClass::Commit));
+    let mut of_commits = steps(record, OpClass::Commit);
+    of_commits.retain(|step| step.work.sync.is_durable());
+    commits(&mut found, far, &of_commits);
     found.waited = waited(record);
     if found.waited > 0.0 {
         let share = share(found.waited);

@@ -199,13 +199,13 @@ fn pass_rate(part: &Part) -> (f64, Option<f64>) {
 }
 
 /// Standard deviation of the logarithm, from the interval.
-pub(super) fn sigma(estimate: &Estimate) -> Option<f64> {
+pub(crate) fn sigma(estimate: &Estimate) -> Option<f64> {
     let (low, high) = (estimate.low?, estimate.high?);
     (low > 0.0 && high >= low).then(|| (high / low).ln() / (2.0 * 1.96))
 }
 
 /// The rate over all passes with an interval that holds what the passes differ by: they are few, so it is Student's.
-fn between_passes(rate: Estimate, passes: &[(f64, Option<f64>)]) -> Estimate {
+pub(crate) fn between_passes(rate: Estimate, passes: &[(f64, Option<f64>)]) -> Estimate {
     let Some(value) = rate.value.filter(|_| passes.len() >= 2) else { return rate };
     let logs: Vec<f64> = passes.iter().filter(|(rate, _)| *rate > 0.0).map(|(rate, _)| rate.ln()).collect();
     if logs.len() < 2 {

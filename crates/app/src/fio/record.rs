@@ -11,8 +11,8 @@ use qd1_jobs::ThreadResult;
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
-    Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw,
+    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
@@ -203,6 +203,7 @@ fn io_work(job: &FioJob) -> IoWork {
             (_, _, 0) => Data::Random,
             (_, _, percent) => Data::Compressible { percent: percent as u8 },
         },
+        writes_per_sync: 1,
     }
 }
 

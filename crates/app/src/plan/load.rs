@@ -53,6 +53,7 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
         io_size: Bytes(0),
         arrival: Arrival::Fixed { iops: WRITE_RATE as f64 / f64::from(WRITE_BLOCK) },
         data: Data::default(),
+        writes_per_sync: 1,
     };
     let reads = IoWork {
         rw: Rw::Randread,

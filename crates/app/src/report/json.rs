@@ -44,6 +44,11 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     for row in report.meta.iter().flat_map(|table| &table.rows) {
         line(&mut text, "file_operation", run, row)?;
     }
+    if let Some(table) = &report.sync {
+        table.rows.iter().try_for_each(|row| line(&mut text, "sync", run, row))?;
+        table.files.iter().try_for_each(|files| line(&mut text, "sync_files", run, files))?;
+        table.settings.iter().try_for_each(|setting| line(&mut text, "sync_setting", run, setting))?;
+    }
     if let Some(identity) = &report.identity {
         line(&mut text, "identity", run, identity)?;
     }

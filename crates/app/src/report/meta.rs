@@ -69,7 +69,7 @@ fn many(report: &Report) -> Option<String> {
 
 /// What was made durable.
 fn durability(work: &FilesWork) -> &'static str {
-    match (work.sync.files, work.sync.dir, work.sync.end) {
+    match (work.fsync.files, work.fsync.dir, work.fsync.end) {
         (true, true, _) => "fsync of each file and its directory",
         (true, false, _) => "fsync of each file",
         (false, true, _) => "fsync of the directory with each change",
@@ -197,7 +197,7 @@ fn notes(page: &mut Page, report: &Report, row: &MetaRow) {
 
 /// What has to be known to read the figures.
 fn told(report: &Report) -> String {
-    let durable = work(report, |work| work.sync != qd1_model::plan::FilesSync::default()).is_some();
+    let durable = work(report, |work| work.fsync != qd1_model::plan::FilesSync::default()).is_some();
     let mut text = "CPU: processor time of the workers over the time taken; 100 % is one processor.".to_owned();
     if !durable {
         text += " Nothing had to reach the disk (--fsync): what was just made is stat'ed, read and changed in memory.";

@@ -19,6 +19,7 @@ mod redact;
 pub(crate) mod sample;
 mod suite;
 mod sweep;
+mod sync;
 mod words;
 
 pub(crate) use history::{history_human, history_json};

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
-    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw,
+    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
@@ -88,6 +88,7 @@ fn io(rw: Rw, bytes: u32, iodepth: u32, numjobs: u32) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 
@@ -344,6 +345,7 @@ pub(crate) fn slow_vps() -> Report {
         sweep: None,
         meta: None,
         identity: None,
+        sync: None,
         summary,
         record,
     }

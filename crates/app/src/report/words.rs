@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::{criteria, identity, meta, sweep};
+use super::{criteria, identity, meta, sweep, sync};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -238,6 +238,8 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
         sentences.push(sweep::sentence(report, surface));
     } else if report.meta.is_some() && report.criteria.is_empty() {
         sentences.push(meta::sentence(report));
+    } else if let Some(table) = &report.sync {
+        sentences.push(sync::sentence(table));
     } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
         sentences.push(identity::sentence(identity));
     } else if !is_check(report) || !report.criteria.is_empty() {
@@ -308,6 +310,8 @@ fn commit(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummar
         Sync::Fsync => ("write + fsync", "fsync"),
         Sync::OSync => ("O_SYNC write", "sync"),
         Sync::ODsync => ("O_DSYNC write", "sync"),
+        Sync::RwfDsync => ("RWF_DSYNC write", "sync"),
+        Sync::SyncFileRange => ("write + sync_file_range", "sync_file_range"),
         Sync::None | Sync::EndFsync => ("write", "sync"),
     };
     let writers = if io.numjobs == 1 { String::new() } else { format!(", {} writers", io.numjobs) };

@@ -41,11 +41,16 @@ struct Run<'a> {
 
 /// Decides while a run goes on what is measured next.
 pub(crate) trait Guide {
+    /// The steps as they were planned, once the target is prepared.
+    fn begin(&mut self, _planned: Vec<StepPlan>) {}
+
     /// The next step and the pause before it, ns, from what the steps so far brought; nothing at the end.
     fn next(&mut self, plan: &Plan, done: &[StepRecord]) -> Option<(u64, StepPlan)>;
 
     /// Whether the running step has seen enough.
-    fn enough(&self, intervals: &[Interval]) -> bool;
+    fn enough(&self, _intervals: &[Interval]) -> bool {
+        false
+    }
 }
 
 /// Runs the plan to its end, or until `cancel` is set: what was measured until then comes back.
@@ -93,8 +98,8 @@ fn carry_out(
     let mut run = Run { plan, circumstances, cancel, shared: None, prepared: None, files: None, counters, begin_ns };
     run.open_shared(progress)?;
     let mut steps = Vec::new();
-    if guide.is_some() {
-        run.plan.steps.clear();
+    if let Some(guide) = guide.as_deref_mut() {
+        guide.begin(std::mem::take(&mut run.plan.steps));
     }
     for index in 0.. {
         if let Some(guide) = guide.as_deref_mut()

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::clock;
+use qd1_engine::durable_files::run_durable_files;
 use qd1_engine::files::{Tree, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
@@ -42,6 +43,15 @@ pub(super) fn run(
     match &step.work {
         Work::Io(work) => io(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name)),
         Work::Files(work) => {
+            if !work.sync.is_none() {
+                let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
+                let before = run.counters.now();
+                let mut watch = watch(&step.stop, progress, enough);
+                let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
+                let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.cancel, &mut watch)?;
+                let change = run.counters.since(&before, &outcome.asked);
+                return Ok(record(run, step, outcome, change, None, false));
+            }
             files(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name))
         }
     }

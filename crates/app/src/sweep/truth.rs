@@ -68,6 +68,7 @@ fn work(job: &Job) -> IoWork {
         io_size: Bytes(0),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 

@@ -109,7 +109,7 @@ impl Block<'_> {
     }
 
     fn sync_each(&self, file: &OwnedFd, lane: &mut Lane<'_>) -> Result<u64, Fault> {
-        if !self.work.sync.files {
+        if !self.work.fsync.files {
             return Ok(0);
         }
         let begin_ns = clock::now_ns();

@@ -113,7 +113,7 @@ impl Worker<'_> {
         }
         lane.asked.write_bytes += bytes;
         let mut sync_ns = 0;
-        if self.many.work.sync.files {
+        if self.many.work.fsync.files {
             let begin_ns = clock::now_ns();
             fsync(&file)?;
             lane.asked.syncs += 1;
@@ -286,7 +286,7 @@ impl Worker<'_> {
 
     /// Makes the directory of file `number` durable, where that is asked for; the time it took, ns.
     fn sync_dir(&mut self, number: u64, lane: &mut Lane<'_>) -> Result<u64, Errno> {
-        if !self.many.work.sync.dir {
+        if !self.many.work.fsync.dir {
             return Ok(0);
         }
         let group = self.many.group;
@@ -305,7 +305,7 @@ impl Worker<'_> {
     }
 
     fn sync_open_dir(&self, dir: BorrowedFd<'_>, lane: &mut Lane<'_>) -> Result<u64, Errno> {
-        if !self.many.work.sync.dir {
+        if !self.many.work.fsync.dir {
             return Ok(0);
         }
         let begin_ns = clock::now_ns();

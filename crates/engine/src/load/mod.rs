@@ -218,6 +218,7 @@ mod tests {
             io_size: Bytes(0),
             arrival: Arrival::Closed,
             data: Data::Random,
+            writes_per_sync: 1,
         }
     }
 

@@ -294,7 +294,11 @@ impl State {
 
     /// [`Self::complete_ns`] of a write whose data is known.
     pub fn complete_with(&mut self, op: &Op, data: Option<&[u8]>, now_ns: f64) -> f64 {
-        let is_flush = matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange);
+        // It sends what is dirty in the page cache, which here was sent at once, and never a flush.
+        if op.kind == OpKind::SyncFileRange {
+            return now_ns + NOTHING_NS;
+        }
+        let is_flush = matches!(op.kind, OpKind::Fsync | OpKind::Fdatasync);
         // The way to a device elsewhere comes first; one that wants no flushes is sent none.
         let arrived_ns = match &mut self.wire {
             Some(wire) if is_flush && !wire.sends_flushes() => return now_ns + NOTHING_NS,
@@ -365,7 +369,8 @@ impl State {
             OpKind::Read if ready.is_some() => ready.expect("just looked at"),
             OpKind::Read => &self.device.read,
             OpKind::Write | OpKind::Trim => &self.device.write,
-            OpKind::Fsync | OpKind::Fdatasync | OpKind::SyncFileRange => &self.device.flush,
+            OpKind::Fsync | OpKind::Fdatasync => &self.device.flush,
+            OpKind::SyncFileRange => unreachable!("it never reaches the device"),
         };
         let service_ns = draw_bytes(&mut self.rng, service, bytes);
         let arm = self.heads.as_ref().map(|heads| heads.arm_of(op.offset) % self.free_ns.len());

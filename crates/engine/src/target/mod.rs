@@ -97,7 +97,7 @@ impl Target {
         match how.sync {
             Sync::OSync => flags |= OFlags::SYNC,
             Sync::ODsync => flags |= OFlags::DSYNC,
-            Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::EndFsync => {}
+            Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::RwfDsync | Sync::SyncFileRange | Sync::EndFsync => {}
         }
         // /proc/self/fd reopens the same file with other flags, even one without a name.
         let path = match &self.holder {
@@ -240,6 +240,16 @@ pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
 /// failure is harmless.
 pub fn drop_cache(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+/// The same for `length` bytes from `offset`: between two requests of a few there is no time to walk a whole file.
+pub fn drop_cached_range(fd: &OwnedFd, offset: u64, length: u64) {
+    let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
+}
+
+/// Says that requests come in no order, so that the kernel reads nothing ahead.
+pub fn no_readahead(fd: &OwnedFd) {
+    let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Random);
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ pub fn fill(
         io_size: Bytes(size),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     };
     let mut chosen = select::choose(&work, Some(&fd))?;
     let mut work = work;
@@ -129,6 +130,18 @@ mod tests {
         }
         let blocks: std::collections::HashSet<&[u8]> = bytes.chunks(4096).collect();
         assert_eq!(blocks.len(), 2048);
+    }
+
+    #[test]
+    fn a_file_smaller_than_what_is_in_flight_is_written_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::create_in(dir.path(), "fill").unwrap();
+        let direct = super::super::direct_io(&target).unwrap().supported;
+        let cancel = AtomicBool::new(false);
+        for size in [2 << 20, 4096] {
+            let filled = fill(&target, size, 60_000_000_000, direct, 3, &cancel, &mut |_| Wish::Continue).unwrap();
+            assert_eq!(filled.prepare.bytes, Bytes(size));
+        }
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn blank() -> IoWork {
         io_size: Bytes(FILE),
         arrival: Arrival::Closed,
         data: Data::Random,
+        writes_per_sync: 1,
     }
 }
 

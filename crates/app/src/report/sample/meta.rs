@@ -14,7 +14,7 @@ fn near(value: f64) -> Estimate {
 /// A row of `work`'s one operation: 20,000 a second, 100 MB/s.
 fn row(name: &str, work: &FilesWork) -> MetaRow {
     let op = work.ops[0];
-    let sync = work.sync.each() && op.changes_directory();
+    let sync = work.fsync.each() && op.changes_directory();
     MetaRow {
         step: name.to_owned(),
         op,
@@ -72,7 +72,7 @@ pub(crate) fn meta() -> Report {
         count: 20_000,
         per_dir: 1000,
         workers: 2,
-        sync: FilesSync { files: true, dir: true, end: false },
+        fsync: FilesSync { files: true, dir: true, end: false },
         ops: vec![op],
         order,
         ..FilesWork::default()
@@ -107,7 +107,7 @@ pub(crate) fn bonnie() -> Report {
         count: 16_384,
         ops: vec![op],
         order,
-        sync: FilesSync { end: op != FileOp::StatRead, ..FilesSync::default() },
+        fsync: FilesSync { end: op != FileOp::StatRead, ..FilesSync::default() },
         ..FilesWork::default()
     };
     let mut report = report(

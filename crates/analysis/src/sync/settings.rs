@@ -1,0 +1,199 @@
+//! What programs can be set to, by how they commit.
+//!
+//! Sources: PostgreSQL, "Write Ahead Log", `wal_sync_method` (on Linux fdatasync by default; open_datasync and open_sync
+//! write through the page cache unless replication and archiving are off, since 16 unless `debug_io_direct`); MySQL 8.4,
+//! "InnoDB Startup Options": `innodb_flush_method` (O_DIRECT concerns the data files, the log is written through the page
+//! cache and synced by fsync; O_DSYNC opens the log O_SYNC), `innodb_use_fdatasync` (since 8.0.26),
+//! `innodb_flush_log_at_trx_commit`; SQLite, "PRAGMA synchronous" and "Write-Ahead Logging" (a commit in WAL mode appends,
+//! and syncs with FULL alone; in the others it makes and removes a journal and syncs that, its directory and the
+//! database); etcd, `server/storage/wal` (fdatasync on segments of 64 MB allocated beforehand); Redis, "Persistence"
+//! (`appendfsync always` syncs an append-only file after each round of commands, by fdatasync).
+
+use qd1_model::Estimate;
+use qd1_model::plan::{FileSync, Sync};
+use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncSetting};
+
+use super::{compares, is_above};
+
+/// What a commit of a program is, to be looked up among what was measured.
+#[derive(Clone, Copy)]
+enum Commit {
+    /// A sync of this kind through the page cache, over written data.
+    Log(Sync),
+    /// The same in another layout, or over written data where that was not measured.
+    At(Sync, SyncLayout),
+    /// A new file and its directory, among other things.
+    NewFile,
+    /// Nothing that is waited for.
+    Nothing,
+}
+
+/// One row: program, setting, what it means, how it commits, whether it is what the program does by itself.
+struct Known {
+    program: &'static str,
+    setting: &'static str,
+    note: &'static str,
+    commit: Commit,
+    usual: bool,
+}
+
+const fn known(program: &'static str, setting: &'static str, note: &'static str, commit: Commit, usual: bool) -> Known {
+    Known { program, setting, note, commit, usual }
+}
+
+const POSTGRES: &str = "PostgreSQL";
+const MYSQL: &str = "MySQL";
+const SQLITE: &str = "SQLite";
+const REDIS: &str = "Redis";
+
+static SETTINGS: &[Known] = &[
+    known(POSTGRES, "wal_sync_method=fdatasync", "its default on Linux", Commit::Log(Sync::Fdatasync), true),
+    known(POSTGRES, "wal_sync_method=fsync", "", Commit::Log(Sync::Fsync), false),
+    known(
+        POSTGRES,
+        "wal_sync_method=open_datasync",
+        "without O_DIRECT, as a server does",
+        Commit::Log(Sync::ODsync),
+        false,
+    ),
+    known(POSTGRES, "wal_sync_method=open_sync", "without O_DIRECT, as a server does", Commit::Log(Sync::OSync), false),
+    known(
+        MYSQL,
+        "innodb_flush_method=O_DIRECT",
+        "or fsync: either syncs the log by fsync; with innodb_flush_log_at_trx_commit=1",
+        Commit::Log(Sync::Fsync),
+        true,
+    ),
+    known(
+        MYSQL,
+        "innodb_use_fdatasync=ON",
+        "since 8.0.26, with the above and innodb_flush_log_at_trx_commit=1",
+        Commit::Log(Sync::Fdatasync),
+        false,
+    ),
+    known(
+        MYSQL,
+        "innodb_flush_method=O_DSYNC",
+        "opens the log O_SYNC; with innodb_flush_log_at_trx_commit=1",
+        Commit::Log(Sync::OSync),
+        false,
+    ),
+    known(
+        MYSQL,
+        "innodb_flush_log_at_trx_commit=2",
+        "no sync at a commit: a power cut takes the last second",
+        Commit::Nothing,
+        false,
+    ),
+    known(
+        SQLITE,
+        "journal_mode=DELETE, synchronous=FULL",
+        "its default; a commit takes more than the new journal counted here",
+        Commit::NewFile,
+        true,
+    ),
+    known(
+        SQLITE,
+        "journal_mode=WAL, synchronous=FULL",
+        "one fdatasync of an appended log a commit",
+        Commit::At(Sync::Fdatasync, SyncLayout::Append),
+        false,
+    ),
+    known(
+        SQLITE,
+        "journal_mode=WAL, synchronous=NORMAL",
+        "no sync at a commit: a power cut takes the last ones, and harms nothing else",
+        Commit::Nothing,
+        false,
+    ),
+    known(
+        "etcd",
+        "none to choose",
+        "fdatasync of a log allocated beforehand",
+        Commit::At(Sync::Fdatasync, SyncLayout::Preallocated),
+        true,
+    ),
+    known(
+        REDIS,
+        "appendfsync always",
+        "with appendonly yes: fdatasync of an appended file",
+        Commit::At(Sync::Fdatasync, SyncLayout::Append),
+        false,
+    ),
+    known(
+        REDIS,
+        "appendfsync everysec",
+        "its default with appendonly yes: a power cut takes the last second or two",
+        Commit::Nothing,
+        true,
+    ),
+];
+
+/// All settings, with what was measured of the way each commits.
+pub(super) fn settings(rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Vec<SyncSetting> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    SETTINGS.iter().map(|known| setting(known, rows, files, block)).collect()
+}
+
+/// The median and the rate of a way to commit, where it was measured.
+fn measured(commit: Commit, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Option<(Estimate, Estimate)> {
+    let buffered = |sync| SyncMethod { sync, direct: false };
+    let log = |sync| rows.iter().find(|row| row.method == buffered(sync) && compares(row, block));
+    let row = match commit {
+        Commit::Log(sync) => log(sync)?,
+        Commit::At(sync, layout) => {
+            let alike = |row: &&SyncRow| {
+                row.method == buffered(sync) && row.layout == layout && row.committers == 1 && row.writes_per_sync == 1
+            };
+            rows.iter().find(alike).or_else(|| log(sync))?
+        }
+        Commit::NewFile => {
+            let files = files.iter().find(|files| files.sync == FileSync::FsyncDirectory)?;
+            return Some((files.create_p50_ns, files.files_per_second));
+        }
+        Commit::Nothing => return None,
+    };
+    Some((row.lat_p50_ns, row.commits_per_second))
+}
+
+fn setting(known: &Known, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> SyncSetting {
+    let figures = measured(known.commit, rows, files, block);
+    let sync = match known.commit {
+        Commit::Log(sync) | Commit::At(sync, _) => sync,
+        Commit::NewFile => Sync::Fsync,
+        Commit::Nothing => Sync::None,
+    };
+    let rate_of = |other: &Known| measured(other.commit, rows, files, block).map(|(_, rate)| rate);
+    let others: Vec<&Known> = SETTINGS
+        .iter()
+        .filter(|other| other.program == known.program && !matches!(other.commit, Commit::Nothing))
+        .collect();
+    let advice = match (&figures, known.commit) {
+        (_, Commit::Nothing) => SyncAdvice::Unsafe,
+        (None, _) => SyncAdvice::Unknown,
+        (Some(_), _) if others.len() == 1 && known.usual => SyncAdvice::Only,
+        (Some((_, rate)), _) => {
+            let usual = others.iter().find(|other| other.usual).and_then(|other| rate_of(other));
+            let beats = |a: &Estimate, b: &Option<Estimate>| b.as_ref().is_some_and(|b| is_above(a, b));
+            let fastest = others.iter().filter_map(|other| rate_of(other)).all(|other| other.value <= rate.value);
+            let beaten = others.iter().filter_map(|other| rate_of(other)).any(|other| is_above(&other, rate));
+            match known.usual {
+                true if !beaten => SyncAdvice::Keep,
+                false if fastest && (usual.is_none() || beats(rate, &usual)) => SyncAdvice::Choose,
+                _ => SyncAdvice::Possible,
+            }
+        }
+    };
+    SyncSetting {
+        program: known.program.to_owned(),
+        setting: known.setting.to_owned(),
+        note: known.note.to_owned(),
+        method: SyncMethod { sync, direct: false },
+        lat_p50_ns: figures.map(|(p50, _)| p50),
+        commits_per_second: figures.map(|(_, rate)| rate),
+        durable: !matches!(known.commit, Commit::Nothing),
+        advice,
+    }
+}

@@ -1,0 +1,160 @@
+//! Ways to make writes durable: what `qd1 sync` measured of each, and what programs should be set to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Estimate;
+use crate::plan::{FileSync, Sync};
+use crate::units::Bytes;
+
+/// Name of the suite whose Records have a [`SyncTable`].
+pub const SUITE: &str = "sync";
+
+/// A way to make writes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncMethod {
+    /// The call or the flag.
+    pub sync: Sync,
+    /// Whether the file is opened O_DIRECT.
+    pub direct: bool,
+}
+
+impl SyncMethod {
+    /// What programs name it by.
+    pub const fn name(self) -> &'static str {
+        match self.sync {
+            Sync::Fdatasync => "fdatasync",
+            Sync::Fsync => "fsync",
+            Sync::ODsync => "O_DSYNC",
+            Sync::OSync => "O_SYNC",
+            Sync::RwfDsync => "RWF_DSYNC",
+            Sync::SyncFileRange => "sync_file_range",
+            Sync::None => "none",
+            Sync::EndFsync => "end_fsync",
+        }
+    }
+}
+
+/// Where a commit's data goes in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncLayout {
+    /// Over data that was written before: a recycled log segment.
+    Overwrite,
+    /// Behind the end of a growing file.
+    Append,
+    /// Into space that was allocated and never written: a new log segment.
+    Preallocated,
+}
+
+/// All that was measured of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncTable {
+    /// Size of the writes by which methods are compared, bytes.
+    pub block: u32,
+    /// Every combination measured, in the order it was planned.
+    pub rows: Vec<SyncRow>,
+    /// New files made durable.
+    pub files: Vec<SyncFiles>,
+    /// The durable method with the most commits per second: one committer, one write of `block` a commit, over written
+    /// data. Absent where none was measured.
+    pub best: Option<SyncMethod>,
+    /// Durable methods that cannot be told from it: their intervals overlap.
+    pub tied: Vec<SyncMethod>,
+    /// What programs can be set to, in the order of the programs.
+    pub settings: Vec<SyncSetting>,
+}
+
+/// One combination, all its passes together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncRow {
+    /// The method.
+    #[serde(flatten)]
+    pub method: SyncMethod,
+    /// Whether it makes anything durable; sync_file_range does not.
+    pub durable: bool,
+    /// Writes in one commit.
+    pub writes_per_sync: u32,
+    /// Size of each, bytes.
+    pub block: u32,
+    /// Committers at the same time.
+    pub committers: u32,
+    /// Whether they share one file.
+    pub shared: bool,
+    /// Where the data goes.
+    pub layout: SyncLayout,
+    /// The steps it was measured in.
+    pub steps: Vec<String>,
+    /// Commits per second, of all committers together.
+    pub commits_per_second: Estimate,
+    /// Mean of a commit: its writes and its sync, ns.
+    pub lat_mean_ns: Estimate,
+    /// Its median, ns.
+    pub lat_p50_ns: Estimate,
+    /// Its 99th percentile, ns.
+    pub lat_p99_ns: Estimate,
+    /// Median of the sync alone, ns; absent where it is part of the write.
+    pub sync_p50_ns: Option<Estimate>,
+    /// 99th percentile of the sync alone, ns.
+    pub sync_p99_ns: Option<Estimate>,
+}
+
+/// New files: made, written, synced, closed and removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncFiles {
+    /// How each was made durable.
+    pub sync: FileSync,
+    /// Size of each.
+    pub size: Bytes,
+    /// The step it was measured in.
+    pub step: String,
+    /// Files per second, removal included.
+    pub files_per_second: Estimate,
+    /// Median from open to close, ns.
+    pub create_p50_ns: Estimate,
+    /// 99th percentile of the same, ns.
+    pub create_p99_ns: Estimate,
+    /// Median of its syncs alone, ns.
+    pub sync_p50_ns: Option<Estimate>,
+    /// Median of the removal, ns.
+    pub delete_p50_ns: Option<Estimate>,
+}
+
+/// A setting of a program, and what it would wait for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SyncSetting {
+    /// The program.
+    pub program: String,
+    /// As its documentation writes it.
+    pub setting: String,
+    /// What it means.
+    pub note: String,
+    /// What it commits by.
+    pub method: SyncMethod,
+    /// Median of a commit so, ns; absent where the way was not measured.
+    pub lat_p50_ns: Option<Estimate>,
+    /// Commits per second of one committer so.
+    pub commits_per_second: Option<Estimate>,
+    /// Whether a commit that was acknowledged survives a power cut.
+    pub durable: bool,
+    /// What to make of it.
+    pub advice: SyncAdvice,
+}
+
+/// What to make of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SyncAdvice {
+    /// It is what the program does by itself, and nothing else is better beyond doubt.
+    Keep,
+    /// It is better than what the program does by itself, beyond doubt.
+    Choose,
+    /// Possible; no better than another, or slower.
+    Possible,
+    /// There is no choice.
+    Only,
+    /// Faster because it gives up durability.
+    Unsafe,
+    /// Not measured here.
+    Unknown,
+}

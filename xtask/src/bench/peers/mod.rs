@@ -1,0 +1,198 @@
+//! Our commands beside the programs they replace, on the same loop device with ext4, in turn.
+//!
+//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of figures;
+//! what counts is the median of the rounds' ratios, ours to the peer's.
+
+mod bonnie;
+mod ioping;
+mod pg_test_fsync;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::Args;
+use super::rounds::{Spread, in_turn};
+use super::table::{Table, Target};
+use crate::{cmd, dist, lab};
+
+/// Room for the test files beside the space that always stays free.
+const DISK_BYTES: u64 = 3 << 30;
+/// What a ratio is held against.
+const TARGET: Target = Target::Between(0.9, 1.1);
+
+/// A program that one of our commands replaces.
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    /// What is compared, and in which unit.
+    pub(super) what: &'static str,
+    /// The program, where it is installed.
+    pub(super) find: fn() -> Option<PathBuf>,
+    /// The Debian package that has it.
+    pub(super) package: &'static str,
+    /// One round of the peer.
+    pub(super) peer: fn(&Round<'_>) -> Result<Figures>,
+    /// The same with ours.
+    pub(super) ours: fn(&Round<'_>) -> Result<Figures>,
+}
+
+/// Names and values, in an order that both sides keep.
+pub(super) type Figures = Vec<(String, f64)>;
+
+const PEERS: &[Peer] = &[pg_test_fsync::PEER, ioping::PEER, bonnie::PEER];
+
+/// What a round has.
+pub(super) struct Round<'a> {
+    /// The mounted filesystem.
+    pub(super) dir: &'a Path,
+    /// The peer's program.
+    program: PathBuf,
+    /// Our binary.
+    qd1: &'a Path,
+    /// Seconds for each figure.
+    pub(super) seconds: u64,
+}
+
+impl Round<'_> {
+    /// The peer's program, to be given arguments.
+    pub(super) fn program(&self) -> Command {
+        cmd::command(&self.program)
+    }
+
+    /// Ours.
+    pub(super) fn qd1(&self) -> Command {
+        let mut command = cmd::command(self.qd1);
+        command.env("QD1_STORE", self.dir.join(".history.db"));
+        command
+    }
+
+    /// The one JSON document that ours prints.
+    pub(super) fn report(&self, args: &[&str]) -> Result<Value> {
+        let text = cmd::capture(self.qd1().args(args))?;
+        serde_json::from_str(&text).with_context(|| format!("qd1 {} printed no JSON", args.join(" ")))
+    }
+
+    /// The directory as an argument.
+    pub(super) fn dir_str(&self) -> &str {
+        self.dir.to_str().unwrap_or_default()
+    }
+}
+
+pub(super) fn run(args: &Args) -> Result<Table> {
+    if let Some(name) = args.peer.iter().find(|name| !PEERS.iter().any(|peer| peer.name == name.as_str())) {
+        let known: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
+        bail!("there is no peer {name}; the peers are {}", known.join(", "));
+    }
+    lab::need_root("a loop device")?;
+    let qd1 = match &args.binary {
+        Some(binary) => std::path::absolute(binary)?,
+        None => dist::build_release(&["--package", "qd1", "--bin", "qd1"], "qd1")?,
+    };
+    let disk = Ext4::new(DISK_BYTES)?;
+    println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
+    let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
+    for peer in PEERS.iter().filter(|peer| args.peer.is_empty() || args.peer.iter().any(|name| name == peer.name)) {
+        let Some(program) = (peer.find)() else {
+            println!("SKIPPED {}: it is not installed (Debian package {})", peer.name, peer.package);
+            continue;
+        };
+        println!("{}: {}", peer.name, peer.what);
+        let round = Round { dir: disk.dir.path(), program, qd1: &qd1, seconds: args.seconds };
+        let pairs = in_turn(args.rounds, || (peer.peer)(&round), || (peer.ours)(&round))?;
+        rows(&mut table, peer.name, &pairs)?;
+    }
+    Ok(table)
+}
+
+/// One row for each figure of a peer.
+fn rows(table: &mut Table, name: &str, pairs: &[(Figures, Figures)]) -> Result<()> {
+    let Some((first, _)) = pairs.first() else { return Ok(()) };
+    for (at, (figure, _)) in first.iter().enumerate() {
+        let of = |figures: &Figures| {
+            let found = figures.get(at).with_context(|| format!("{name}: {figure} is missing in a round"))?;
+            ensure!(found.0 == *figure, "{name}: {} stands where {figure} should", found.0);
+            Ok(found.1)
+        };
+        let values = pairs.iter().map(|(peer, ours)| Ok((of(peer)?, of(ours)?))).collect::<Result<Vec<_>>>()?;
+        let ratios = Spread::of(values.iter().map(|(peer, ours)| ours / peer));
+        let cells = vec![
+            name.to_owned(),
+            figure.clone(),
+            Spread::of(values.iter().map(|(peer, _)| *peer)).shown(1.0, 1),
+            Spread::of(values.iter().map(|(_, ours)| *ours)).shown(1.0, 1),
+            ratios.shown(1.0, 2),
+            format!("{:.3}", ratios.median),
+        ];
+        table.row(cells, ratios.median, Some(TARGET));
+    }
+    Ok(())
+}
+
+/// A mounted ext4 on a loop device. Fields drop in this order: the device before its file.
+struct Ext4 {
+    dir: Mount,
+    _disk: lab::Loop,
+    _file: tempfile::TempDir,
+}
+
+/// A mount point, unmounted on drop.
+struct Mount(tempfile::TempDir);
+
+impl Mount {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmount = |lazy: &[&str]| cmd::capture(cmd::command("umount").args(lazy).arg(self.0.path()));
+        if let Err(error) = unmount(&[]).or_else(|_| unmount(&["--lazy"])) {
+            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.0.path().display());
+        }
+    }
+}
+
+impl Ext4 {
+    fn new(bytes: u64) -> Result<Self> {
+        let file = lab::temp_dir()?;
+        let path = file.path().join("disk");
+        // Written whole, so that no round pays for the first touch of the file below.
+        lab::make_file(&path, bytes)?;
+        let disk = lab::Loop::attach(&path)?;
+        let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+        cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", options]).arg(disk.device()))?;
+        let dir = lab::temp_dir()?;
+        cmd::capture(cmd::command("mount").arg(disk.device()).arg(dir.path()))?;
+        Ok(Self { dir: Mount(dir), _disk: disk, _file: file })
+    }
+}
+
+/// A number at a path of a JSON document.
+pub(super) fn number(value: &Value, at: &str) -> Result<f64> {
+    value.pointer(at).and_then(Value::as_f64).with_context(|| format!("there is no number at {at}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(values: &[(&str, f64)]) -> Figures {
+        values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn a_figure_gets_a_row_with_its_ratio_and_one_out_of_place_is_an_error() {
+        let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
+        let pair = |peer, ours| (figures(&[("fsync", peer)]), figures(&[("fsync", ours)]));
+        rows(&mut table, "p", &[pair(100.0, 105.0), pair(100.0, 95.0), pair(100.0, 101.0)]).unwrap();
+        assert!(!table.missed());
+        assert!(table.to_string().contains("0.95/1.01/1.05"), "{table}");
+        rows(&mut table, "p", &[pair(100.0, 150.0)]).unwrap();
+        assert!(table.missed());
+        let crossed = (figures(&[("fsync", 1.0)]), figures(&[("fdatasync", 1.0)]));
+        assert!(rows(&mut table, "p", &[crossed]).is_err());
+    }
+}
