@@ -110,6 +110,45 @@ fn fsync_time_is_inside_the_commit_histogram() {
 }
 
 #[test]
+fn two_writes_and_their_sync_are_one_commit() {
+    let device = Device { write: constant(50e3), flush: constant(2e6), ..Device::default() };
+    let with = |sync| IoWork { sync, writes_per_sync: 2, ..work(Rw::Write, 8192, 1) };
+    let outcome = run(&with(Sync::Fdatasync), device.clone(), 10);
+    let commit = &outcome.streams[0];
+    near(commit.lat.quantile(0.5) as f64, 2.1e6, 0.002);
+    near(commit.sync_part.as_ref().unwrap().quantile(0.5) as f64, 2e6, 0.002);
+    near(commit.write_part.as_ref().unwrap().quantile(0.5) as f64, 100e3, 0.01);
+    let commits = commit.lat.count();
+    assert_eq!((commit.bytes.0, outcome.asked.syncs, outcome.asked.writes), (commits * 16_384, commits, commits * 2));
+    // Written through, each write has a flush of its own, and the commit is both.
+    let outcome = run(&with(Sync::ODsync), device, 10);
+    let commit = &outcome.streams[0];
+    near(commit.lat.quantile(0.5) as f64, 4.1e6, 0.002);
+    assert!(commit.sync_part.is_none() && outcome.asked.syncs == 2 * commit.lat.count());
+}
+
+#[test]
+fn a_commit_that_the_budget_cuts_in_two_is_none() {
+    let work = IoWork { sync: Sync::Fsync, writes_per_sync: 2, io_size: Bytes(5 * 4096), ..work(Rw::Write, 4096, 1) };
+    let outcome = run(&work, Device::default(), 10);
+    assert_eq!((outcome.streams[0].lat.count(), outcome.asked.syncs, outcome.ended), (2, 2, Ended::Done));
+}
+
+#[test]
+fn writing_through_costs_a_flush_and_sync_file_range_none() {
+    let device = Device { write: constant(50e3), flush: constant(2e6), ..Device::default() };
+    for sync in [Sync::OSync, Sync::ODsync, Sync::RwfDsync] {
+        let outcome = run(&IoWork { sync, ..work(Rw::Write, 8192, 1) }, device.clone(), 5);
+        near(outcome.streams[0].lat.quantile(0.5) as f64, 2.05e6, 0.002);
+        assert_eq!(outcome.asked.syncs, outcome.streams[0].lat.count());
+    }
+    let outcome = run(&IoWork { sync: Sync::SyncFileRange, ..work(Rw::Write, 8192, 1) }, device, 5);
+    assert_eq!(outcome.streams[0].class, OpClass::Commit);
+    near(outcome.streams[0].lat.quantile(0.5) as f64, 51.5e3, 0.01);
+    assert_eq!(outcome.asked.syncs, 0, "the device saw no flush");
+}
+
+#[test]
 fn four_committers_share_the_device() {
     let device = Device { write: constant(50e3), flush: constant(2e6), channels: 1, ..Device::default() };
     let mut work = work(Rw::Randwrite, 4096, 1);

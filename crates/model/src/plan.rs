@@ -497,3 +497,29 @@ impl StepPlan {
         files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_from_before_there_were_several_writes_a_sync_is_read_as_one() {
+        let old = r#"{"ioengine":"auto","rw":"write","rwmixread":0,"order":"sequential","blocks":[],"iodepth":1,
+            "numjobs":1,"direct":false,"sync":"fdatasync","file":"own","size":1,"io_size":0,"arrival":"closed"}"#;
+        let io: IoWork = serde_json::from_str(old).unwrap();
+        assert_eq!(io.writes_per_sync, 1);
+        assert!(!serde_json::to_string(&io).unwrap().contains("writes_per_sync"), "and written as it was");
+        let files: FilesWork = serde_json::from_str(r#"{"size":1,"count":2}"#).unwrap();
+        assert_eq!(files.sync, FileSync::None);
+    }
+
+    #[test]
+    fn every_sync_is_a_call_or_in_the_write_or_neither_and_one_of_them_is_not_durable() {
+        let all = [Sync::None, Sync::Fsync, Sync::Fdatasync, Sync::OSync, Sync::ODsync, Sync::RwfDsync];
+        for sync in all.into_iter().chain([Sync::SyncFileRange, Sync::EndFsync]) {
+            assert!(!(sync.has_call() && sync.is_in_the_write()), "{sync:?}");
+            assert_eq!(sync.commits(), sync.has_call() || sync.is_in_the_write(), "{sync:?}");
+            assert_eq!(sync.is_durable(), sync.commits() && sync != Sync::SyncFileRange, "{sync:?}");
+        }
+    }
+}

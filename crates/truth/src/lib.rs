@@ -16,6 +16,7 @@ pub mod limits;
 mod machines;
 mod scenario;
 mod suite;
+pub mod sync;
 pub mod virtual_disk;
 
 /// Which seeds to draw from.

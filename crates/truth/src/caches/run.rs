@@ -48,6 +48,7 @@ fn step(job: &Job, file: u64) -> StepPlan {
         io_size: job.io_size.unwrap_or_default(),
         arrival: job.rate_iops.map_or(Arrival::Closed, |iops| Arrival::Fixed { iops }),
         data,
+        writes_per_sync: 1,
     };
     let max_ns = job.runtime.expect("each job of the suite names its time").get(EFFORT).0;
     let ramp_ns = job.ramp_time.map_or(max_ns / 20, |ramp| ramp.0);
