@@ -48,5 +48,16 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let identity = identify::identify(&record);
     let meta = meta::table(&record, &summary);
     let sync = sync::table(&record);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, meta, identity, sync, summary, record }
+    Report {
+        schema_version: SCHEMA_VERSION,
+        verdicts,
+        criteria,
+        findings,
+        sweep,
+        meta,
+        identity,
+        sync,
+        summary,
+        record,
+    }
 }

@@ -11,8 +11,9 @@ use crate::meta::MetaArgs;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &[
+    "check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "suites", "history", "fio", "schema", "help",
+];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \

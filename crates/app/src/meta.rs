@@ -113,7 +113,7 @@ const fn words(op: FileOp) -> &'static str {
         FileOp::BlockWrite => "write one large file",
         FileOp::BlockRewrite => "read, change and write back one large file",
         FileOp::BlockRead => "read one large file",
-        FileOp::Seek => "read at random places of it, every tenth written back",
+        FileOp::Seek => "read at random places, every tenth written back",
     }
 }
 

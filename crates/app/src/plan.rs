@@ -7,8 +7,8 @@ use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw,
-    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw, Skipped, StepPlan,
+    Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 
@@ -104,7 +104,7 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     if kind == TargetKind::Directory {
         fit(&mut plan, place, spec.size.is_some())?;
         files::in_order(&plan.steps)?;
-        files::fit(&plan, place)?;
+        files::fit(&mut plan, place)?;
     }
     Ok(plan)
 }
@@ -488,7 +488,7 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
         Bytes(free),
         Bytes(leave),
         match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-            true => "or ask for fewer or smaller files",
+            true => "or ask for fewer or smaller files (qd1 meta --help)",
             false => "give a smaller --size, or choose steps with --only",
         }
     );

@@ -31,8 +31,7 @@ fn every_operation_is_measured_in_both_orders_and_nothing_is_left() {
     let place = Place::new();
     let report = report(&place, &[&FEW[..], &["--workers", "2", "--file-size", "1k..9k", "--seed", "7"]].concat());
     place.assert_empty();
-    let steps: Vec<&str> =
-        list(&report["meta"]["rows"]).iter().map(|row| row["step"].as_str().unwrap()).collect();
+    let steps: Vec<&str> = list(&report["meta"]["rows"]).iter().map(|row| row["step"].as_str().unwrap()).collect();
     let expected: Vec<String> = ["seq", "rand"].iter().flat_map(|o| OPS.map(|op| format!("{o}-{op}"))).collect();
     assert_eq!(steps, expected);
     for row in list(&report["meta"]["rows"]) {
@@ -71,7 +70,10 @@ fn the_text_fits_a_terminal_says_what_was_done_and_has_no_colour_in_a_pipe() {
     let place = Place::new();
     let output = meta(&place, &FEW).assert().success().get_output().stdout.clone();
     let text = String::from_utf8(output).unwrap();
-    assert!(text.starts_with("file operations, 600 files of 4 KiB, 100 in a directory, nothing made durable."), "{text}");
+    assert!(
+        text.starts_with("file operations, 600 files of 4 KiB, 100 in a directory, nothing made durable."),
+        "{text}"
+    );
     assert!(text.contains("Random order") && !text.contains('\u{1b}'), "{text}");
     let shown = text.split("Run it again").next().unwrap();
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -200,8 +202,7 @@ fn more_files_than_there_are_inodes_are_refused_before_any_is_made() {
 }
 
 /// bonnie++'s job, small enough for a test.
-const SMALL: [&str; 10] =
-    ["--suite", "bonnie", "--size", "64M", "--ram", "32M", "--files", "8192", "--format", "csv"];
+const SMALL: [&str; 10] = ["--suite", "bonnie", "--size", "64M", "--ram", "32M", "--files", "8192", "--format", "csv"];
 
 fn bonnie_line(place: &Place) -> String {
     let output = meta(place, &[&SMALL[..], &["--quiet"]].concat()).assert().success().get_output().stdout.clone();
@@ -255,8 +256,7 @@ fn bonnies_figures_and_ours_are_of_one_kind() {
     let steps = ["seq-create", "seq-stat", "seq-delete", "rand-create", "rand-stat", "rand-delete"];
     let pairs = steps.iter().zip((26..).step_by(2)).map(|(step, field)| (step, fields[field]));
     let known = pairs.filter(|(_, peer)| peer.is_finite());
-    let mut ratios: Vec<f64> =
-        known.map(|(step, peer)| float(&row(&report, step)["seen_per_second"]) / peer).collect();
+    let mut ratios: Vec<f64> = known.map(|(step, peer)| float(&row(&report, step)["seen_per_second"]) / peer).collect();
     place.assert_empty();
     if ratios.is_empty() {
         return skip(test, "this filesystem is so fast that bonnie++ prints no figures for 24,576 files");

@@ -138,11 +138,8 @@ impl Step<'_> {
         tree: &mut Tree,
         watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
     ) -> Result<(), EngineError> {
-        let (done, wanted, broken) = if op.is_block() {
-            self.block(op, tree, watch)?
-        } else {
-            self.many(op, tree, watch)?
-        };
+        let (done, wanted, broken) =
+            if op.is_block() { self.block(op, tree, watch)? } else { self.many(op, tree, watch)? };
         if self.cancel.load(Ordering::Relaxed) {
             self.outcome.ended = Ended::Interrupted;
         } else if broken || (self.ios == 0 && !self.outcome.errors.is_empty()) {

@@ -38,7 +38,8 @@ fn files(dir: &Path) -> Vec<(String, u64)> {
         if entry.file_type().unwrap().is_dir() {
             found.extend(files(&entry.path()));
         } else {
-            found.push((entry.path().strip_prefix(dir).unwrap().display().to_string(), entry.metadata().unwrap().len()));
+            found
+                .push((entry.path().strip_prefix(dir).unwrap().display().to_string(), entry.metadata().unwrap().len()));
         }
     }
     found.sort();
@@ -66,8 +67,15 @@ fn every_operation_meets_every_file_once_in_every_order_and_with_any_number_of_w
             let dir = tempfile::tempdir().unwrap();
             let mut tree = Tree::new(dir.path());
             let size_spread = Bytes(9000);
-            let work =
-                FilesWork { size: Bytes(10_000), size_spread, count: 500, per_dir, workers, order, ..FilesWork::default() };
+            let work = FilesWork {
+                size: Bytes(10_000),
+                size_spread,
+                count: 500,
+                per_dir,
+                workers,
+                order,
+                ..FilesWork::default()
+            };
             let made = run(&only(&work, FileOp::Create), &mut tree);
             let there = files(dir.path());
             assert_eq!((count(&made, OpClass::Create), there.len()), (500, 500), "{order:?} {workers} {per_dir}");
@@ -182,8 +190,7 @@ fn what_needs_files_says_so_where_there_are_none() {
         let work = only(&FilesWork { size: Bytes(8192), chunk: Bytes(8192), count: 1, ..FilesWork::default() }, op);
         let mut watch = |_: &Progress<'_>| Wish::Continue;
         let cancel = AtomicBool::new(false);
-        let outcome =
-            run_files(&work, &LONG, &mut Tree::new(dir.path()), 1, ThreadCost::default, &cancel, &mut watch);
+        let outcome = run_files(&work, &LONG, &mut Tree::new(dir.path()), 1, ThreadCost::default, &cancel, &mut watch);
         assert!(outcome.unwrap_err().to_string().contains("no step before"), "{op:?}");
     }
 }

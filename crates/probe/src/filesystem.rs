@@ -120,10 +120,10 @@ impl Machine {
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
             // Filesystems that make inodes as they need them (btrfs, many network ones) tell none at all.
-            inodes: room.as_ref().filter(|room| room.f_files > 0).map(|room| Inodes {
-                total: room.f_files,
-                available: room.f_favail,
-            }),
+            inodes: room
+                .as_ref()
+                .filter(|room| room.f_files > 0)
+                .map(|room| Inodes { total: room.f_files, available: room.f_favail }),
             kind: mount.kind,
             source: mount.source,
             options,

@@ -11,8 +11,8 @@ use qd1_jobs::ThreadResult;
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw,
-    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
+    Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;

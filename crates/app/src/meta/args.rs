@@ -14,15 +14,8 @@ use crate::problem::Problem;
 const FILES_MAX: u64 = 1_000_000_000;
 
 /// Operations that `--ops` can name, in the order they are done.
-const OPS: [FileOp; 7] = [
-    FileOp::Create,
-    FileOp::Stat,
-    FileOp::Open,
-    FileOp::List,
-    FileOp::Rename,
-    FileOp::Link,
-    FileOp::Delete,
-];
+const OPS: [FileOp; 7] =
+    [FileOp::Create, FileOp::Stat, FileOp::Open, FileOp::List, FileOp::Rename, FileOp::Link, FileOp::Delete];
 
 #[derive(Debug, Args)]
 pub(crate) struct MetaArgs {
@@ -120,19 +113,35 @@ impl MetaArgs {
             (self.files == Some(0) && !is_bonnie, "--files 0 leaves nothing to measure; choose 1 or more"),
             (self.files > Some(FILES_MAX), "--files: more than 1000M files cannot be meant; choose fewer"),
             (self.per_dir == Some(0), "--per-dir 0: a directory without files; choose 1 or more"),
-            (self.size.is_some() && !is_bonnie, "--size is of bonnie's large file (--suite bonnie); did you mean --file-size?"),
+            (
+                self.size.is_some() && !is_bonnie,
+                "--size is of bonnie's large file (--suite bonnie); did you mean --file-size?",
+            ),
             (self.ram.is_some() && !is_bonnie, "--ram is of bonnie's large file; add --suite bonnie"),
             (self.chunk.is_some() && !is_bonnie, "--chunk is of bonnie's large file; add --suite bonnie"),
-            (is_bonnie && !self.ops.is_empty(), "--ops: bonnie++ has its own; leave it out, or leave out --suite bonnie"),
-            (is_bonnie && !self.order.is_empty(), "--order: bonnie++ takes both; leave it out, or leave out --suite bonnie"),
-            (is_bonnie && self.workers > 1, "--workers: bonnie++ makes its files with one; leave it out, or --suite bonnie"),
-            (is_bonnie && (self.quick || self.full), "--quick and --full: bonnie++ has amounts of its own; use --files and --size"),
+            (
+                is_bonnie && !self.ops.is_empty(),
+                "--ops: bonnie++ has its own; leave it out, or leave out --suite bonnie",
+            ),
+            (
+                is_bonnie && !self.order.is_empty(),
+                "--order: bonnie++ takes both; leave it out, or leave out --suite bonnie",
+            ),
+            (
+                is_bonnie && self.workers > 1,
+                "--workers: bonnie++ makes its files with one; leave it out, or --suite bonnie",
+            ),
+            (
+                is_bonnie && (self.quick || self.full),
+                "--quick and --full: bonnie++ has amounts of its own; use --files and --size",
+            ),
         ];
         if let Some((_, why)) = refusals.iter().find(|(applies, _)| *applies) {
             return Err(Problem::usage(*why).into());
         }
         if std::fs::metadata(&self.path).is_ok_and(|found| !found.is_dir()) {
-            let message = format!("{} is no directory, and files are made in one; name a directory", self.path.display());
+            let message =
+                format!("{} is no directory, and files are made in one; name a directory", self.path.display());
             return Err(Problem::usage(message).into());
         }
         Ok(())

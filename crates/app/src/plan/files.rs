@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::plan::{FileOp, FilesWork, Plan, StepPlan, Work};
+use qd1_model::plan::{FileOp, FilesWork, Plan, Skipped, StepPlan, Work};
 use qd1_model::spec::FilesJob;
 
 use crate::place::Place;
@@ -94,19 +94,33 @@ pub(super) fn in_order(steps: &[StepPlan]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses more files than the filesystem can hold, of which a tenth stay free.
+/// Leaves out steps with more files than the filesystem can hold, of which a tenth stay free.
 ///
 /// # Errors
-/// With what is needed and what there is.
-pub(super) fn fit(plan: &Plan, place: &Place) -> Result<()> {
+/// With what is needed and what there is, where no other step would be left.
+pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
     let Some(inodes) = place.filesystem.inodes else { return Ok(()) };
-    let (needed, leave) = (plan.inodes_max(), inodes.total / 10);
+    let leave = inodes.total / 10;
     let usable = inodes.available.saturating_sub(leave);
-    if needed <= usable {
+    let needed = |step: &StepPlan| match &step.work {
+        // Where each file is synced there is one at a time.
+        Work::Files(files) if files.sync.is_none() => files.inodes(),
+        _ => 1,
+    };
+    let most = plan.steps.iter().map(needed).max().unwrap_or(0);
+    if most <= usable {
+        return Ok(());
+    }
+    if plan.steps.iter().any(|step| needed(step) <= usable && matches!(step.work, Work::Io(_))) {
+        let (kept, left_out) = std::mem::take(&mut plan.steps).into_iter().partition(|step| needed(step) <= usable);
+        plan.steps = kept;
+        let why = format!("the filesystem has inodes for {usable} more files");
+        let skipped = |step: StepPlan| Skipped { name: step.name, why: why.clone() };
+        plan.skipped.extend(Vec::into_iter(left_out).map(skipped));
         return Ok(());
     }
     let message = format!(
-        "not enough inodes in {}: the test needs {needed}, and {usable} may be used ({} free, of which {leave} stay \
+        "not enough inodes in {}: the test needs {most}, and {usable} may be used ({} free, of which {leave} stay \
          free); remove files there, or ask for fewer",
         place.path.display(),
         inodes.available

@@ -99,7 +99,11 @@ pub(super) fn section(page: &mut Page, report: &Report, meta: &Meta) {
             page.bold(heading);
         }
         for row in rows {
-            if is_table { table_row(page, row) } else { list_row(page, row) }
+            if is_table {
+                table_row(page, row)
+            } else {
+                list_row(page, row)
+            }
             notes(page, report, row);
         }
     }
@@ -155,7 +159,12 @@ fn table_row(page: &mut Page, row: &MetaRow) {
     let cells = [cell(unit, &rate), cell(Unit::Ns, &row.lat_p50_ns), cell(Unit::Ns, &row.lat_p99_ns)];
     two_lines(page, label(row.op), &cells, &format!("{:CPU$}{}", cpu(row), words::thousands(row.ios)));
     if let (Some(p50), Some(p99)) = (row.sync_p50_ns, row.sync_p99_ns) {
-        two_lines(page, "  its sync", &[(String::new(), String::new()), cell(Unit::Ns, &p50), cell(Unit::Ns, &p99)], "");
+        two_lines(
+            page,
+            "  its sync",
+            &[(String::new(), String::new()), cell(Unit::Ns, &p50), cell(Unit::Ns, &p99)],
+            "",
+        );
     }
 }
 

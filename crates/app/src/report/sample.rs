@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw,
-    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
+    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};

@@ -249,14 +249,18 @@ impl Worker<'_> {
         let group = self.many.group;
         let mut tried = 0;
         let mut space = vec![MaybeUninit::uninit(); LISTING_BYTES];
-        for dir in (0..group.naming.dirs).filter(|dir| dir % u64::from(self.many.work.workers.max(1)) == u64::from(index)) {
+        for dir in
+            (0..group.naming.dirs).filter(|dir| dir % u64::from(self.many.work.workers.max(1)) == u64::from(index))
+        {
             // What is removed while it is listed may hide others from the listing.
             loop {
                 let mut found = 0;
-                let fd = group.open_dir(dir).map_err(|errno| EngineError::Broken { engine: "files", op: "open", errno })?;
+                let fd =
+                    group.open_dir(dir).map_err(|errno| EngineError::Broken { engine: "files", op: "open", errno })?;
                 let mut entries = RawDir::new(&fd, &mut space);
                 while let Some(entry) = entries.next() {
-                    let entry = entry.map_err(|errno| EngineError::Broken { engine: "files", op: "getdents", errno })?;
+                    let entry =
+                        entry.map_err(|errno| EngineError::Broken { engine: "files", op: "getdents", errno })?;
                     if !lane.goes_on() {
                         return Ok(tried);
                     }

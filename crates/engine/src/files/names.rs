@@ -120,7 +120,11 @@ impl Naming {
 
     /// Size of file `number`, bytes.
     pub(super) fn size(&self, number: u64) -> u64 {
-        if self.spread == 0 { self.size } else { self.size - mix(number ^ self.seed.rotate_left(17)) % (self.spread + 1) }
+        if self.spread == 0 {
+            self.size
+        } else {
+            self.size - mix(number ^ self.seed.rotate_left(17)) % (self.spread + 1)
+        }
     }
 }
 

@@ -76,7 +76,12 @@ impl Tree {
     }
 
     /// Makes the directories of new files, after removing those of the last.
-    pub(super) fn begin(&mut self, work: &FilesWork, seed: u64, cancel: &AtomicBool) -> Result<&mut Group, EngineError> {
+    pub(super) fn begin(
+        &mut self,
+        work: &FilesWork,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<&mut Group, EngineError> {
         self.end();
         self.groups += 1;
         let path = self.base.join(format!("files-{}", self.groups));
@@ -171,7 +176,8 @@ mod tests {
         let group = tree.begin(&work, 3, &AtomicBool::new(false)).unwrap();
         group.made = vec![0..10, 50..55];
         let numbers: std::collections::HashSet<u64> = (0..15).map(|position| group.number_at(position)).collect();
-        let made: std::collections::HashSet<u64> = (0..10).chain(50..55).map(|index| group.number_made(index)).collect();
+        let made: std::collections::HashSet<u64> =
+            (0..10).chain(50..55).map(|index| group.number_made(index)).collect();
         assert_eq!((numbers.len(), numbers), (15, made));
     }
 }
