@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::FileSync;
+use crate::plan::{Plan, StepPlan, Work};
 use crate::record::OpClass;
 use crate::units::Bytes;
 
@@ -127,10 +127,31 @@ impl FilesSync {
     }
 }
 
+/// How a new file is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync of the file.
+    Fsync,
+    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
+    FsyncDirectory,
+}
+
+impl FileSync {
+    /// Whether nothing is synced.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
 fn one() -> u32 {
     1
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn is_one(n: &u32) -> bool {
     *n == 1
 }
@@ -144,8 +165,8 @@ fn classic() -> Vec<FileOp> {
     vec![FileOp::Create, FileOp::Stat, FileOp::Delete]
 }
 
-fn is_classic(ops: &Vec<FileOp>) -> bool {
-    *ops == classic()
+fn is_classic(ops: &[FileOp]) -> bool {
+    ops == classic()
 }
 
 /// A job of file operations. Files that a step leaves are there for the next one.
@@ -238,7 +259,11 @@ impl FilesWork {
 
     /// Inodes it needs at most.
     pub fn inodes(&self) -> u64 {
-        if self.ops.iter().all(|op| op.is_block()) { 1 } else { self.count + self.dirs() + 1 }
+        // Where each file is synced there is one at a time.
+        if self.ops.iter().all(|op| op.is_block()) || !self.sync.is_none() {
+            return 2;
+        }
+        self.count + self.dirs() + 1
     }
 
     /// Bytes it writes at most.
@@ -250,6 +275,17 @@ impl FilesWork {
             _ => 0,
         };
         self.ops.iter().map(each).fold(0, u64::saturating_add)
+    }
+}
+
+impl Plan {
+    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
+    pub fn inodes_max(&self) -> u64 {
+        let of = |step: &StepPlan| match &step.work {
+            Work::Io(_) => 0,
+            Work::Files(files) => files.inodes(),
+        };
+        self.steps.iter().map(of).max().unwrap_or(0)
     }
 }
 
@@ -276,6 +312,6 @@ mod tests {
     fn a_large_file_is_one_file_that_is_written_twice_by_a_rewrite() {
         let ops = vec![FileOp::BlockWrite, FileOp::BlockRewrite, FileOp::BlockRead];
         let work = FilesWork { size: Bytes::gib(1), chunk: Bytes::kib(8), ops, ..FilesWork::default() };
-        assert_eq!((work.space(), work.inodes(), work.writes_max()), (1 << 30, 1, 2 << 30));
+        assert_eq!((work.space(), work.inodes(), work.writes_max()), (1 << 30, 2, 2 << 30));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::files::{FileOp, FileOrder, FilesSync, FilesWork};
+pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -304,26 +304,6 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// How a new file is made durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FileSync {
-    /// Not at all.
-    #[default]
-    None,
-    /// fsync of the file.
-    Fsync,
-    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
-    FsyncDirectory,
-}
-
-impl FileSync {
-    /// Whether nothing is synced.
-    pub fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-}
-
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -448,15 +428,6 @@ impl Plan {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
         Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
-    }
-
-    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
-    pub fn inodes_max(&self) -> u64 {
-        let of = |step: &StepPlan| match &step.work {
-            Work::Io(_) => 0,
-            Work::Files(files) => files.inodes(),
-        };
-        self.steps.iter().map(of).max().unwrap_or(0)
     }
 
     /// Most bytes written, preparation included.

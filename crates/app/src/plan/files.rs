@@ -103,9 +103,8 @@ pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
     let leave = inodes.total / 10;
     let usable = inodes.available.saturating_sub(leave);
     let needed = |step: &StepPlan| match &step.work {
-        // Where each file is synced there is one at a time.
-        Work::Files(files) if files.sync.is_none() => files.inodes(),
-        _ => 1,
+        Work::Files(files) => files.inodes(),
+        Work::Io(_) => 1,
     };
     let most = plan.steps.iter().map(needed).max().unwrap_or(0);
     if most <= usable {

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use qd1_model::plan::FilesWork;
 
+use crate::load::mix;
+
 /// What a name begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -52,13 +54,6 @@ impl Name {
     pub(super) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_with_nul(&self.bytes[..=self.length]).expect("made of letters and digits, and zero after them")
     }
-}
-
-/// The finalizer of splitmix64 (Steele, Lea, Flood 2014).
-fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }
 
 /// How files are called, where they are and how large.
