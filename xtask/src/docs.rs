@@ -47,6 +47,7 @@ const PAGES: &[Page] = &[
             &["check", "--help"],
             &["run", "--help"],
             &["sweep", "--help"],
+            &["meta", "--help"],
             &["identify", "--help"],
             &["suites", "--help"],
             &["suites"],

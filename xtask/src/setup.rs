@@ -33,6 +33,7 @@ const WISHED: &[Package] = &[
     (lab::packages::QEMU.0, lab::packages::QEMU.1, "another kernel and other devices (lab, its test)"),
     ("bpftrace", "bpftrace", "the kernel's own timing (bench ebpf)"),
     ("ioping", "ioping", "the peer of qd1 ping (bench peers, tests)"),
+    ("bonnie++", "bonnie++", "the peer of qd1 meta (bench peers, tests)"),
     ("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
 ];
 

@@ -4,7 +4,8 @@
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
-//! finds rate limits, [`mod@sync`] compares ways to make writes durable, [`change`] tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
+//! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable, [`change`]
+//! tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
 //! [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -15,6 +16,7 @@ mod detect;
 pub mod identify;
 mod judge;
 pub mod limits;
+pub mod meta;
 pub mod stats;
 mod summarize;
 pub mod sweep;
@@ -44,6 +46,18 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     }
     let findings = detect::together(findings);
     let identity = identify::identify(&record);
+    let meta = meta::table(&record, &summary);
     let sync = sync::table(&record);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, identity, sync, summary, record }
+    Report {
+        schema_version: SCHEMA_VERSION,
+        verdicts,
+        criteria,
+        findings,
+        sweep,
+        meta,
+        identity,
+        sync,
+        summary,
+        record,
+    }
 }

@@ -65,13 +65,14 @@ fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream)
 
 /// Operations and bytes per second.
 ///
-/// Three cases. File operations take turns, so theirs is the rate over their own time. Where one fsync ends the
+/// Three cases. File operations that take turns in a step have the rate over their own time. Where one fsync ends the
 /// step, the data is on the disk only after it: the rate is all bytes over all time, and it has no interval,
 /// because one drain is one observation. Otherwise it is the rate over the intervals.
 fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
-    if matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete) {
+    let takes_turns = plan.is_none_or(|plan| !matches!(&plan.work, Work::Files(files) if files.ops.len() == 1));
+    if takes_turns && matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete) {
         let iops = stats::rate_of_own_time(&step.intervals, class);
         let size = bytes / ios.max(1) as f64;
         return (iops, stats::scaled(iops, size));

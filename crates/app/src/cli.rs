@@ -7,11 +7,13 @@ use qd1_model::Bytes;
 use qd1_model::plan::{EngineChoice, Rw};
 use qd1_model::units::parse_duration_ns;
 
+use crate::meta::MetaArgs;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "sync", "ping", "identify", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &[
+    "check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "suites", "history", "fio", "schema", "help",
+];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -43,6 +45,9 @@ pub(crate) enum Command {
     /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
+    /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Meta(MetaArgs),
     /// Measure every way to make writes durable: which one the disk likes best, and the settings of databases that use it
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sync(SyncArgs),

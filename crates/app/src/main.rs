@@ -8,6 +8,7 @@ mod history;
 mod identify;
 mod limits;
 mod measure;
+mod meta;
 mod output;
 mod ping;
 mod place;
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Run(args)) => run_command::run(&args),
         Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Limits(args)) => limits::run(&args),
+        Some(Command::Meta(args)) => meta::run(args),
         Some(Command::Sync(args)) => sync::run(&args),
         Some(Command::Ping(args)) => ping::run(&args),
         Some(Command::Identify(args)) => identify::run(args),

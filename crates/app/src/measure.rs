@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::plan::{Plan, TargetKind, Work};
 use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Spec, Suite};
 use qd1_model::units::format_span_ns;
@@ -92,7 +92,12 @@ pub(crate) fn conclude(
 
 /// How much time to spend.
 pub(crate) fn effort(args: &MeasureArgs) -> Effort {
-    match (args.quick, args.full) {
+    effort_of(args.quick, args.full)
+}
+
+/// The same from the two flags.
+pub(crate) const fn effort_of(quick: bool, full: bool) -> Effort {
+    match (quick, full) {
         (true, _) => Effort::Quick,
         (_, true) => Effort::Full,
         _ => Effort::Default,
@@ -151,6 +156,16 @@ const VALUED: &[&str] = &[
     "--rw",
     "--passes",
     "--max-p99",
+    "--suite",
+    "--files",
+    "--file-size",
+    "--per-dir",
+    "--workers",
+    "--fsync",
+    "--ops",
+    "--order",
+    "--ram",
+    "--chunk",
 ];
 
 /// The command line as typed, and which of its words are places.
@@ -234,7 +249,11 @@ fn dry_run(plan: &Plan) -> String {
     use std::fmt::Write as _;
     let target = &plan.target;
     let mut text = String::new();
+    let only_files = plan.steps.iter().all(|step| matches!(step.work, Work::Files(_)));
     let place = match target.kind {
+        TargetKind::Directory if only_files => {
+            format!("files in a directory of their own in {} ({})", target.path.display(), target.filesystem)
+        }
         TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
         TargetKind::File => format!("{}, only read", target.path.display()),
         TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
@@ -263,11 +282,13 @@ fn dry_run(plan: &Plan) -> String {
     let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
     let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
-    let _ = writeln!(
-        text,
-        "direct    {}",
-        if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" }
-    );
+    if only_files {
+        let _ = writeln!(text, "inodes    {} while it runs, nothing after it", plan.inodes_max());
+    } else {
+        let direct =
+            if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" };
+        let _ = writeln!(text, "direct    {direct}");
+    }
     let _ = writeln!(text, "seed      {}", plan.seed);
     text
 }

@@ -1,13 +1,14 @@
 //! From a Spec to a Plan: fills every default, makes every refusal. After it nothing else refuses.
 
+mod files;
 mod load;
 
 use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw,
-    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw, Skipped, StepPlan,
+    Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 
@@ -102,6 +103,8 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     }
     if kind == TargetKind::Directory {
         fit(&mut plan, place, spec.size.is_some())?;
+        files::in_order(&plan.steps)?;
+        files::fit(&mut plan, place)?;
     }
     Ok(plan)
 }
@@ -186,11 +189,11 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
     }
     check_ranges(job)?;
     let mut title = job.title.clone().unwrap_or_else(|| title_of(job));
-    let work = if let Some(files) = job.files {
+    let work = if let Some(files) = &job.files {
         if target.kind != TargetKind::Directory {
             return Ok(Err("needs a filesystem"));
         }
-        Work::Files(FilesWork { size: files.size, count: files.count, sync: files.sync })
+        Work::Files(files::work(&job.name, files)?)
     } else {
         match io_work(spec, job, target)? {
             Ok(work) => {
@@ -254,7 +257,11 @@ fn check_ranges(job: &Job) -> Result<()> {
 /// For a job without a title: `random 4 KiB reads, 32 in flight, 2 workers`.
 fn title_of(job: &Job) -> String {
     let Some(rw) = job.rw else {
-        let sync = job.files.map(|files| files.sync).unwrap_or_default();
+        let job_files = job.files.as_ref();
+        if let Some(ops) = job_files.and_then(|files| files.ops.as_deref()) {
+            return format!("files: {}", ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(", "));
+        }
+        let sync = job_files.map(|files| files.sync).unwrap_or_default();
         let what = match sync {
             FileSync::None => "create, stat and delete files",
             FileSync::Fsync => "create files, each with fsync, and delete them",
@@ -435,7 +442,7 @@ fn writes_max(work: &Work, stop: &Stop) -> u64 {
         Work::Files(files) if !files.sync.is_none() => {
             files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
         }
-        Work::Files(files) => files.count * files.size.0,
+        Work::Files(files) => files.writes_max(),
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
         Work::Io(io) => {
@@ -474,12 +481,16 @@ fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
     }
     let message = format!(
         "not enough space in {}: the test needs {}, and {} may be used ({} free, of which {} stay free); free some \
-         space, give a smaller --size, or choose steps with --only",
+         space, {}",
         place.path.display(),
         Bytes(needed),
         Bytes(usable),
         Bytes(free),
-        Bytes(leave)
+        Bytes(leave),
+        match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
+            true => "or ask for fewer or smaller files (qd1 meta --help)",
+            false => "give a smaller --size, or choose steps with --only",
+        }
     );
     Err(Problem::new(Kind::Unsafe, message).into())
 }

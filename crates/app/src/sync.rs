@@ -36,8 +36,9 @@ const REGION: Bytes = Bytes::mib(16);
 const OWN: Bytes = Bytes::mib(1);
 /// A new log segment: etcd's.
 const SEGMENT: Bytes = Bytes::mib(64);
-/// A small new file.
-const FILE: FilesJob = FilesJob { size: Bytes::kib(4), count: 100_000, sync: FileSync::Fsync };
+/// A small new file, and how many at most.
+const FILE: Bytes = Bytes::kib(4);
+const FILES: u64 = 100_000;
 
 /// Methods and their names in steps.
 const METHODS: [(Sync, &str); 6] = [
@@ -130,7 +131,7 @@ fn suite(effort: Effort) -> Suite {
     job.extend([("file", FileSync::Fsync), ("file-dir", FileSync::FsyncDirectory)].map(|(name, sync)| Job {
         name: name.to_owned(),
         runtime: Some(FURTHER),
-        files: Some(FilesJob { sync, ..FILE }),
+        files: Some(FilesJob { size: FILE, count: FILES, sync, ..FilesJob::default() }),
         ..Job::default()
     }));
     Suite {

@@ -99,11 +99,11 @@ impl Buffers {
     ///
     /// Must not be called while a request on `slot` is in flight.
     #[inline]
-    pub fn fill(&self, slot: u32, len: usize, f: impl FnOnce(&mut [u8])) {
+    pub fn fill<R>(&self, slot: u32, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(len <= self.stride, "{len} bytes of {}", self.stride);
         // SAFETY: len is inside the slot, and with no request in flight on it only this worker, whose attention is
         // inside `f`, reads or writes it.
-        f(unsafe { std::slice::from_raw_parts_mut(self.ptr(slot), len) });
+        f(unsafe { std::slice::from_raw_parts_mut(self.ptr(slot), len) })
     }
 
     /// Shows `f` the first `len` bytes of `slot`: what a read brought.

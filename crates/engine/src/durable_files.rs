@@ -180,7 +180,7 @@ mod tests {
     use qd1_model::units::Bytes;
 
     fn run(dir: &Path, sync: FileSync, count: u64) -> Outcome {
-        let work = FilesWork { size: Bytes::kib(4), count, sync };
+        let work = FilesWork { size: Bytes::kib(4), count, sync, ..FilesWork::default() };
         let stop = Stop { min_ns: 0, max_ns: 60_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
         let (cancel, cost) = (AtomicBool::new(false), ThreadCost::default);
         run_durable_files(&work, &stop, dir, 1, cost, &cancel, &mut |_| Wish::Continue).unwrap()

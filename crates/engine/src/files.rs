@@ -1,188 +1,351 @@
-//! File operations as a web server or a package manager makes them: create with one write, stat, delete.
+//! File operations as programs make them: create, stat, read, list, rename, link, delete; and one large file written, rewritten,
+//! read and sought in, as bonnie++ does. Files are numbered and their names worked out, so that a million take no memory.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod block;
+mod lane;
+mod many;
+mod names;
+mod tree;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::plan::{FilesWork, Stop};
-use qd1_model::record::{Ended, IoErrors, OpClass};
-use rustix::fs::{AtFlags, Mode, OFlags, openat, statat, unlinkat};
-use rustix::io::{Errno, pwrite};
+use qd1_model::plan::{FileOp, FilesWork, Stop};
+use qd1_model::record::{Ended, IoErrors, Stream};
 
-use crate::buf::Buffers;
-use crate::merge::Merger;
-use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::run::{Asked, Outcome, Progress, Wish, interval_ns};
-use crate::{EngineError, clock, errno_name};
+pub use tree::Tree;
 
-/// Share of the step's time for creating; deleting takes what it takes, since nothing may stay.
+use crate::merge::{Merger, merge_stream};
+use crate::meter::Outbox;
+use crate::run::{Asked, Outcome, Progress, Wish};
+use crate::{EngineError, clock};
+use block::Block;
+use lane::{Lane, Limits};
+use many::{Many, unlink_all};
+use names::Kind;
+use tree::Called;
+
+/// Of the time of a step that does several things: for creating; deleting takes what it takes, since nothing may stay.
 const CREATE_SHARE: u64 = 50;
-/// Share for stat.
-const STAT_SHARE: u64 = 20;
+/// For each of the others.
+const OTHER_SHARE: u64 = 20;
 
-const LANE_CREATE: usize = 0;
-const LANE_STAT: usize = 1;
-const LANE_DELETE: usize = 2;
+/// Workers' intervals: a 64th of the longest. A thousand files take ten milliseconds or a minute, and what is known of a
+/// figure rests on how it changed from one interval to the next.
+const INTERVAL_NS: u64 = INTERVAL_MAX_NS / 64;
+const INTERVAL_MAX_NS: u64 = 100_000_000;
+/// Beyond so many, neighbours are joined: while it runs, and at the end.
+const INTERVALS_RUNNING: usize = 800;
+const INTERVALS_KEPT: usize = 400;
 
-struct Run<'a> {
-    dir: BorrowedFd<'a>,
-    meter: Meter<3>,
-    errors: Vec<IoErrors>,
-    asked: Asked,
-    last_ns: u64,
-}
+/// How often the watcher is shown what there is.
+const LOOK: Duration = Duration::from_millis(50);
 
-/// Creates, stats and deletes files in `dir`, which must be empty and is left empty.
+/// Carries out `work` on the files of `tree`, and leaves there what it does not delete.
+///
+/// Where space, quota or leave to write runs out the step ends as failed; other failures are counted, as far as they are few.
 ///
 /// # Errors
-/// When `dir` cannot be opened. Failing operations are counted in the outcome.
+/// When a directory or the large file cannot be opened, or no step before made the files that `work` needs.
 pub fn run_files(
     work: &FilesWork,
     stop: &Stop,
-    dir: &Path,
+    tree: &mut Tree,
     seed: u64,
     thread_cost: fn() -> ThreadCost,
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
 ) -> Result<Outcome, EngineError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(|errno| EngineError::path("open", dir, errno))?;
-    let buffers = Buffers::new(1, work.size.0 as u32, seed)?;
-    let outbox: Outbox = Arc::new(Mutex::new(Vec::new()));
-    let started_ns = clock::now_ns();
-    let classes = [(OpClass::Create, Parts::None), (OpClass::Stat, Parts::None), (OpClass::Delete, Parts::None)];
-    let interval = interval_ns(stop);
-    let mut run = Run {
-        dir: fd.as_fd(),
-        meter: Meter::new(classes, started_ns, interval, outbox.clone()),
-        errors: Vec::new(),
-        asked: Asked::default(),
-        last_ns: started_ns,
+    let mut step = Step {
+        work,
+        stop,
+        seed,
+        thread_cost,
+        cancel,
+        started_ns: None,
+        last_ns: 0,
+        ios: 0,
+        merger: Merger::default(),
+        outcome: Outcome {
+            streams: Vec::new(),
+            intervals: Vec::new(),
+            started_ns: 0,
+            runtime_ns: 0,
+            end_fsync_ns: 0,
+            ended: Ended::Done,
+            errors: Vec::new(),
+            asked: Asked::default(),
+            cost: ThreadCost::default(),
+            caveat: String::new(),
+        },
     };
-    let before = thread_cost();
-    let mut merger = Merger::default();
-    let mut show = |merger: &mut Merger, now_ns: u64| {
-        merger.take(std::slice::from_ref(&outbox));
-        watch(&Progress { elapsed_ns: now_ns - started_ns, intervals: merger.so_far() });
-    };
-    let mut look_ns = started_ns;
-    let mut tick = |run: &Run<'_>, merger: &mut Merger| {
-        if run.last_ns >= look_ns {
-            look_ns = run.last_ns + 100_000_000;
-            show(merger, run.last_ns);
-        }
-    };
-    let mut ended = Ended::Done;
-    let mut made = 0;
-    let create_until_ns = started_ns + stop.max_ns * CREATE_SHARE / 100;
-    while made < work.count {
-        if run.last_ns >= create_until_ns {
-            ended = Ended::Time;
+    for op in &work.ops {
+        step.phase(*op, tree, watch)?;
+        let is_over = matches!(step.outcome.ended, Ended::Interrupted | Ended::Failed);
+        // A step that makes and deletes its files deletes them whatever happens: they are its own.
+        if is_over && work.ops.last() != Some(&FileOp::Delete) {
             break;
         }
-        if cancel.load(Ordering::Relaxed) || run.errors.iter().map(|error| error.count).sum::<u64>() > 16 {
-            break;
-        }
-        buffers.stamp(0, work.size.0 as u32, seed.wrapping_add(made));
-        run.create(made, &buffers, work.size.0 as usize);
-        made += 1;
-        tick(&run, &mut merger);
     }
-    let stat_until_ns = run.last_ns + stop.max_ns * STAT_SHARE / 100;
-    for number in 0..made {
-        if run.last_ns >= stat_until_ns || cancel.load(Ordering::Relaxed) {
-            break;
-        }
-        run.stat(number);
-        tick(&run, &mut merger);
+    if work.fsync.end && step.outcome.ended != Ended::Interrupted {
+        step.sync_all(tree)?;
     }
-    for number in 0..made {
-        run.delete(number);
-        tick(&run, &mut merger);
-    }
-    if cancel.load(Ordering::Relaxed) {
-        ended = Ended::Interrupted;
-    } else if !run.errors.is_empty() && run.asked.writes == 0 {
-        ended = Ended::Failed;
-    }
-    let runtime_ns = (run.last_ns - started_ns).max(1);
-    let streams = run.meter.finish();
-    merger.take(std::slice::from_ref(&outbox));
-    Ok(Outcome {
-        streams,
-        intervals: merger.finish(interval, runtime_ns),
-        started_ns,
-        runtime_ns,
-        end_fsync_ns: 0,
-        ended,
-        errors: run.errors,
-        asked: run.asked,
-        cost: thread_cost().since(&before),
-        caveat: String::new(),
-    })
+    Ok(step.finish())
 }
 
-/// `f00000042`: formatted into a fixed buffer, outside the timed part.
-fn name(number: u64) -> String {
-    format!("f{number:08}")
+/// A step under way.
+struct Step<'a> {
+    work: &'a FilesWork,
+    stop: &'a Stop,
+    seed: u64,
+    thread_cost: fn() -> ThreadCost,
+    cancel: &'a AtomicBool,
+    /// Once its directories are made: what is measured begins then.
+    started_ns: Option<u64>,
+    last_ns: u64,
+    ios: u64,
+    merger: Merger,
+    outcome: Outcome,
 }
 
-impl Run<'_> {
-    fn create(&mut self, number: u64, buffers: &Buffers, size: usize) {
-        let name = name(number);
-        // SAFETY: the buffer holds at least `size` bytes and nothing is in flight on it.
-        let data = unsafe { std::slice::from_raw_parts(buffers.ptr(0), size) };
-        let begin_ns = clock::now_ns();
-        let outcome = self.write_new(&name, data);
-        match outcome {
-            Ok(written) if written == size => {
-                self.asked.writes += 1;
-                self.asked.write_bytes += size as u64;
-                self.count(LANE_CREATE, begin_ns, size as u32);
+/// What a worker brings from a phase.
+struct Brought<T> {
+    index: u32,
+    value: T,
+    streams: Vec<Stream>,
+    asked: Asked,
+    errors: Vec<IoErrors>,
+    last_ns: u64,
+    ios: u64,
+    cost: ThreadCost,
+}
+
+/// What came of a phase.
+struct Phase<T> {
+    /// Of each worker, in their order.
+    values: Vec<T>,
+    broken: bool,
+}
+
+impl Step<'_> {
+    fn phase(
+        &mut self,
+        op: FileOp,
+        tree: &mut Tree,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    ) -> Result<(), EngineError> {
+        let (done, wanted, broken) =
+            if op.is_block() { self.block(op, tree, watch)? } else { self.many(op, tree, watch)? };
+        if self.cancel.load(Ordering::Relaxed) {
+            self.outcome.ended = Ended::Interrupted;
+        } else if broken || (self.ios == 0 && !self.outcome.errors.is_empty()) {
+            self.outcome.ended = Ended::Failed;
+        } else if done < wanted && self.outcome.ended == Ended::Done {
+            self.outcome.ended = Ended::Time;
+        }
+        Ok(())
+    }
+
+    /// Operations on many files: how many were tried, how many there are, and whether something stopped all of them.
+    fn many(
+        &mut self,
+        op: FileOp,
+        tree: &mut Tree,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    ) -> Result<(u64, u64, bool), EngineError> {
+        if op == FileOp::Create {
+            tree.begin(self.work, self.seed, self.cancel)?;
+        }
+        let group = tree.group()?;
+        let many = Many { group, work: self.work, op, seed: self.seed };
+        let wanted = many.wanted();
+        let phase = self.in_workers(op, self.work.workers, watch, |index, lane| many.run(index, lane))?;
+        let done = phase.values.iter().map(|range: &Range<u64>| range.end - range.start).sum();
+        match op {
+            FileOp::Create => group.made = phase.values,
+            FileOp::Rename if done == wanted => {
+                group.called = match group.called {
+                    Called::All(Kind::First) => Called::All(Kind::Second),
+                    Called::All(_) => Called::All(Kind::First),
+                    Called::Either => Called::Either,
+                }
             }
-            Ok(_) => self.fault("short".to_owned(), number),
-            Err(errno) => self.fault(errno_name(errno), number),
+            FileOp::Rename => group.called = Called::Either,
+            FileOp::Link => unlink_all(group, || !self.cancel.load(Ordering::Relaxed)),
+            FileOp::Delete => tree.end(),
+            _ => {}
         }
+        Ok((done, wanted, phase.broken))
     }
 
-    fn write_new(&self, name: &str, data: &[u8]) -> Result<usize, Errno> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file: OwnedFd = openat(self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
-        pwrite(&file, data, 0)
+    /// Operations on one large file; the same.
+    fn block(
+        &mut self,
+        op: FileOp,
+        tree: &mut Tree,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    ) -> Result<(u64, u64, bool), EngineError> {
+        if op != FileOp::BlockWrite && !tree.has_block {
+            return Err(EngineError::Plan("no step before it wrote the large file it needs".to_owned()));
+        }
+        tree.has_block = true;
+        let path = tree.block_path();
+        let block = Block { path: &path, work: self.work, op, seed: self.seed, tickets: AtomicU64::new(0) };
+        let wanted = block.wanted();
+        let before = self.ios;
+        let workers = if op == FileOp::Seek { self.work.workers } else { 1 };
+        let phase = self.in_workers(op, workers, watch, |index, lane| block.run(index, lane))?;
+        // Seekers sync one beside the other: the longest is what is waited for.
+        let sync_ns = phase.values.iter().copied().max().unwrap_or(0);
+        self.outcome.end_fsync_ns += sync_ns;
+        Ok((self.ios - before, wanted, phase.broken))
     }
 
-    fn stat(&mut self, number: u64) {
-        let name = name(number);
+    /// When a phase stops, done or not.
+    fn deadline_ns(&self, op: FileOp, begin_ns: u64) -> u64 {
+        let share = match op {
+            _ if self.work.ops.len() == 1 => 100,
+            FileOp::Delete => return u64::MAX,
+            FileOp::Create => CREATE_SHARE,
+            _ => OTHER_SHARE,
+        };
+        begin_ns + self.stop.max_ns / 100 * share
+    }
+
+    /// Runs `body` in so many workers at once, each with a lane of its own, and shows their intervals meanwhile.
+    fn in_workers<T: Send>(
+        &mut self,
+        op: FileOp,
+        workers: u32,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+        body: impl Fn(u32, &mut Lane<'_>) -> Result<T, EngineError> + Sync,
+    ) -> Result<Phase<T>, EngineError> {
         let begin_ns = clock::now_ns();
-        match statat(self.dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => self.count(LANE_STAT, begin_ns, 0),
-            Err(errno) => self.fault(errno_name(errno), number),
+        let started_ns = *self.started_ns.get_or_insert(begin_ns);
+        let never = AtomicBool::new(false);
+        let deletes_own = op == FileOp::Delete && self.work.ops.len() > 1;
+        let cancel = if deletes_own { &never } else { self.cancel };
+        let limits = Limits { deadline_ns: self.deadline_ns(op, begin_ns), cancel, broken: AtomicBool::new(false) };
+        let syncs = self.work.fsync.files && matches!(op, FileOp::Create | FileOp::Seek)
+            || self.work.fsync.dir && op.changes_directory();
+        let outboxes: Vec<Outbox> = (0..workers.max(1)).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
+        let (sender, receiver) = mpsc::channel();
+        let thread_cost = self.thread_cost;
+        let mut brought = std::thread::scope(|scope| {
+            for (index, outbox) in outboxes.iter().enumerate() {
+                let (sender, outbox, index) = (sender.clone(), outbox.clone(), index as u32);
+                let (limits, body) = (&limits, &body);
+                let work = move || {
+                    let before = thread_cost();
+                    let mut lane = Lane::new(op.class(), syncs, limits, started_ns, INTERVAL_NS, outbox);
+                    let outcome = body(index, &mut lane);
+                    if outcome.is_err() {
+                        limits.broken.store(true, Ordering::Relaxed);
+                    }
+                    let (last_ns, ios) = (lane.last_ns, lane.ios);
+                    let (streams, asked, errors) = lane.finish();
+                    let cost = thread_cost().since(&before);
+                    // The controller may have given up; nobody is left to tell then.
+                    let _ = sender.send(outcome.map(|value| Brought {
+                        index,
+                        value,
+                        streams,
+                        asked,
+                        errors,
+                        last_ns,
+                        ios,
+                        cost,
+                    }));
+                };
+                std::thread::Builder::new().name(format!("qd1-files-{index}")).spawn_scoped(scope, work).map_err(
+                    |error| {
+                        limits.broken.store(true, Ordering::Relaxed);
+                        EngineError::Worker(format!("cannot start a thread: {error}"))
+                    },
+                )?;
+            }
+            drop(sender);
+            self.gather(&receiver, &outboxes, started_ns, watch)
+        })?;
+        if brought.len() < outboxes.len() {
+            return Err(EngineError::Worker("a thread ended without a result".to_owned()));
         }
+        brought.sort_by_key(|worker| worker.index);
+        let broken = limits.broken.load(Ordering::Relaxed);
+        let values = brought.into_iter().map(|worker| self.take(worker)).collect();
+        Ok(Phase { values, broken })
     }
 
-    fn delete(&mut self, number: u64) {
-        let name = name(number);
+    /// Waits for the workers.
+    fn gather<T>(
+        &mut self,
+        receiver: &mpsc::Receiver<Result<Brought<T>, EngineError>>,
+        outboxes: &[Outbox],
+        started_ns: u64,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    ) -> Result<Vec<Brought<T>>, EngineError> {
+        let mut brought = Vec::new();
+        let mut failure = None;
+        loop {
+            match receiver.recv_timeout(LOOK) {
+                Ok(Ok(worker)) => brought.push(worker),
+                Ok(Err(error)) => failure = failure.or(Some(error)),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.merger.take(outboxes);
+                    self.merger.join(INTERVAL_NS, INTERVALS_RUNNING, INTERVAL_MAX_NS);
+                    let elapsed_ns = clock::now_ns() - started_ns;
+                    // File operations end when they are done, and not when they are known well enough.
+                    let _ = watch(&Progress { elapsed_ns, intervals: self.merger.so_far() });
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.merger.take(outboxes);
+        failure.map_or(Ok(brought), Err)
+    }
+
+    /// Adds what a worker brought; what its body gave is handed back.
+    fn take<T>(&mut self, worker: Brought<T>) -> T {
+        worker.streams.into_iter().for_each(|stream| merge_stream(&mut self.outcome.streams, stream));
+        for error in worker.errors {
+            match self.outcome.errors.iter_mut().find(|known| known.error == error.error) {
+                Some(known) => known.count += error.count,
+                None => self.outcome.errors.push(error),
+            }
+        }
+        self.outcome.asked = self.outcome.asked.plus(&worker.asked);
+        self.outcome.cost = self.outcome.cost.plus(&worker.cost);
+        self.last_ns = self.last_ns.max(worker.last_ns);
+        self.ios += worker.ios;
+        worker.value
+    }
+
+    /// Writes out the whole filesystem, inside the step's time.
+    fn sync_all(&mut self, tree: &Tree) -> Result<(), EngineError> {
+        let base = tree.open_base()?;
         let begin_ns = clock::now_ns();
-        match unlinkat(self.dir, &name, AtFlags::empty()) {
-            Ok(()) => self.count(LANE_DELETE, begin_ns, 0),
-            // Its creation failed and was counted then.
-            Err(Errno::NOENT) => {}
-            Err(errno) => self.fault(errno_name(errno), number),
-        }
+        let before = (self.thread_cost)();
+        rustix::fs::syncfs(&base).map_err(|errno| EngineError::Broken { engine: "files", op: "syncfs", errno })?;
+        self.outcome.cost = self.outcome.cost.plus(&(self.thread_cost)().since(&before));
+        self.outcome.end_fsync_ns += clock::now_ns() - begin_ns;
+        self.outcome.asked.syncs += 1;
+        Ok(())
     }
 
-    fn count(&mut self, lane: usize, begin_ns: u64, bytes: u32) {
-        let completed_ns = clock::now_ns();
-        self.last_ns = completed_ns;
-        self.meter.record(lane, bytes, &Timing { lat_ns: completed_ns - begin_ns, part_ns: 0, completed_ns });
-    }
-
-    fn fault(&mut self, error: String, number: u64) {
-        match self.errors.iter_mut().find(|known| known.error == error) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error, count: 1, first_offset: number }),
+    fn finish(mut self) -> Outcome {
+        let started_ns = self.started_ns.unwrap_or_else(clock::now_ns);
+        let measured_ns = self.last_ns.saturating_sub(started_ns).max(1);
+        let interval_ns = self.merger.join(INTERVAL_NS, INTERVALS_KEPT, INTERVAL_MAX_NS);
+        self.outcome.streams.sort_by_key(|stream| stream.class);
+        Outcome {
+            intervals: self.merger.finish(interval_ns, measured_ns),
+            started_ns,
+            runtime_ns: measured_ns + self.outcome.end_fsync_ns,
+            ..self.outcome
         }
     }
 }

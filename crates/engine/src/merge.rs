@@ -108,6 +108,8 @@ pub struct Merger {
     by_number: BTreeMap<u64, Interval>,
     /// The merged intervals in order, for the watcher; rebuilt from `shown_from` on.
     shown: Vec<Interval>,
+    /// How often neighbours were joined: 2 to this power of the workers' intervals are one here.
+    joined: u32,
 }
 
 impl Merger {
@@ -122,11 +124,14 @@ impl Merger {
     /// Takes in intervals with their numbers.
     pub fn add(&mut self, fresh: impl IntoIterator<Item = (u64, Interval)>) {
         let mut first_changed = u64::MAX;
-        for (number, interval) in fresh {
+        for (number, mut interval) in fresh {
+            let number = number >> self.joined;
             first_changed = first_changed.min(number);
             match self.by_number.get_mut(&number) {
                 Some(known) => interval.streams.into_iter().for_each(|stream| merge_interval(known, stream)),
                 None => {
+                    interval.length_ns <<= self.joined;
+                    interval.start_ns = number * interval.length_ns;
                     self.by_number.insert(number, interval);
                 }
             }
@@ -136,6 +141,21 @@ impl Merger {
             self.shown.truncate(keep);
             self.shown.extend(self.by_number.range(first_changed..).map(|(_, interval)| interval.clone()));
         }
+    }
+
+    /// Joins neighbours until there are at most `most` intervals, or they are as long as `longest_ns` allows.
+    ///
+    /// For steps whose length nobody knows beforehand: a thousand files are made in ten milliseconds or in a minute.
+    /// The workers' intervals are `interval_ns` long; what is left of them is returned, ns.
+    pub fn join(&mut self, interval_ns: u64, most: usize, longest_ns: u64) -> u64 {
+        while self.by_number.len() > most && interval_ns << (self.joined + 1) <= longest_ns {
+            let halves = std::mem::take(self);
+            let pairs = halves.by_number.into_values().map(|half| (half.start_ns / half.length_ns.max(1), half));
+            self.joined = 1;
+            self.add(pairs.collect::<Vec<_>>());
+            self.joined = halves.joined + 1;
+        }
+        interval_ns << self.joined
     }
 
     /// All intervals so far.
@@ -179,4 +199,37 @@ fn merge_interval(interval: &mut Interval, other: IntervalStream) {
         *bins.entry(bin).or_default() += count;
     }
     mine.bins = bins.into_iter().collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::record::OpClass;
+
+    fn interval(number: u64, ios: u64) -> (u64, Interval) {
+        let stream =
+            IntervalStream { class: OpClass::Stat, ios, bytes: 0, lat_sum_ns: ios, lat_max_ns: number, bins: vec![] };
+        (number, Interval { start_ns: number * 10, length_ns: 10, streams: vec![stream] })
+    }
+
+    #[test]
+    fn joined_intervals_hold_what_their_parts_held_and_later_parts_find_their_place() {
+        let mut merger = Merger::default();
+        merger.add((0..20).map(|number| interval(number, 1)));
+        assert_eq!(merger.join(10, 6, 1000), 40);
+        merger.add([interval(20, 1), interval(21, 1), interval(27, 1)]);
+        let lengths: Vec<_> = merger.so_far().iter().map(|i| (i.start_ns, i.length_ns, i.streams[0].ios)).collect();
+        let whole: Vec<_> = (0..5).map(|at| (at * 40, 40, 4)).chain([(200, 40, 2), (240, 40, 1)]).collect();
+        assert_eq!(lengths, whole);
+        let all = merger.finish(40, 280);
+        assert_eq!((all.len(), all.iter().map(|i| i.streams[0].ios).sum::<u64>()), (7, 23));
+        assert_eq!(all[0].streams[0].lat_max_ns, 3);
+    }
+
+    #[test]
+    fn intervals_are_never_joined_beyond_the_longest() {
+        let mut merger = Merger::default();
+        merger.add((0..1000).map(|number| interval(number, 1)));
+        assert_eq!((merger.join(10, 4, 80), merger.so_far().len()), (80, 125));
+    }
 }

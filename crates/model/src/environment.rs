@@ -93,6 +93,18 @@ pub struct Filesystem {
     pub size: Bytes,
     /// Free for this user.
     pub available: Bytes,
+    /// Files it can hold at most and how many more this user can make; absent where there is no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<Inodes>,
+}
+
+/// How many files a filesystem can hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Inodes {
+    /// In all.
+    pub total: u64,
+    /// Free for this user.
+    pub available: u64,
 }
 
 /// One block device of the chain.

@@ -5,11 +5,13 @@
 
 pub mod environment;
 pub mod figure;
+pub mod files;
 pub mod finding;
 pub mod hist;
 pub mod identity;
 pub mod job;
 pub mod limits;
+pub mod meta;
 pub mod metric;
 pub mod plan;
 pub mod plat;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -303,39 +304,6 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// A job of file operations: create (with one write), stat, delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FilesWork {
-    /// Size of each file.
-    pub size: Bytes,
-    /// Most files made.
-    pub count: u64,
-    /// How each file is made durable. With any but none a file is made, synced, closed and removed before the next one,
-    /// as programs do with journals and temporary files, and there is no stat.
-    #[serde(default, skip_serializing_if = "FileSync::is_none")]
-    pub sync: FileSync,
-}
-
-/// How a new file is made durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FileSync {
-    /// Not at all.
-    #[default]
-    None,
-    /// fsync of the file.
-    Fsync,
-    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
-    FsyncDirectory,
-}
-
-impl FileSync {
-    /// Whether nothing is synced.
-    pub fn is_none(&self) -> bool {
-        *self == Self::None
-    }
-}
-
 /// What a step does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -494,7 +462,7 @@ impl StepPlan {
             Work::Io(_) => 0,
             // Where each is synced there is one at a time.
             Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
-            Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
+            Work::Files(files) => files.space(),
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);
         files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()

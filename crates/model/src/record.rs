@@ -89,12 +89,37 @@ pub enum OpClass {
     Stat,
     /// Unlink of a file.
     Delete,
+    /// Open a file, read it whole, close it.
+    Open,
+    /// Read a directory whole.
+    List,
+    /// Rename a file.
+    Rename,
+    /// Give a file a second name.
+    Link,
+    /// Read, change and write back a piece of a file, as one.
+    Rewrite,
+    /// A read at a random place of a file, every tenth with a write back.
+    Seek,
 }
 
 impl OpClass {
     /// All of them, in the order of streams.
-    pub const ALL: [Self; 7] =
-        [Self::Read, Self::Write, Self::Trim, Self::Commit, Self::Create, Self::Stat, Self::Delete];
+    pub const ALL: [Self; 13] = [
+        Self::Read,
+        Self::Write,
+        Self::Trim,
+        Self::Commit,
+        Self::Create,
+        Self::Stat,
+        Self::Delete,
+        Self::Open,
+        Self::List,
+        Self::Rename,
+        Self::Link,
+        Self::Rewrite,
+        Self::Seek,
+    ];
 
     /// Name in JSON, tables and thresholds.
     pub const fn name(self) -> &'static str {
@@ -106,7 +131,18 @@ impl OpClass {
             Self::Create => "create",
             Self::Stat => "stat",
             Self::Delete => "delete",
+            Self::Open => "open",
+            Self::List => "list",
+            Self::Rename => "rename",
+            Self::Link => "link",
+            Self::Rewrite => "rewrite",
+            Self::Seek => "seek",
         }
+    }
+
+    /// Whether it moves no bytes.
+    pub const fn moves_nothing(self) -> bool {
+        matches!(self, Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
     }
 }
 
@@ -129,7 +165,7 @@ pub struct StepRecord {
     pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
-    /// What kept it from running, where it measured nothing; mostly empty.
+    /// What kept it from running, where it measured nothing, or stopped it before its end; mostly empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
     /// One entry per kind of operation that took place.

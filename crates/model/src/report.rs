@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::figure::Summary;
 use crate::finding::Finding;
 use crate::identity::Identity;
+use crate::meta::Meta;
 use crate::record::Record;
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
@@ -26,6 +27,9 @@ pub struct Report {
     /// The surface of a sweep; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Surface>,
+    /// What was found about files; absent in runs that measure none alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
-use crate::plan::{EngineChoice, FileSync, Rw, Sync};
+use crate::plan::{EngineChoice, FileOp, FileOrder, FileSync, FilesSync, Rw, Sync};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -238,15 +238,33 @@ impl Job {
     }
 }
 
-/// A create/stat/delete job.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// A job on files: create, stat and delete small ones, unless it says what else.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesJob {
-    /// Size of each file.
+    /// Size of each file, or of the largest; of the one file for operations on a large one.
     pub size: Bytes,
     /// How many files at most.
     pub count: u64,
     /// How each is made durable; see [`FileSync`].
     #[serde(default)]
     pub sync: FileSync,
+    /// Size of the smallest file. Default `size`.
+    pub size_min: Option<Bytes>,
+    /// Files in a directory. Default all in one.
+    pub per_dir: Option<u64>,
+    /// Threads that share the files out. Default 1.
+    pub workers: Option<u32>,
+    /// What is made durable. Default nothing.
+    pub fsync: Option<FilesSync>,
+    /// Bytes of one read or write. Default a whole file, at most 1 MiB.
+    pub chunk: Option<Bytes>,
+    /// What is done, one after another. Default create, stat, delete.
+    pub ops: Option<Vec<FileOp>>,
+    /// In which order. Default sequential.
+    pub order: Option<FileOrder>,
+    /// Names as long as bonnie++'s.
+    pub long_names: Option<bool>,
+    /// How many random reads `seek` makes. Default 8192.
+    pub seeks: Option<u64>,
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use qd1_model::environment::{Filesystem, FilesystemClass};
+use qd1_model::environment::{Filesystem, FilesystemClass, Inodes};
 use qd1_model::units::Bytes;
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor, statvfs, statx};
 
@@ -119,6 +119,11 @@ impl Machine {
             mount_point: mount.point.to_string_lossy().into_owned(),
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
+            // Filesystems that make inodes as they need them (btrfs, many network ones) tell none at all.
+            inodes: room
+                .as_ref()
+                .filter(|room| room.f_files > 0)
+                .map(|room| Inodes { total: room.f_files, available: room.f_favail }),
             kind: mount.kind,
             source: mount.source,
             options,

@@ -11,8 +11,8 @@ use qd1_jobs::ThreadResult;
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw,
-    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
+    Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
@@ -142,7 +142,7 @@ fn step_plan(job: &FioJob, name: &str) -> StepPlan {
     let work = if job.ioengine.moves_data() {
         Work::Io(io_work(job))
     } else {
-        Work::Files(FilesWork { size: size_of(job), count: u64::from(job.file_count()), sync: FileSync::None })
+        Work::Files(FilesWork { size: size_of(job), count: u64::from(job.file_count()), ..FilesWork::default() })
     };
     let title = if job.description.is_empty() { qd1_fio::output::job_line(job, 0) } else { job.description.clone() };
     let max_ns = job.runtime.as_nanos() as u64;

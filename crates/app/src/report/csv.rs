@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Unit};
 use qd1_model::verdict::Criterion;
 use qd1_model::{OpClass, Report};
 
-use super::{sweep, words};
+use super::{meta, sweep, words};
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
 
@@ -12,6 +12,9 @@ const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resol
 pub(super) fn render(report: &Report) -> String {
     if let Some(surface) = &report.sweep {
         return sweep::csv(report, surface);
+    }
+    if let Some(table) = report.meta.as_ref().filter(|_| meta::is_bonnie(report)) {
+        return meta::bonnie_line(report, table);
     }
     let mut text = HEADER.to_owned();
     for step in &report.summary.steps {

@@ -41,6 +41,9 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
         line(&mut text, "crossover", run, crossover)?;
     }
+    for row in report.meta.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "file_operation", run, row)?;
+    }
     if let Some(table) = &report.sync {
         table.rows.iter().try_for_each(|row| line(&mut text, "sync", run, row))?;
         table.files.iter().try_for_each(|files| line(&mut text, "sync_files", run, files))?;

@@ -13,6 +13,7 @@ mod layout;
 mod limits;
 mod machine;
 mod markdown;
+mod meta;
 mod redact;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -1,16 +1,18 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
+mod meta;
 mod place;
 mod suite;
 
+pub(crate) use meta::{bonnie, meta};
 pub(crate) use suite::suite;
 
 use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, FilesWork, IoWork, Order, Plan, Rw,
-    Skipped, StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
+    StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
@@ -189,7 +191,7 @@ fn steps() -> Vec<Step> {
     steps.push(Step {
         name: "files",
         title: "16 KiB files: create, stat, delete",
-        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000, sync: FileSync::None }),
+        work: Work::Files(FilesWork { size: Bytes::kib(16), count: 20_000, ..FilesWork::default() }),
         engine: None,
         seconds: 5.1,
         ended: Ended::Done,
@@ -341,6 +343,7 @@ pub(crate) fn slow_vps() -> Report {
         criteria: vec![],
         findings: place::findings(),
         sweep: None,
+        meta: None,
         identity: None,
         sync: None,
         summary,

@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::{criteria, identity, sweep, sync};
+use super::{criteria, identity, meta, sweep, sync};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -236,6 +236,8 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     }
     if let Some(surface) = &report.sweep {
         sentences.push(sweep::sentence(report, surface));
+    } else if report.meta.is_some() && report.criteria.is_empty() {
+        sentences.push(meta::sentence(report));
     } else if let Some(table) = &report.sync {
         sentences.push(sync::sentence(table));
     } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
@@ -339,6 +341,12 @@ pub(super) const fn plural(class: OpClass) -> &'static str {
         OpClass::Create => "creates",
         OpClass::Stat => "stats",
         OpClass::Delete => "deletes",
+        OpClass::Open => "opens",
+        OpClass::List => "lists",
+        OpClass::Rename => "renames",
+        OpClass::Link => "links",
+        OpClass::Rewrite => "rewrites",
+        OpClass::Seek => "seeks",
     }
 }
 
@@ -408,7 +416,8 @@ pub(super) fn errors(report: &Report, step: &StepSummary) -> String {
     }
     let kinds: Vec<_> = record.errors.iter().map(|e| format!("{} x {}", e.error, thousands(e.count))).collect();
     let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-    format!("{} requests failed{of}; their time is not in these figures", thousands(step.errors))
+    let fault = if record.fault.is_empty() { String::new() } else { format!("{}; ", record.fault) };
+    format!("{fault}{} requests failed{of}; their time is not in these figures", thousands(step.errors))
 }
 
 /// Steps without figures, with their reasons; those with the same reason together.

@@ -12,8 +12,8 @@ use qd1_engine::run::Wish;
 use qd1_engine::target::{Target, fill};
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::Environment;
-use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind};
-use qd1_model::record::{Interval, Prepare, Record, StepRecord};
+use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind, Work};
+use qd1_model::record::{Ended, Interval, Prepare, Record, StepRecord};
 use qd1_probe::Machine;
 
 use crate::progress::Progress;
@@ -33,6 +33,8 @@ struct Run<'a> {
     cancel: &'a AtomicBool,
     shared: Option<Target>,
     prepared: Option<Prepare>,
+    /// What steps on files leave to the next; gone with the run.
+    files: Option<step::Files>,
     counters: Counters<'a>,
     begin_ns: u64,
 }
@@ -93,7 +95,7 @@ fn carry_out(
     let started_unix_ns = clock::wall_ns();
     progress.begin(&plan);
     let counters = Counters::new(circumstances.machine, &environment.devices);
-    let mut run = Run { plan, circumstances, cancel, shared: None, prepared: None, counters, begin_ns };
+    let mut run = Run { plan, circumstances, cancel, shared: None, prepared: None, files: None, counters, begin_ns };
     run.open_shared(progress)?;
     let mut steps = Vec::new();
     if let Some(guide) = guide.as_deref_mut() {
@@ -111,6 +113,10 @@ fn carry_out(
             break;
         }
         let step = run.plan.steps[index].clone();
+        // Where one step on files could not go on, the next would fail as well, or find too few of them.
+        if matches!(step.work, Work::Files(_)) && has_failed_on_files(&run.plan, &steps) {
+            continue;
+        }
         progress.step(index, &step);
         let enough = |intervals: &[Interval]| guide.as_deref().is_some_and(|guide| guide.enough(intervals));
         let started_ns = clock::now_ns() - begin_ns;
@@ -127,6 +133,11 @@ fn carry_out(
         steps.push(record);
     }
     Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {
+    let on_files = |name: &str| plan.steps.iter().any(|step| step.name == name && matches!(step.work, Work::Files(_)));
+    done.iter().any(|step| step.ended == Ended::Failed && on_files(&step.name))
 }
 
 /// Leaves the disk alone for a while.

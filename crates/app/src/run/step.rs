@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::clock;
 use qd1_engine::durable_files::run_durable_files;
-use qd1_engine::files::run_files;
+use qd1_engine::files::{Tree, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_engine::target::{OpenAs, Target, drop_cache, fill};
 use qd1_model::OpClass;
-use qd1_model::plan::{EngineKind, FileUse, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
-use qd1_model::record::{Interval, StepRecord};
+use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
+use qd1_model::record::{Ended, Interval, StepRecord};
 
 use super::Run;
 use super::background::Load;
@@ -43,16 +43,67 @@ pub(super) fn run(
     match &step.work {
         Work::Io(work) => io(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name)),
         Work::Files(work) => {
-            let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
-            let before = run.counters.now();
-            let mut watch = watch(&step.stop, progress, enough);
-            let cost = qd1_probe::thread_cost;
-            let make = if work.sync.is_none() { run_files } else { run_durable_files };
-            let outcome = make(work, &step.stop, scratch.path(), seed, cost, run.cancel, &mut watch)?;
-            let change = run.counters.since(&before, &outcome.asked);
-            Ok(record(run, step, outcome, change, None, false))
+            if !work.sync.is_none() {
+                let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
+                let before = run.counters.now();
+                let mut watch = watch(&step.stop, progress, enough);
+                let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
+                let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.cancel, &mut watch)?;
+                let change = run.counters.since(&before, &outcome.asked);
+                return Ok(record(run, step, outcome, change, None, false));
+            }
+            files(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name))
         }
     }
+}
+
+/// Files that stay from one step to the next, in a directory that goes with them however the run ends.
+pub(super) struct Files {
+    /// Closed before its directory goes.
+    tree: Tree,
+    _scratch: Scratch,
+}
+
+fn files(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &FilesWork,
+    seed: u64,
+    progress: &mut Progress,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
+    let mut files = match run.files.take() {
+        Some(files) => files,
+        None => {
+            let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
+            Files { tree: Tree::new(scratch.path()), _scratch: scratch }
+        }
+    };
+    let before = run.counters.now();
+    let mut watch = watch(&step.stop, progress, enough);
+    let cost = qd1_probe::thread_cost;
+    let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.cancel, &mut watch)?;
+    let change = run.counters.since(&before, &outcome.asked);
+    let fault = stopped(&outcome);
+    let record = StepRecord { fault, ..record(run, step, outcome, change, None, false) };
+    run.files = (!files.tree.is_empty()).then_some(files);
+    Ok(record)
+}
+
+/// What stopped a step on files, and what to do about it.
+fn stopped(outcome: &Outcome) -> String {
+    if outcome.ended != Ended::Failed {
+        return String::new();
+    }
+    let names: Vec<&str> = outcome.errors.iter().map(|error| error.error.as_str()).collect();
+    let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
+    let advice = match names.iter().find(|name| matches!(**name, "ENOSPC" | "EDQUOT" | "EROFS")) {
+        Some(&"ENOSPC") => "no space, or no inode, is left; free some, or ask for fewer or smaller files",
+        Some(&"EDQUOT") => "the quota is used up; ask for fewer or smaller files, or for more quota",
+        Some(_) => "the filesystem takes no more writes; see the kernel's log (dmesg)",
+        None => "nothing succeeded; see the kernel's log (dmesg)",
+    };
+    format!("stopped by {} after {done} operations: {advice}", names.join(", "))
 }
 
 fn io(

@@ -164,7 +164,11 @@ fn op(keys: &DeTable<'_>) -> Result<Option<OpClass>, Fault> {
 
 /// The kinds of operation that a job makes.
 fn ops(job: &Job) -> Vec<OpClass> {
-    let Some(rw) = job.rw else { return vec![OpClass::Create, OpClass::Stat, OpClass::Delete] };
+    let Some(rw) = job.rw else {
+        let ops = job.files.as_ref().and_then(|files| files.ops.as_ref());
+        let classes = ops.map(|ops| ops.iter().map(|op| op.class()).collect());
+        return classes.unwrap_or_else(|| vec![OpClass::Create, OpClass::Stat, OpClass::Delete]);
+    };
     let write = if job.sync.unwrap_or_default().commits() { OpClass::Commit } else { OpClass::Write };
     let mut ops = Vec::new();
     if rw.reads() && (!rw.writes() || job.rwmixread != Some(0)) {
@@ -180,7 +184,7 @@ fn ops(job: &Job) -> Vec<OpClass> {
 fn has_metric(metric: &Metric, op: OpClass) -> bool {
     match metric.name {
         "sync_p50_ns" | "sync_p99_ns" => op == OpClass::Commit,
-        "bytes_per_second" => !matches!(op, OpClass::Stat | OpClass::Delete),
+        "bytes_per_second" => !op.moves_nothing(),
         _ => true,
     }
 }

@@ -46,7 +46,20 @@ pub(super) const JOB: &[&str] = &[
 /// In each `[[job.criterion]]`.
 pub(super) const CRITERION: &[&str] = &["metric", "op", "where", "bound", "tolerance", "marginal", "label", "source"];
 /// In `files`.
-pub(super) const FILES: &[&str] = &["size", "count", "sync"];
+pub(super) const FILES: &[&str] = &[
+    "size",
+    "count",
+    "size_min",
+    "per_dir",
+    "workers",
+    "sync",
+    "fsync",
+    "chunk",
+    "ops",
+    "order",
+    "long_names",
+    "seeks",
+];
 /// In a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
 /// Keys of a job that a sweep cannot vary: they name or hold other keys.

@@ -9,6 +9,7 @@ use rand_xoshiro::Xoroshiro128Plus;
 use qd1_model::plan::{BlockShare, IoWork, Order};
 
 pub use arrival::Arrivals;
+pub(crate) use offsets::mix;
 pub use offsets::{Permutation, Zipf};
 
 /// The part of a file or device that a worker uses, in bytes.

@@ -13,8 +13,8 @@ pub struct Permutation {
     keys: [u64; 4],
 }
 
-fn mix(mut x: u64) -> u64 {
-    // The finalizer of splitmix64 (Steele, Lea, Flood 2014).
+/// Spreads every bit over all: the finalizer of splitmix64 (Steele, Lea, Flood 2014).
+pub(crate) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)

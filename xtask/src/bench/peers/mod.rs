@@ -3,6 +3,7 @@
 //! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of figures;
 //! what counts is the median of the rounds' ratios, ours to the peer's.
 
+mod bonnie;
 mod ioping;
 mod pg_test_fsync;
 
@@ -40,7 +41,7 @@ pub(super) struct Peer {
 /// Names and values, in an order that both sides keep.
 pub(super) type Figures = Vec<(String, f64)>;
 
-const PEERS: &[Peer] = &[pg_test_fsync::PEER, ioping::PEER];
+const PEERS: &[Peer] = &[pg_test_fsync::PEER, ioping::PEER, bonnie::PEER];
 
 /// What a round has.
 pub(super) struct Round<'a> {

@@ -41,6 +41,7 @@ pub(super) fn environment() -> Environment {
             upper: String::new(),
             size: Bytes(83_200_000_000),
             available: Bytes(41_300_000_000),
+            inodes: None,
         },
         devices: vec![device("vda1", "partition"), disk],
         ..Environment::default()

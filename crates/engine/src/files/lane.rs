@@ -1,0 +1,118 @@
+//! What a worker on files counts, and when it stops.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use qd1_model::record::{IoErrors, OpClass, Stream};
+use rustix::io::Errno;
+
+use crate::meter::{Meter, Outbox, Parts, Timing};
+use crate::worker::Asked;
+use crate::{clock, errno_name};
+
+/// Failures after which a worker gives up.
+const ERRORS_MAX: u64 = 16;
+
+/// Why an operation failed.
+pub(super) enum Fault {
+    /// The kernel said so.
+    Errno(Errno),
+    /// Less was read or written than there was.
+    Short,
+}
+
+impl From<Errno> for Fault {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// What an operation did.
+#[derive(Default)]
+pub(super) struct Moved {
+    /// Bytes of data.
+    pub(super) bytes: u64,
+    /// Time of its syncs, ns.
+    pub(super) sync_ns: u64,
+}
+
+/// When the workers of a phase stop.
+pub(super) struct Limits<'a> {
+    pub(super) deadline_ns: u64,
+    pub(super) cancel: &'a AtomicBool,
+    /// One of them met what would meet all: no space, no quota, no leave to write.
+    pub(super) broken: AtomicBool,
+}
+
+/// One worker's part of a phase.
+pub(super) struct Lane<'a> {
+    meter: Meter<1>,
+    limits: &'a Limits<'a>,
+    pub(super) asked: Asked,
+    pub(super) errors: Vec<IoErrors>,
+    failed: u64,
+    /// When its last operation ended.
+    pub(super) last_ns: u64,
+    /// Operations that succeeded.
+    pub(super) ios: u64,
+}
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(
+        class: OpClass,
+        syncs: bool,
+        limits: &'a Limits<'a>,
+        started_ns: u64,
+        interval_ns: u64,
+        outbox: Outbox,
+    ) -> Self {
+        let parts = if syncs { Parts::Sync } else { Parts::None };
+        Self {
+            meter: Meter::new([(class, parts)], started_ns, interval_ns, outbox),
+            limits,
+            asked: Asked::default(),
+            errors: Vec::new(),
+            failed: 0,
+            last_ns: clock::now_ns(),
+            ios: 0,
+        }
+    }
+
+    /// Whether there is time, and reason, for another operation.
+    pub(super) fn goes_on(&self) -> bool {
+        self.last_ns < self.limits.deadline_ns
+            && self.failed <= ERRORS_MAX
+            && !self.limits.cancel.load(Ordering::Relaxed)
+            && !self.limits.broken.load(Ordering::Relaxed)
+    }
+
+    /// Counts an operation that began at `begin_ns`.
+    pub(super) fn count(&mut self, begin_ns: u64, moved: &Moved) {
+        let completed_ns = clock::now_ns();
+        self.last_ns = completed_ns;
+        self.ios += 1;
+        let timing = Timing { lat_ns: completed_ns - begin_ns, part_ns: moved.sync_ns, completed_ns };
+        self.meter.record(0, u32::try_from(moved.bytes).unwrap_or(u32::MAX), &timing);
+    }
+
+    /// Notes that operation number `number` failed.
+    pub(super) fn fault(&mut self, fault: &Fault, number: u64) {
+        let error = match fault {
+            Fault::Errno(errno) => errno_name(*errno),
+            Fault::Short => "short".to_owned(),
+        };
+        self.failed += 1;
+        self.last_ns = clock::now_ns();
+        if let Fault::Errno(Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE) = fault {
+            self.limits.broken.store(true, Ordering::Relaxed);
+        }
+        match self.errors.iter_mut().find(|known| known.error == error) {
+            Some(known) => known.count += 1,
+            None => self.errors.push(IoErrors { error, count: 1, first_offset: number }),
+        }
+    }
+
+    /// Hands over what was measured.
+    pub(super) fn finish(self) -> (Vec<Stream>, Asked, Vec<IoErrors>) {
+        (self.meter.finish(), self.asked, self.errors)
+    }
+}

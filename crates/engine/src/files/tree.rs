@@ -1,0 +1,183 @@
+//! The files that steps leave to the next: which there are, what they are called, and where.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use qd1_model::plan::{FileOrder, FilesWork};
+use rustix::fs::{Mode, OFlags, mkdirat};
+
+use super::names::{Kind, Naming};
+use crate::EngineError;
+use crate::load::Permutation;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const OWNER: Mode = Mode::RWXU;
+
+/// Files in a directory that is the caller's to make and to remove.
+pub struct Tree {
+    base: PathBuf,
+    group: Option<Group>,
+    /// Groups so far: each begins in directories that never held a file.
+    groups: u32,
+    /// The one large file, once it is written.
+    pub(super) has_block: bool,
+}
+
+/// Files that were made together.
+pub(super) struct Group {
+    path: PathBuf,
+    root: OwnedFd,
+    pub(super) naming: Naming,
+    /// Ranges of the order in which they were made, one for each worker.
+    pub(super) made: Vec<Range<u64>>,
+    /// From that order to their numbers; absent where it is the same.
+    shuffle: Option<Permutation>,
+    pub(super) called: Called,
+}
+
+/// What the files of a group are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// All by this kind of name.
+    All(Kind),
+    /// A renaming was cut short: some by the second.
+    Either,
+}
+
+impl Tree {
+    /// In `base`, an empty directory.
+    pub fn new(base: &Path) -> Self {
+        Self { base: base.to_owned(), group: None, groups: 0, has_block: false }
+    }
+
+    /// Whether no step left anything.
+    pub fn is_empty(&self) -> bool {
+        self.group.is_none() && !self.has_block
+    }
+
+    /// Path of the one large file.
+    pub(super) fn block_path(&self) -> PathBuf {
+        self.base.join("block")
+    }
+
+    /// The directory itself, for syncs of its filesystem.
+    pub(super) fn open_base(&self) -> Result<OwnedFd, EngineError> {
+        open_dir(&self.base)
+    }
+
+    /// The files there are.
+    ///
+    /// # Errors
+    /// When no step made any.
+    pub(super) fn group(&mut self) -> Result<&mut Group, EngineError> {
+        self.group.as_mut().ok_or_else(|| EngineError::Plan("no step before it made the files it needs".to_owned()))
+    }
+
+    /// Makes the directories of new files, after removing those of the last.
+    pub(super) fn begin(
+        &mut self,
+        work: &FilesWork,
+        seed: u64,
+        cancel: &AtomicBool,
+    ) -> Result<&mut Group, EngineError> {
+        self.end();
+        self.groups += 1;
+        let path = self.base.join(format!("files-{}", self.groups));
+        rustix::fs::mkdir(&path, OWNER).map_err(|errno| EngineError::path("make directory", &path, errno))?;
+        let root = open_dir(&path)?;
+        let naming = Naming::new(work, seed);
+        if naming.dirs > 1 {
+            for dir in 0..naming.dirs {
+                if cancel.load(Ordering::Relaxed) {
+                    break;
+                }
+                let made = mkdirat(&root, naming.dir(dir).as_c_str(), OWNER);
+                made.map_err(|errno| EngineError::path("make directories in", &path, errno))?;
+            }
+        }
+        let shuffle = (work.order == FileOrder::Random).then(|| Permutation::new(work.count, seed));
+        let called = Called::All(Kind::First);
+        Ok(self.group.insert(Group { path, root, naming, made: Vec::new(), shuffle, called }))
+    }
+
+    /// Removes the directories of the files, and whatever is still in them.
+    pub(super) fn end(&mut self) {
+        if let Some(group) = self.group.take() {
+            // What cannot be removed here is the caller's, whose directory this is in.
+            let _ = std::fs::remove_dir_all(&group.path);
+        }
+    }
+}
+
+fn open_dir(path: &Path) -> Result<OwnedFd, EngineError> {
+    rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|errno| EngineError::path("open", path, errno))
+}
+
+impl Group {
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u64 {
+        self.made.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// The number of the file that is, or is to be, made as the `index`-th.
+    pub(super) fn number_made(&self, index: u64) -> u64 {
+        self.shuffle.as_ref().map_or(index, |shuffle| shuffle.get(index))
+    }
+
+    /// The number of the file at `position` among those that there are, in the order in which they were made.
+    pub(super) fn number_at(&self, position: u64) -> u64 {
+        let mut left = position;
+        for range in &self.made {
+            let length = range.end - range.start;
+            if left < length {
+                return self.number_made(range.start + left);
+            }
+            left -= length;
+        }
+        panic!("position {position} of {} files", self.len());
+    }
+
+    /// Opens directory `dir`.
+    pub(super) fn open_dir(&self, dir: u64) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::openat(&self.root, self.naming.dir(dir).as_c_str(), DIRECTORY, Mode::empty())
+    }
+}
+
+/// The part of `count` things that falls to worker `index` of `workers`.
+pub(super) fn share(count: u64, workers: u32, index: u32) -> Range<u64> {
+    let at = |index: u32| (u128::from(count) * u128::from(index) / u128::from(workers.max(1))) as u64;
+    at(index)..at(index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for (count, workers) in [(10, 3), (2, 5), (0, 2), (1_000_003, 7)] {
+            let shares: Vec<_> = (0..workers).map(|index| share(count, workers, index)).collect();
+            assert_eq!((shares[0].start, shares.last().unwrap().end), (0, count));
+            assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
+        }
+    }
+
+    #[test]
+    fn what_several_workers_made_before_time_was_up_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = Tree::new(dir.path());
+        let work = FilesWork { count: 100, order: FileOrder::Random, ..FilesWork::default() };
+        let group = tree.begin(&work, 3, &AtomicBool::new(false)).unwrap();
+        group.made = vec![0..10, 50..55];
+        let numbers: std::collections::HashSet<u64> = (0..15).map(|position| group.number_at(position)).collect();
+        let made: std::collections::HashSet<u64> =
+            (0..10).chain(50..55).map(|index| group.number_made(index)).collect();
+        assert_eq!((numbers.len(), numbers), (15, made));
+    }
+}

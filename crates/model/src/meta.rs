@@ -1,0 +1,56 @@
+//! The table of `qd1 meta`: a row for each kind of operation on files, in the order measured.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Estimate;
+use crate::files::{FileOp, FileOrder};
+use crate::record::Ended;
+
+/// What was found about files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Meta {
+    /// A row for each step that does one thing with files.
+    pub rows: Vec<MetaRow>,
+}
+
+/// One operation on files, in one order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MetaRow {
+    /// The step it was measured in.
+    pub step: String,
+    /// What was done.
+    pub op: FileOp,
+    /// In which order.
+    pub order: FileOrder,
+    /// Operations that succeeded.
+    pub ios: u64,
+    /// How many were to be done; 0 where time alone decides.
+    pub wanted: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// Time taken, ns, the final sync included.
+    pub elapsed_ns: u64,
+    /// Operations over the time taken: what happened, and no estimate of what would happen again.
+    pub seen_per_second: f64,
+    /// The same for bytes.
+    pub seen_bytes_per_second: f64,
+    /// Operations per second, of all workers together.
+    pub per_second: Estimate,
+    /// Bytes per second; absent where no bytes move.
+    pub bytes_per_second: Option<Estimate>,
+    /// Median latency, ns.
+    pub lat_p50_ns: Estimate,
+    /// 99th percentile, ns.
+    pub lat_p99_ns: Estimate,
+    /// Slowest seen, ns: an observation, not an estimate.
+    pub lat_max_ns: u64,
+    /// Median of the syncs inside the operations, ns; absent where they have none.
+    pub sync_p50_ns: Option<Estimate>,
+    /// 99th percentile of them, ns.
+    pub sync_p99_ns: Option<Estimate>,
+    /// Processor time of the workers over the time taken: 1 is one processor, all the time.
+    pub cpu_share: f64,
+}
