@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppSummary;
 use crate::figure::Summary;
 use crate::finding::Finding;
 use crate::identity::Identity;
@@ -28,6 +29,9 @@ pub struct Report {
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// What a real program's own counters come to; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppSummary>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

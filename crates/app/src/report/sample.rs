@@ -236,6 +236,7 @@ fn step_record(step: &Step) -> StepRecord {
         cost: Default::default(),
         steal: 0.02,
         pressure: None,
+        app: None,
     }
 }
 
@@ -297,6 +298,7 @@ fn record(steps: &[Step]) -> Record {
             fsync_ns: 412_000_000,
             ..Prepare::default()
         }),
+        app: None,
         steps: steps.iter().map(step_record).collect(),
     }
 }
@@ -341,6 +343,7 @@ pub(crate) fn slow_vps() -> Report {
         findings: place::findings(),
         sweep: None,
         identity: None,
+        app: None,
         summary,
         record,
     }
