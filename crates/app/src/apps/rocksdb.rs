@@ -148,8 +148,8 @@ fn app_step(benchmark: &str, said: &str) -> Option<AppStep> {
     let mut figure = |name: &str, unit, value: Option<f64>| {
         reported.extend(value.map(|value| Counter::new(name, unit, value)));
     };
-    figure("ops/sec", AppUnit::PerSecond, before(" ops/sec"));
-    figure("MB/s", AppUnit::BytesPerSecond, before(" MB/s").map(|mib: f64| mib * f64::from(1 << 20)));
+    figure("operations", AppUnit::PerSecond, before(" ops/sec"));
+    figure("throughput", AppUnit::BytesPerSecond, before(" MB/s").map(|mib: f64| mib * f64::from(1 << 20)));
     figure("latency average", AppUnit::Ns, before(" micros/op").map(|us: f64| us * 1e3));
     let below = said.split_once(line)?.1;
     for (name, mark) in [("P50", "P50: "), ("P99", "P99: "), ("P99.9", "P99.9: "), ("P99.99", "P99.99: ")] {
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn its_line_and_its_histogram_are_read() {
         let app = app_step("fillsync", SAID).unwrap();
-        assert_eq!((app.reported("ops/sec"), app.reported("latency average")), (Some(6200.0), Some(161_257.0)));
+        assert_eq!((app.reported("operations"), app.reported("latency average")), (Some(6200.0), Some(161_257.0)));
         assert_eq!((app.reported("P99"), app.reported("slowest")), (Some(991_070.0), Some(11_476_000.0)));
         assert_eq!(app.counter("operations"), Some(6999.0));
         let buckets = &app.buckets[0];

@@ -133,9 +133,9 @@ impl App for Sysbench {
 /// Its report: rates, throughput in MiB/s, latencies in ms.
 fn app_step(said: &str) -> AppStep {
     let rows = [
-        ("reads/s", "reads/s:", AppUnit::PerSecond, 1.0),
-        ("writes/s", "writes/s:", AppUnit::PerSecond, 1.0),
-        ("fsyncs/s", "fsyncs/s:", AppUnit::PerSecond, 1.0),
+        ("reads", "reads/s:", AppUnit::PerSecond, 1.0),
+        ("writes", "writes/s:", AppUnit::PerSecond, 1.0),
+        ("fsyncs", "fsyncs/s:", AppUnit::PerSecond, 1.0),
         ("read", "read, MiB/s:", AppUnit::BytesPerSecond, f64::from(1 << 20)),
         ("written", "written, MiB/s:", AppUnit::BytesPerSecond, f64::from(1 << 20)),
         ("latency average", " avg:", AppUnit::Ns, 1e6),
@@ -159,7 +159,7 @@ mod tests {
                     Latency (ms):\n         min:      0.00\n         avg:      0.06\n         max:      12.10\n\
                     99th percentile:   0.30\n";
         let app = app_step(said);
-        assert_eq!((app.reported("reads/s"), app.reported("writes/s")), (Some(19325.98), Some(12885.32)));
+        assert_eq!((app.reported("reads"), app.reported("writes")), (Some(19325.98), Some(12885.32)));
         assert_eq!(app.reported("slowest"), Some(12_100_000.0));
         assert_eq!(app.reported("read").map(|rate| (rate / 1048576.0 * 100.0).round()), Some(30197.0));
         assert!(app_step("FATAL: no files").reported.is_empty());

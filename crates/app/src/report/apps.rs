@@ -36,7 +36,9 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
         return Some(format!("{} {word}", step.name));
     }
     let reported = &report.record.step(&step.name)?.app.as_ref()?.reported;
-    reported.first().map(|first| format!("{}: {}", step.name, figure(first)))
+    let rates = reported.iter().filter(|figure| figure.unit == AppUnit::PerSecond && figure.value > 0.0);
+    let rates: Vec<String> = rates.map(figure).collect();
+    (!rates.is_empty()).then(|| format!("{}: {}", step.name, rates.join(", ")))
 }
 
 fn load_of<'a>(report: &'a Report, step: &str) -> Option<&'a AppLoad> {
@@ -210,7 +212,7 @@ fn quantile(quantile: &BucketQuantile) -> String {
     format!("{name} {at} {between}, n={}", words::thousands(quantile.n))
 }
 
-/// `ops/sec 6,200/s`.
+/// `operations 6,200/s`.
 fn figure(counter: &Counter) -> String {
     let name = match counter.name.as_str() {
         "asked_writes_per_second" => "writes asked for",
