@@ -30,6 +30,9 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
         return Some(format!("{}: {rate} {}", step.name, words::plural(stream.class)));
     }
     let load = load_of(report, &step.name)?;
+    if !load.checks.iter().any(|check| check.name == "throughput") && !load.checks.is_empty() {
+        return Some(format!("{} was not finished", step.name));
+    }
     if !load.checks.is_empty() {
         let failed: Vec<&str> = load.checks.iter().filter(|c| c.grade.name() == "fail").map(|c| title(&c.name)).collect();
         let word = if failed.is_empty() { "passes".to_owned() } else { format!("FAILS ({})", failed.join(", ")) };
