@@ -59,7 +59,8 @@ impl Ground {
         names(self.aside.path()).first().map(|name| self.aside.path().join(name))
     }
 
-    /// Processes that have the measured directory, or the one aside, on their command line, but for qd1's own helpers.
+    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1 and
+    /// its helpers.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let dirs = [self.place.dir_str().to_owned(), self.aside.path().to_str().unwrap().to_owned()];
         let mut found = Vec::new();
@@ -71,7 +72,10 @@ impl Ground {
             let line = String::from_utf8_lossy(&line).into_owned();
             let program = line.split('\0').next().unwrap_or_default();
             let ours = program == super::qd1() || program == "/proc/self/exe";
-            if !ours && dirs.iter().any(|dir| line.contains(dir.as_str())) {
+            // PostgreSQL's processes name themselves anew, and work in the data's directory.
+            let at = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            let is_there = |dir: &String| line.contains(dir.as_str()) || at.starts_with(dir);
+            if !ours && dirs.iter().any(is_there) {
                 found.push(pid);
             }
         }
