@@ -62,7 +62,8 @@ fn apt() -> std::process::Command {
 /// In PATH, or where Debian keeps each version of PostgreSQL.
 fn is_there(program: &str) -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    cmd::find(program).is_some() || versions.into_iter().any(|version| version.path().join("bin").join(program).is_file())
+    cmd::find(program).is_some()
+        || versions.into_iter().any(|version| version.path().join("bin").join(program).is_file())
 }
 
 /// A file of the system that is otherwise for a while: as it was again when this is dropped.

@@ -102,7 +102,8 @@ pub fn quantile(buckets: &Buckets, q: f64) -> BucketQuantile {
     let low = bucket_of((count * q - half).floor().max(1.0)).unwrap_or(0);
     let above_ns = (low > 0).then(|| buckets.bounds_ns[low - 1]);
     let upper = (count * q + half).ceil() + 1.0;
-    let at_most_ns = if upper > count { None } else { bucket_of(upper).and_then(|at| buckets.bounds_ns.get(at).copied()) };
+    let at_most_ns =
+        if upper > count { None } else { bucket_of(upper).and_then(|at| buckets.bounds_ns.get(at).copied()) };
     BucketQuantile { above_ns, at_most_ns, ..empty }
 }
 

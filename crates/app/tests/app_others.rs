@@ -87,7 +87,9 @@ fn etcd_listens_on_this_machine_alone_and_sigint_ends_it_with_what_was_counted()
     let tcp = ["tcp", "tcp6"].map(|kind| fs::read_to_string(format!("/proc/{}/net/{kind}", server.as_raw_nonzero())));
     let args = fs::read(format!("/proc/{}/cmdline", server.as_raw_nonzero())).unwrap();
     let args = text(&args);
-    assert!(tcp[0].is_ok() && args.split('\0').filter(|arg| arg.contains("http://")).all(|arg| arg.contains("127.0.0.1")));
+    assert!(
+        tcp[0].is_ok() && args.split('\0').filter(|arg| arg.contains("http://")).all(|arg| arg.contains("127.0.0.1"))
+    );
     run.signal(Signal::INT);
     let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
     assert_eq!(run.0.wait().unwrap().code(), Some(130));

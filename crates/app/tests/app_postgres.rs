@@ -19,8 +19,7 @@ const NEEDED: [&str; 4] = ["initdb", "postgres", "pgbench", "psql"];
 /// A load so short that it only shows behaviour, never figures.
 const BRIEF: [&str; 8] = ["--scale", "1", "--runtime", "2s", "--warmup", "500ms", "-c", SMALL];
 /// One that somebody has to end.
-const LONG: [&str; 10] =
-    ["--scale", "1", "--clients", "4", "--runtime", "120s", "--warmup", "0s", "-c", SMALL];
+const LONG: [&str; 10] = ["--scale", "1", "--clients", "4", "--runtime", "120s", "--warmup", "0s", "-c", SMALL];
 /// The disks of tests are small.
 const SMALL: &str = "max_wal_size=128MB";
 
@@ -58,7 +57,11 @@ impl Life {
         let args = [&["postgres", ground.place.dir_str(), "--json", "-q"], &LONG[..], more].concat();
         let mut run = Running::start(ground.command(&args));
         wait_until("pgbench runs", || {
-            assert!(run.is_running(), "it ended early: {}", std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap());
+            assert!(
+                run.is_running(),
+                "it ended early: {}",
+                std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap()
+            );
             is_any("pgbench", "--log-prefix", &ground)
         });
         std::thread::sleep(std::time::Duration::from_secs(1));

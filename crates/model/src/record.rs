@@ -99,16 +99,8 @@ pub enum OpClass {
 
 impl OpClass {
     /// All of them, in the order of streams.
-    pub const ALL: [Self; 8] = [
-        Self::Read,
-        Self::Write,
-        Self::Trim,
-        Self::Commit,
-        Self::Create,
-        Self::Stat,
-        Self::Delete,
-        Self::Transaction,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Read, Self::Write, Self::Trim, Self::Commit, Self::Create, Self::Stat, Self::Delete, Self::Transaction];
 
     /// Name in JSON, tables and thresholds.
     pub const fn name(self) -> &'static str {

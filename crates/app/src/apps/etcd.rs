@@ -33,8 +33,7 @@ const END: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// The histograms that tell of the disk.
-const HISTOGRAMS: [&str; 2] =
-    [qd1_analysis::apps::ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
+const HISTOGRAMS: [&str; 2] = [qd1_analysis::apps::ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
 
 /// The loads of `etcdctl check perf`: its own clients and writes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -392,7 +391,8 @@ fn buckets_since(name: &str, before: &str, after: &str) -> Option<Buckets> {
         return None;
     }
     let since: Vec<u64> = now.iter().zip(&then).map(|((_, now), (_, then))| now.saturating_sub(*then)).collect();
-    let counts = (0..since.len()).map(|at| since[at] - if at == 0 { 0 } else { since[at - 1].min(since[at]) }).collect();
+    let counts =
+        (0..since.len()).map(|at| since[at] - if at == 0 { 0 } else { since[at - 1].min(since[at]) }).collect();
     let bounds_ns = now.iter().filter_map(|(bound, _)| bound.map(|seconds| (seconds * 1e9).round() as u64)).collect();
     let sum = |metrics: &str| value(metrics, &format!("{name}_sum")).unwrap_or(0.0);
     let sum_ns = ((sum(after) - sum(before)).max(0.0) * 1e9) as u64;
@@ -415,7 +415,8 @@ mod tests {
 
     const BEFORE: &str = "# TYPE x histogram\nx_bucket{le=\"0.001\"} 5\nx_bucket{le=\"0.002\"} 9\n\
                           x_bucket{le=\"+Inf\"} 10\nx_sum 0.01\nx_count 10\n";
-    const AFTER: &str = "x_bucket{le=\"0.001\"} 15\nx_bucket{le=\"0.002\"} 119\nx_bucket{le=\"+Inf\"} 123\nx_sum 0.31\n";
+    const AFTER: &str =
+        "x_bucket{le=\"0.001\"} 15\nx_bucket{le=\"0.002\"} 119\nx_bucket{le=\"+Inf\"} 123\nx_sum 0.31\n";
 
     #[test]
     fn buckets_are_what_came_between_two_readings_and_no_longer_cumulative() {
@@ -450,7 +451,8 @@ mod tests {
 
     #[test]
     fn a_servers_last_words_are_taken_out_of_its_json() {
-        let log = "{\"level\":\"info\",\"msg\":\"one\"}\n{\"msg\":\"failed to sync\",\"error\":\"no space left\"}\npanic\n";
+        let log =
+            "{\"level\":\"info\",\"msg\":\"one\"}\n{\"msg\":\"failed to sync\",\"error\":\"no space left\"}\npanic\n";
         assert_eq!(last_message(log), "failed to sync no space left");
     }
 }

@@ -7,7 +7,8 @@ use crate::problem::{Kind, Problem};
 
 /// The program `name` in one of `dirs`.
 pub(super) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
-    let runs = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|f| f.is_file() && f.permissions().mode() & 0o111 != 0);
+    let runs =
+        |path: &PathBuf| std::fs::metadata(path).is_ok_and(|f| f.is_file() && f.permissions().mode() & 0o111 != 0);
     // Named in full, since a server changes its directory before it is become.
     dirs.iter().map(|dir| dir.join(name)).find(runs).and_then(|path| std::path::absolute(path).ok())
 }
@@ -28,7 +29,8 @@ pub(super) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
 /// Where it is missing.
 pub(super) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<PathBuf, Problem> {
     among(name, dirs).ok_or_else(|| {
-        let message = format!("{name} is not installed, or not in PATH; on Debian and Ubuntu: apt-get install {package}");
+        let message =
+            format!("{name} is not installed, or not in PATH; on Debian and Ubuntu: apt-get install {package}");
         Problem::new(Kind::Capability, message)
     })
 }

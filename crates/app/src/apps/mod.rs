@@ -270,8 +270,7 @@ fn carry_out(
     progress.begin(&plan);
     let counters = Counters::new(machine, &environment.devices);
     let world = World { path: &plan.target.path, id, seed: plan.seed, cancel };
-    let mut about =
-        AppRecord { program: app.program(), version: String::new(), settings: Vec::new(), prepare_ns: 0 };
+    let mut about = AppRecord { program: app.program(), version: String::new(), settings: Vec::new(), prepare_ns: 0 };
     let measured = (|| {
         (about.version, about.settings) = app.prepare(&world, progress)?;
         about.prepare_ns = clock::now_ns() - begin_ns;

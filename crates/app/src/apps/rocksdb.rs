@@ -144,7 +144,9 @@ fn app_step(benchmark: &str, said: &str) -> Option<AppStep> {
     let named = |line: &&str| line.split(':').next().is_some_and(|name| name.trim() == benchmark);
     let line = said.lines().find(|line| named(line) && line.contains("micros/op"))?;
     let mut reported = Vec::new();
-    let before = |mark: &str| line.split(mark).next().filter(|_| line.contains(mark))?.split_whitespace().next_back()?.parse().ok();
+    let before = |mark: &str| {
+        line.split(mark).next().filter(|_| line.contains(mark))?.split_whitespace().next_back()?.parse().ok()
+    };
     let mut figure = |name: &str, unit, value: Option<f64>| {
         reported.extend(value.map(|value| Counter::new(name, unit, value)));
     };

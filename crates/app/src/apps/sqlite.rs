@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use qd1_engine::clock;
+use qd1_model::Bytes;
 use qd1_model::app::{AppStep, Program, Setting};
 use qd1_model::plan::{StepPlan, Stop};
 use qd1_model::record::{Ended, OpClass};
-use qd1_model::Bytes;
 use rusqlite::{Connection, params};
 
 use super::args::{AppCommon, SqliteArgs};
@@ -169,7 +169,8 @@ impl App for Sqlite {
 
     fn load(&mut self, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
         let base = self.base.as_ref().context("there is no database")?;
-        let mode = self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
+        let mode =
+            self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
         let db = open(&base.file, mode)?;
         let mut load = Running {
             rows: u64::from(self.args.rows),

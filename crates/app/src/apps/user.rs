@@ -90,7 +90,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nnobodyelse:x:7:7::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n";
+    const PASSWD: &str =
+        "root:x:0:0:root:/root:/bin/bash\nnobodyelse:x:7:7::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n";
 
     #[test]
     fn a_user_is_found_by_the_whole_name() {

@@ -34,7 +34,8 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
         return Some(format!("{} was not finished", step.name));
     }
     if !load.checks.is_empty() {
-        let failed: Vec<&str> = load.checks.iter().filter(|c| c.grade.name() == "fail").map(|c| title(&c.name)).collect();
+        let failed: Vec<&str> =
+            load.checks.iter().filter(|c| c.grade.name() == "fail").map(|c| title(&c.name)).collect();
         let word = if failed.is_empty() { "passes".to_owned() } else { format!("FAILS ({})", failed.join(", ")) };
         return Some(format!("{} {word}", step.name));
     }
@@ -180,7 +181,9 @@ pub(super) const fn unit(unit: AppUnit) -> &'static str {
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for load in report.app.iter().flat_map(|app| &app.loads) {
-        lines.extend(load.checks.iter().map(|c| format!("{}: {}", c.grade.name().to_uppercase(), checked(&load.step, c))));
+        lines.extend(
+            load.checks.iter().map(|c| format!("{}: {}", c.grade.name().to_uppercase(), checked(&load.step, c))),
+        );
         lines.extend(parts(report, &load.step).map(|(label, text)| format!("{} {label}: {text}", load.step)));
     }
     lines
@@ -199,7 +202,10 @@ fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, Str
         ("buckets", quantiles, " (no more is known than the bucket)"),
         ("it says", reported, " (the program's own figures, without intervals)"),
     ];
-    labelled.into_iter().filter(|(_, parts, _)| !parts.is_empty()).map(|(label, parts, also)| (label, parts.join("; ") + also))
+    labelled
+        .into_iter()
+        .filter(|(_, parts, _)| !parts.is_empty())
+        .map(|(label, parts, also)| (label, parts.join("; ") + also))
 }
 
 /// The same below a heading of the load's; a load that failed says why.
@@ -308,7 +314,8 @@ mod tests {
             grade,
             source: "etcd docs and runbook".to_owned(),
         };
-        let throughput = AppCheck { unit: AppUnit::PerSecond, at_least: true, ..check("throughput", Some(150.0), Grade::Pass) };
+        let throughput =
+            AppCheck { unit: AppUnit::PerSecond, at_least: true, ..check("throughput", Some(150.0), Grade::Pass) };
         report.app = Some(AppSummary {
             loads: vec![AppLoad {
                 step: name,
@@ -345,7 +352,10 @@ mod tests {
             "3 requests that it calls slow",
             "writes 150/s",
         ] {
-            assert!(text.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}: {text}");
+            assert!(
+                text.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ").contains(part),
+                "{part}: {text}"
+            );
         }
         assert!(!text.contains("_passed"), "{text}");
     }

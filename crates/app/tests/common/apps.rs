@@ -65,7 +65,8 @@ impl Ground {
         let dirs = [self.place.dir_str().to_owned(), self.aside.path().to_str().unwrap().to_owned()];
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+            else {
                 continue;
             };
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();

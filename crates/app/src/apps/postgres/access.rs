@@ -159,7 +159,8 @@ impl Access {
         let plain = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         let named = set.iter().filter_map(|set| set.split('=').next()).map(str::trim).filter(plain);
         let names: String = named.map(|name| format!(",'{name}'")).collect();
-        let sql = format!("select name, current_setting(name) from pg_settings where name in ({DECISIVE}{names}) order by 1");
+        let sql =
+            format!("select name, current_setting(name) from pg_settings where name in ({DECISIVE}{names}) order by 1");
         let rows = self.query(&sql, cancel)?;
         let setting = |row: Vec<String>| {
             let mut fields = row.into_iter();

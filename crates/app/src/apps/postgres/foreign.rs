@@ -36,7 +36,8 @@ impl Foreign {
         let reached = plain.version(world.cancel);
         reached.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
         let names = TABLES.map(|table| format!("'{table}'")).join(",");
-        let sql = format!("select schemaname || '.' || tablename from pg_tables where tablename in ({names}) order by 1");
+        let sql =
+            format!("select schemaname || '.' || tablename from pg_tables where tablename in ({names}) order by 1");
         let there: Vec<String> = plain.query(&sql, world.cancel)?.into_iter().flatten().collect();
         if !there.is_empty() {
             let message = format!(

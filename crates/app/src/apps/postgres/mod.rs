@@ -95,7 +95,8 @@ impl Postgres {
 
     /// Largest log that the server keeps between checkpoints, from its settings.
     fn wal_max(&self) -> u64 {
-        let named = |set: &String| set.split_once('=').filter(|(name, _)| name.trim() == "max_wal_size")?.1.parse().ok();
+        let named =
+            |set: &String| set.split_once('=').filter(|(name, _)| name.trim() == "max_wal_size")?.1.parse().ok();
         self.args.set.iter().rev().find_map(named).map_or(WAL_BYTES, |bytes: Bytes| bytes.0)
     }
 }
@@ -168,7 +169,8 @@ impl App for Postgres {
         if args.script.is_empty() {
             option("--builtin", args.builtin.clone());
         }
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone()).to_string_lossy().into_owned();
+        let absolute =
+            |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone()).to_string_lossy().into_owned();
         args.script.iter().for_each(|script| option("--script", absolute(script)));
         args.set.iter().for_each(|set| option("-c", set.clone()));
         if let Some(threads) = args.threads {

@@ -47,12 +47,7 @@ pub(super) fn fill(access: &Access, scale: u32, world: &World<'_>) -> Result<()>
 ///
 /// # Errors
 /// When none could be made: with what pgbench said.
-pub(super) fn run(
-    access: &Access,
-    asked: &Asked<'_>,
-    world: &World<'_>,
-    progress: &mut Progress,
-) -> Result<Loaded> {
+pub(super) fn run(access: &Access, asked: &Asked<'_>, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
     // Each load begins with nothing left to write out by the one before. Refused to those who do not own the server.
     let _ = access.query("checkpoint", world.cancel);
     let aside = world.scratch_aside_for("l")?;

@@ -30,19 +30,27 @@ pub(super) struct Stats {
 /// The query for a server of this version (150018 for 15.18).
 fn sql(version: u32) -> String {
     let wal = match version {
-        180_000.. => "(select sum(writes) from pg_stat_io where object = 'wal'), \
+        180_000.. => {
+            "(select sum(writes) from pg_stat_io where object = 'wal'), \
                       (select sum(write_time) from pg_stat_io where object = 'wal'), \
                       (select sum(fsyncs) from pg_stat_io where object = 'wal'), \
-                      (select sum(fsync_time) from pg_stat_io where object = 'wal')",
-        140_000.. => "(select wal_write from pg_stat_wal), (select wal_write_time from pg_stat_wal), \
-                      (select wal_sync from pg_stat_wal), (select wal_sync_time from pg_stat_wal)",
+                      (select sum(fsync_time) from pg_stat_io where object = 'wal')"
+        }
+        140_000.. => {
+            "(select wal_write from pg_stat_wal), (select wal_write_time from pg_stat_wal), \
+                      (select wal_sync from pg_stat_wal), (select wal_sync_time from pg_stat_wal)"
+        }
         _ => "null, null, null, null",
     };
     let checkpoints = match version {
-        170_000.. => "(select num_timed from pg_stat_checkpointer), (select num_requested from pg_stat_checkpointer), \
-                      (select write_time from pg_stat_checkpointer), (select sync_time from pg_stat_checkpointer)",
-        _ => "(select checkpoints_timed from pg_stat_bgwriter), (select checkpoints_req from pg_stat_bgwriter), \
-              (select checkpoint_write_time from pg_stat_bgwriter), (select checkpoint_sync_time from pg_stat_bgwriter)",
+        170_000.. => {
+            "(select num_timed from pg_stat_checkpointer), (select num_requested from pg_stat_checkpointer), \
+                      (select write_time from pg_stat_checkpointer), (select sync_time from pg_stat_checkpointer)"
+        }
+        _ => {
+            "(select checkpoints_timed from pg_stat_bgwriter), (select checkpoints_req from pg_stat_bgwriter), \
+              (select checkpoint_write_time from pg_stat_bgwriter), (select checkpoint_sync_time from pg_stat_bgwriter)"
+        }
     };
     // A standby writes no log of its own.
     let bytes = "case when pg_is_in_recovery() then null else pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') end";
