@@ -287,6 +287,11 @@ mod tests {
     fn report() -> Report {
         let mut report = sample::fast_nvme();
         let name = report.record.steps[0].name.clone();
+        // etcdctl times its requests itself.
+        report.summary.steps.truncate(1);
+        report.summary.steps[0].streams.clear();
+        report.record.steps.truncate(1);
+        report.record.plan.steps.truncate(1);
         let counter = |name: &str, unit, value| Counter::new(name, unit, value);
         report.record.plan.suite = "app-etcd".to_owned();
         report.verdicts.clear();
