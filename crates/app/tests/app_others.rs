@@ -6,10 +6,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
-use common::apps::{Ground, listens, program};
+use common::apps::{Ground, disk_with_flushes_of, listens, program};
 use common::{Place, Running, find, float, int, list, skip, step, wait_until};
 use qd1_model::{OpClass, Report};
-use qd1_simdisk::Scenario;
 use qd1_simdisk::truth::Law;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -146,16 +145,7 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     if let Some(why) = qd1_simdisk::Mounted::unavailable() {
         return skip(test, &why);
     }
-    let mut scenario = Scenario::named("network-block").unwrap();
-    let quick = qd1_engine::sim::Service::log_normal(150e3, 0.1);
-    scenario.device = qd1_engine::sim::Device {
-        seed: 9,
-        channels: 16,
-        read: quick.clone(),
-        write: quick,
-        flush: qd1_engine::sim::Service::log_normal(10e6, 0.1),
-        ..Default::default()
-    };
+    let scenario = disk_with_flushes_of(10e6);
     let on = Place::new();
     let mounted = qd1_simdisk::Mounted::new(&scenario, on.dir()).unwrap();
     let Some(ground) = Ground::new(test, Place::at(mounted.dir()), &[]) else { return };
@@ -190,8 +180,8 @@ fn sqlite_ends_in_order_and_leaves_nothing() {
 }
 
 #[test]
-fn db_benchs_figures_and_histogram_are_read() {
-    let test = "db_benchs_figures_and_histogram_are_read";
+fn the_figures_and_the_histogram_of_db_bench_are_read() {
+    let test = "the_figures_and_the_histogram_of_db_bench_are_read";
     let Some(ground) = Ground::roomy(test, &["db_bench"]) else { return };
     let args = ["--num", "5000", "--runtime", "1s", "--benchmarks", "fillseq,readrandom,fillsync", "--json"];
     let report = parsed(&run(&ground, "rocksdb", &args));

@@ -6,11 +6,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
-use common::apps::{Ground, children, listens, segments};
+use common::apps::{Ground, children, disk_with_flushes_of, listens, segments};
 use common::device::Mounted;
 use common::{Place, Running, find, float, int, is_root, list, skip, step, wait_until};
 use qd1_model::OpClass;
-use qd1_simdisk::Scenario;
 use qd1_simdisk::truth::Law;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
@@ -225,16 +224,7 @@ fn at_one_client_transactions_take_what_a_commit_of_the_disk_takes() {
     if !is_root() {
         return skip(test, "a disk that a server's user can enter needs root");
     }
-    let mut scenario = Scenario::named("network-block").unwrap();
-    let quick = qd1_engine::sim::Service::log_normal(150e3, 0.1);
-    scenario.device = qd1_engine::sim::Device {
-        seed: 7,
-        channels: 16,
-        read: quick.clone(),
-        write: quick,
-        flush: qd1_engine::sim::Service::log_normal(20e6, 0.1),
-        ..Default::default()
-    };
+    let scenario = disk_with_flushes_of(20e6);
     let on = Place::new();
     let mounted = qd1_simdisk::Mounted::new(&scenario, on.dir()).unwrap();
     let Some(ground) = Ground::new(test, Place::at(mounted.dir()), &NEEDED) else { return };

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use qd1_engine::sim::{Device, Service};
+use qd1_simdisk::Scenario;
 use rustix::process::Pid;
 use tempfile::TempDir;
 
@@ -89,6 +91,21 @@ impl Ground {
         wait_until("no server runs", || self.servers().is_empty());
         wait_until("no file is left", || names(self.place.dir()).is_empty() && names(self.aside.path()).is_empty());
     }
+}
+
+/// A simulated disk on which only flushes take long: so many nanoseconds.
+pub(crate) fn disk_with_flushes_of(flush_ns: f64) -> Scenario {
+    let mut scenario = Scenario::named("network-block").unwrap();
+    let quick = Service::log_normal(150e3, 0.1);
+    scenario.device = Device {
+        seed: 7,
+        channels: 16,
+        read: quick.clone(),
+        write: quick,
+        flush: Service::log_normal(flush_ns, 0.1),
+        ..Device::default()
+    };
+    scenario
 }
 
 /// Where a program is, in PATH or where PostgreSQL's lie.
