@@ -48,6 +48,8 @@ struct Life {
     server: Pid,
     /// Its segment of shared memory.
     segment: String,
+    /// Where the rest of what its processes share lies.
+    memory: std::path::PathBuf,
 }
 
 impl Life {
@@ -65,11 +67,14 @@ impl Life {
         });
         std::thread::sleep(std::time::Duration::from_secs(1));
         let scratch = common::names(ground.place.dir()).remove(0);
+        let memory = std::path::Path::new("/dev/shm").join(format!("{scratch}-m"));
         let file = ground.place.dir().join(scratch).join("data/postmaster.pid");
         let told = fs::read_to_string(&file).unwrap();
         let server = Pid::from_raw(told.lines().next().unwrap().parse().unwrap()).unwrap();
         let segment = told.lines().nth(6).unwrap().split_whitespace().nth(1).unwrap().to_owned();
-        Self { run, ground, server, segment }
+        let maps = fs::read_to_string(format!("/proc/{}/maps", server.as_raw_nonzero())).unwrap();
+        assert!(!maps.contains("/dev/shm/PostgreSQL"), "nothing under names that nobody knows");
+        Self { run, ground, server, segment, memory }
     }
 
     /// Waits for its end; exit code, stdout and stderr.
@@ -84,7 +89,7 @@ impl Life {
     #[track_caller]
     fn assert_clean(&self) {
         self.ground.assert_clean();
-        wait_until("its shared memory is gone", || !segments().contains(&self.segment));
+        wait_until("its shared memory is gone", || !segments().contains(&self.segment) && !self.memory.exists());
     }
 }
 

@@ -142,6 +142,12 @@ impl World<'_> {
     }
 }
 
+/// A directory in memory, gone when dropped; `None` where the machine has none.
+fn scratch_in_memory(id: &str) -> Option<Scratch> {
+    let scratch = Scratch::create(Path::new("/dev/shm"), &format!("{id}-m")).ok()?;
+    opened_up(scratch.path()).ok().map(|()| scratch)
+}
+
 /// Lets everybody pass through a directory, whatever umask it was made with.
 fn opened_up(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

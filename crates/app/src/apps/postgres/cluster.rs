@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 
-use super::super::World;
 use super::super::child::{self, Cancelled, Program, Running, last_lines};
 use super::super::user::User;
+use super::super::{World, scratch_in_memory};
 use super::access::{Access, Tools};
 use crate::scratch::Scratch;
 
@@ -35,11 +35,10 @@ pub(super) struct Cluster {
     access: Access,
     data: PathBuf,
     messages: PathBuf,
-    /// Shared memory that has a name.
-    shared: Vec<PathBuf>,
     // Dropped last: the directories of what runs above.
     _disk: Scratch,
     _aside: Scratch,
+    _memory: Option<Scratch>,
 }
 
 impl Cluster {
@@ -75,11 +74,11 @@ impl Cluster {
         let words = fixed.into_iter().map(OsString::from).chain([data.clone().into_os_string()]).collect();
         access.client(&tools.initdb, words).output(world.cancel)?;
         rustix::fs::syncfs(File::open(&data)?).context("the disk does not take the new cluster")?;
+        let memory = share_memory(&data, access.user.as_ref(), world.id)?;
         let messages = aside.path().join("server.log");
         let server = serve(&access, &data, &sockets, set, clients, &messages)?;
-        let mut this = Self { server, access, data, messages, shared: Vec::new(), _disk: disk, _aside: aside };
+        let mut this = Self { server, access, data, messages, _disk: disk, _aside: aside, _memory: memory };
         this.wait_until_ready(world)?;
-        this.shared = named_memory(this.server.pid());
         Ok(this)
     }
 
@@ -142,17 +141,13 @@ impl Cluster {
         self.free_memory();
     }
 
-    /// A server that was killed leaves its shared memory: a small segment that tells others that the directory is in use,
-    /// and one with a name.
+    /// A server that was killed leaves a small segment of shared memory that tells others that the directory is in use.
     fn free_memory(&self) {
         if let Some(line) = self.of_pid_file(6)
             && let Some(segment) = line.split_whitespace().nth(1)
         {
             let ipcrm = Path::new("/usr/bin/ipcrm");
             let _ = Program::new(ipcrm, &[&"-m", &segment]).output(&std::sync::atomic::AtomicBool::new(false));
-        }
-        for file in &self.shared {
-            let _ = std::fs::remove_file(file);
         }
     }
 }
@@ -168,6 +163,17 @@ fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
     let made = DirBuilder::new().mode(0o700).create(path);
     made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
         .with_context(|| format!("cannot make {} for the server", path.display()))
+}
+
+/// Puts what the server's processes share as they go into files of ours, in memory and not on the disk that is measured: the
+/// usual kind outlives a server that is killed, under names that nobody knows.
+fn share_memory(data: &Path, user: Option<&User>, id: &str) -> Result<Option<Scratch>> {
+    let Some(memory) = scratch_in_memory(id) else { return Ok(None) };
+    let (to, usual) = (memory.path().join("dsm"), data.join("pg_dynshmem"));
+    private_dir(&to, user)?;
+    let moved = std::fs::remove_dir(&usual).and_then(|()| std::os::unix::fs::symlink(&to, &usual));
+    moved.with_context(|| format!("cannot move {}", usual.display()))?;
+    Ok(Some(memory))
 }
 
 fn serve(
@@ -187,6 +193,7 @@ fn serve(
     // Last, so that nothing else decides who can reach it.
     let socket_dir = format!("unix_socket_directories={}", sockets.display());
     settings.extend(["listen_addresses=", &socket_dir, "unix_socket_permissions=0700", "port=5432"].map(str::to_owned));
+    settings.push("dynamic_shared_memory_type=mmap".to_owned());
     settings.extend(["logging_collector=off", "log_destination=stderr"].map(str::to_owned));
     let mut words = vec![OsString::from("-D"), data.as_os_str().to_owned()];
     words.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
@@ -194,17 +201,4 @@ fn serve(
     let mut server = access.client(&access.tools.postgres, words);
     server.on_death = Signal::QUIT;
     server.start(log.try_clone()?.into(), log.into(), false)
-}
-
-/// Files of shared memory that the server has mapped.
-fn named_memory(pid: u32) -> Vec<PathBuf> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mut files: Vec<PathBuf> = maps
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(5))
-        .filter(|file| file.starts_with("/dev/shm/PostgreSQL."))
-        .map(PathBuf::from)
-        .collect();
-    files.dedup();
-    files
 }
