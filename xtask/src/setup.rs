@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{clock, cmd, examples, lab, metadata, python};
+use crate::{clock, cmd, examples, lab, metadata, python, servers};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -69,6 +69,9 @@ pub(crate) fn run() -> Result<()> {
         debian_packages(PACKAGES)?;
         if let Err(error) = debian_packages(WISHED) {
             println!("setup: {}; what needs them is left out", error.to_string().lines().next().unwrap_or_default());
+        }
+        if let Err(error) = servers::install() {
+            println!("setup: {}", error.to_string().lines().next().unwrap_or_default());
         }
         musl_target()?;
         if let Err(error) = lab::packages::fetch() {

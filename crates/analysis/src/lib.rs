@@ -5,11 +5,11 @@
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable, [`change`]
-//! tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
-//! [`coverage`] measures whether the intervals deserve their name.
+//! tells how a step went over time, [`identify`](mod@identify) what kind of storage it is. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod apps;
 pub mod change;
 pub mod coverage;
 mod detect;
@@ -48,6 +48,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let identity = identify::identify(&record);
     let meta = meta::table(&record, &summary);
     let sync = sync::table(&record);
+    let app = apps::summarize(&record);
     Report {
         schema_version: SCHEMA_VERSION,
         verdicts,
@@ -57,6 +58,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         meta,
         identity,
         sync,
+        app,
         summary,
         record,
     }

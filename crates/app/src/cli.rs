@@ -12,7 +12,8 @@ use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
 pub(crate) const COMMANDS: &[&str] = &[
-    "check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "suites", "history", "fio", "schema", "help",
+    "check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "app", "suites", "history", "fio", "schema",
+    "help",
 ];
 
 const EXIT_CODES: &str = "\
@@ -57,6 +58,12 @@ pub(crate) enum Command {
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
+    /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench
+    #[command(after_help = EXIT_CODES)]
+    App {
+        #[command(subcommand)]
+        command: crate::apps::args::AppCommand,
+    },
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -73,6 +80,21 @@ pub(crate) enum Command {
     /// Removes a scratch directory when the process that made it is gone.
     #[command(hide = true, name = "__janitor")]
     Janitor { dir: PathBuf },
+    /// Becomes a program that the kernel ends when the process that asked for it is gone.
+    #[command(hide = true, name = "__guard")]
+    Guard {
+        signal: i32,
+        parent: i32,
+        hold: String,
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Runs a command when the process that asked for it is gone.
+    #[command(hide = true, name = "__afterwards")]
+    Afterwards {
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -443,6 +443,8 @@ fn writes_max(work: &Work, stop: &Stop) -> u64 {
             files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
         }
         Work::Files(files) => files.writes_max(),
+        // A program's load has a planner of its own.
+        Work::App(_) => 0,
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
         Work::Io(io) => {
@@ -456,16 +458,24 @@ fn writes_max(work: &Work, stop: &Stop) -> u64 {
     }
 }
 
-/// Bytes that are free, that stay free, and that may be used.
-pub(crate) fn space(place: &Place) -> (u64, u64, u64) {
+/// The space of a filesystem, bytes.
+pub(crate) struct Space {
+    pub(crate) free: u64,
+    /// What always stays free.
+    pub(crate) leave: u64,
+    pub(crate) usable: u64,
+}
+
+/// How much of the place's space may be used.
+pub(crate) fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
     let leave = LEAVE_FREE.max(total / 10);
-    (free, leave, free.saturating_sub(leave))
+    Space { free, leave, usable: free.saturating_sub(leave) }
 }
 
 /// Makes the plan fit into the space that may be used, or refuses.
 fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
-    let (free, leave, usable) = space(place);
+    let Space { free, leave, usable } = space(place);
     let needed = plan.space_max().0;
     if needed <= usable {
         return Ok(());

@@ -3,16 +3,20 @@
 //! Dropping it removes it. If this process is killed, a helper process (the same binary) sees its pipe close and
 //! removes it; if that is killed too, the next run in the same place does, since nobody holds the lock any more.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustix::fs::FlockOperation;
 
 const PREFIX: &str = ".qd1-scratch-";
+/// How often the helper tries to remove it, a tenth of a second apart.
+const TRIES: u32 = 300;
 
 /// The directory.
 pub(crate) struct Scratch {
@@ -55,7 +59,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing better can be done about a failure here; the helper tries once more.
+        // Nothing better can be done about a failure here; the helper tries on.
         let _ = std::fs::remove_dir_all(&self.path);
         if let Some(helper) = &mut self.helper {
             drop(helper.stdin.take());
@@ -81,8 +85,57 @@ pub(crate) fn janitor(dir: &Path) -> Result<ExitCode> {
     anyhow::ensure!(ours, "not a scratch directory of qd1");
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);
-    let _ = std::fs::remove_dir_all(dir);
+    // A server that ends with its maker may still write there for a moment.
+    for _ in 0..TRIES {
+        let _ = std::fs::remove_dir_all(dir);
+        if !dir.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A command that is run once this process drops this or dies, for what no directory holds: tables in a server of others'.
+pub(crate) struct Afterwards(Child);
+
+impl Afterwards {
+    /// Takes note of it. Its environment is this process's own.
+    ///
+    /// # Errors
+    /// When the helper cannot be started: then nothing that needs it may be begun.
+    pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<Self> {
+        let helper = Command::new("/proc/self/exe")
+            .args(["__afterwards", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        Ok(Self(helper.context("cannot start a helper")?))
+    }
+
+    /// Runs it now; whether it went well.
+    pub(crate) fn now(&mut self) -> bool {
+        drop(self.0.stdin.take());
+        self.0.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        self.now();
+    }
+}
+
+/// The helper: waits for its maker to end, then becomes the command.
+pub(crate) fn afterwards(command: &[OsString]) -> Result<ExitCode> {
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    let (program, args) = command.split_first().context("no command")?;
+    Err(Command::new(program).args(args).exec().into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppWork;
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
@@ -312,6 +313,8 @@ pub enum Work {
     Io(IoWork),
     /// File operations.
     Files(FilesWork),
+    /// A real program's load.
+    App(AppWork),
 }
 
 /// When a step ends.
@@ -442,7 +445,7 @@ impl StepPlan {
     pub fn works(&self) -> impl Iterator<Item = &IoWork> {
         let measured = match &self.work {
             Work::Io(io) => Some(io),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::App(_) => None,
         };
         measured.into_iter().chain(&self.background)
     }
@@ -451,7 +454,7 @@ impl StepPlan {
     pub fn works_mut(&mut self) -> impl Iterator<Item = &mut IoWork> {
         let measured = match &mut self.work {
             Work::Io(io) => Some(io),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::App(_) => None,
         };
         measured.into_iter().chain(&mut self.background)
     }
@@ -459,10 +462,10 @@ impl StepPlan {
     /// Space of the files that belong to this step alone, bytes.
     fn space(&self) -> u64 {
         let files = match &self.work {
-            Work::Io(_) => 0,
             // Where each is synced there is one at a time.
             Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
             Work::Files(files) => files.space(),
+            Work::Io(_) | Work::App(_) => 0,
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);
         files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::{AppRecord, AppStep};
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
 use crate::plan::{EngineKind, Plan};
@@ -33,6 +34,9 @@ pub struct Record {
     pub environment: Environment,
     /// How the shared file was made; absent for devices and given files.
     pub prepare: Option<Prepare>,
+    /// The real program that was run, where the run is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
 }
@@ -101,11 +105,13 @@ pub enum OpClass {
     Rewrite,
     /// A read at a random place of a file, every tenth with a write back.
     Seek,
+    /// A transaction of a database, from its beginning to its commit.
+    Transaction,
 }
 
 impl OpClass {
     /// All of them, in the order of streams.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Read,
         Self::Write,
         Self::Trim,
@@ -119,6 +125,7 @@ impl OpClass {
         Self::Link,
         Self::Rewrite,
         Self::Seek,
+        Self::Transaction,
     ];
 
     /// Name in JSON, tables and thresholds.
@@ -137,6 +144,7 @@ impl OpClass {
             Self::Link => "link",
             Self::Rewrite => "rewrite",
             Self::Seek => "seek",
+            Self::Transaction => "transaction",
         }
     }
 
@@ -185,6 +193,9 @@ pub struct StepRecord {
     pub steal: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
+    /// What a real program said of its load; absent where the step is our own I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppStep>,
 }
 
 impl StepRecord {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppSummary;
 use crate::figure::Summary;
 use crate::finding::Finding;
 use crate::identity::Identity;
@@ -36,6 +37,9 @@ pub struct Report {
     /// Ways to make writes durable; absent in runs of other commands than `sync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncTable>,
+    /// What a real program's own counters come to; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppSummary>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -106,7 +106,7 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, destroy: Opti
 fn area(asked: &Asked, place: &Place) -> Result<u64> {
     let path = place.path.display();
     let (PathKind::File(length) | PathKind::Block(length)) = place.kind else {
-        let (free, leave, usable) = plan::space(place);
+        let plan::Space { free, leave, usable } = plan::space(place);
         if asked.own_area.0 > usable {
             let (free, leave) = (Bytes(free), Bytes(leave));
             let message =

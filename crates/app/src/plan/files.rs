@@ -104,7 +104,7 @@ pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
     let usable = inodes.available.saturating_sub(leave);
     let needed = |step: &StepPlan| match &step.work {
         Work::Files(files) => files.inodes(),
-        Work::Io(_) => 1,
+        Work::Io(_) | Work::App(_) => 1,
     };
     let most = plan.steps.iter().map(needed).max().unwrap_or(0);
     if most <= usable {

@@ -8,7 +8,7 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
 use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
-use super::{criteria, identity, machine, meta, suite, sweep, sync, words};
+use super::{apps, criteria, identity, machine, meta, suite, sweep, sync, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -38,6 +38,8 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
         meta::section(&mut page, report, table);
     } else if let Some(table) = &report.sync {
         sync::section(&mut page, report, table);
+    } else if let Some(app) = &report.record.app {
+        apps::section(&mut page, report, app);
     } else {
         suite::steps(&mut page, report);
     }

@@ -51,6 +51,11 @@ pub(crate) fn redact(report: &mut Report) {
     redact_command(&mut record.command, &record.plan.suite, &record.plan.target.path);
     record.plan.target.path = PathBuf::from("<path>");
     redact_environment(&mut record.environment);
+    for step in &mut record.steps {
+        step.fault = secrets.hidden(&step.fault);
+    }
+    let settings = record.app.iter_mut().flat_map(|app| &mut app.settings);
+    settings.filter(|setting| setting.value.contains('/')).for_each(|setting| setting.value = "<path>".to_owned());
 
     let titles = record.plan.steps.iter_mut().map(|step| &mut step.title);
     let skipped = record.plan.skipped.iter_mut().map(|skipped| &mut skipped.why);
@@ -123,6 +128,11 @@ fn is_kernel_name(source: &str) -> bool {
 /// Every argument that is a path goes, whatever it is for; so does the target typed as a bare name.
 fn redact_command(command: &mut [String], suite: &str, target: &Path) {
     let last = target.file_name().map(|name| name.to_string_lossy().into_owned());
+    if let Some(at) = command.iter().position(|arg| arg == "--dsn")
+        && let Some(dsn) = command.get_mut(at + 1)
+    {
+        *dsn = "<server>".into();
+    }
     for (at, arg) in command.iter_mut().enumerate() {
         if at == 0 {
             *arg = "qd1".into();

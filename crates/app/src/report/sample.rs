@@ -239,6 +239,7 @@ fn step_record(step: &Step) -> StepRecord {
         cost: Default::default(),
         steal: 0.02,
         pressure: None,
+        app: None,
     }
 }
 
@@ -300,6 +301,7 @@ fn record(steps: &[Step]) -> Record {
             fsync_ns: 412_000_000,
             ..Prepare::default()
         }),
+        app: None,
         steps: steps.iter().map(step_record).collect(),
     }
 }
@@ -346,6 +348,7 @@ pub(crate) fn slow_vps() -> Report {
         meta: None,
         identity: None,
         sync: None,
+        app: None,
         summary,
         record,
     }

@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::{criteria, identity, meta, sweep, sync};
+use super::{apps, criteria, identity, meta, sweep, sync};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -240,6 +240,8 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
         sentences.push(meta::sentence(report));
     } else if let Some(table) = &report.sync {
         sentences.push(sync::sentence(table));
+    } else if let Some(app) = &report.record.app {
+        sentences.push(apps::sentence(report, app));
     } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
         sentences.push(identity::sentence(identity));
     } else if !is_check(report) || !report.criteria.is_empty() {
@@ -347,6 +349,7 @@ pub(super) const fn plural(class: OpClass) -> &'static str {
         OpClass::Link => "links",
         OpClass::Rewrite => "rewrites",
         OpClass::Seek => "seeks",
+        OpClass::Transaction => "transactions",
     }
 }
 

@@ -209,6 +209,7 @@ impl Run<'_> {
             plan: self.plan,
             environment,
             prepare: self.prepared,
+            app: None,
             steps,
         }
     }

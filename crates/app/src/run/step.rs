@@ -54,6 +54,7 @@ pub(super) fn run(
             }
             files(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name))
         }
+        Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
     }
 }
 
@@ -258,6 +259,7 @@ fn record(
         cost: outcome.cost,
         steal: change.steal,
         pressure: change.pressure,
+        app: None,
     }
 }
 
