@@ -5,13 +5,16 @@
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`change`] tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
+//! [`filesystems`] compares filesystems in rounds.
 //! [`coverage`] measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod blocks;
 pub mod change;
 pub mod coverage;
 mod detect;
+pub mod filesystems;
 pub mod identify;
 mod judge;
 pub mod limits;
@@ -33,6 +36,24 @@ use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
+    let filesystems = filesystems::compare(&record, &summary);
+    if filesystems.is_some() {
+        // Each filesystem has an environment of its own, and so its own findings; they are in the table.
+        let (verdicts, criteria) = (Vec::new(), Vec::new());
+        let findings = Vec::new();
+        let (sweep, identity) = (None, None);
+        return Report {
+            schema_version: SCHEMA_VERSION,
+            verdicts,
+            criteria,
+            findings,
+            sweep,
+            filesystems,
+            identity,
+            summary,
+            record,
+        };
+    }
     let mut findings = findings(&record, &summary);
     let verdicts = judge(&record, &summary, &findings, thresholds);
     let criteria = judge_criteria(&record, &summary, &findings);
@@ -43,5 +64,5 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     }
     let findings = detect::together(findings);
     let identity = identify::identify(&record);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, identity, summary, record }
+    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, filesystems, identity, summary, record }
 }

@@ -5,6 +5,7 @@
 
 pub mod environment;
 pub mod figure;
+pub mod filesystems;
 pub mod finding;
 pub mod hist;
 pub mod identity;

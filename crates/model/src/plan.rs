@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::filesystems::FilesystemsPlan;
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -384,6 +385,9 @@ pub struct Plan {
     /// What makes it a sweep, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
+    /// What makes it a comparison of filesystems, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystems: Option<FilesystemsPlan>,
 }
 
 impl Plan {

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Summary;
+use crate::filesystems::Comparison;
 use crate::finding::Finding;
 use crate::identity::Identity;
 use crate::record::Record;
@@ -25,6 +26,9 @@ pub struct Report {
     /// The surface of a sweep; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Surface>,
+    /// Filesystems beside each other; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystems: Option<Comparison>,
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,

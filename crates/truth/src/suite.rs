@@ -34,6 +34,7 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         seed: 1,
         criteria: Vec::new(),
         sweep: None,
+        filesystems: None,
     };
     Record {
         schema_version: SCHEMA_VERSION,
@@ -47,5 +48,6 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         environment,
         prepare: None,
         steps: Vec::new(),
+        mounts: Vec::new(),
     }
 }

@@ -82,10 +82,12 @@ pub(crate) fn record(
             seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
             criteria: Vec::new(),
             sweep: None,
+            filesystems: None,
         },
         environment,
         prepare: None,
         steps,
+        mounts: Vec::new(),
     }
 }
 

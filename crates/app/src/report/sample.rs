@@ -289,6 +289,7 @@ fn record(steps: &[Step]) -> Record {
             seed: 1_234_567_890,
             criteria: vec![],
             sweep: None,
+            filesystems: None,
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -298,6 +299,7 @@ fn record(steps: &[Step]) -> Record {
             ..Prepare::default()
         }),
         steps: steps.iter().map(step_record).collect(),
+        mounts: vec![],
     }
 }
 
@@ -340,6 +342,7 @@ pub(crate) fn slow_vps() -> Report {
         criteria: vec![],
         findings: place::findings(),
         sweep: None,
+        filesystems: None,
         identity: None,
         summary,
         record,

@@ -194,6 +194,7 @@ impl Run<'_> {
             environment,
             prepare: self.prepared,
             steps,
+            mounts: Vec::new(),
         }
     }
 }
