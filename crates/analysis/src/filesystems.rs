@@ -13,6 +13,18 @@ use crate::detect;
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 
+/// Detectors that speak of the disk below all of them, or of what is so because it is a loop device.
+const OF_THE_DISK: &[&str] = &[
+    "not_a_disk",
+    "storage_kind",
+    "drift",
+    "periodic_stalls",
+    "rate_changed",
+    "dirty_limits",
+    "engine_fallback",
+    "other_traffic",
+];
+
 /// The table; none for other runs.
 #[must_use]
 pub fn compare(record: &Record, summary: &Summary) -> Option<Comparison> {
@@ -34,6 +46,7 @@ fn candidate(record: &Record, name: &str) -> Candidate {
         kind: first.filesystem.kind,
         tool: first.tool,
         commands: first.commands,
+        asked_options: first.asked_options,
         options: first.filesystem.options,
         properties: first.properties,
         loop_direct: first.loop_direct,
@@ -118,10 +131,8 @@ fn row(metric: &Metric, key: &Seen<'_>, of: &[&Seen<'_>], names: &[String]) -> O
 
 /// The figures of a step that its users feel: latency where one waits, how many where several do, bytes where it is much.
 fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
-    let io: Option<&IoWork> = plan.and_then(|plan| match &plan.work {
-        Work::Io(io) => Some(io),
-        Work::Files(_) => None,
-    });
+    let io: Option<&IoWork> =
+        plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
     match io {
         _ if matches!(op, OpClass::Create | OpClass::Stat | OpClass::Delete) => &["iops"],
         Some(io) if io.block_max() >= LARGE => &["bytes_per_second"],
@@ -175,15 +186,14 @@ fn best(row: &Row, metric: &Metric) -> Option<usize> {
     })
 }
 
-/// What the detectors say of each mount, the same of several once. What is so because we made it so is left out.
+/// What the detectors say of each mount, the same of several once.
 fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
     for mount in mounts {
         let part = of_mount(record, mount);
         let summary = crate::summarize(&part);
         let ours = |finding: &Finding| {
-            let expected = ["not_a_disk", "storage_kind", "drift", "periodic_stalls", "engine_fallback", "other_traffic"];
-            finding.severity >= Severity::Warning && !expected.iter().any(|id| finding.id.starts_with(id))
+            finding.severity >= Severity::Warning && !OF_THE_DISK.iter().any(|id| finding.id.starts_with(id))
         };
         let mut here = crate::findings(&part, &summary);
         detect::sort(&mut here);

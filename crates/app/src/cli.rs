@@ -11,7 +11,7 @@ use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
 pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "identify", "suites", "history", "fio", "schema", "help"];
+    &["check", "run", "sweep", "limits", "identify", "filesystems", "restore", "suites", "history", "fio", "schema", "help"];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -46,6 +46,11 @@ pub(crate) enum Command {
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
+    /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Filesystems(crate::filesystems::args::FilesystemsArgs),
+    /// Undo what a killed run left changed in the system: mounts, loop devices, files
+    Restore(RestoreArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -59,9 +64,9 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of what `--json` prints
     Schema,
-    /// Removes a scratch directory when the process that made it is gone.
+    /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
     #[command(hide = true, name = "__janitor")]
-    Janitor { dir: PathBuf },
+    Janitor { path: PathBuf },
 }
 
 #[derive(Debug, Args)]
@@ -123,6 +128,13 @@ pub(crate) struct LimitsArgs {
     pub(crate) size: Bytes,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Only say what would be undone
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -268,7 +280,7 @@ pub(crate) enum HistoryCommand {
     },
 }
 
-fn duration(text: &str) -> Result<u64, String> {
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
     parse_duration_ns(text).map_err(|error| error.to_string())
 }
 

@@ -3,9 +3,11 @@
 
 mod check;
 mod cli;
+mod filesystems;
 mod fio;
 mod history;
 mod identify;
+mod journal;
 mod limits;
 mod measure;
 mod output;
@@ -21,6 +23,7 @@ mod signals;
 mod store;
 mod suites;
 mod sweep;
+mod system;
 mod thresholds;
 
 use std::ffi::OsString;
@@ -73,10 +76,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Sweep(args)) => sweep::run(args),
         Some(Command::Limits(args)) => limits::run(&args),
         Some(Command::Identify(args)) => identify::run(args),
+        Some(Command::Filesystems(args)) => filesystems::run(&args),
+        Some(Command::Restore(args)) => journal::restore(&args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),
-        Some(Command::Janitor { dir }) => scratch::janitor(&dir),
+        Some(Command::Janitor { path }) => scratch::janitor(&path),
         Some(Command::Fio { args }) => fio::run(&args),
     }
 }

@@ -402,11 +402,24 @@ fn writes_max(work: &Work, stop: &Stop) -> u64 {
     }
 }
 
-/// Makes the plan fit into the space that may be used, or refuses.
-fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+/// The space of a filesystem, bytes.
+pub(crate) struct Space {
+    pub(crate) free: u64,
+    /// What always stays free.
+    pub(crate) leave: u64,
+    pub(crate) usable: u64,
+}
+
+/// How much of the place's space may be used.
+pub(crate) fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
     let leave = LEAVE_FREE.max(total / 10);
-    let usable = free.saturating_sub(leave);
+    Space { free, leave, usable: free.saturating_sub(leave) }
+}
+
+/// Makes the plan fit into the space that may be used, or refuses.
+fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+    let Space { free, leave, usable } = space(place);
     let needed = plan.space_max().0;
     if needed <= usable {
         return Ok(());

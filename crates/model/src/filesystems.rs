@@ -97,6 +97,8 @@ pub struct Candidate {
     pub tool: String,
     /// Commands.
     pub commands: Vec<String>,
+    /// Options asked for beyond its own defaults.
+    pub asked_options: String,
     /// Mount options as the kernel has them.
     pub options: Vec<String>,
     /// Properties that mountinfo does not show.

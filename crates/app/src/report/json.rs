@@ -41,6 +41,12 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
         line(&mut text, "crossover", run, crossover)?;
     }
+    for row in report.filesystems.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "row", run, row)?;
+    }
+    for candidate in report.filesystems.iter().flat_map(|table| &table.filesystems) {
+        line(&mut text, "filesystem", run, candidate)?;
+    }
     if let Some(identity) = &report.identity {
         line(&mut text, "identity", run, identity)?;
     }
