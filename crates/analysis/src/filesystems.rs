@@ -1,15 +1,18 @@
 //! From the Record of `qd1 filesystems` to its table: each figure of each filesystem over the rounds, and which of them
 //! differ for sure (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it was.
 
+use qd1_model::environment::FilesystemClass;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, MountRecord, Note, RoundFigure, Row};
 use qd1_model::metric::{METRICS, Metric};
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::OpClass;
-use qd1_model::{Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
+use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 
 use crate::blocks::{is_better, over_rounds, pair, stand};
 use crate::detect;
 
+/// Below this share of reads that came from the device, it was the cache that was measured.
+const CACHED: f64 = 0.5;
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 
@@ -199,6 +202,7 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
         detect::sort(&mut here);
         let here = detect::together(here);
         found.extend(here.into_iter().filter(ours).map(|finding| (mount.name.as_str(), finding)));
+        found.extend(cached(record, mount).map(|finding| (mount.name.as_str(), finding)));
     }
     let mut notes: Vec<Note> = Vec::new();
     for (name, finding) in found {
@@ -224,6 +228,26 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     notes
 }
 
+/// A filesystem in user space reads from its device by itself: of what was asked of it, its cache may have answered most.
+/// The detectors look at each step's device, and here there is none.
+fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
+    let counted = mount.counted.filter(|_| mount.filesystem.class == FilesystemClass::Fuse)?;
+    let steps = record.steps.iter().filter(|step| mount.steps.contains(&step.name));
+    let asked: u64 = steps.filter_map(|step| step.stream(OpClass::Read)).map(|stream| stream.bytes.0).sum();
+    let from_device = counted.read_bytes as f64 / asked as f64;
+    (asked > 0 && from_device < CACHED).then(|| Finding {
+        title: "most reads were answered by the filesystem's own cache, although O_DIRECT was asked for".to_owned(),
+        evidence: format!(
+            "{} were read from it, and {} by it from its device ({})",
+            Bytes(asked),
+            Bytes(counted.read_bytes),
+            detect::percent(from_device)
+        ),
+        advice: "compare its reads with a test file larger than the memory (--size)".to_owned(),
+        ..detect::found("cache_answered.filesystem", Severity::Warning, 0.95)
+    })
+}
+
 /// One mount as a Record of its own.
 fn of_mount(record: &Record, mount: &MountRecord) -> Record {
     let mut part = Record { mounts: Vec::new(), steps: Vec::new(), ..record.clone() };
@@ -244,7 +268,7 @@ fn of_mount(record: &Record, mount: &MountRecord) -> Record {
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::Bytes;
+    use qd1_model::environment::DeviceCounters;
     use qd1_model::filesystems::FilesystemsPlan;
     use qd1_model::plan::{Rw, Sync};
 
@@ -306,6 +330,19 @@ mod tests {
         assert_eq!((found.filesystems[1].rounds, found.filesystems[1].fault.as_str()), (0, "mkfs.xfs failed"));
         let row = found.rows.iter().find(|row| row.leads).unwrap();
         assert_eq!((row.cells[1].over_rounds.value, row.cells[1].rank, row.cells[0].rank), (None, None, None));
+    }
+
+    #[test]
+    fn reads_that_a_filesystem_in_user_space_answered_itself_are_told() {
+        let mut record = record(&[("zfs", 20_000)], 2);
+        for mount in &mut record.mounts {
+            mount.filesystem.class = FilesystemClass::Fuse;
+            mount.counted = Some(DeviceCounters { read_bytes: 1 << 20, ..DeviceCounters::default() });
+        }
+        let said = |record: &Record| compare(record, &crate::summarize(record)).unwrap().notes;
+        assert_eq!(said(&record)[0].finding.id, "cache_answered.filesystem");
+        record.mounts.iter_mut().for_each(|mount| mount.counted.as_mut().unwrap().read_bytes = 1 << 40);
+        assert!(said(&record).iter().all(|note| note.finding.id != "cache_answered.filesystem"));
     }
 
     #[test]

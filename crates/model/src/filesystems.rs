@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::environment::{Device, Filesystem};
+use crate::environment::{Device, DeviceCounters, Filesystem};
 use crate::figure::Estimate;
 use crate::record::{OpClass, Prepare};
 use crate::units::Bytes;
@@ -50,6 +50,8 @@ pub struct MountRecord {
     pub loop_direct: Option<bool>,
     /// Whether programs can read and write past this filesystem's page cache.
     pub direct: bool,
+    /// What the kernel counted on its device while its steps ran; absent where it counts nothing there.
+    pub counted: Option<DeviceCounters>,
     /// How its test file was made; absent where no step wants one.
     pub prepare: Option<Prepare>,
     /// The names of its steps in the Record: `NAME/rROUND/STEP`.

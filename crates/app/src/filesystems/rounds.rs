@@ -136,18 +136,21 @@ impl Course<'_> {
     ) -> Result<()> {
         let dir = self.scratch.join(&entry.name);
         std::fs::create_dir_all(&dir)?;
-        self.make(entry, &dir, mount)?;
+        let device = self.make(entry, &dir, mount)?;
         let at = At { machine: self.machine, dir: &dir, id: self.id, seed, cancel: self.cancel };
+        let counted = || self.machine.device_counters(&device);
+        let before = counted();
         for workload in self.workloads {
             let started_ns = clock::now_ns() - begin_ns;
             let part = workload.measure(&at, self.progress)?;
             add(record, mount, part, started_ns);
         }
+        mount.counted = counted().zip(before).map(|(now, before)| now.since(&before));
         Ok(())
     }
 
-    /// Makes the filesystem and mounts it on `dir`.
-    fn make(&mut self, entry: &Entry, dir: &Path, mount: &mut MountRecord) -> Result<()> {
+    /// Makes the filesystem and mounts it on `dir`; the kernel's name of its device.
+    fn make(&mut self, entry: &Entry, dir: &Path, mount: &mut MountRecord) -> Result<String> {
         let asked = &self.planned.asked;
         let is_zfs = entry.kind.name == zfs::NAME;
         if is_zfs {
@@ -181,7 +184,7 @@ impl Course<'_> {
         } else {
             system::mount(&device, dir, entry.kind.name, &options)?;
         }
-        Ok(())
+        Ok(device.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default())
     }
 }
 

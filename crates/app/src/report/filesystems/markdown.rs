@@ -35,7 +35,7 @@ pub(crate) fn render(report: &Report, table: &Comparison) -> String {
         }
     }
     text += "\n### Where and how\n\n";
-    for (label, said) in words::place(report).into_iter().chain(machine::lines(report)) {
+    for (label, said) in words::place(report) {
         text += &format!("- {label}: {said}\n");
     }
     text += &format!("\n```sh\n{}\n```\n", machine::command_again(&report.record));

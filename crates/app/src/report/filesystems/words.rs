@@ -5,8 +5,10 @@ use qd1_model::metric::{Better, Unit, metric};
 use qd1_model::units::format_rate;
 use qd1_model::{Estimate, Report};
 
-/// Beyond this an interval is as good as none.
-const PERCENT_MAX: f64 = 999.0;
+use crate::report::machine;
+
+/// Beyond this the figure is not known to within a factor of two.
+const PERCENT_MAX: f64 = 99.5;
 
 pub(super) fn headline(report: &Report, table: &Comparison) -> String {
     let names: Vec<&str> = table.filesystems.iter().map(|one| one.name.as_str()).collect();
@@ -37,8 +39,13 @@ pub(super) fn cell(row: &Row, cell: &CellOf) -> String {
     let figure = &cell.over_rounds;
     let Some(value) = figure.value else { return "not resolved".to_owned() };
     let unit = metric(&row.metric).map_or(Unit::PerSecond, |metric| metric.unit);
-    let rank = cell.rank.map(|rank| format!("{rank}. ")).unwrap_or_default();
+    let rank = cell.rank.filter(|_| differ(row)).map(|rank| format!("{rank}. ")).unwrap_or_default();
     format!("{rank}{}{}", unit.format(value), spread(figure))
+}
+
+/// Whether anything in a row is surely worse than another.
+pub(super) fn differ(row: &Row) -> bool {
+    row.cells.iter().any(|cell| cell.rank.is_some_and(|rank| rank > 1))
 }
 
 /// The interval as a share of the value, its farther end.
@@ -52,17 +59,20 @@ fn spread(figure: &Estimate) -> String {
 }
 
 pub(super) fn legend(table: &Comparison) -> String {
-    let ranks = table.rows.iter().any(|row| row.cells.iter().any(|cell| cell.rank.is_some()));
+    let leading = || table.rows.iter().filter(|row| row.leads);
     let mut text = "Geometric mean over the rounds, with its 95 % interval".to_owned();
-    if ranks {
+    if leading().any(differ) {
         text += &format!(
-            "; before it the rank: equal ranks mean no sure difference, by the rounds' own differences ({} comparisons, \
-             all held together to 5 %)",
+            "; before it the rank, where any differs for sure: by the differences within each round, {} comparisons \
+             together held to 5 %. Equal ranks: no sure difference",
             table.comparisons
         );
     }
     text += ".";
-    if table.rows.iter().any(|row| row.leads && row.cells.iter().any(|cell| is_open(cell))) {
+    if leading().any(|row| row.cells.iter().any(|cell| spread(&cell.over_rounds).ends_with('?'))) {
+        text += " +-?: not known to within a factor of two.";
+    }
+    if leading().any(|row| row.cells.iter().any(is_open)) {
         text += " Not resolved: too few operations in some round.";
     }
     text
@@ -172,7 +182,7 @@ pub(super) fn notes(table: &Comparison) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What they were made on.
+/// What they were made on, and the machine.
 pub(super) fn place(report: &Report) -> Vec<(&'static str, String)> {
     let record = &report.record;
     let Some(asked) = &record.plan.filesystems else { return Vec::new() };
@@ -184,5 +194,11 @@ pub(super) fn place(report: &Report) -> Vec<(&'static str, String)> {
             text += &format!("; only {} were, for want of time", laid.bytes);
         }
     }
-    vec![("disks", text)]
+    let mut engines: Vec<&str> = record.steps.iter().filter_map(|step| step.engine).map(|engine| engine.name()).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let mut lines = vec![("disks", text), ("engines", engines.join(", "))];
+    // Said above, or of each step.
+    lines.extend(machine::lines(report).into_iter().filter(|(label, _)| !["first write", "engine"].contains(label)));
+    lines
 }

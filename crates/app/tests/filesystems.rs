@@ -1,0 +1,444 @@
+//! `qd1 filesystems` on real filesystems, too short for figures, and what is left of it however it ends: no mount, no loop
+//! device, no file, no program.
+//!
+//! Needs root, and whichever of mkfs.ext4, mkfs.xfs, mkfs.btrfs and zfs are there.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::device::{Loop, tool};
+use common::{Place, Running, find, int, is_root, json, list, names, schema, skip, wait_until};
+use predicates::prelude::*;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Steps of 300 ms on disks of a few hundred MiB.
+const TINY: [&str; 8] = ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7"];
+
+/// Whether a test that wants root and these programs can run.
+fn can(test: &str, programs: &[&str]) -> bool {
+    if !is_root() {
+        skip(test, "filesystems are made by root");
+        return false;
+    }
+    let there = |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
+    if let Some(missing) = programs.iter().find(|program| !there(program)) {
+        skip(test, &format!("{missing} is not installed"));
+        return false;
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        skip(test, "no loop devices here");
+        return false;
+    }
+    true
+}
+
+fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
+    place.qd1(&[&["filesystems", place.dir_str()], &TINY[..], args].concat())
+}
+
+fn text(mut command: assert_cmd::Command) -> String {
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+}
+
+/// Mount points and files behind loop devices that lie in the place.
+fn upon(place: &Place) -> Vec<String> {
+    let dir = fs::canonicalize(place.dir()).unwrap();
+    let dir = dir.to_str().unwrap();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned);
+    let loops = fs::read_dir("/sys/block").unwrap().flatten();
+    let loops = loops.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
+    mounts.chain(loops).filter(|path| path.starts_with(dir)).collect()
+}
+
+fn journals(place: &Place) -> Vec<String> {
+    let dir = place.beside(".local/state/qd1/journal");
+    if dir.exists() { names(&dir) } else { Vec::new() }
+}
+
+#[track_caller]
+fn assert_nothing_left(place: &Place) {
+    assert_eq!(upon(place), Vec::<String>::new());
+    place.assert_empty();
+    assert_eq!(journals(place), Vec::<String>::new());
+}
+
+#[test]
+fn each_filesystem_is_measured_in_every_round_and_the_history_shows_the_table_again() {
+    let test = "each_filesystem_is_measured_in_every_round_and_the_history_shows_the_table_again";
+    if !can(test, &["mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"]) {
+        return;
+    }
+    let place = Place::new();
+    let report = json(filesystems(&place, &["--only", "ext4,xfs,btrfs", "--rounds", "2", "--json"]));
+    assert_nothing_left(&place);
+    let table = &report["filesystems"];
+    for name in ["ext4", "xfs", "btrfs"] {
+        let one = find(&table["filesystems"], "name", name);
+        assert_eq!((one["kind"].as_str().unwrap(), int(&one["rounds"])), (name, 2));
+        assert!(!list(&one["commands"]).is_empty() && !list(&one["options"]).is_empty() && one["tool"] != "");
+    }
+    assert_eq!(list(&report["record"]["mounts"]).len(), 6);
+    let steps = ["read", "write", "commit1", "commit8", "seqread", "seqwrite", "files"];
+    assert_eq!(list(&report["record"]["steps"]).len(), 6 * steps.len());
+    for step in steps {
+        let row = list(&table["rows"]).iter().find(|row| row["step"] == step && row["leads"] == true).unwrap();
+        assert!(list(&row["cells"]).iter().all(|cell| list(&cell["rounds"]).len() == 2), "{row}");
+    }
+    // Both orders are of all three, and each mount says on what it was.
+    for order in list(&report["record"]["plan"]["filesystems"]["order"]) {
+        let mut order: Vec<u64> = list(order).iter().map(int).collect();
+        order.sort_unstable();
+        assert_eq!(order, [0, 1, 2]);
+    }
+    for mount in list(&report["record"]["mounts"]) {
+        assert_eq!(mount["filesystem"]["kind"], mount["name"]);
+        assert_eq!(mount["devices"][0]["kind"], "loop");
+    }
+    let schema = json(place.qd1(&["schema"]));
+    assert_eq!(schema::faults(&schema, &schema, &report, ""), Vec::<String>::new());
+
+    let id = report["record"]["id"].as_str().unwrap();
+    assert_eq!(json(place.qd1(&["history", "show", id, "--json"])), report);
+    let shown = text(place.qd1(&["history", "show", id]));
+    let table = shown.split("Run it again").next().unwrap();
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(shown.contains("What differs for sure") && shown.contains("mkfs.btrfs") && !shown.contains('\u{1b}'), "{shown}");
+    let csv = text(place.qd1(&["history", "show", id, "--format", "csv"]));
+    assert!(csv.lines().any(|line| line.contains(",commit1,commit,lat_p50_ns,true,xfs,xfs,")), "{csv}");
+    let redacted = text(place.qd1(&["history", "show", id, "--redact", "--json"]));
+    assert!(!redacted.contains(place.dir_str()), "a path is left");
+}
+
+#[test]
+fn fair_tuning_is_in_force_and_stated() {
+    if !can("fair_tuning_is_in_force_and_stated", &["mkfs.ext4", "mkfs.btrfs"]) {
+        return;
+    }
+    let place = Place::new();
+    let args = ["--only", "ext4,btrfs", "--fair", "--rounds", "1", "--steps", "read"];
+    let report = json(filesystems(&place, &[&args[..], &["--json"]].concat()));
+    for (name, option) in [("ext4", "noatime"), ("btrfs", "noatime"), ("btrfs", "nodatacow")] {
+        let one = find(&report["filesystems"]["filesystems"], "name", name);
+        assert!(list(&one["options"]).iter().any(|known| known == option), "{one}");
+        assert!(one["asked_options"].as_str().unwrap().contains(option), "{one}");
+    }
+    let command: Vec<&str> = list(&report["record"]["command"]).iter().filter_map(Value::as_str).collect();
+    assert!(command.contains(&"--fair") && command.contains(&"ext4,btrfs"), "{command:?}");
+    assert_nothing_left(&place);
+}
+
+/// zfs-fuse is one for the whole machine: what was there before stays, and ours goes.
+fn zfs_programs() -> Vec<i32> {
+    let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_it = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains("(zfs-fuse)") && !stat.contains(") Z ")
+    };
+    all.filter(is_it).collect()
+}
+
+#[test]
+fn zfs_is_served_measured_and_ended_again() {
+    let test = "zfs_is_served_measured_and_ended_again";
+    if !can(test, &["zpool", "zfs-fuse"]) {
+        return;
+    }
+    let before = zfs_programs();
+    let place = Place::new();
+    let args = ["--only", "zfs", "--fair", "--rounds", "1", "--steps", "read,commit1,files", "--json"];
+    let report = json(filesystems(&place, &args));
+    let one = find(&report["filesystems"]["filesystems"], "name", "zfs");
+    assert!(one["kind"].as_str().unwrap().contains("zfs"), "{one}");
+    let properties: Vec<&str> = list(&one["properties"]).iter().filter_map(Value::as_str).collect();
+    assert!(properties.contains(&"recordsize=8K") && properties.contains(&"logbias=throughput"), "{properties:?}");
+    assert_nothing_left(&place);
+    assert_eq!(zfs_programs(), before);
+}
+
+/// Slows the device of `name` down whenever that is mounted, until told to stop.
+fn slow_down(name: &str, group: &Path, over: &AtomicBool) {
+    let files = ["read_iops", "write_iops"].map(|what| group.join(format!("blkio.throttle.{what}_device")));
+    let limit = |number: &str, iops: u32| {
+        for file in &files {
+            let _ = fs::write(file, format!("{number} {iops}"));
+        }
+    };
+    let mut slowed: Option<String> = None;
+    while !over.load(Ordering::Relaxed) {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let of = |line: &&str| line.split(' ').nth(4).is_some_and(|point| point.ends_with(&format!("/{name}")));
+        // btrfs has a number of its own; ext4 that of its device.
+        let now = mounts.lines().find(of).and_then(|line| line.split(' ').nth(2)).map(str::to_owned);
+        if now != slowed {
+            if let Some(number) = &slowed {
+                limit(number, 0);
+            }
+            if let Some(number) = &now {
+                limit(number, 300);
+            }
+            slowed = now;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The leading row of a step, as (name, rank, low, high) of each filesystem.
+fn ranked(report: &Value, step: &str, metric: &str) -> Vec<(String, u64, f64, f64)> {
+    let table = &report["filesystems"];
+    let row = list(&table["rows"]).iter().find(|row| row["step"] == step && row["metric"] == metric).unwrap();
+    let cells = list(&table["filesystems"]).iter().zip(list(&row["cells"]));
+    cells
+        .map(|(one, cell)| {
+            let over = &cell["over_rounds"];
+            let name = one["name"].as_str().unwrap().to_owned();
+            (name, cell["rank"].as_u64().unwrap_or(0), common::float(&over["low"]), common::float(&over["high"]))
+        })
+        .collect()
+}
+
+#[test]
+fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
+    let test = "the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower";
+    if !can(test, &["mkfs.ext4"]) {
+        return;
+    }
+    let group = Path::new("/sys/fs/cgroup/blkio").join(format!("qd1-test-{}-filesystems", std::process::id()));
+    if !group.parent().unwrap().join("blkio.throttle.read_iops_device").exists() && !group.parent().unwrap().join("cgroup.procs").exists() {
+        return skip(test, "no blkio controller of cgroup v1 here");
+    }
+    // In memory where there is enough: a shared disk is not equal to itself from one moment to the next.
+    let memory = tempfile::TempDir::new_in("/dev/shm").or_else(|_| tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let place = Place::at(memory.path());
+    let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--json"];
+    fs::create_dir(&group).unwrap();
+    let over = AtomicBool::new(false);
+    let report: Value = std::thread::scope(|scope| {
+        scope.spawn(|| slow_down("ext4-3", &group, &over));
+        let mut shell = Command::new("sh");
+        let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.display());
+        let whole = [&["filesystems", place.dir_str()], &TINY[..], &args[..]].concat();
+        let output = place.environment(&mut shell).arg("-c").arg(script).arg(common::qd1()).args(whole).output();
+        over.store(true, Ordering::Relaxed);
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    });
+    let gone = || fs::remove_dir(&group).is_ok();
+    assert!(common::comes_true(100, gone), "the control group stays");
+    let ranks = ranked(&report, "read", "lat_p50_ns");
+    let ((_, one, _, high), (_, two, low, _), (_, slow, slow_low, _)) = (&ranks[0], &ranks[1], &ranks[2]);
+    assert_eq!((*one, *two), (1, 1), "{ranks:?}");
+    assert!(low <= &ranks[0].3 && &ranks[0].2 <= &ranks[1].3, "the intervals of equals overlap: {ranks:?}");
+    assert!(*slow == 3 && slow_low > high, "{ranks:?}");
+    assert_eq!(upon(&place), Vec::<String>::new());
+}
+
+/// A run that would take minutes, waited for until it measures on a mounted filesystem.
+fn long_run(place: &Place, only: &str) -> Running {
+    let args = ["--only", only, "--rounds", "3", "--size", "16MiB", "--disk", "400MiB", "--runtime", "60s", "--json"];
+    let mut run = Running::start(place.command(&[&["filesystems", place.dir_str()], &args[..]].concat()));
+    wait_until("a filesystem is mounted", || {
+        assert!(run.is_running(), "it ended early");
+        upon(place).len() == 2
+    });
+    run.wait_until_it_measures();
+    run
+}
+
+#[test]
+fn sigint_and_sigterm_keep_what_was_measured_and_leave_nothing() {
+    if !can("sigint_and_sigterm_keep_what_was_measured_and_leave_nothing", &["mkfs.ext4"]) {
+        return;
+    }
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let place = Place::new();
+        let mut run = long_run(&place, "ext4");
+        run.signal(signal);
+        let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+        assert_eq!(run.0.wait().unwrap().code(), Some(code));
+        assert_eq!(report["record"]["interrupted"], true);
+        assert_eq!(list(&report["record"]["steps"]).len(), 1);
+        assert_nothing_left(&place);
+        assert_eq!(place.runs().len(), 1);
+    }
+}
+
+#[test]
+fn after_sigkill_the_helper_leaves_nothing() {
+    if !can("after_sigkill_the_helper_leaves_nothing", &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let mut run = long_run(&place, "ext4");
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    wait_until("the helper is done", || upon(&place).is_empty() && names(place.dir()).is_empty() && journals(&place).is_empty());
+}
+
+/// Children of a process.
+fn children(pid: u32) -> Vec<i32> {
+    let tasks = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    tasks.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Kills a run and all its helpers while a filesystem is mounted, as a power cut would but for the reboot.
+fn killed_with_its_helpers(place: &Place) {
+    let mut run = long_run(place, "ext4");
+    let helpers = children(run.0.id());
+    assert!(!helpers.is_empty(), "it has a helper");
+    for helper in helpers {
+        rustix::process::kill_process(rustix::process::Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
+    }
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    assert_eq!((upon(place).len(), journals(place).len()), (2, 1));
+}
+
+#[test]
+fn what_a_killed_run_and_helper_left_is_undone_by_restore() {
+    if !can("what_a_killed_run_and_helper_left_is_undone_by_restore", &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    killed_with_its_helpers(&place);
+    let planned = text(place.qd1(&["restore", "--dry-run"]));
+    assert!(planned.contains("would undo") && upon(&place).len() == 2, "{planned}");
+    let said = text(place.qd1(&["restore"]));
+    assert!(said.contains("unmounted") && said.contains("detached") && said.contains("removed"), "{said}");
+    assert_nothing_left(&place);
+    assert_eq!(text(place.qd1(&["restore"])), "nothing to undo\n");
+}
+
+#[test]
+fn what_a_killed_run_and_helper_left_is_undone_by_the_next_run() {
+    if !can("what_a_killed_run_and_helper_left_is_undone_by_the_next_run", &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    killed_with_its_helpers(&place);
+    let said = predicate::str::contains("of an earlier run: unmounted");
+    filesystems(&place, &["--only", "ext4", "--rounds", "1", "--steps", "read"]).assert().success().stderr(said);
+    assert_nothing_left(&place);
+}
+
+#[test]
+fn restore_leaves_a_run_alone_that_still_goes_on() {
+    if !can("restore_leaves_a_run_alone_that_still_goes_on", &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let mut run = long_run(&place, "ext4");
+    let said = text(place.qd1(&["restore"]));
+    assert!(said.contains("1 run still goes on"), "{said}");
+    assert!(run.is_running() && upon(&place).len() == 2);
+    run.signal(Signal::TERM);
+    run.0.wait().unwrap();
+    assert_nothing_left(&place);
+}
+
+#[test]
+fn a_device_is_used_only_if_named_twice_and_left_without_a_filesystem() {
+    let test = "a_device_is_used_only_if_named_twice_and_left_without_a_filesystem";
+    if !can(test, &["mkfs.ext4"]) {
+        return;
+    }
+    let disk = match Loop::new(400 << 20, &[]) {
+        Ok(disk) => disk,
+        Err(why) => return skip(test, &why),
+    };
+    let place = Place::new();
+    let rest = ["--only", "ext4", "--rounds", "2", "--steps", "read", "--size", "16MiB", "--disk", "300MiB", "--runtime", "200ms"];
+    let with = |more: &[&str]| place.qd1(&[&["filesystems", disk.path()], &rest[..], more].concat());
+    with(&[]).assert().code(4).stderr(predicate::str::contains("--destroy"));
+    with(&["--destroy", "/dev/null"]).assert().code(4).stderr(predicate::str::contains("nothing was written"));
+    tool("mkfs.ext4", &["-q", "-F", disk.path()]).unwrap();
+    with(&["--destroy", disk.path()]).assert().code(4).stderr(predicate::str::contains("ext4"));
+    tool("wipefs", &["--all", "--quiet", disk.path()]).unwrap();
+    let report = json(with(&["--destroy", disk.path(), "--json"]));
+    let mounts = list(&report["record"]["mounts"]);
+    assert!(mounts.len() == 2 && mounts.iter().all(|mount| mount["loop_direct"].is_null()), "{mounts:?}");
+    assert_eq!(tool("wipefs", &[disk.path()]).unwrap(), "");
+    assert_nothing_left(&place);
+}
+
+#[test]
+fn a_disk_that_fills_up_is_told_and_leaves_nothing() {
+    let test = "a_disk_that_fills_up_is_told_and_leaves_nothing";
+    if !can(test, &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new();
+    let tiny = ["--only", "ext4", "--rounds", "1", "--steps", "read", "--size", "16MiB", "--disk", "8GiB", "--quiet"];
+    let disk = match common::device::Mounted::ext4("noatime") {
+        Ok(disk) => disk,
+        Err(why) => return skip(test, &why),
+    };
+    let path = disk.path().to_str().unwrap();
+    let said = predicate::str::contains("not enough space").and(predicate::str::contains("--disk"));
+    place.qd1(&[&["filesystems", path], &tiny[..]].concat()).assert().code(4).stderr(said);
+    assert_eq!(names(disk.path()), Vec::<String>::new());
+}
+
+#[test]
+fn wrong_words_are_refused_before_anything_is_done() {
+    let place = Place::new();
+    let refused = |args: &[&str], code: i32, said: &str| {
+        filesystems(&place, args).assert().code(code).stdout("").stderr(predicate::str::contains(said));
+        place.assert_untouched();
+        assert_eq!(journals(&place), Vec::<String>::new());
+    };
+    refused(&["--only", "ntfs"], 2, "choose from ext4, xfs, btrfs, zfs");
+    refused(&["--only", "ext4", "--steps", "reed"], 2, "choose from read");
+    refused(&["--only", "ext4", "--rounds", "0"], 2, "--rounds");
+    refused(&["--only", "ext4", "--destroy", "/dev/null"], 4, "same block device");
+    refused(&["--only", "ext4", "--disk", "20MiB"], 2, "too small");
+}
+
+#[test]
+fn a_dry_run_needs_no_root_and_says_what_is_made_and_when() {
+    let place = Place::new();
+    let said = text(filesystems(&place, &["--only", "ext4,ext4", "--rounds", "2", "--dry-run"]));
+    for part in ["mkfs.ext4", "400 MiB", "rounds    2 of 2", "time ", "writes ", "space ", "ext4-2", "qd1 restore"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    place.assert_untouched();
+}
+
+#[test]
+fn an_ordinary_user_is_told_in_one_message_that_root_is_needed() {
+    let test = "an_ordinary_user_is_told_in_one_message_that_root_is_needed";
+    if is_root() && !Path::new("/usr/bin/setpriv").exists() {
+        return skip(test, "setpriv is missing");
+    }
+    let place = Place::new();
+    let own = [&["filesystems", place.dir_str(), "--only", "ext4"], &TINY[..]].concat();
+    let mut command = if is_root() {
+        fs::set_permissions(place.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        // The build directory may be closed to others; the binary is copied to where they get.
+        let open = tempfile::TempDir::new().unwrap();
+        let binary: PathBuf = open.keep().join("qd1");
+        fs::copy(common::qd1(), &binary).unwrap();
+        fs::set_permissions(binary.parent().unwrap(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary);
+        command
+    } else {
+        Command::new(common::qd1())
+    };
+    let output = place.environment(&mut command).args(own).output().unwrap();
+    if is_root() {
+        let binary = command.get_args().nth(3).map(PathBuf::from).unwrap();
+        fs::remove_dir_all(binary.parent().unwrap()).unwrap();
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.lines().count() == 1 && said.contains("root"), "{said}");
+    place.assert_empty();
+}
