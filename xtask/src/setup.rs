@@ -33,6 +33,9 @@ const WISHED: &[Package] = &[
     (lab::packages::QEMU.0, lab::packages::QEMU.1, "another kernel and other devices (lab, its test)"),
     ("bpftrace", "bpftrace", "the kernel's own timing (bench ebpf)"),
     ("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
+    ("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
+    ("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
+    ("zfs-fuse", "zfs-fuse", "zfs without a kernel module, to compare (tests)"),
 ];
 
 /// A program that comes prebuilt or is built from source, at exactly this version.
@@ -104,9 +107,36 @@ fn debian_packages(packages: &[Package]) -> Result<()> {
         apt.env("DEBIAN_FRONTEND", "noninteractive");
         apt
     };
+    let _quiet = NoServices::ask();
     cmd::capture(apt().args(["update", "-q"]))?;
     cmd::capture(apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&names))?;
     Ok(())
+}
+
+/// While this lives, packages that are installed start no service of theirs: tests start what they need themselves.
+/// Debian asks `/usr/sbin/policy-rc.d`, where there is one; one that was there is left as it is.
+struct NoServices(Option<&'static str>);
+
+impl NoServices {
+    const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+    fn ask() -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let made = || -> std::io::Result<()> {
+            fs::File::create_new(Self::POLICY)?;
+            fs::write(Self::POLICY, "#!/bin/sh\nexit 101\n")?;
+            fs::set_permissions(Self::POLICY, fs::Permissions::from_mode(0o755))
+        };
+        Self(made().is_ok().then_some(Self::POLICY))
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if let Some(policy) = self.0 {
+            let _ = fs::remove_file(policy);
+        }
+    }
 }
 
 fn musl_target() -> Result<()> {

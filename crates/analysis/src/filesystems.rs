@@ -133,6 +133,7 @@ fn row(metric: &Metric, key: &Seen<'_>, of: &[&Seen<'_>], names: &[String]) -> O
 }
 
 /// The figures of a step that its users feel: latency where one waits, how many where several do, bytes where it is much.
+/// How many also where one waits: a limit that lets some through at once and holds the rest leaves the median as it was.
 fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
     let io: Option<&IoWork> =
         plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
@@ -140,8 +141,9 @@ fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
         _ if matches!(op, OpClass::Create | OpClass::Stat | OpClass::Delete) => &["iops"],
         Some(io) if io.block_max() >= LARGE => &["bytes_per_second"],
         Some(io) if io.iodepth * io.numjobs > 1 => &["iops"],
-        Some(_) => &["lat_p50_ns", "lat_p99_ns"],
-        None => &["iops"],
+        Some(_) => &["lat_p50_ns", "lat_p99_ns", "iops"],
+        // A program's loads: so many clients, each of whom waits.
+        None => &["lat_p50_ns", "lat_p99_ns", "iops"],
     }
 }
 
