@@ -226,7 +226,8 @@ mod tests {
                         rounds(&values, 0.01)
                     })
                     .collect();
-                chances.extend((1..ways).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| pair(&of[a], &of[b]).p));
+                chances
+                    .extend((1..ways).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| pair(&of[a], &of[b]).p));
             }
             wrong += u32::from(stand(&chances).contains(&true));
         }

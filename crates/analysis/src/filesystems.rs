@@ -52,6 +52,7 @@ fn candidate(record: &Record, name: &str) -> Candidate {
         asked_options: first.asked_options,
         options: first.filesystem.options,
         properties: first.properties,
+        app: first.app,
         loop_direct: first.loop_direct,
         direct: first.direct,
         rounds: mine().filter(|mount| mount.fault.is_empty() && !mount.steps.is_empty()).count() as u32,
@@ -135,8 +136,7 @@ fn row(metric: &Metric, key: &Seen<'_>, of: &[&Seen<'_>], names: &[String]) -> O
 /// The figures of a step that its users feel: latency where one waits, how many where several do, bytes where it is much.
 /// How many also where one waits: a limit that lets some through at once and holds the rest leaves the median as it was.
 fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
-    let io: Option<&IoWork> =
-        plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
+    let io: Option<&IoWork> = plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
     match io {
         _ if matches!(op, OpClass::Create | OpClass::Stat | OpClass::Delete) => &["iops"],
         Some(io) if io.block_max() >= LARGE => &["bytes_per_second"],
@@ -154,7 +154,9 @@ fn rank(rows: &mut [Row]) -> u32 {
         let known: Vec<usize> =
             (0..row.cells.len()).filter(|cell| row.cells[*cell].over_rounds.is_resolved()).collect();
         for (later, a) in known.iter().enumerate() {
-            pairs.extend(known[..later].iter().map(|b| (at, *a, *b, pair(&row.cells[*a].rounds, &row.cells[*b].rounds))));
+            pairs.extend(
+                known[..later].iter().map(|b| (at, *a, *b, pair(&row.cells[*a].rounds, &row.cells[*b].rounds))),
+            );
         }
     }
     let stands = stand(&pairs.iter().map(|(.., pair)| pair.p).collect::<Vec<_>>());
@@ -174,7 +176,8 @@ fn rank(rows: &mut [Row]) -> u32 {
         for (cell, rank) in ranks.into_iter().enumerate() {
             let can = row.cells[cell].over_rounds.is_resolved() && row.cells[cell].rounds.len() > 1 && several > 1;
             row.cells[cell].rank = can.then_some(rank + 1);
-            let ratio = best.filter(|best| *best != cell).map(|best| pair(&row.cells[cell].rounds, &row.cells[best].rounds));
+            let ratio =
+                best.filter(|best| *best != cell).map(|best| pair(&row.cells[cell].rounds, &row.cells[best].rounds));
             row.cells[cell].to_best = ratio.map(|pair| pair.ratio).filter(Estimate::is_resolved);
         }
     }

@@ -5,11 +5,12 @@
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`change`] tells how a step went over time, [`identify`](mod@identify) what kind of storage it is.
-//! [`filesystems`] compares filesystems in rounds.
-//! [`coverage`] measures whether the intervals deserve their name.
+//! [`filesystems`] compares filesystems in rounds. [`apps`] reads the counters of real programs. [`coverage`] measures
+//! whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod apps;
 mod blocks;
 pub mod change;
 pub mod coverage;
@@ -50,6 +51,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
             sweep,
             filesystems,
             identity,
+            app: None,
             summary,
             record,
         };
@@ -64,5 +66,17 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     }
     let findings = detect::together(findings);
     let identity = identify::identify(&record);
-    Report { schema_version: SCHEMA_VERSION, verdicts, criteria, findings, sweep, filesystems, identity, summary, record }
+    let app = apps::summarize(&record);
+    Report {
+        schema_version: SCHEMA_VERSION,
+        verdicts,
+        criteria,
+        findings,
+        sweep,
+        filesystems,
+        identity,
+        app,
+        summary,
+        record,
+    }
 }

@@ -121,6 +121,7 @@ pub(crate) fn step<'a>(
         cost: ThreadCost::default(),
         steal: 0.0,
         pressure: None,
+        app: None,
     });
     record.steps.last_mut().expect("just pushed")
 }
@@ -181,6 +182,7 @@ pub(crate) fn empty() -> Record {
         },
         environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
+        app: None,
         steps: Vec::new(),
         mounts: Vec::new(),
     }

@@ -10,8 +10,21 @@ use qd1_model::units::parse_duration_ns;
 use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] =
-    &["check", "run", "sweep", "limits", "identify", "filesystems", "restore", "suites", "history", "fio", "schema", "help"];
+pub(crate) const COMMANDS: &[&str] = &[
+    "check",
+    "run",
+    "sweep",
+    "limits",
+    "identify",
+    "app",
+    "filesystems",
+    "restore",
+    "suites",
+    "history",
+    "fio",
+    "schema",
+    "help",
+];
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -51,6 +64,12 @@ pub(crate) enum Command {
     Filesystems(crate::filesystems::args::FilesystemsArgs),
     /// Undo what a killed run left changed in the system: mounts, loop devices, files
     Restore(RestoreArgs),
+    /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench
+    #[command(after_help = EXIT_CODES)]
+    App {
+        #[command(subcommand)]
+        command: crate::apps::args::AppCommand,
+    },
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -67,6 +86,21 @@ pub(crate) enum Command {
     /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
     #[command(hide = true, name = "__janitor")]
     Janitor { path: PathBuf },
+    /// Becomes a program that the kernel ends when the process that asked for it is gone.
+    #[command(hide = true, name = "__guard")]
+    Guard {
+        signal: i32,
+        parent: i32,
+        hold: String,
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
+    /// Runs a command when the process that asked for it is gone.
+    #[command(hide = true, name = "__afterwards")]
+    Afterwards {
+        #[arg(last = true)]
+        command: Vec<std::ffi::OsString>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -67,7 +67,9 @@ impl Change {
         let said = |done: bool, text: String| done.then_some(text);
         Ok(match self {
             Self::Scratch { dir } => said(scratch::clear(dir)?, format!("removed {}", dir.display())),
-            Self::Loop { file } => said(system::detach(file)?, format!("detached the loop device of {}", file.display())),
+            Self::Loop { file } => {
+                said(system::detach(file)?, format!("detached the loop device of {}", file.display()))
+            }
             Self::Mount { point } => said(system::unmount(point)?, format!("unmounted {}", point.display())),
             Self::Pool { name } => said(destroy_pool(name)?, format!("destroyed the pool {name}")),
             Self::Daemon { program, pidfile } => said(end(program, pidfile)?, format!("ended {program}")),
@@ -274,7 +276,9 @@ pub(crate) fn is_ours(path: &Path) -> bool {
 /// The helper: what a journal whose run is gone still holds. Its lock is free at once, since the run ended.
 pub(crate) fn undo_left(path: &Path) -> Result<()> {
     let mut restored = Restored::default();
-    undo_file(path, false, &mut restored)
+    undo_file(path, false, &mut restored)?;
+    ensure!(restored.failed.is_empty(), "{}", restored.failed.join("; "));
+    Ok(())
 }
 
 /// `qd1 restore`.
@@ -285,7 +289,11 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let Restored { said, failed, alive } = restore_dead(args.dry_run)?;
     let mut text: String = said.iter().map(|line| format!("{line}\n")).collect();
     if alive > 0 {
-        let runs = if alive == 1 { "1 run still goes on and undoes".to_owned() } else { format!("{alive} runs still go on and undo") };
+        let runs = if alive == 1 {
+            "1 run still goes on and undoes".to_owned()
+        } else {
+            format!("{alive} runs still go on and undo")
+        };
         text += &format!("{runs} its own changes at the end\n");
     }
     if said.is_empty() && failed.is_empty() && alive == 0 {
@@ -296,7 +304,11 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let root = if rustix::process::geteuid().is_root() { "" } else { " (as root)" };
-    Err(Problem::new(Kind::Failed, format!("not undone: {}; mend that and run `qd1 restore` again{root}", failed.join("; "))).into())
+    Err(Problem::new(
+        Kind::Failed,
+        format!("not undone: {}; mend that and run `qd1 restore` again{root}", failed.join("; ")),
+    )
+    .into())
 }
 
 #[cfg(test)]
@@ -346,6 +358,34 @@ mod tests {
         assert!(end("sleep", &pidfile).unwrap());
         // Collected already.
         assert!(sleeper.wait().is_err());
+    }
+
+    #[test]
+    fn a_panic_undoes_what_was_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.journal");
+        let inside = dir.path().join(".qd1-scratch-0");
+        let run = std::panic::catch_unwind(|| {
+            let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
+            let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+            journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
+            std::fs::create_dir(&inside).unwrap();
+            panic!("on purpose");
+        });
+        assert!(run.is_err() && !inside.exists() && !path.exists());
+    }
+
+    #[test]
+    fn what_is_undone_on_the_way_does_not_stand_for_those_who_come_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0.journal");
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
+        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+        journal.note(mount("/nonexistent/a")).unwrap();
+        let depth = journal.depth();
+        journal.note(mount("/nonexistent/b")).unwrap();
+        journal.undo_to(depth).unwrap();
+        assert_eq!(standing(&std::fs::read_to_string(&path).unwrap()), [mount("/nonexistent/a")]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! qd1: what a disk will feel like to the programs on it.
 #![forbid(unsafe_code)]
 
+mod apps;
 mod check;
 mod cli;
 mod filesystems;
@@ -81,6 +82,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),
+        Some(Command::App { command }) => apps::run(command),
+        Some(Command::Guard { signal, parent, hold, command }) => {
+            apps::child::guard(signal, parent, hold == "hold", &command)
+        }
+        Some(Command::Afterwards { command }) => scratch::afterwards(&command),
         Some(Command::Janitor { path }) => scratch::janitor(&path),
         Some(Command::Fio { args }) => fio::run(&args),
     }

@@ -389,6 +389,8 @@ fn order(job: &Job, rw: Rw) -> Result<Order> {
 fn writes_max(work: &Work, stop: &Stop) -> u64 {
     match work {
         Work::Files(files) => files.count * files.size.0,
+        // A program's load has a planner of its own.
+        Work::App(_) => 0,
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
         Work::Io(io) => {

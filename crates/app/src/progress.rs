@@ -80,6 +80,11 @@ impl Progress {
         self.show(&self.figures.clone());
     }
 
+    /// What a program does before its first load.
+    pub(crate) fn note(&mut self, text: &str) {
+        self.show(text);
+    }
+
     /// While the test file is written.
     pub(crate) fn prepared(&mut self, now: &Watched<'_>) {
         let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
@@ -146,6 +151,7 @@ impl Progress {
         if self.brief && record.errors.is_empty() && record.fault.is_empty() {
             return;
         }
+        let parts = if parts.is_empty() && record.app.is_some() { vec!["done".to_owned()] } else { parts };
         let failed: u64 = record.errors.iter().map(|error| error.count).sum();
         let failed = match failed {
             _ if !record.fault.is_empty() => format!("FAILED: {}", record.fault),

@@ -5,11 +5,13 @@
 //! mounted in it is unmounted first, and loop devices over its files are detached. Where a run changes more than its
 //! directory, that is in a journal, and one helper undoes it all.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustix::fs::FlockOperation;
@@ -18,6 +20,8 @@ use crate::journal::{self, Change, Journal};
 use crate::system;
 
 const PREFIX: &str = ".qd1-scratch-";
+/// How often the helper tries to remove it, a tenth of a second apart.
+const TRIES: u32 = 300;
 
 /// The directory.
 pub(crate) struct Scratch {
@@ -71,7 +75,7 @@ impl Drop for Scratch {
         if self.journalled {
             return;
         }
-        // Nothing better can be done about a failure here; the helper tries once more.
+        // Nothing better can be done about a failure here; the helper tries on.
         let _ = clear(&self.path);
         if let Some(helper) = &mut self.helper {
             drop(helper.stdin.take());
@@ -125,14 +129,17 @@ pub(crate) fn clear(dir: &Path) -> Result<bool> {
 
 /// The helper: waits for its maker to end, then clears up what is still there.
 pub(crate) fn janitor(path: &Path) -> Result<ExitCode> {
-    if is_scratch(path) {
-        wait_for_the_end();
-        let _ = clear(path);
-        return Ok(ExitCode::SUCCESS);
-    }
-    anyhow::ensure!(journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
+    let scratch = is_scratch(path);
+    anyhow::ensure!(scratch || journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
     wait_for_the_end();
-    journal::undo_left(path)?;
+    // A server that ends with its maker may still write there for a moment.
+    for _ in 0..TRIES {
+        let done = if scratch { clear(path).map(drop) } else { journal::undo_left(path) };
+        if done.is_ok() && !path.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -140,6 +147,48 @@ pub(crate) fn janitor(path: &Path) -> Result<ExitCode> {
 fn wait_for_the_end() {
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);
+}
+
+/// A command that is run once this process drops this or dies, for what no directory holds: tables in a server of others'.
+pub(crate) struct Afterwards(Child);
+
+impl Afterwards {
+    /// Takes note of it. Its environment is this process's own.
+    ///
+    /// # Errors
+    /// When the helper cannot be started: then nothing that needs it may be begun.
+    pub(crate) fn run(program: &Path, args: &[OsString]) -> Result<Self> {
+        let helper = Command::new("/proc/self/exe")
+            .args(["__afterwards", "--"])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        Ok(Self(helper.context("cannot start a helper")?))
+    }
+
+    /// Runs it now; whether it went well.
+    pub(crate) fn now(&mut self) -> bool {
+        drop(self.0.stdin.take());
+        self.0.wait().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Afterwards {
+    fn drop(&mut self) {
+        self.now();
+    }
+}
+
+/// The helper: waits for its maker to end, then becomes the command.
+pub(crate) fn afterwards(command: &[OsString]) -> Result<ExitCode> {
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    let (program, args) = command.split_first().context("no command")?;
+    Err(Command::new(program).args(args).exec().into())
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ pub(crate) fn planned(plan: &Plan) -> Vec<String> {
     let Some(sweep) = plan.sweep else { return Vec::new() };
     let io = |step: &StepPlan| match &step.work {
         Work::Io(io) => Some((name(io.rw).to_owned(), short(Bytes(u64::from(io.block_max()))), io.iodepth)),
-        Work::Files(_) => None,
+        Work::Files(_) | Work::App(_) => None,
     };
     let mut cells: Vec<_> = plan.steps.iter().filter_map(io).collect();
     cells.dedup();

@@ -42,7 +42,8 @@ pub(crate) fn command(program: &str) -> Command {
 /// When it cannot be started or fails: with what it said.
 pub(crate) fn tool(program: &str, args: &[&str]) -> Result<String> {
     let output = command(program).args(args).output().with_context(|| format!("cannot run {program}"))?;
-    let [said, complained] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());
+    let [said, complained] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());
     if output.status.success() {
         return Ok([said, complained].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"));
     }

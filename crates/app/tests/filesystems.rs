@@ -14,6 +14,7 @@ use std::time::Duration;
 use common::device::{Loop, tool};
 use common::{Place, Running, find, int, is_root, json, list, names, schema, skip, wait_until};
 use predicates::prelude::*;
+use qd1_simdisk::{Mounted, Scenario};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -26,7 +27,8 @@ fn can(test: &str, programs: &[&str]) -> bool {
         skip(test, "filesystems are made by root");
         return false;
     }
-    let there = |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
+    let there =
+        |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
     if let Some(missing) = programs.iter().find(|program| !there(program)) {
         skip(test, &format!("{missing} is not installed"));
         return false;
@@ -119,7 +121,10 @@ fn each_filesystem_is_measured_in_every_round_and_the_history_shows_the_table_ag
     let shown = text(place.qd1(&["history", "show", id]));
     let table = shown.split("Run it again").next().unwrap();
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    assert!(shown.contains("What differs for sure") && shown.contains("mkfs.btrfs") && !shown.contains('\u{1b}'), "{shown}");
+    assert!(
+        shown.contains("What differs for sure") && shown.contains("mkfs.btrfs") && !shown.contains('\u{1b}'),
+        "{shown}"
+    );
     let csv = text(place.qd1(&["history", "show", id, "--format", "csv"]));
     assert!(csv.lines().any(|line| line.contains(",commit1,commit,lat_p50_ns,true,xfs,xfs,")), "{csv}");
     let redacted = text(place.qd1(&["history", "show", id, "--redact", "--json"]));
@@ -141,6 +146,35 @@ fn fair_tuning_is_in_force_and_stated() {
     }
     let command: Vec<&str> = list(&report["record"]["command"]).iter().filter_map(Value::as_str).collect();
     assert!(command.contains(&"--fair") && command.contains(&"ext4,btrfs"), "{command:?}");
+    assert_nothing_left(&place);
+}
+
+#[test]
+fn postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table() {
+    let test = "postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table";
+    if !can(test, &["mkfs.ext4"]) {
+        return;
+    }
+    let (dir, place) = quiet();
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let free = rustix::fs::statvfs(dir.path()).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
+    if free < 5 << 30 {
+        return skip(test, "too little space for a server");
+    }
+    let args = ["--only", "ext4", "--rounds", "1", "--steps", "read", "--postgres", "--scale", "1", "--size", "16MiB"];
+    let rest = ["--disk", "1800MiB", "--runtime", "1s", "--quick", "--quiet", "--json"];
+    let output = place.qd1(&[&["filesystems", place.dir_str()], &args[..], &rest].concat()).output().unwrap();
+    if output.status.code() == Some(5) {
+        return skip(test, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let steps: Vec<&str> = list(&report["record"]["steps"]).iter().filter_map(|step| step["name"].as_str()).collect();
+    assert_eq!(steps, ["ext4/r1/read", "ext4/r1/10 clients", "ext4/r1/100 clients"]);
+    let rows = list(&report["filesystems"]["rows"]);
+    assert!(rows.iter().any(|row| row["op"] == "transaction" && row["leads"] == true && row["step"] == "100 clients"));
+    let one = find(&report["filesystems"]["filesystems"], "name", "ext4");
+    assert!(one["app"]["version"].as_str().is_some_and(|version| !version.is_empty()), "{one}");
     assert_nothing_left(&place);
 }
 
@@ -220,7 +254,9 @@ fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
         return;
     }
     let group = Path::new("/sys/fs/cgroup/blkio").join(format!("qd1-test-{}-filesystems", std::process::id()));
-    if !group.parent().unwrap().join("blkio.throttle.read_iops_device").exists() && !group.parent().unwrap().join("cgroup.procs").exists() {
+    if !group.parent().unwrap().join("blkio.throttle.read_iops_device").exists()
+        && !group.parent().unwrap().join("cgroup.procs").exists()
+    {
         return skip(test, "no blkio controller of cgroup v1 here");
     }
     let (_dir, place) = quiet();
@@ -288,7 +324,9 @@ fn after_sigkill_the_helper_leaves_nothing() {
     let mut run = long_run(&place, "ext4");
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
-    wait_until("the helper is done", || upon(&place).is_empty() && names(place.dir()).is_empty() && journals(&place).is_empty());
+    wait_until("the helper is done", || {
+        upon(&place).is_empty() && names(place.dir()).is_empty() && journals(&place).is_empty()
+    });
 }
 
 /// Children of a process.
@@ -348,6 +386,7 @@ fn restore_leaves_a_run_alone_that_still_goes_on() {
     assert!(said.contains("1 run still goes on"), "{said}");
     assert!(run.is_running() && upon(&place).len() == 2);
     run.signal(Signal::TERM);
+    std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
     run.0.wait().unwrap();
     assert_nothing_left(&place);
 }
@@ -363,7 +402,20 @@ fn a_device_is_used_only_if_named_twice_and_left_without_a_filesystem() {
         Err(why) => return skip(test, &why),
     };
     let (_dir, place) = quiet();
-    let rest = ["--only", "ext4", "--rounds", "2", "--steps", "read", "--size", "16MiB", "--disk", "300MiB", "--runtime", "200ms"];
+    let rest = [
+        "--only",
+        "ext4",
+        "--rounds",
+        "2",
+        "--steps",
+        "read",
+        "--size",
+        "16MiB",
+        "--disk",
+        "300MiB",
+        "--runtime",
+        "200ms",
+    ];
     let with = |more: &[&str]| place.qd1(&[&["filesystems", disk.path()], &rest[..], more].concat());
     with(&[]).assert().code(4).stderr(predicate::str::contains("--destroy"));
     with(&["--destroy", "/dev/null"]).assert().code(4).stderr(predicate::str::contains("nothing was written"));
@@ -378,8 +430,8 @@ fn a_device_is_used_only_if_named_twice_and_left_without_a_filesystem() {
 }
 
 #[test]
-fn a_disk_that_fills_up_is_told_and_leaves_nothing() {
-    let test = "a_disk_that_fills_up_is_told_and_leaves_nothing";
+fn a_filesystem_larger_than_the_place_is_refused() {
+    let test = "a_filesystem_larger_than_the_place_is_refused";
     if !can(test, &["mkfs.ext4"]) {
         return;
     }
@@ -393,6 +445,28 @@ fn a_disk_that_fills_up_is_told_and_leaves_nothing() {
     let said = predicate::str::contains("not enough space").and(predicate::str::contains("--disk"));
     place.qd1(&[&["filesystems", path], &tiny[..]].concat()).assert().code(4).stderr(said);
     assert_eq!(names(disk.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_disk_that_runs_full_gives_one_clear_error_and_nothing_is_left_of_it() {
+    let test = "a_disk_that_runs_full_gives_one_clear_error_and_nothing_is_left_of_it";
+    if !can(test, &["mkfs.ext4"]) {
+        return;
+    }
+    if let Some(why) = Mounted::unavailable() {
+        return skip(test, &why);
+    }
+    let dir = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let on = dir.path().join("disk");
+    fs::create_dir(&on).unwrap();
+    let _disk = Mounted::new(&Scenario::named("full").unwrap(), &on).expect("FUSE is there, so a disk can be mounted");
+    let place = Place::at(&on);
+    let output = filesystems(&place, &["--only", "ext4", "--rounds", "2", "--steps", "read"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("ENOSPC") && said.lines().count() == 1, "{said}");
+    place.assert_empty();
+    assert_eq!(journals(&place), Vec::<String>::new());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppRecord;
 use crate::environment::{Device, DeviceCounters, Filesystem};
 use crate::figure::Estimate;
 use crate::record::{OpClass, Prepare};
@@ -54,6 +55,9 @@ pub struct MountRecord {
     pub counted: Option<DeviceCounters>,
     /// How its test file was made; absent where no step wants one.
     pub prepare: Option<Prepare>,
+    /// The real program that was run on it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
     /// The names of its steps in the Record: `NAME/rROUND/STEP`.
     pub steps: Vec<String>,
     /// What kept it from being measured; mostly empty.
@@ -105,6 +109,9 @@ pub struct Candidate {
     pub options: Vec<String>,
     /// Properties that mountinfo does not show.
     pub properties: Vec<String>,
+    /// The real program that was run on it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
     /// Whether its loop device goes past the page cache; absent without a loop device.
     pub loop_direct: Option<bool>,
     /// Whether programs can go past its page cache.

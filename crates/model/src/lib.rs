@@ -3,6 +3,7 @@
 //! No threads, no I/O, no `unsafe`; everything here can be built by hand in a test.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod environment;
 pub mod figure;
 pub mod filesystems;

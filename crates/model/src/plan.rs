@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppWork;
 use crate::filesystems::FilesystemsPlan;
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
@@ -289,6 +290,8 @@ pub enum Work {
     Io(IoWork),
     /// File operations.
     Files(FilesWork),
+    /// A real program's load.
+    App(AppWork),
 }
 
 /// When a step ends.
@@ -422,7 +425,7 @@ impl StepPlan {
     pub fn works(&self) -> impl Iterator<Item = &IoWork> {
         let measured = match &self.work {
             Work::Io(io) => Some(io),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::App(_) => None,
         };
         measured.into_iter().chain(&self.background)
     }
@@ -431,7 +434,7 @@ impl StepPlan {
     pub fn works_mut(&mut self) -> impl Iterator<Item = &mut IoWork> {
         let measured = match &mut self.work {
             Work::Io(io) => Some(io),
-            Work::Files(_) => None,
+            Work::Files(_) | Work::App(_) => None,
         };
         measured.into_iter().chain(&mut self.background)
     }
@@ -439,7 +442,7 @@ impl StepPlan {
     /// Space of the files that belong to this step alone, bytes.
     fn space(&self) -> u64 {
         let files = match &self.work {
-            Work::Io(_) => 0,
+            Work::Io(_) | Work::App(_) => 0,
             Work::Files(files) => files.count * files.size.0.next_multiple_of(4096),
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::{AppRecord, AppStep};
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::filesystems::MountRecord;
 use crate::hist::Hist;
@@ -34,6 +35,9 @@ pub struct Record {
     pub environment: Environment,
     /// How the shared file was made; absent for devices and given files.
     pub prepare: Option<Prepare>,
+    /// The real program that was run, where the run is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
     /// The filesystems that were made for this run, one after another, where they are compared; the environment then is
@@ -94,12 +98,14 @@ pub enum OpClass {
     Stat,
     /// Unlink of a file.
     Delete,
+    /// A transaction of a database, from its beginning to its commit.
+    Transaction,
 }
 
 impl OpClass {
     /// All of them, in the order of streams.
-    pub const ALL: [Self; 7] =
-        [Self::Read, Self::Write, Self::Trim, Self::Commit, Self::Create, Self::Stat, Self::Delete];
+    pub const ALL: [Self; 8] =
+        [Self::Read, Self::Write, Self::Trim, Self::Commit, Self::Create, Self::Stat, Self::Delete, Self::Transaction];
 
     /// Name in JSON, tables and thresholds.
     pub const fn name(self) -> &'static str {
@@ -111,6 +117,7 @@ impl OpClass {
             Self::Create => "create",
             Self::Stat => "stat",
             Self::Delete => "delete",
+            Self::Transaction => "transaction",
         }
     }
 }
@@ -154,6 +161,9 @@ pub struct StepRecord {
     pub steal: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
+    /// What a real program said of its load; absent where the step is our own I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppStep>,
 }
 
 impl StepRecord {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::AppSummary;
 use crate::figure::Summary;
 use crate::filesystems::Comparison;
 use crate::finding::Finding;
@@ -32,6 +33,9 @@ pub struct Report {
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
+    /// What a real program's own counters come to; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppSummary>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
@@ -110,6 +112,16 @@ impl Files {
         }
     }
 
+    /// What a sync of a file, or of a directory's names, costs: the device's flush.
+    fn flush_device(&self) -> Answer<()> {
+        let admitted = self.server.admit(&Asked::FLUSH);
+        self.server.wait(&admitted);
+        match admitted.fate() {
+            Fate::Fail => Err(Errno::EIO),
+            Fate::Good | Fate::Short | Fate::Flip(_) => Ok(()),
+        }
+    }
+
     fn opened(&self, ino: INodeNo) -> Answer<FopenFlags> {
         self.tree().file(ino)?;
         Ok(FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES | FopenFlags::FOPEN_NOFLUSH)
@@ -132,7 +144,9 @@ impl Filesystem for Files {
             | InitFlags::FUSE_ASYNC_DIO
             | InitFlags::FUSE_BIG_WRITES
             | InitFlags::FUSE_MAX_PAGES
-            | InitFlags::FUSE_PARALLEL_DIROPS;
+            | InitFlags::FUSE_PARALLEL_DIROPS
+            // etcd's database and SQLite's index of its log are mapped by those who use them.
+            | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
         for flag in wanted.iter() {
             // An older kernel has fewer of them, and serves fewer requests at once.
             let _ = config.add_capabilities(flag);
@@ -232,6 +246,24 @@ impl Filesystem for Files {
         answer!(made, reply, (attr, flags) => reply.created(&TTL, &attr, Generation(0), FileHandle(0), flags));
     }
 
+    fn link(&self, _req: &Request, ino: INodeNo, newparent: INodeNo, newname: &OsStr, reply: ReplyEntry) {
+        answer!(self.tree().link(ino, newparent, newname), reply, attr => reply.entry(&TTL, &attr, Generation(0)));
+    }
+
+    fn symlink(&self, req: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let made = self.make(req, parent, link_name, Kind::Link(target.as_os_str().to_owned()), 0o777);
+        answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
+    }
+
+    fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
+        let mut tree = self.tree();
+        let to = tree.node(ino).and_then(|node| match &node.kind {
+            Kind::Link(to) => Ok(to.clone()),
+            _ => Err(Errno::EINVAL),
+        });
+        answer!(to, reply, to => reply.data(to.as_bytes()));
+    }
+
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer!(self.tree().remove(parent, name, false), reply, () => reply.ok());
     }
@@ -250,20 +282,11 @@ impl Filesystem for Files {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        if !flags.is_empty() {
+        if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
             return reply.error(Errno::EINVAL);
         }
-        let mut tree = self.tree();
-        let renamed =
-            tree.dir(parent).and_then(|names| names.get(name).copied().ok_or(Errno::ENOENT)).and_then(|ino| {
-                let directory = matches!(tree.node(INodeNo(ino))?.kind, Kind::Dir(_));
-                if tree.dir(newparent)?.contains_key(newname) {
-                    tree.remove(newparent, newname, directory)?;
-                }
-                tree.dir(parent)?.remove(name);
-                tree.dir(newparent)?.insert(newname.to_owned(), ino);
-                Ok(())
-            });
+        let replace = !flags.contains(RenameFlags::RENAME_NOREPLACE);
+        let renamed = self.tree().rename((parent, name), (newparent, newname), replace);
         answer!(renamed, reply, () => reply.ok());
     }
 
@@ -311,12 +334,11 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        let admitted = self.server.admit(&Asked::FLUSH);
-        self.server.wait(&admitted);
-        match admitted.fate() {
-            Fate::Fail => reply.error(Errno::EIO),
-            Fate::Good | Fate::Short | Fate::Flip(_) => reply.ok(),
-        }
+        answer!(self.flush_device(), reply, () => reply.ok());
+    }
+
+    fn fsyncdir(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        answer!(self.flush_device(), reply, () => reply.ok());
     }
 
     fn fallocate(
@@ -340,16 +362,15 @@ impl Filesystem for Files {
     }
 
     fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let mut tree = self.tree();
-        let names: Vec<_> = match tree.dir(ino) {
-            Ok(names) => names.iter().map(|(name, ino)| (name.clone(), *ino)).collect(),
+        let names = match self.tree().list(ino) {
+            Ok(names) => names,
             Err(errno) => return reply.error(errno),
         };
-        let dots = [(OsString::from("."), ino.0), (OsString::from(".."), ino.0)];
-        for (index, (name, ino)) in dots.into_iter().chain(names).enumerate().skip(offset as usize) {
-            let is_dir = tree.nodes.get(&ino).is_some_and(|node| matches!(node.kind, Kind::Dir(_)));
-            let kind = if is_dir { FileType::Directory } else { FileType::RegularFile };
-            if reply.add(INodeNo(ino), index as u64 + 1, kind, name) {
+        let dots = [".", ".."].map(|name| (OsString::from(name), ino.0, FileType::Directory));
+        // Where to go on is told by a name's number and not by its place: names may go meanwhile.
+        let places = (1..=2).chain(names.iter().map(|(_, ino, _)| ino + 2)).collect::<Vec<u64>>();
+        for (place, (name, ino, kind)) in places.into_iter().zip(dots.into_iter().chain(names)) {
+            if place > offset && reply.add(INodeNo(ino), place, kind, name) {
                 break;
             }
         }

@@ -14,6 +14,8 @@ pub(crate) const BLOCK: u32 = 4096;
 pub(crate) enum Kind {
     Dir(BTreeMap<OsString, u64>),
     File(Store),
+    /// A symbolic link and where it leads.
+    Link(OsString),
 }
 
 pub(crate) struct Node {
@@ -46,6 +48,7 @@ impl Node {
         let (kind, size, stored) = match &self.kind {
             Kind::Dir(_) => (FileType::Directory, 0, 0),
             Kind::File(store) => (FileType::RegularFile, store.len(), store.stored()),
+            Kind::Link(to) => (FileType::Symlink, to.len() as u64, 0),
         };
         let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(self.changed_ns);
         FileAttr {
@@ -76,7 +79,7 @@ impl Tree {
     pub(crate) fn dir(&mut self, ino: INodeNo) -> Answer<&mut BTreeMap<OsString, u64>> {
         match &mut self.node(ino)?.kind {
             Kind::Dir(names) => Ok(names),
-            Kind::File(_) => Err(Errno::ENOTDIR),
+            Kind::File(_) | Kind::Link(_) => Err(Errno::ENOTDIR),
         }
     }
 
@@ -84,6 +87,7 @@ impl Tree {
         match &mut self.node(ino)?.kind {
             Kind::File(store) => Ok(store),
             Kind::Dir(_) => Err(Errno::EISDIR),
+            Kind::Link(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -120,7 +124,7 @@ impl Tree {
     pub(crate) fn remove(&mut self, parent: INodeNo, name: &OsStr, directory: bool) -> Answer<()> {
         let ino = *self.dir(parent)?.get(name).ok_or(Errno::ENOENT)?;
         match (&self.node(INodeNo(ino))?.kind, directory) {
-            (Kind::File(_), true) => return Err(Errno::ENOTDIR),
+            (Kind::File(_) | Kind::Link(_), true) => return Err(Errno::ENOTDIR),
             (Kind::Dir(_), false) => return Err(Errno::EISDIR),
             (Kind::Dir(names), true) if !names.is_empty() => return Err(Errno::ENOTEMPTY),
             _ => {}
@@ -131,6 +135,52 @@ impl Tree {
         Ok(())
     }
 
+    /// Gives a file another name.
+    pub(crate) fn link(&mut self, ino: INodeNo, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
+        if matches!(self.node(ino)?.kind, Kind::Dir(_)) {
+            return Err(Errno::EPERM);
+        }
+        if self.dir(parent)?.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        self.dir(parent)?.insert(name.to_owned(), ino.0);
+        let node = self.node(ino)?;
+        node.links += 1;
+        node.lookups += 1;
+        Ok(node.attr(ino.0))
+    }
+
+    /// Moves a name, over another where there is one: what had that name is gone at the same moment.
+    pub(crate) fn rename(&mut self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr), replace: bool) -> Answer<()> {
+        let ino = *self.dir(from.0)?.get(from.1).ok_or(Errno::ENOENT)?;
+        if let Some(there) = self.dir(to.0)?.get(to.1).copied() {
+            if !replace {
+                return Err(Errno::EEXIST);
+            }
+            // Two names of one file: nothing happens, as POSIX has it.
+            if there == ino {
+                return Ok(());
+            }
+            let directory = matches!(self.node(INodeNo(ino))?.kind, Kind::Dir(_));
+            self.remove(to.0, to.1, directory)?;
+        }
+        self.dir(from.0)?.remove(from.1);
+        self.dir(to.0)?.insert(to.1.to_owned(), ino);
+        Ok(())
+    }
+
+    /// Names of a directory with their kinds, in an order that the removal of some does not change: that of their numbers.
+    pub(crate) fn list(&mut self, dir: INodeNo) -> Answer<Vec<(OsString, u64, FileType)>> {
+        let mut names: Vec<(OsString, u64)> = self.dir(dir)?.iter().map(|(name, ino)| (name.clone(), *ino)).collect();
+        names.sort_by_key(|(_, ino)| *ino);
+        let kind = |ino: &u64| match self.nodes.get(ino).map(|node| &node.kind) {
+            Some(Kind::Dir(_)) => FileType::Directory,
+            Some(Kind::Link(_)) => FileType::Symlink,
+            Some(Kind::File(_)) | None => FileType::RegularFile,
+        };
+        Ok(names.into_iter().map(|(name, ino)| (name, ino, kind(&ino))).collect())
+    }
+
     /// Frees what has neither a name nor a user: the kernel holds a reference as long as a file is open.
     pub(crate) fn free_unused(&mut self, ino: u64) {
         if self.nodes.get(&ino).is_some_and(|node| node.links == 0 && node.lookups == 0)
@@ -138,5 +188,43 @@ impl Tree {
         {
             self.stored -= store.stored();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(tree: &mut Tree, name: &str) -> INodeNo {
+        let node = Node::new(Kind::File(Store::default()), 0o600, (0, 0));
+        tree.add(INodeNo::ROOT, OsStr::new(name), node).unwrap().ino
+    }
+
+    fn number(tree: &mut Tree, name: &str) -> Option<u64> {
+        tree.dir(INodeNo::ROOT).unwrap().get(OsStr::new(name)).copied()
+    }
+
+    #[test]
+    fn a_name_moved_over_another_replaces_it() {
+        let mut tree = Tree::new((0, 0));
+        let (a, b) = (file(&mut tree, "a"), file(&mut tree, "b"));
+        let at = |name: &'static str| (INodeNo::ROOT, OsStr::new(name));
+        assert!(tree.rename(at("a"), at("b"), false).is_err(), "not where it must not replace");
+        tree.rename(at("a"), at("b"), true).unwrap();
+        assert_eq!((number(&mut tree, "a"), number(&mut tree, "b")), (None, Some(a.0)));
+        assert_eq!(tree.node(b).unwrap().links, 0);
+    }
+
+    #[test]
+    fn a_file_of_two_names_lives_until_both_are_gone_and_moving_one_over_the_other_does_nothing() {
+        let mut tree = Tree::new((0, 0));
+        let a = file(&mut tree, "a");
+        tree.link(a, INodeNo::ROOT, OsStr::new("b")).unwrap();
+        let at = |name: &'static str| (INodeNo::ROOT, OsStr::new(name));
+        tree.rename(at("a"), at("b"), true).unwrap();
+        assert_eq!((number(&mut tree, "a"), number(&mut tree, "b")), (Some(a.0), Some(a.0)));
+        tree.remove(INodeNo::ROOT, OsStr::new("a"), false).unwrap();
+        assert_eq!(tree.node(a).unwrap().links, 1);
+        assert!(tree.link(INodeNo::ROOT, INodeNo::ROOT, OsStr::new("c")).is_err(), "directories have one name");
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         plan,
         environment,
         prepare: None,
+        app: None,
         steps: Vec::new(),
         mounts: Vec::new(),
     }

@@ -130,7 +130,7 @@ fn plan_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a StepPlan> {
 fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
     match &plan_of(record, step)?.work {
         Work::Io(io) => Some(io),
-        Work::Files(_) => None,
+        Work::Files(_) | Work::App(_) => None,
     }
 }
 

@@ -32,10 +32,16 @@ pub(crate) struct FilesystemsArgs {
     /// files
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) steps: Vec<String>,
+    /// PostgreSQL's pgbench at 10 and 100 clients as well, on a throwaway server on each (minutes more; see `qd1 app`)
+    #[arg(long)]
+    pub(crate) postgres: bool,
+    /// pgbench's scale for --postgres, about 16 MB each [default: 100]
+    #[arg(long, value_name = "N", requires = "postgres", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scale: Option<u32>,
     /// Size of the test file [default: 512MiB; --quick: 256MiB; --full: 2GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
-    /// Size of each filesystem [default: three times what the steps need, and 512MiB]
+    /// Size of each filesystem [default: three times what the steps need, and 512MiB; more for --postgres]
     #[arg(long, value_name = "SIZE")]
     pub(crate) disk: Option<Bytes>,
     /// Time of each step

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &FilesystemsArgs) -> Result<ExitCode> {
     let machine = Machine::new();
     let place = look(args, &machine, &id)?;
     let seed = args.common.seed.unwrap_or_else(|| measure::seed_of(&id));
-    let planned = planned::decide(args, &place, &field, seed)?;
+    let program = planned::program(args)?;
+    let planned = planned::decide(args, &place, &field, program.as_ref(), seed)?;
     if args.common.dry_run {
         output::write(&args.common.output, &planned::dry_run(&planned, &field))?;
         return Ok(ExitCode::SUCCESS);
@@ -65,7 +66,10 @@ pub(crate) fn run(args: &FilesystemsArgs) -> Result<ExitCode> {
     let store = if args.common.no_save { None } else { measure::open_store() };
     let signals = Signals::install()?;
     let mut progress = Progress::new(args.common.quiet);
-    let (record, failure) = carry_out(args, &machine, &id, &field, &planned, &place, &signals, &mut progress)?;
+    let mut workloads = vec![Workload::Suite(Box::new(planned.spec.clone()), planned.asked.clone())];
+    workloads.extend(program.map(|part| Workload::Postgres(part, planned.asked.clone())));
+    let (record, failure) =
+        carry_out(args, (&machine, &id, &field), &planned, &place, &mut workloads, &signals, &mut progress)?;
     drop(progress);
     if record.steps.is_empty() {
         return nothing(&record, &signals);
@@ -141,14 +145,12 @@ fn may_run(args: &FilesystemsArgs, place: &Place, machine: &Machine) -> Result<(
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)]
 fn carry_out(
     args: &FilesystemsArgs,
-    machine: &Machine,
-    id: &str,
-    field: &Field,
+    (machine, id, field): (&Machine, &str, &Field),
     planned: &Planned,
     place: &Place,
+    workloads: &mut [Workload],
     signals: &Signals,
     progress: &mut Progress,
 ) -> Result<(Record, Option<anyhow::Error>)> {
@@ -161,13 +163,12 @@ fn carry_out(
         true => Ground::File { path: scratch.path().join("disk.img"), direct: place.direct.supported },
         false => Ground::Device(place.path.clone()),
     };
-    let workloads = [Workload::Suite(Box::new(planned.spec.clone()), planned.asked.clone())];
     let course = Course {
         machine,
         id,
         field,
         planned,
-        workloads: &workloads,
+        workloads,
         ground: &ground,
         scratch: scratch.path(),
         journal: &mut journal,
@@ -183,8 +184,7 @@ fn nothing(record: &Record, signals: &Signals) -> Result<ExitCode> {
         anstream::eprintln!("qd1: stopped before anything was measured");
         return Ok(ExitCode::from(code));
     }
-    let faults: Vec<String> =
-        record.mounts.iter().map(|mount| format!("{}: {}", mount.name, mount.fault)).collect();
+    let faults: Vec<String> = record.mounts.iter().map(|mount| format!("{}: {}", mount.name, mount.fault)).collect();
     Err(Problem::new(Kind::Failed, format!("no filesystem could be measured; {}", faults.join("; "))).into())
 }
 

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 use qd1_engine::target::{DirectIo, PathKind};
+use qd1_model::Bytes;
 use qd1_model::environment::Filesystem;
 use qd1_model::filesystems::FilesystemsPlan;
-use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan};
-use qd1_model::spec::{Effort, PerEffort, Spec};
+use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
+use qd1_model::spec::{Effort, PerEffort, Span, Spec};
 use qd1_model::units::format_span_ns;
-use qd1_model::Bytes;
 
 use super::args::FilesystemsArgs;
 use super::kinds::{Entry, Field};
+use crate::apps::part::Part;
 use crate::place::Place;
 use crate::problem::{Kind as ProblemKind, Problem};
 use crate::{plan, suites};
@@ -24,6 +25,15 @@ const ROUNDS: PerEffort<u32> = PerEffort { quick: 3, default: 5, full: 10 };
 const ROOMS: u64 = 3;
 /// and as much larger, for logs and tables.
 const EXTRA: u64 = 512 << 20;
+/// A program makes its own data and says itself what it takes; half of it more.
+const APP_ROOM: (u64, u64) = (3, 2);
+/// What PostgreSQL runs with: the clients at once, pgbench's scale, and the time of each load before and while it is measured.
+const CLIENTS: &str = "10,100";
+const SCALE: u32 = 100;
+const WARMUP: PerEffort<Span> =
+    PerEffort { quick: Span(1_000_000_000), default: Span(3_000_000_000), full: Span(5_000_000_000) };
+const LOAD: PerEffort<Span> =
+    PerEffort { quick: Span(5_000_000_000), default: Span(15_000_000_000), full: Span(30_000_000_000) };
 /// No test file is made smaller than this to fit.
 const SIZE_LEAST: u64 = 64 << 20;
 
@@ -36,16 +46,41 @@ pub(super) struct Planned {
     pub(super) spec: Spec,
 }
 
+fn effort(args: &FilesystemsArgs) -> Effort {
+    match (args.quick, args.full) {
+        (true, _) => Effort::Quick,
+        (_, true) => Effort::Full,
+        _ => Effort::Default,
+    }
+}
+
+/// The program that is run as well, where one was asked for.
+///
+/// # Errors
+/// When it is not there.
+pub(super) fn program(args: &FilesystemsArgs) -> Result<Option<Part>> {
+    if !args.postgres {
+        return Ok(None);
+    }
+    let effort = effort(args);
+    let load_ns = args.runtime.map_or(LOAD.get(effort).0, |ns| ns.max(1_000_000_000));
+    let warmup_ns = WARMUP.get(effort).0.min(load_ns);
+    Part::postgres(CLIENTS, args.scale.unwrap_or(SCALE), warmup_ns, load_ns).map(Some)
+}
+
 /// Decides.
 ///
 /// # Errors
 /// What does not fit, and steps that there are not.
-pub(super) fn decide(args: &FilesystemsArgs, place: &Place, field: &Field, seed: u64) -> Result<Planned> {
-    let effort = match (args.quick, args.full) {
-        (true, _) => Effort::Quick,
-        (_, true) => Effort::Full,
-        _ => Effort::Default,
-    };
+pub(super) fn decide(
+    args: &FilesystemsArgs,
+    place: &Place,
+    field: &Field,
+    program: Option<&Part>,
+    seed: u64,
+) -> Result<Planned> {
+    let effort = effort(args);
+    let of_program = program.map_or(0, |part| part.space().0);
     let mut spec = spec(args, effort)?;
     let on_loop = place.kind == PathKind::Directory;
     let usable = match place.kind {
@@ -56,8 +91,10 @@ pub(super) fn decide(args: &FilesystemsArgs, place: &Place, field: &Field, seed:
     let (mut steps, mut disk);
     loop {
         steps = plan::decide(&spec, &boundless(place), seed)?;
-        let needed = steps.space_max().0;
-        disk = args.disk.map_or(needed * ROOMS + EXTRA, |disk| disk.0).max(if args.disk.is_some() { 0 } else { least });
+        // The test file is gone before the program makes its data.
+        let needed = steps.space_max().0.max(of_program);
+        let wanted = (steps.space_max().0 * ROOMS).max(of_program * APP_ROOM.0 / APP_ROOM.1) + EXTRA;
+        disk = args.disk.map_or(wanted.max(least), |disk| disk.0);
         disk = disk / (1 << 20) * (1 << 20);
         let smaller = steps.target.size.0 / 2;
         if disk <= usable || args.size.is_some() || args.disk.is_some() || smaller < SIZE_LEAST {
@@ -66,6 +103,7 @@ pub(super) fn decide(args: &FilesystemsArgs, place: &Place, field: &Field, seed:
         }
         spec.size = Some(Bytes(smaller));
     }
+    steps.steps.extend(program.map(Part::steps).unwrap_or_default());
     // The same for each filesystem, however much of the disk it takes for itself.
     spec.size = Some(steps.target.size);
     let rounds = args.rounds.unwrap_or_else(|| ROUNDS.get(effort));
@@ -180,7 +218,8 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
         let _ = writeln!(text, "  {:<9} not run: {}", skipped.name, skipped.why);
     }
     let count = u64::from(asked.rounds) * asked.names.len() as u64;
-    let _ = writeln!(text, "rounds    {} of {} filesystems: {count} times these steps", asked.rounds, asked.names.len());
+    let _ =
+        writeln!(text, "rounds    {} of {} filesystems: {count} times these steps", asked.rounds, asked.names.len());
     for (round, order) in asked.order.iter().enumerate() {
         let names: Vec<&str> = order.iter().map(|at| asked.names[*at as usize].as_str()).collect();
         let _ = writeln!(text, "          {}: {}", round + 1, names.join(", "));
@@ -189,7 +228,12 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
     let laid = Bytes(u64::from(asked.rounds) * asked.disk.0);
     let _ = writeln!(text, "time      at most {longest}, and what writing {laid} takes");
     let writes = Bytes(laid.0 + count * plan.writes_max().0);
-    let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks)");
+    let more = if plan.steps.iter().any(|step| matches!(step.work, Work::App(_))) {
+        ", and what PostgreSQL writes"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks){more}");
     let _ = writeln!(text, "space     {} while it runs, nothing after it", asked.disk);
     let _ = writeln!(text, "changes   mounts, loop devices; all undone at the end, or by `qd1 restore`");
     let _ = writeln!(text, "seed      {}", plan.seed);
@@ -213,6 +257,9 @@ pub(super) fn again(args: &FilesystemsArgs, planned: &Planned) -> Vec<String> {
     }
     add("--size", plan.target.size.0.to_string());
     add("--disk", asked.disk.0.to_string());
+    if let Some(scale) = args.scale {
+        add("--scale", scale.to_string());
+    }
     if let Some(ns) = args.runtime {
         add("--runtime", format!("{}us", ns / 1000));
     }
@@ -223,7 +270,7 @@ pub(super) fn again(args: &FilesystemsArgs, planned: &Planned) -> Vec<String> {
         add("--engine", kind.name().to_owned());
     }
     add("--seed", plan.seed.to_string());
-    let given = [("--fair", args.fair), ("--quick", args.quick), ("--full", args.full)];
+    let given = [("--fair", args.fair), ("--postgres", args.postgres), ("--quick", args.quick), ("--full", args.full)];
     words.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
     words
 }

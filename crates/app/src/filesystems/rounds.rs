@@ -24,7 +24,7 @@ pub(super) struct Course<'a> {
     pub(super) id: &'a str,
     pub(super) field: &'a Field,
     pub(super) planned: &'a Planned,
-    pub(super) workloads: &'a [Workload],
+    pub(super) workloads: &'a mut [Workload],
     pub(super) ground: &'a Ground,
     pub(super) scratch: &'a Path,
     pub(super) journal: &'a mut Journal,
@@ -78,6 +78,7 @@ impl Course<'_> {
             environment: self.machine.environment(&plan.target.path),
             plan,
             prepare: None,
+            app: None,
             steps: Vec::new(),
             mounts: Vec::new(),
         }
@@ -140,8 +141,11 @@ impl Course<'_> {
         let at = At { machine: self.machine, dir: &dir, id: self.id, seed, cancel: self.cancel };
         let counted = || self.machine.device_counters(&device);
         let before = counted();
-        for workload in self.workloads {
+        for workload in self.workloads.iter_mut() {
             let started_ns = clock::now_ns() - begin_ns;
+            if self.cancel.load(Ordering::Relaxed) {
+                break;
+            }
             let part = workload.measure(&at, self.progress)?;
             add(record, mount, part, started_ns);
         }
@@ -194,6 +198,7 @@ fn add(record: &mut Record, mount: &mut MountRecord, part: Record, started_ns: u
     mount.devices = part.environment.devices;
     mount.direct = part.plan.target.direct;
     mount.prepare = part.prepare.or(mount.prepare.take());
+    mount.app = part.app.or(mount.app.take());
     if record.environment.clock.read_cost_ns == 0.0 {
         record.environment.clock = part.environment.clock;
     }

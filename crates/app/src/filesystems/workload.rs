@@ -9,6 +9,7 @@ use qd1_model::filesystems::FilesystemsPlan;
 use qd1_model::spec::Spec;
 use qd1_probe::Machine;
 
+use crate::apps::part::Part;
 use crate::place::{self, Place};
 use crate::plan::{self, Space};
 use crate::progress::Progress;
@@ -29,6 +30,8 @@ pub(super) struct At<'a> {
 pub(super) enum Workload {
     /// The steps of the suite, through the ordinary planner and runner.
     Suite(Box<Spec>, FilesystemsPlan),
+    /// PostgreSQL's loads, in a cluster made for them.
+    Postgres(Part, FilesystemsPlan),
 }
 
 impl Workload {
@@ -36,7 +39,7 @@ impl Workload {
     ///
     /// # Errors
     /// When nothing could be measured.
-    pub(super) fn measure(&self, at: &At<'_>, progress: &mut Progress) -> Result<Record> {
+    pub(super) fn measure(&mut self, at: &At<'_>, progress: &mut Progress) -> Result<Record> {
         match self {
             Self::Suite(spec, asked) => {
                 let place = ours(place::look(at.machine, at.dir, at.id)?);
@@ -45,6 +48,11 @@ impl Workload {
                 plan.filesystems = Some(asked.clone());
                 let circumstances = Circumstances { id: at.id.to_owned(), command: Vec::new(), machine: at.machine };
                 run::execute(plan, &circumstances, at.cancel, progress)
+            }
+            Self::Postgres(part, asked) => {
+                let place = ours(place::look(at.machine, at.dir, at.id)?);
+                Part::let_through(at.dir)?;
+                part.measure(&place, (at.id, at.seed), asked, at.machine, at.cancel, progress)
             }
         }
     }

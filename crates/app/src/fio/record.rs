@@ -86,6 +86,7 @@ pub(crate) fn record(
         },
         environment,
         prepare: None,
+        app: None,
         steps,
         mounts: Vec::new(),
     }
@@ -254,6 +255,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
         cost,
         steal: 0.0,
         pressure: None,
+        app: None,
     }
 }
 

@@ -8,7 +8,7 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
 use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
-use super::{criteria, identity, machine, suite, sweep, words};
+use super::{apps, criteria, identity, machine, suite, sweep, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -34,6 +34,8 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
         steps(&mut page, report);
     } else if let Some(surface) = &report.sweep {
         sweep::section(&mut page, report, surface);
+    } else if let Some(app) = &report.record.app {
+        apps::section(&mut page, report, app);
     } else {
         suite::steps(&mut page, report);
     }

@@ -66,6 +66,7 @@ pub(super) fn lines(report: &Report) -> Vec<(&'static str, String)> {
 fn path(record: &Record) -> String {
     let target = &record.plan.target;
     let what = match target.kind {
+        TargetKind::Directory if record.app.is_some() => "files of the program's own".to_owned(),
         TargetKind::Directory if !record.plan.needs_shared_file() => "files of the steps' own".to_owned(),
         TargetKind::Directory => format!("test file of {}", target.size),
         TargetKind::File => format!("an existing file, the first {} of it read", target.size),

@@ -3,6 +3,7 @@
 //! Reports compute nothing: each figure was worked out by the analysis and is only worded here, and always with its
 //! 95 % interval and sample count.
 
+mod apps;
 mod criteria;
 mod csv;
 mod filesystems;

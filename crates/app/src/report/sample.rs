@@ -236,6 +236,7 @@ fn step_record(step: &Step) -> StepRecord {
         cost: Default::default(),
         steal: 0.02,
         pressure: None,
+        app: None,
     }
 }
 
@@ -298,6 +299,7 @@ fn record(steps: &[Step]) -> Record {
             fsync_ns: 412_000_000,
             ..Prepare::default()
         }),
+        app: None,
         steps: steps.iter().map(step_record).collect(),
         mounts: vec![],
     }
@@ -344,6 +346,7 @@ pub(crate) fn slow_vps() -> Report {
         sweep: None,
         filesystems: None,
         identity: None,
+        app: None,
         summary,
         record,
     }

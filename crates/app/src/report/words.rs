@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
 use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
 
-use super::{criteria, identity, sweep};
+use super::{apps, criteria, identity, sweep};
 
 /// `48211` as `48,211`.
 pub(super) fn thousands(n: u64) -> String {
@@ -236,6 +236,8 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
     }
     if let Some(surface) = &report.sweep {
         sentences.push(sweep::sentence(report, surface));
+    } else if let Some(app) = &report.record.app {
+        sentences.push(apps::sentence(report, app));
     } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
         sentences.push(identity::sentence(identity));
     } else if !is_check(report) || !report.criteria.is_empty() {
@@ -335,6 +337,7 @@ pub(super) const fn plural(class: OpClass) -> &'static str {
         OpClass::Create => "creates",
         OpClass::Stat => "stats",
         OpClass::Delete => "deletes",
+        OpClass::Transaction => "transactions",
     }
 }
 

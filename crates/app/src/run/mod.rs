@@ -193,6 +193,7 @@ impl Run<'_> {
             plan: self.plan,
             environment,
             prepare: self.prepared,
+            app: None,
             steps,
             mounts: Vec::new(),
         }

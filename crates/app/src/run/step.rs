@@ -46,6 +46,7 @@ pub(super) fn run(
             let change = run.counters.since(&before, &outcome.asked);
             Ok(record(run, step, outcome, change, None, false))
         }
+        Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
     }
 }
 
@@ -199,6 +200,7 @@ fn record(
         cost: outcome.cost,
         steal: change.steal,
         pressure: change.pressure,
+        app: None,
     }
 }
 

@@ -249,6 +249,7 @@ fn step_of(run: Run) -> StepRecord {
         cost: ThreadCost::default(),
         steal: 0.0,
         pressure: None,
+        app: None,
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn render(report: &Report, table: &Comparison) -> String {
 fn fields(run: &str, row: &Row, one: &Candidate, cell: &CellOf) -> Vec<String> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let each = |pick: fn(&Estimate) -> Option<f64>| {
-        let values: Vec<String> = cell.rounds.iter().map(|round| pick(&round.figure).map_or("-".to_owned(), |v| v.to_string())).collect();
+        let values: Vec<String> =
+            cell.rounds.iter().map(|round| pick(&round.figure).map_or("-".to_owned(), |v| v.to_string())).collect();
         values.join(" ")
     };
     let (over, to_best) = (&cell.over_rounds, cell.to_best.unwrap_or_default());

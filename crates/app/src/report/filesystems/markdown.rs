@@ -22,7 +22,11 @@ pub(crate) fn render(report: &Report, table: &Comparison) -> String {
     for sentence in words::sure(table) {
         text += &format!("- {sentence}\n");
     }
-    text += if words::is_fair(report) { "\n### How each was made, tuned for databases\n\n" } else { "\n### How each was made\n\n" };
+    text += if words::is_fair(report) {
+        "\n### How each was made, tuned for databases\n\n"
+    } else {
+        "\n### How each was made\n\n"
+    };
     for (name, facts) in words::made(report, table) {
         text += &format!("- {name}: {}\n", facts.join("; "));
     }

@@ -40,6 +40,7 @@ fn candidate(name: &str, command: &str, options: &[&str]) -> Candidate {
         asked_options: String::new(),
         options: options.iter().map(|option| (*option).to_owned()).collect(),
         properties: Vec::new(),
+        app: None,
         loop_direct: Some(true),
         direct: true,
         rounds: 5,
@@ -62,20 +63,53 @@ pub(crate) fn report() -> Report {
     report.findings.clear();
     let commits = "4k commits (fdatasync), one committer";
     let mut rows = vec![
-        row("read", "random 4k reads, one at a time", OpClass::Read, "lat_p50_ns", &[(1, 52_100.0), (1, 52_900.0), (1, 55_000.0)]),
+        row(
+            "read",
+            "random 4k reads, one at a time",
+            OpClass::Read,
+            "lat_p50_ns",
+            &[(1, 52_100.0), (1, 52_900.0), (1, 55_000.0)],
+        ),
         row("commit1", commits, OpClass::Commit, "lat_p50_ns", &[(1, 183_000.0), (1, 190_000.0), (3, 1_424_000.0)]),
         row("commit1", commits, OpClass::Commit, "lat_p99_ns", &[(1, 400_000.0), (1, 410_000.0), (3, 13_600_000.0)]),
-        row("seqwrite", "sequential 1 MiB writes, 8 in flight", OpClass::Write, "bytes_per_second", &[(1, 2.31e9), (1, 2.2e9), (3, 190e6)]),
-        row("files", "create, stat and delete 4 KiB files", OpClass::Create, "iops", &[(2, 15_210.0), (1, 18_370.0), (3, 2_557.0)]),
+        row(
+            "seqwrite",
+            "sequential 1 MiB writes, 8 in flight",
+            OpClass::Write,
+            "bytes_per_second",
+            &[(1, 2.31e9), (1, 2.2e9), (3, 190e6)],
+        ),
+        row(
+            "files",
+            "create, stat and delete 4 KiB files",
+            OpClass::Create,
+            "iops",
+            &[(2, 15_210.0), (1, 18_370.0), (3, 2_557.0)],
+        ),
     ];
-    rows[2].cells[2] =
-        CellOf { over_rounds: Estimate { n: 300, n_needed: 400, ..Estimate::default() }, rank: None, to_best: None, ..rows[2].cells[2].clone() };
+    rows[2].cells[2] = CellOf {
+        over_rounds: Estimate { n: 300, n_needed: 400, ..Estimate::default() },
+        rank: None,
+        to_best: None,
+        ..rows[2].cells[2].clone()
+    };
     rows[4].cells[0].to_best = Some(estimate(0.828, 0.05));
     report.filesystems = Some(Comparison {
         filesystems: vec![
-            candidate("ext4", "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,nodiscard DEVICE", &["rw", "relatime"]),
-            candidate("xfs", "mkfs.xfs -q -f -K DEVICE", &["rw", "relatime", "inode64", "logbufs=8", "logbsize=32k", "noquota"]),
-            Candidate { asked_options: "nodiscard".into(), ..candidate("btrfs", "mkfs.btrfs -q -f -K DEVICE", &["rw", "relatime", "space_cache=v2"]) },
+            candidate(
+                "ext4",
+                "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0,nodiscard DEVICE",
+                &["rw", "relatime"],
+            ),
+            candidate(
+                "xfs",
+                "mkfs.xfs -q -f -K DEVICE",
+                &["rw", "relatime", "inode64", "logbufs=8", "logbsize=32k", "noquota"],
+            ),
+            Candidate {
+                asked_options: "nodiscard".into(),
+                ..candidate("btrfs", "mkfs.btrfs -q -f -K DEVICE", &["rw", "relatime", "space_cache=v2"])
+            },
         ],
         rounds: 5,
         rows,

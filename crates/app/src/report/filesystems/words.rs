@@ -25,6 +25,8 @@ pub(super) fn interrupted(report: &Report, table: &Comparison) -> String {
 pub(super) fn label(row: &Row) -> String {
     let metric = metric(&row.metric);
     match metric.map(|metric| metric.unit) {
+        // Only where it fits.
+        Some(Unit::PerSecond) if row.op.name().len() > 7 => "per second".to_owned(),
         Some(Unit::PerSecond) => format!("{}s/s", row.op.name()),
         Some(Unit::BytesPerSecond) => "throughput".to_owned(),
         _ => metric.map_or(row.metric.as_str(), |metric| metric.title).to_owned(),
@@ -87,10 +89,11 @@ pub(super) fn sure(table: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
     for row in table.rows.iter().filter(|row| row.leads) {
         let best = row.cells.iter().position(|cell| cell.to_best.is_none() && cell.rank == Some(1));
-        let worse: Vec<String> = table.filesystems.iter().zip(&row.cells).filter_map(|(one, cell)| worse(row, one, cell)).collect();
+        let worse: Vec<String> =
+            table.filesystems.iter().zip(&row.cells).filter_map(|(one, cell)| worse(row, one, cell)).collect();
         if let Some(best) = best.filter(|_| !worse.is_empty()) {
             let (best, title, label) = (&table.filesystems[best].name, &row.title, label(row));
-            sentences.push(format!("{title}, {label}: {} {best}", worse.join(", ")));
+            sentences.push(format!("{title}, {label}: {} of {best}'s", worse.join(", ")));
         }
     }
     if !sentences.is_empty() {
@@ -98,28 +101,30 @@ pub(super) fn sure(table: &Comparison) -> Vec<String> {
     }
     vec![match (table.filesystems.len(), table.rounds) {
         (1, _) => "nothing: there is only one".to_owned(),
-        (_, 0 | 1) => "nothing: one round shows no difference between rounds to hold others against; give --rounds 3 or more".to_owned(),
-        _ => "nothing: no difference is larger than chance makes them; more rounds see smaller ones (--rounds)".to_owned(),
+        (_, 0 | 1) => {
+            "nothing: one round shows no difference between rounds to hold others against; give --rounds 3 or more"
+                .to_owned()
+        }
+        _ => "nothing: no difference is larger than chance makes them; more rounds see smaller ones (--rounds)"
+            .to_owned(),
     }]
 }
 
-/// `btrfs takes 1.8 times [1.7, 1.9] as long as`.
+/// `btrfs 1.80 times [1.70..1.90]`, of a latency; `btrfs 56 % [53..59]`, of what should be much.
 fn worse(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
     let ratio = cell.to_best.filter(|_| cell.rank.is_some_and(|rank| rank > 1))?;
     let better = metric(&row.metric)?.better;
+    let (number, unit): (fn(f64) -> String, _) = match better {
+        Better::Lower => (|ratio| if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }, "times"),
+        Better::Higher => {
+            (|ratio| if ratio < 0.1 { format!("{:.1}", ratio * 100.0) } else { format!("{:.0}", ratio * 100.0) }, "%")
+        }
+    };
     let span = match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) => format!(" [{}, {}]", times(low), times(high)),
+        (Some(low), Some(high)) => format!(" [{}..{}]", number(low), number(high)),
         _ => String::new(),
     };
-    let times = times(ratio.value?);
-    Some(match better {
-        Better::Lower => format!("{} takes {times} times{span} as long as", one.name),
-        Better::Higher => format!("{} does {times} times{span} as much as", one.name),
-    })
-}
-
-fn times(ratio: f64) -> String {
-    if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }
+    Some(format!("{} {} {unit}{span}", one.name, number(ratio.value?)))
 }
 
 pub(super) fn is_fair(report: &Report) -> bool {
@@ -153,6 +158,11 @@ fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
     if !one.properties.is_empty() {
         facts.push(one.properties.join(", "));
     }
+    if let Some(app) = &one.app {
+        facts.push(format!("{} {}", app.program.title(), app.version));
+        let settings = app.settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value));
+        facts.push(settings.collect::<Vec<_>>().join(", "));
+    }
     if one.rounds > 0 && !one.direct {
         facts.push("no O_DIRECT: its caches are measured too".to_owned());
     }
@@ -176,8 +186,9 @@ pub(super) fn notes(table: &Comparison) -> Vec<(String, String)> {
             let seen = if note.of > 1 { format!(" (seen {} times in {})", note.seen, note.of) } else { String::new() };
             let finding = &note.finding;
             // A long list of names would leave no room beside it.
-            let (who, before) = if who.chars().count() > 8 { (String::new(), format!("{who}: ")) } else { (who, String::new()) };
-            (who, format!("{before}{}: {}{seen}", finding.title, finding.evidence))
+            let (who, before) =
+                if who.chars().count() > 8 { (String::new(), format!("{who}: ")) } else { (who, String::new()) };
+            (who, format!("{before}{}: {}{seen}", finding.title.trim_end_matches('.'), finding.evidence))
         })
         .collect()
 }
@@ -194,7 +205,8 @@ pub(super) fn place(report: &Report) -> Vec<(&'static str, String)> {
             text += &format!("; only {} were, for want of time", laid.bytes);
         }
     }
-    let mut engines: Vec<&str> = record.steps.iter().filter_map(|step| step.engine).map(|engine| engine.name()).collect();
+    let mut engines: Vec<&str> =
+        record.steps.iter().filter_map(|step| step.engine).map(|engine| engine.name()).collect();
     engines.sort_unstable();
     engines.dedup();
     let mut lines = vec![("disks", text), ("engines", engines.join(", "))];

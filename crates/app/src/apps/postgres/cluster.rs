@@ -1,0 +1,207 @@
+//! A throwaway cluster: made in a directory of its own, reachable by nobody but us, gone afterwards.
+//!
+//! Its server listens on no address, only on a socket in a directory that its user alone can enter. Data lies on the disk
+//! that is measured; socket and messages lie elsewhere.
+
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::Signal;
+
+use super::super::World;
+use super::super::child::{self, Cancelled, Program, Running, last_lines};
+use super::super::user::User;
+use super::access::{Access, Tools};
+use crate::scratch::Scratch;
+
+/// The database's superuser.
+const OWNER: &str = "qd1";
+/// Connections besides pgbench's own: psql's, and those reserved for superusers.
+const SPARE_CONNECTIONS: u32 = 20;
+/// PostgreSQL's own default.
+const CONNECTIONS: u32 = 100;
+/// Longest wait for a server to be ready, in steps of 20 ms: disks that take 40 ms for a sync are slow to recover on.
+const READY_STEPS: u32 = 6_000;
+/// How long it may take to end at once.
+const END: Duration = Duration::from_secs(10);
+
+/// The cluster; ended and removed by [`Cluster::stop`], or on drop.
+pub(super) struct Cluster {
+    server: Running,
+    access: Access,
+    data: PathBuf,
+    messages: PathBuf,
+    /// Shared memory that has a name.
+    shared: Vec<PathBuf>,
+    // Dropped last: the directories of what runs above.
+    _disk: Scratch,
+    _aside: Scratch,
+}
+
+impl Cluster {
+    /// Makes it and starts its server.
+    ///
+    /// # Errors
+    /// With the end of what initdb or the server said. [`Cancelled`] when it was stopped.
+    pub(super) fn start(
+        tools: &Tools,
+        user: Option<User>,
+        set: &[String],
+        clients: u32,
+        world: &World<'_>,
+    ) -> Result<Self> {
+        if let Some(user) = &user {
+            user.must_reach(world.path)?;
+        }
+        let (disk, aside) = (world.scratch()?, world.scratch_aside()?);
+        let (data, sockets) = (disk.path().join("data"), aside.path().join("s"));
+        private_dir(&data, user.as_ref())?;
+        private_dir(&sockets, user.as_ref())?;
+        let env = vec![
+            ("PGHOST", sockets.clone().into_os_string()),
+            ("PGPORT", OsString::from("5432")),
+            ("PGUSER", OsString::from(OWNER)),
+        ];
+        let access = Access { tools: tools.clone(), conninfo: "postgres".into(), env, user };
+        // One sync of the whole at the end instead of one for each of a thousand files.
+        let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
+        let words = fixed.into_iter().map(OsString::from).chain([data.clone().into_os_string()]).collect();
+        access.client(&tools.initdb, words).output(world.cancel)?;
+        rustix::fs::syncfs(File::open(&data)?).context("the disk does not take the new cluster")?;
+        let messages = aside.path().join("server.log");
+        let server = serve(&access, &data, &sockets, set, clients, &messages)?;
+        let mut this = Self { server, access, data, messages, shared: Vec::new(), _disk: disk, _aside: aside };
+        this.wait_until_ready(world)?;
+        this.shared = named_memory(this.server.pid());
+        Ok(this)
+    }
+
+    pub(super) fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn wait_until_ready(&mut self, world: &World<'_>) -> Result<()> {
+        for _ in 0..READY_STEPS {
+            if let Some(status) = self.server.ended()? {
+                bail!("PostgreSQL's server does not start ({status}): {}", self.said());
+            }
+            if world.is_cancelled() {
+                return Err(Cancelled.into());
+            }
+            if self.of_pid_file(7).is_some_and(|status| status == "ready") {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("PostgreSQL's server was not ready in time: {}", self.said())
+    }
+
+    /// A line of the server's file of itself, counted from 0.
+    fn of_pid_file(&self, line: usize) -> Option<String> {
+        let text = std::fs::read_to_string(self.data.join("postmaster.pid")).ok()?;
+        Some(text.lines().nth(line)?.trim().to_owned())
+    }
+
+    /// The end of the server's messages: what went wrong, if anything says so, else the last.
+    fn said(&self) -> String {
+        let text = std::fs::read_to_string(&self.messages).unwrap_or_default();
+        let grave = |line: &&str| ["PANIC:", "FATAL:"].iter().any(|word| line.contains(word));
+        let grave: Vec<&str> = text.lines().filter(grave).collect();
+        if grave.is_empty() { last_lines(&text) } else { last_lines(&grave.join("\n")) }
+    }
+
+    /// An error of a client with what became of the server, if it is gone.
+    pub(super) fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+        if error.is::<Cancelled>() {
+            return error;
+        }
+        // It takes a moment to end after a client lost it.
+        for _ in 0..50 {
+            if let Ok(Some(status)) = self.server.ended() {
+                return error.context(format!("PostgreSQL's server ended ({status}): {}", self.said()));
+            }
+            if !error.to_string().contains("connection") {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        error
+    }
+
+    /// Ends the server at once, without a last checkpoint: its data goes anyway.
+    pub(super) fn stop(&mut self) {
+        self.server.stop(Signal::QUIT, END);
+        child::end_orphans();
+        self.free_memory();
+    }
+
+    /// A server that was killed leaves its shared memory: a small segment that tells others that the directory is in use,
+    /// and one with a name.
+    fn free_memory(&self) {
+        if let Some(line) = self.of_pid_file(6)
+            && let Some(segment) = line.split_whitespace().nth(1)
+        {
+            let ipcrm = Path::new("/usr/bin/ipcrm");
+            let _ = Program::new(ipcrm, &[&"-m", &segment]).output(&std::sync::atomic::AtomicBool::new(false));
+        }
+        for file in &self.shared {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A directory that only `user` can enter.
+fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
+        .with_context(|| format!("cannot make {} for the server", path.display()))
+}
+
+fn serve(
+    access: &Access,
+    data: &Path,
+    sockets: &Path,
+    set: &[String],
+    clients: u32,
+    messages: &Path,
+) -> Result<Running> {
+    let connections = CONNECTIONS.max(clients + SPARE_CONNECTIONS);
+    let mut settings = vec![format!("max_connections={connections}")];
+    if access.tools.major >= 14 {
+        settings.push("track_wal_io_timing=on".to_owned());
+    }
+    settings.extend(set.iter().cloned());
+    // Last, so that nothing else decides who can reach it.
+    let socket_dir = format!("unix_socket_directories={}", sockets.display());
+    settings.extend(["listen_addresses=", &socket_dir, "unix_socket_permissions=0700", "port=5432"].map(str::to_owned));
+    settings.extend(["logging_collector=off", "log_destination=stderr"].map(str::to_owned));
+    let mut words = vec![OsString::from("-D"), data.as_os_str().to_owned()];
+    words.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
+    let log = File::create(messages).with_context(|| format!("cannot write {}", messages.display()))?;
+    let mut server = access.client(&access.tools.postgres, words);
+    server.on_death = Signal::QUIT;
+    server.start(log.try_clone()?.into(), log.into(), false)
+}
+
+/// Files of shared memory that the server has mapped.
+fn named_memory(pid: u32) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut files: Vec<PathBuf> = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .filter(|file| file.starts_with("/dev/shm/PostgreSQL."))
+        .map(PathBuf::from)
+        .collect();
+    files.dedup();
+    files
+}
