@@ -16,6 +16,7 @@ mod fuzz;
 mod lab;
 mod metadata;
 mod python;
+mod servers;
 mod setup;
 mod test;
 mod truth;

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{clock, cmd, examples, lab, metadata, python};
+use crate::{clock, cmd, examples, lab, metadata, python, servers};
 
 /// The target of the released binary.
 pub(crate) const MUSL: &str = "x86_64-unknown-linux-musl";
@@ -35,7 +35,6 @@ const WISHED: &[Package] = &[
     ("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
     ("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
     ("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
-    ("zfs-fuse", "zfs-fuse", "zfs without a kernel module, to compare (tests)"),
 ];
 
 /// A program that comes prebuilt or is built from source, at exactly this version.
@@ -70,6 +69,9 @@ pub(crate) fn run() -> Result<()> {
         debian_packages(PACKAGES)?;
         if let Err(error) = debian_packages(WISHED) {
             println!("setup: {}; what needs them is left out", error.to_string().lines().next().unwrap_or_default());
+        }
+        if let Err(error) = servers::install() {
+            println!("setup: {}", error.to_string().lines().next().unwrap_or_default());
         }
         musl_target()?;
         if let Err(error) = lab::packages::fetch() {
@@ -107,36 +109,9 @@ fn debian_packages(packages: &[Package]) -> Result<()> {
         apt.env("DEBIAN_FRONTEND", "noninteractive");
         apt
     };
-    let _quiet = NoServices::ask();
     cmd::capture(apt().args(["update", "-q"]))?;
     cmd::capture(apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(&names))?;
     Ok(())
-}
-
-/// While this lives, packages that are installed start no service of theirs: tests start what they need themselves.
-/// Debian asks `/usr/sbin/policy-rc.d`, where there is one; one that was there is left as it is.
-struct NoServices(Option<&'static str>);
-
-impl NoServices {
-    const POLICY: &str = "/usr/sbin/policy-rc.d";
-
-    fn ask() -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
-        let made = || -> std::io::Result<()> {
-            fs::File::create_new(Self::POLICY)?;
-            fs::write(Self::POLICY, "#!/bin/sh\nexit 101\n")?;
-            fs::set_permissions(Self::POLICY, fs::Permissions::from_mode(0o755))
-        };
-        Self(made().is_ok().then_some(Self::POLICY))
-    }
-}
-
-impl Drop for NoServices {
-    fn drop(&mut self) {
-        if let Some(policy) = self.0 {
-            let _ = fs::remove_file(policy);
-        }
-    }
 }
 
 fn musl_target() -> Result<()> {

@@ -30,6 +30,9 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
         return Some(format!("{}: {rate} {}", step.name, words::plural(stream.class)));
     }
     let load = load_of(report, &step.name)?;
+    if !load.checks.iter().any(|check| check.name == "throughput") && !load.checks.is_empty() {
+        return Some(format!("{} was not finished", step.name));
+    }
     if !load.checks.is_empty() {
         let failed: Vec<&str> =
             load.checks.iter().filter(|c| c.grade.name() == "fail").map(|c| title(&c.name)).collect();
@@ -154,30 +157,68 @@ fn rows(page: &mut Page, label: &str, below: &str, cells: &[(String, String)]) {
     page.line(&format!(" {below}"));
 }
 
-/// What program and kernel counted in a load, and what the program prints itself.
-fn said(page: &mut Page, report: &Report, step: &StepSummary) {
-    let Some(app) = report.record.step(&step.name).and_then(|record| record.app.as_ref()) else {
-        let errors = words::errors(report, step);
-        page.hang(0, &format!("{}: ", step.name), BOLD, TEXT, &format!("FAILED {errors}"));
-        return;
-    };
-    let load = load_of(report, &step.name);
+/// Figures of a load without intervals, for tables of data: what was counted, and what the program says.
+pub(super) fn figures<'a>(report: &'a Report, step: &str) -> impl Iterator<Item = (&'static str, &'a Counter)> {
+    let facts = load_of(report, step).into_iter().flat_map(|load| &load.facts).map(|figure| ("counted", figure));
+    let app = report.record.step(step).and_then(|record| record.app.as_ref());
+    facts.chain(app.into_iter().flat_map(|app| &app.reported).map(|figure| ("reported", figure)))
+}
+
+/// A unit's short name in tables of data.
+pub(super) const fn unit(unit: AppUnit) -> &'static str {
+    match unit {
+        AppUnit::Count => "1",
+        AppUnit::PerSecond => "1/s",
+        AppUnit::Ns => "ns",
+        AppUnit::Bytes => "B",
+        AppUnit::BytesPerSecond => "B/s",
+        AppUnit::PerOperation => "1/op",
+        AppUnit::BytesPerOperation => "B/op",
+    }
+}
+
+/// What rules, program and kernel say of each load, a line each: for pages that are no terminal.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    for load in report.app.iter().flat_map(|app| &app.loads) {
+        lines.extend(
+            load.checks.iter().map(|c| format!("{}: {}", c.grade.name().to_uppercase(), checked(&load.step, c))),
+        );
+        lines.extend(parts(report, &load.step).map(|(label, text)| format!("{} {label}: {text}", load.step)));
+    }
+    lines
+}
+
+/// What program and kernel counted in a load, and what the program prints itself: each with its label.
+fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, String)> {
+    let load = load_of(report, step);
     let facts: Vec<String> = load.iter().flat_map(|load| &load.facts).map(fact).collect();
     let quantiles: Vec<String> = load.iter().flat_map(|load| &load.quantiles).map(quantile).collect();
     let plain = |figure: &&Counter| !figure.name.ends_with("_passed");
-    let reported: Vec<String> = app.reported.iter().filter(plain).map(figure).collect();
-    if facts.is_empty() && quantiles.is_empty() && reported.is_empty() {
-        return;
-    }
-    page.heading(&format!("{}: {}", step.name, step.title));
-    for (label, parts, also) in [
+    let app = report.record.step(step).and_then(|record| record.app.as_ref());
+    let reported: Vec<String> = app.iter().flat_map(|app| &app.reported).filter(plain).map(figure).collect();
+    let labelled = [
         ("counted", facts, ""),
         ("buckets", quantiles, " (no more is known than the bucket)"),
         ("it says", reported, " (the program's own figures, without intervals)"),
-    ] {
-        if !parts.is_empty() {
-            page.hang(2, label, DIM, TEXT, &(parts.join("; ") + also));
-        }
+    ];
+    labelled
+        .into_iter()
+        .filter(|(_, parts, _)| !parts.is_empty())
+        .map(|(label, parts, also)| (label, parts.join("; ") + also))
+}
+
+/// The same below a heading of the load's; a load that failed says why.
+fn said(page: &mut Page, report: &Report, step: &StepSummary) {
+    let mut parts = parts(report, &step.name).peekable();
+    if parts.peek().is_some() {
+        page.heading(&format!("{}: {}", step.name, step.title));
+    }
+    for (label, text) in parts {
+        page.hang(2, label, DIM, TEXT, &text);
+    }
+    if let Some(record) = report.record.step(&step.name).filter(|record| !record.fault.is_empty()) {
+        page.hang(0, &format!("{}: ", step.name), BAD, TEXT, &format!("FAILED: {}", record.fault));
     }
 }
 
@@ -232,5 +273,106 @@ fn worded(unit: AppUnit, value: f64) -> String {
         AppUnit::Bytes | AppUnit::BytesPerOperation => Bytes(value.round() as u64).to_string(),
         AppUnit::BytesPerSecond => format_rate(value),
         AppUnit::PerOperation => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::app::{AppStep, AppSummary, Program, Setting};
+    use qd1_model::verdict::Grade;
+
+    use super::*;
+    use crate::report::{Format, Style, render, sample};
+
+    fn report() -> Report {
+        let mut report = sample::fast_nvme();
+        let name = report.record.steps[0].name.clone();
+        // etcdctl times its requests itself.
+        report.summary.steps.truncate(1);
+        report.summary.steps[0].streams.clear();
+        report.record.steps.truncate(1);
+        report.record.plan.steps.truncate(1);
+        let counter = |name: &str, unit, value| Counter::new(name, unit, value);
+        report.record.plan.suite = "app-etcd".to_owned();
+        report.verdicts.clear();
+        report.record.app = Some(AppRecord {
+            program: Program::Etcd,
+            version: "3.4.23".to_owned(),
+            settings: vec![Setting { name: "listen".to_owned(), value: "127.0.0.1 alone".to_owned() }],
+            prepare_ns: 1_000_000_000,
+        });
+        report.record.steps[0].app = Some(AppStep {
+            reported: vec![
+                counter("writes_per_second", AppUnit::PerSecond, 150.0),
+                counter("throughput_passed", AppUnit::Count, 1.0),
+            ],
+            ..AppStep::default()
+        });
+        let check = |name: &str, value, grade| AppCheck {
+            name: name.to_owned(),
+            unit: AppUnit::Ns,
+            value,
+            low: Some(8e6),
+            high: Some(16e6),
+            bound: 10e6,
+            at_least: false,
+            grade,
+            source: "etcd docs and runbook".to_owned(),
+        };
+        let throughput =
+            AppCheck { unit: AppUnit::PerSecond, at_least: true, ..check("throughput", Some(150.0), Grade::Pass) };
+        report.app = Some(AppSummary {
+            loads: vec![AppLoad {
+                step: name,
+                facts: vec![counter("slow_requests", AppUnit::Count, 3.0)],
+                quantiles: vec![BucketQuantile {
+                    name: "etcd_disk_wal_fsync_duration_seconds".to_owned(),
+                    q: 0.99,
+                    above_ns: Some(8_000_000),
+                    at_most_ns: Some(16_000_000),
+                    n: 9_000,
+                }],
+                checks: vec![
+                    throughput,
+                    check("slowest", Some(612e6), Grade::Fail),
+                    check("wal_fsync_p99", None, Grade::NotResolved),
+                ],
+            }],
+        });
+        report
+    }
+
+    #[test]
+    fn rules_and_buckets_are_told_with_their_bounds_at_every_width() {
+        for width in [40, 60, 80, 120] {
+            let text = render(&report(), Format::Human, &Style { color: false, width }).unwrap();
+            let body = text.split("\nRun it again").next().unwrap();
+            assert!(body.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        }
+        let text = render(&report(), Format::Human, &Style { color: false, width: 80 }).unwrap();
+        for part in [
+            "FAILS (slowest request)",
+            "between 8.00 ms and 16.0 ms; at most 10.0 ms",
+            "wal_fsync p99 between 8.00 ms and 16.0 ms, n=9,000",
+            "3 requests that it calls slow",
+            "writes 150/s",
+        ] {
+            assert!(
+                text.replace("\n", " ").split_whitespace().collect::<Vec<_>>().join(" ").contains(part),
+                "{part}: {text}"
+            );
+        }
+        assert!(!text.contains("_passed"), "{text}");
+    }
+
+    #[test]
+    fn figures_without_intervals_are_in_the_tables_too() {
+        let style = Style { color: false, width: 80 };
+        let csv = render(&report(), Format::Csv, &style).unwrap();
+        assert!(csv.lines().any(|line| line.contains("reported,writes_per_second,1/s,150,,")), "{csv}");
+        let columns = csv.lines().next().unwrap().matches(',').count();
+        assert!(csv.lines().filter(|line| line.contains("reported")).all(|line| line.matches(',').count() == columns));
+        let markdown = render(&report(), Format::Markdown, &style).unwrap();
+        assert!(markdown.contains("- FAIL: ") && markdown.contains("it says: writes 150/s"), "{markdown}");
     }
 }

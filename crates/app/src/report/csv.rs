@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Unit};
 use qd1_model::verdict::Criterion;
 use qd1_model::{OpClass, Report};
 
-use super::{sweep, words};
+use super::{apps, sweep, words};
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
 
@@ -36,6 +36,12 @@ pub(super) fn render(report: &Report) -> String {
                 text += &fields.join(",");
                 text.push('\n');
             }
+        }
+        for (kind, figure) in apps::figures(report, &step.name) {
+            let (unit, value) = (apps::unit(figure.unit), figure.value.to_string());
+            let fields = [report.record.id.as_str(), &step.name, kind, &figure.name, unit, &value];
+            text += &fields.map(quoted).join(",");
+            text += ",,,,,,\n";
         }
     }
     text

@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
-use super::{criteria, identity, machine, sweep, words};
+use super::{apps, criteria, identity, machine, sweep, words};
 
 /// Metrics that get a column; the commit's sync part gets a row of its own, and the rest is in the JSON.
 const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "bytes_per_second"];
@@ -26,6 +26,12 @@ pub(super) fn render(report: &Report) -> String {
     match &report.sweep {
         Some(surface) => sweep::markdown(&mut text, report, surface),
         None => steps(&mut text, report),
+    }
+    for line in apps::lines(report) {
+        text += &format!("- {}\n", escaped(&line));
+    }
+    if report.record.app.is_some() {
+        text.push('\n');
     }
     findings(&mut text, report);
     text += "### Where and how\n\n| | |\n|---|---|\n";

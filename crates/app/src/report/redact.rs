@@ -51,11 +51,19 @@ pub(crate) fn redact(report: &mut Report) {
     redact_command(&mut record.command, &record.plan.suite, &record.plan.target.path);
     record.plan.target.path = PathBuf::from("<path>");
     redact_environment(&mut record.environment);
+    for step in &mut record.steps {
+        step.fault = secrets.hidden(&step.fault);
+    }
     for mount in &mut record.mounts {
         redact_filesystem(&mut mount.filesystem);
         redact_devices(&mut mount.devices);
         mount.fault = secrets.hidden(&mount.fault);
     }
+    let candidates = report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems);
+    let programs = candidates.filter_map(|one| one.app.as_mut());
+    let of_mounts = record.mounts.iter_mut().filter_map(|mount| mount.app.as_mut());
+    let settings = record.app.iter_mut().chain(of_mounts).chain(programs).flat_map(|app| &mut app.settings);
+    settings.filter(|setting| setting.value.contains('/')).for_each(|setting| setting.value = "<path>".to_owned());
     for one in report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems) {
         redact_options(&mut one.options);
         one.fault = secrets.hidden(&one.fault);
@@ -147,6 +155,11 @@ fn is_kernel_name(source: &str) -> bool {
 /// Every argument that is a path goes, whatever it is for; so does the target typed as a bare name.
 fn redact_command(command: &mut [String], suite: &str, target: &Path) {
     let last = target.file_name().map(|name| name.to_string_lossy().into_owned());
+    if let Some(at) = command.iter().position(|arg| arg == "--dsn")
+        && let Some(dsn) = command.get_mut(at + 1)
+    {
+        *dsn = "<server>".into();
+    }
     for (at, arg) in command.iter_mut().enumerate() {
         if at == 0 {
             *arg = "qd1".into();

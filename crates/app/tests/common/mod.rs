@@ -3,6 +3,7 @@
 // Each test file is a program of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod apps;
 pub(crate) mod device;
 pub(crate) mod schema;
 

@@ -15,7 +15,7 @@ use crate::problem::{Kind, Problem};
 
 /// The oldest version that is known to work.
 const MAJOR_MIN: u32 = 12;
-const PACKAGES: &str = "postgresql postgresql-contrib";
+const PACKAGES: &str = "postgresql";
 
 /// Settings that decide what a commit costs.
 const DECISIVE: &str = "'fsync','synchronous_commit','wal_sync_method','full_page_writes','shared_buffers',\
@@ -67,7 +67,7 @@ impl Tools {
         Ok(Self {
             initdb: dir.join("initdb"),
             postgres: dir.join("postgres"),
-            pgbench: find::needed("pgbench", &clients, "postgresql-contrib")?,
+            pgbench: find::needed("pgbench", &clients, PACKAGES)?,
             psql: find::needed("psql", &clients, "postgresql-client")?,
             major,
         })

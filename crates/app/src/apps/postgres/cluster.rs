@@ -58,6 +58,9 @@ impl Cluster {
             user.must_reach(world.path)?;
         }
         let (disk, aside) = (world.scratch()?, world.scratch_aside()?);
+        if let Some(user) = &user {
+            user.must_reach(aside.path())?;
+        }
         let (data, sockets) = (disk.path().join("data"), aside.path().join("s"));
         private_dir(&data, user.as_ref())?;
         private_dir(&sockets, user.as_ref())?;

@@ -46,7 +46,7 @@ enum Server {
     /// Made for this run.
     Own(Box<Cluster>),
     /// Somebody else's.
-    Foreign(Foreign),
+    Foreign(Box<Foreign>),
 }
 
 impl Postgres {
@@ -191,7 +191,7 @@ impl App for Postgres {
     fn prepare(&mut self, world: &World<'_>, progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
         let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs were not looked for"))?;
         self.server = match &self.args.dsn {
-            Some(dsn) => Server::Foreign(Foreign::enter(&tools, dsn, world)?),
+            Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, world)?)),
             None => {
                 let user = user::for_server(self.args.user.as_deref())?;
                 let most = self.args.clients.iter().copied().max().unwrap_or(1);

@@ -76,13 +76,11 @@ impl Stats {
 
     /// The change since `before`.
     pub(super) fn since(&self, before: &Self) -> Vec<Counter> {
-        let pairs = self.values.iter().zip(&before.values).zip(COLUMNS);
-        let counter = |((now, then), (name, unit, factor)): ((&Option<f64>, &Option<f64>), (&str, AppUnit, f64))| {
-            // Counters that somebody reset meanwhile say nothing.
-            let change = now.as_ref()? - then.as_ref()?;
-            (change >= 0.0).then(|| Counter::new(name, unit, change * factor))
-        };
-        pairs.filter_map(counter).collect()
+        let changes = self.values.iter().zip(&before.values).map(|(now, then)| Some(now.as_ref()? - then.as_ref()?));
+        // Counters that somebody reset meanwhile say nothing.
+        let changes = changes.map(|change: Option<f64>| change.filter(|change| *change >= 0.0));
+        let named = changes.zip(COLUMNS);
+        named.filter_map(|(change, (name, unit, factor))| Some(Counter::new(name, unit, change? * factor))).collect()
     }
 }
 

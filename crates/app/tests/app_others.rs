@@ -1,0 +1,229 @@
+//! `qd1 app` with etcd, SQLite, RocksDB and sysbench: their figures, and that nothing of them is left however they end.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+
+use common::apps::{Ground, listens, program};
+use common::{Place, Running, find, float, int, list, skip, step, wait_until};
+use qd1_model::{OpClass, Report};
+use qd1_simdisk::Scenario;
+use qd1_simdisk::truth::Law;
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn parsed(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn run(ground: &Ground, name: &str, args: &[&str]) -> Output {
+    ground.command(&[&[name, ground.place.dir_str()], args].concat()).output().unwrap()
+}
+
+/// The real etcd with an etcdctl that does a few writes and says what it is told to, since the real one takes a minute.
+fn hasty(ground: &Ground, says: &str) -> String {
+    let dir = ground.place.beside("bin");
+    fs::create_dir_all(&dir).unwrap();
+    std::os::unix::fs::symlink(program("etcd").unwrap(), dir.join("etcd")).unwrap();
+    let real = program("etcdctl").unwrap();
+    let script = format!(
+        "#!/bin/sh\nfor n in 1 2 3 4 5; do \"{}\" \"$1\" \"$2\" put k$n v >/dev/null; done\nprintf '{says}'\n",
+        real.display()
+    );
+    fs::write(dir.join("etcdctl"), script).unwrap();
+    fs::set_permissions(dir.join("etcdctl"), fs::Permissions::from_mode(0o755)).unwrap();
+    dir.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn etcds_own_verdict_and_the_syncs_of_its_log_are_reported() {
+    let test = "etcds_own_verdict_and_the_syncs_of_its_log_are_reported";
+    let Some(ground) = Ground::roomy(test, &["etcd", "etcdctl"]) else { return };
+    let says = "PASS: Throughput is 150 writes/s\\nFAIL: Slowest request took too long: 0.7s\\nPASS: Stddev is 0.01s\\nFAIL\\n";
+    let bin = hasty(&ground, says);
+    let args = ["--load", "s", "--bindir", &bin, "--json"];
+    let output = run(&ground, "etcd", &args);
+    let report = parsed(&output);
+    let load = find(&report["app"]["loads"], "step", "s");
+    let grade = |name: &str| find(&load["checks"], "name", name)["grade"].as_str().unwrap().to_owned();
+    assert_eq!([grade("throughput"), grade("slowest"), grade("stddev")], ["pass", "fail", "pass"]);
+    let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
+    let counted: u64 = list(&syncs["counts"]).iter().map(int).sum();
+    assert!(counted >= 5, "each write is synced: {counted}");
+    ground.assert_clean();
+    let strict = run(&ground, "etcd", &[&args[..], &["--fail-on", "fail"]].concat());
+    assert_eq!(strict.status.code(), Some(3), "{}", text(&strict.stderr));
+    let id = report["record"]["id"].as_str().unwrap();
+    let shown = text(&ground.place.qd1(&["history", "show", id]).output().unwrap().stdout);
+    assert!(shown.contains("FAILS (slowest request)") && shown.contains("etcdctl check perf"), "{shown}");
+    ground.assert_clean();
+}
+
+/// A run of the real load, under way: its server's process.
+fn under_way(ground: &Ground) -> (Running, rustix::process::Pid) {
+    let mut run = Running::start(ground.command(&["etcd", ground.place.dir_str(), "--load", "s", "--json", "-q"]));
+    wait_until("etcd runs", || {
+        assert!(run.is_running());
+        !ground.servers().is_empty()
+    });
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let server = ground.servers()[0];
+    (run, server)
+}
+
+#[test]
+fn etcd_listens_on_this_machine_alone_and_sigint_ends_it_with_what_was_counted() {
+    let test = "etcd_listens_on_this_machine_alone_and_sigint_ends_it_with_what_was_counted";
+    let Some(ground) = Ground::roomy(test, &["etcd", "etcdctl"]) else { return };
+    let (mut run, server) = under_way(&ground);
+    assert!(listens(server), "it does listen");
+    let tcp = ["tcp", "tcp6"].map(|kind| fs::read_to_string(format!("/proc/{}/net/{kind}", server.as_raw_nonzero())));
+    let args = fs::read(format!("/proc/{}/cmdline", server.as_raw_nonzero())).unwrap();
+    let args = text(&args);
+    assert!(
+        tcp[0].is_ok() && args.split('\0').filter(|arg| arg.contains("http://")).all(|arg| arg.contains("127.0.0.1"))
+    );
+    run.signal(Signal::INT);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+    let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
+    assert!(list(&syncs["counts"]).iter().map(int).sum::<u64>() > 0);
+    ground.assert_clean();
+}
+
+#[test]
+fn an_etcd_that_is_killed_and_a_killed_qd1_leave_nothing() {
+    let test = "an_etcd_that_is_killed_and_a_killed_qd1_leave_nothing";
+    let Some(ground) = Ground::roomy(test, &["etcd", "etcdctl"]) else { return };
+    let (mut run, server) = under_way(&ground);
+    rustix::process::kill_process(server, Signal::KILL).unwrap();
+    let err = std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(1), "{err}");
+    assert!(err.contains("etcd ended (signal: 9"), "{err}");
+    ground.assert_clean();
+    let (mut run, _) = under_way(&ground);
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    ground.assert_clean();
+}
+
+#[test]
+fn a_missing_program_is_one_message_with_its_package_and_exit_code_5() {
+    let place = Place::new();
+    for (name, package) in
+        [("etcd", "etcd-server"), ("rocksdb", "rocksdb-tools"), ("sysbench", "apt-get install sysbench")]
+    {
+        let mut command = place.command(&["app", name, place.dir_str()]);
+        let output = command.env("PATH", "/nonexistent").output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "{said}");
+        assert!(said.contains(package) && said.lines().count() == 1, "{said}");
+    }
+    place.assert_untouched();
+}
+
+#[test]
+fn a_file_is_no_place_for_a_database() {
+    let place = Place::new();
+    let file = place.beside("file");
+    fs::write(&file, "x").unwrap();
+    let output = place.command(&["app", "sqlite", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    let output = place.command(&["app", "oracle"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
+
+#[test]
+fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
+    let test = "sqlites_commits_take_the_syncs_that_its_modes_ask_for";
+    if let Some(why) = qd1_simdisk::Mounted::unavailable() {
+        return skip(test, &why);
+    }
+    let mut scenario = Scenario::named("network-block").unwrap();
+    let quick = qd1_engine::sim::Service::log_normal(150e3, 0.1);
+    scenario.device = qd1_engine::sim::Device {
+        seed: 9,
+        channels: 16,
+        read: quick.clone(),
+        write: quick,
+        flush: qd1_engine::sim::Service::log_normal(10e6, 0.1),
+        ..Default::default()
+    };
+    let on = Place::new();
+    let mounted = qd1_simdisk::Mounted::new(&scenario, on.dir()).unwrap();
+    let Some(ground) = Ground::new(test, Place::at(mounted.dir()), &[]) else { return };
+    let report = parsed(&run(&ground, "sqlite", &["--rows", "2000", "--runtime", "2s", "--json"]));
+    let typed: Report = serde_json::from_value(report).unwrap();
+    let p50_ns = |name: &str| typed.summary.stream(name, OpClass::Commit).unwrap().lat_p50_ns.value.unwrap();
+    let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
+    let full = p50_ns("wal-full") / commit_ns;
+    assert!((0.9..1.6).contains(&full), "one sync of the log: {full} commits of the disk");
+    assert!(p50_ns("wal-normal") < commit_ns / 2.0, "none: {} ns", p50_ns("wal-normal"));
+    let deleted = p50_ns("delete-full") / commit_ns;
+    assert!((2.5..6.0).contains(&deleted), "the journal, its header, its directory and the file: {deleted} syncs");
+    ground.assert_clean();
+}
+
+#[test]
+fn sqlite_ends_in_order_and_leaves_nothing() {
+    let Some(ground) = Ground::roomy("sqlite_ends_in_order_and_leaves_nothing", &[]) else { return };
+    let args = ["sqlite", ground.place.dir_str(), "--rows", "1000", "--runtime", "60s", "--json"];
+    let mut run = Running::start(ground.command(&args));
+    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    run.signal(Signal::TERM);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!((run.0.wait().unwrap().code(), &report["record"]["interrupted"]), (Some(143), &Value::Bool(true)));
+    ground.assert_clean();
+    let mut run = Running::start(ground.command(&args));
+    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    ground.assert_clean();
+}
+
+#[test]
+fn db_benchs_figures_and_histogram_are_read() {
+    let test = "db_benchs_figures_and_histogram_are_read";
+    let Some(ground) = Ground::roomy(test, &["db_bench"]) else { return };
+    let args = ["--num", "5000", "--runtime", "1s", "--benchmarks", "fillseq,readrandom,fillsync", "--json"];
+    let report = parsed(&run(&ground, "rocksdb", &args));
+    for name in ["fillseq", "readrandom", "fillsync"] {
+        let app = &step(&report, name)["app"];
+        assert!(float(&find(&app["reported"], "name", "operations")["value"]) > 0.0, "{name}");
+        let in_buckets: u64 = list(&app["buckets"][0]["counts"]).iter().map(int).sum();
+        let all = float(&find(&app["counters"], "name", "operations")["value"]);
+        assert!((in_buckets as f64 / all - 1.0).abs() < 0.02, "{name}: {in_buckets} of {all}");
+    }
+    let facts = &find(&report["app"]["loads"], "step", "fillsync")["facts"];
+    let flushes = list(facts).iter().find(|fact| fact["name"] == "disk_flushes_per_operation");
+    println!("flushes a synced write: {flushes:?}");
+    ground.assert_clean();
+}
+
+#[test]
+fn sysbenchs_figures_are_read() {
+    let test = "sysbenchs_figures_are_read";
+    let Some(ground) = Ground::roomy(test, &["sysbench"]) else { return };
+    let report = parsed(&run(&ground, "sysbench", &["--size", "16MiB", "--runtime", "1s", "--json"]));
+    let writes = find(&step(&report, "rndrw")["app"]["reported"], "name", "writes");
+    assert!(float(&writes["value"]) > 0.0);
+    ground.assert_clean();
+}
+
+#[test]
+fn every_program_has_a_plan_and_follows_it_only_without_dry_run() {
+    let test = "every_program_has_a_plan_and_follows_it_only_without_dry_run";
+    let Some(ground) = Ground::roomy(test, &[]) else { return };
+    let output = run(&ground, "sqlite", &["--dry-run"]);
+    let said = text(&output.stdout);
+    assert!(output.status.success() && said.contains("wal-full") && said.contains("nothing after it"), "{said}");
+    ground.place.assert_untouched();
+}

@@ -1,0 +1,139 @@
+//! Places for servers of others, and what they leave behind: processes, sockets, shared memory.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Pid;
+use tempfile::TempDir;
+
+use super::device::Mounted;
+use super::{Place, is_root, names, skip, wait_until};
+
+/// A place with a directory for temporary files of its own, all of which a server's user can pass through.
+pub(crate) struct Ground {
+    pub(crate) place: Place,
+    aside: TempDir,
+    // Dropped last: what the place is on.
+    _disk: Option<Mounted>,
+}
+
+impl Ground {
+    /// On a disk of its own where there can be one: of the machine's, enough may not be free. Else as [`Ground::new`].
+    pub(crate) fn roomy(test: &str, programs: &[&str]) -> Option<Self> {
+        match Mounted::ext4("nodiscard") {
+            Ok(disk) => {
+                fs::set_permissions(disk.path(), fs::Permissions::from_mode(0o755)).unwrap();
+                let ground = Self::new(test, Place::at(disk.path()), programs)?;
+                Some(Self { _disk: Some(disk), ..ground })
+            }
+            Err(_) => Self::new(test, Place::new(), programs),
+        }
+    }
+
+    /// `None`, said aloud, where a program is missing, or where no other user gets to the directory.
+    pub(crate) fn new(test: &str, place: Place, programs: &[&str]) -> Option<Self> {
+        if let Some(missing) = programs.iter().find(|name| program(name).is_none()) {
+            skip(test, &format!("{missing} is not installed"));
+            return None;
+        }
+        let closed = |dir: &&Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 1 == 0);
+        if let Some(dir) = place.dir().ancestors().find(closed).filter(|_| is_root()) {
+            skip(test, &format!("a server's user cannot enter {}", dir.display()));
+            return None;
+        }
+        let aside = TempDir::new().unwrap();
+        fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Some(Self { place, aside, _disk: None })
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.place.command(&[&["app"], args].concat());
+        command.env("TMPDIR", self.aside.path());
+        command
+    }
+
+    /// Where the run's directory for sockets is, while there is one.
+    pub(crate) fn aside(&self) -> Option<PathBuf> {
+        names(self.aside.path()).first().map(|name| self.aside.path().join(name))
+    }
+
+    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1 and
+    /// its helpers.
+    pub(crate) fn servers(&self) -> Vec<Pid> {
+        let dirs = [self.place.dir_str().to_owned(), self.aside.path().to_str().unwrap().to_owned()];
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+            else {
+                continue;
+            };
+            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let program = line.split('\0').next().unwrap_or_default();
+            let ours = program == super::qd1() || program == "/proc/self/exe";
+            // PostgreSQL's processes name themselves anew, and work in the data's directory.
+            let at = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
+            let is_there = |dir: &String| line.contains(dir.as_str()) || at.starts_with(dir);
+            if !ours && dirs.iter().any(is_there) {
+                found.push(pid);
+            }
+        }
+        found
+    }
+
+    /// Nothing runs any more, and no file is left.
+    #[track_caller]
+    pub(crate) fn assert_clean(&self) {
+        wait_until("no server runs", || self.servers().is_empty());
+        wait_until("no file is left", || names(self.place.dir()).is_empty() && names(self.aside.path()).is_empty());
+    }
+}
+
+/// Where a program is, in PATH or where PostgreSQL's lie.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    dirs.extend(versions.map(|entry| entry.path().join("bin")));
+    dirs.into_iter().map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// Processes with this parent.
+pub(crate) fn children(of: u32) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        found.extend(pid.filter(|_| parent == Some(of)));
+    }
+    found
+}
+
+/// Numbers of the machine's segments of shared memory (System V).
+pub(crate) fn segments() -> Vec<String> {
+    let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
+}
+
+/// Whether a process listens on an address of a network.
+pub(crate) fn listens(pid: Pid) -> bool {
+    let root = format!("/proc/{}", pid.as_raw_nonzero());
+    let sockets: Vec<String> = fs::read_dir(format!("{root}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter_map(|to| Some(to.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned()))
+        .collect();
+    ["tcp", "tcp6", "udp", "udp6"].iter().any(|kind| {
+        let text = fs::read_to_string(format!("{root}/net/{kind}")).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let from_anywhere = fields.get(2).is_some_and(|remote| remote.trim_matches(['0', ':']).is_empty());
+            from_anywhere && fields.get(9).is_some_and(|inode| sockets.iter().any(|socket| socket == inode))
+        })
+    })
+}
