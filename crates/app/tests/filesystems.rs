@@ -1,5 +1,5 @@
-//! `qd1 filesystems` on real filesystems, too short for figures, and what is left of it however it ends: no mount, no loop
-//! device, no file, no program.
+//! `qd1 filesystems` on real filesystems, too short for figures. How it ends, and that nothing is left then, is in
+//! filesystems_end.rs.
 //!
 //! Needs root, and whichever of mkfs.ext4, mkfs.xfs, mkfs.btrfs and zfs are there.
 
@@ -12,74 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::device::{Loop, tool};
-use common::{Place, Running, find, int, is_root, json, list, names, schema, skip, wait_until};
+use common::filesystems::{TINY, assert_nothing_left, can, filesystems, journals, quiet, text, upon};
+use common::{Place, find, int, is_root, json, list, names, schema, skip};
 use predicates::prelude::*;
 use qd1_simdisk::{Mounted, Scenario};
-use rustix::process::Signal;
 use serde_json::Value;
-
-/// Steps of 300 ms on disks of a few hundred MiB.
-const TINY: [&str; 8] = ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7"];
-
-/// Whether a test that wants root and these programs can run.
-fn can(test: &str, programs: &[&str]) -> bool {
-    if !is_root() {
-        skip(test, "filesystems are made by root");
-        return false;
-    }
-    let there =
-        |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
-    if let Some(missing) = programs.iter().find(|program| !there(program)) {
-        skip(test, &format!("{missing} is not installed"));
-        return false;
-    }
-    if !Path::new("/dev/loop-control").exists() {
-        skip(test, "no loop devices here");
-        return false;
-    }
-    true
-}
-
-/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the next.
-fn quiet() -> (tempfile::TempDir, Place) {
-    let memory = Path::new("/dev/shm");
-    let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
-    let dir = (free > 6 << 30).then(|| tempfile::TempDir::new_in(memory).ok()).flatten();
-    let dir = dir.unwrap_or_else(|| tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
-    let place = Place::at(dir.path());
-    (dir, place)
-}
-
-fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
-    place.qd1(&[&["filesystems", place.dir_str()], &TINY[..], args].concat())
-}
-
-fn text(mut command: assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
-}
-
-/// Mount points and files behind loop devices that lie in the place.
-fn upon(place: &Place) -> Vec<String> {
-    let dir = fs::canonicalize(place.dir()).unwrap();
-    let dir = dir.to_str().unwrap();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned);
-    let loops = fs::read_dir("/sys/block").unwrap().flatten();
-    let loops = loops.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
-    mounts.chain(loops).filter(|path| path.starts_with(dir)).collect()
-}
-
-fn journals(place: &Place) -> Vec<String> {
-    let dir = place.beside(".local/state/qd1/journal");
-    if dir.exists() { names(&dir) } else { Vec::new() }
-}
-
-#[track_caller]
-fn assert_nothing_left(place: &Place) {
-    assert_eq!(upon(place), Vec::<String>::new());
-    place.assert_empty();
-    assert_eq!(journals(place), Vec::<String>::new());
-}
 
 #[test]
 fn each_filesystem_is_measured_in_every_round_and_the_history_shows_the_table_again() {
@@ -283,112 +220,6 @@ fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
     assert!(one.2 <= two.3 && two.2 <= one.3, "the intervals of equals overlap: {ranks:?}");
     assert!(slow.3 < one.2 && slow.3 < two.2, "{ranks:?}");
     assert_eq!(upon(&place), Vec::<String>::new());
-}
-
-/// A run that would take minutes, waited for until it measures on a mounted filesystem.
-fn long_run(place: &Place, only: &str) -> Running {
-    let args = ["--only", only, "--rounds", "3", "--size", "16MiB", "--disk", "400MiB", "--runtime", "60s", "--json"];
-    let mut run = Running::start(place.command(&[&["filesystems", place.dir_str()], &args[..]].concat()));
-    wait_until("a filesystem is mounted", || {
-        assert!(run.is_running(), "it ended early");
-        upon(place).len() == 2
-    });
-    run.wait_until_it_measures();
-    run
-}
-
-#[test]
-fn sigint_and_sigterm_keep_what_was_measured_and_leave_nothing() {
-    if !can("sigint_and_sigterm_keep_what_was_measured_and_leave_nothing", &["mkfs.ext4"]) {
-        return;
-    }
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let (_dir, place) = quiet();
-        let mut run = long_run(&place, "ext4");
-        run.signal(signal);
-        let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
-        assert_eq!(run.0.wait().unwrap().code(), Some(code));
-        assert_eq!(report["record"]["interrupted"], true);
-        assert_eq!(list(&report["record"]["steps"]).len(), 1);
-        assert_nothing_left(&place);
-        assert_eq!(place.runs().len(), 1);
-    }
-}
-
-#[test]
-fn after_sigkill_the_helper_leaves_nothing() {
-    if !can("after_sigkill_the_helper_leaves_nothing", &["mkfs.ext4"]) {
-        return;
-    }
-    let (_dir, place) = quiet();
-    let mut run = long_run(&place, "ext4");
-    run.signal(Signal::KILL);
-    run.0.wait().unwrap();
-    wait_until("the helper is done", || {
-        upon(&place).is_empty() && names(place.dir()).is_empty() && journals(&place).is_empty()
-    });
-}
-
-/// Children of a process.
-fn children(pid: u32) -> Vec<i32> {
-    let tasks = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    tasks.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-/// Kills a run and all its helpers while a filesystem is mounted, as a power cut would but for the reboot.
-fn killed_with_its_helpers(place: &Place) {
-    let mut run = long_run(place, "ext4");
-    let helpers = children(run.0.id());
-    assert!(!helpers.is_empty(), "it has a helper");
-    for helper in helpers {
-        rustix::process::kill_process(rustix::process::Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
-    }
-    run.signal(Signal::KILL);
-    run.0.wait().unwrap();
-    assert_eq!((upon(place).len(), journals(place).len()), (2, 1));
-}
-
-#[test]
-fn what_a_killed_run_and_helper_left_is_undone_by_restore() {
-    if !can("what_a_killed_run_and_helper_left_is_undone_by_restore", &["mkfs.ext4"]) {
-        return;
-    }
-    let (_dir, place) = quiet();
-    killed_with_its_helpers(&place);
-    let planned = text(place.qd1(&["restore", "--dry-run"]));
-    assert!(planned.contains("would undo") && upon(&place).len() == 2, "{planned}");
-    let said = text(place.qd1(&["restore"]));
-    assert!(said.contains("unmounted") && said.contains("detached") && said.contains("removed"), "{said}");
-    assert_nothing_left(&place);
-    assert_eq!(text(place.qd1(&["restore"])), "nothing to undo\n");
-}
-
-#[test]
-fn what_a_killed_run_and_helper_left_is_undone_by_the_next_run() {
-    if !can("what_a_killed_run_and_helper_left_is_undone_by_the_next_run", &["mkfs.ext4"]) {
-        return;
-    }
-    let (_dir, place) = quiet();
-    killed_with_its_helpers(&place);
-    let said = predicate::str::contains("of an earlier run: unmounted");
-    filesystems(&place, &["--only", "ext4", "--rounds", "1", "--steps", "read"]).assert().success().stderr(said);
-    assert_nothing_left(&place);
-}
-
-#[test]
-fn restore_leaves_a_run_alone_that_still_goes_on() {
-    if !can("restore_leaves_a_run_alone_that_still_goes_on", &["mkfs.ext4"]) {
-        return;
-    }
-    let (_dir, place) = quiet();
-    let mut run = long_run(&place, "ext4");
-    let said = text(place.qd1(&["restore"]));
-    assert!(said.contains("1 run still goes on"), "{said}");
-    assert!(run.is_running() && upon(&place).len() == 2);
-    run.signal(Signal::TERM);
-    std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
-    run.0.wait().unwrap();
-    assert_nothing_left(&place);
 }
 
 #[test]

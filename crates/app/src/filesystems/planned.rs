@@ -120,7 +120,8 @@ pub(super) fn decide(
         ..steps.target
     };
     let missing = field.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
-    steps.skipped.extend(missing);
+    // What was left out by choice is not missed.
+    steps.skipped = missing.collect();
     steps.filesystems = Some(asked.clone());
     Ok(Planned { plan: steps, asked, spec })
 }
@@ -213,9 +214,6 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
     for step in &plan.steps {
         let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
         let _ = writeln!(text, "  {:<9} up to {longest:>7}  {}", step.name, step.title);
-    }
-    for skipped in plan.skipped.iter().filter(|skipped| !field.missing.iter().any(|(name, _)| *name == skipped.name)) {
-        let _ = writeln!(text, "  {:<9} not run: {}", skipped.name, skipped.why);
     }
     let count = u64::from(asked.rounds) * asked.names.len() as u64;
     let _ =
