@@ -197,7 +197,8 @@ fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
         return skip(test, "no blkio controller of cgroup v1 here");
     }
     let (_dir, place) = quiet();
-    let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--json"];
+    // A rate wants ten intervals, of a tenth of a second each.
+    let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--runtime", "1s", "--json"];
     fs::create_dir(&group).unwrap();
     let over = AtomicBool::new(false);
     let report: Value = std::thread::scope(|scope| {
