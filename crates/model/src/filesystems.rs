@@ -34,7 +34,7 @@ pub struct MountRecord {
     pub name: String,
     /// Round, from 1.
     pub round: u32,
-    /// What the program that makes it says it is: `mke2fs 1.47.0`.
+    /// What the program that makes it says it is: `mkfs.xfs version 6.1.0`.
     pub tool: String,
     /// The commands that made it, as they ran; the device is `DEVICE`, the mount point `DIR`.
     pub commands: Vec<String>,
