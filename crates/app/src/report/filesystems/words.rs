@@ -75,7 +75,7 @@ pub(super) fn legend(table: &Comparison) -> String {
         text += " +-?: not known to within a factor of two.";
     }
     if leading().any(|row| row.cells.iter().any(is_open)) {
-        text += " Not resolved: too few operations in some round.";
+        text += " Not resolved: too few operations, or too uneven, in some round.";
     }
     text
 }
