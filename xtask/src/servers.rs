@@ -1,4 +1,5 @@
-//! The real programs that `qd1 app` runs, installed without any of their services: no cluster is made, none is started.
+//! The real programs that `qd1 app` runs, and zfs-fuse for `qd1 filesystems`, installed without any of their services: no
+//! cluster is made, none is started.
 //!
 //! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and a
 //! developer's machine keeps quiet.
@@ -18,6 +19,7 @@ const WANTED: &[(&str, &str)] = &[
     ("etcdctl", "etcd-client"),
     ("sysbench", "sysbench"),
     ("db_bench", "rocksdb-tools"),
+    ("zfs-fuse", "zfs-fuse"),
 ];
 
 /// What says whether a service may be started (Debian policy, invoke-rc.d).
@@ -34,7 +36,10 @@ pub(crate) fn install() -> Result<()> {
         return Ok(());
     }
     if !cmd::is_root() || cmd::find("apt-get").is_none() {
-        bail!("missing for tests of `qd1 app`: {}. On Debian, as root: apt-get install them", missing.join(" "));
+        bail!(
+            "missing for tests of `qd1 app` and `qd1 filesystems`: {}. On Debian, as root: apt-get install them",
+            missing.join(" ")
+        );
     }
     println!("setup: apt-get install {} (no services)", missing.join(" "));
     cmd::capture(apt().args(["update", "-q"]))?;

@@ -35,6 +35,8 @@ const WISHED: &[Package] = &[
     ("ioping", "ioping", "the peer of qd1 ping (bench peers, tests)"),
     ("bonnie++", "bonnie++", "the peer of qd1 meta (bench peers, tests)"),
     ("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
+    ("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
+    ("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
 ];
 
 /// A program that comes prebuilt or is built from source, at exactly this version.

@@ -4,15 +4,19 @@
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
-//! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable, [`change`]
-//! tells how a step went over time, [`identify`](mod@identify) what kind of storage it is. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals deserve their name.
+//! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
+//! [`filesystems`] compares filesystems in rounds, [`change`] tells how a step went over time, [`identify`](mod@identify)
+//! what kind of storage it is. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals
+//! deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod apps;
+mod blocks;
 pub mod change;
 pub mod coverage;
 mod detect;
+pub mod filesystems;
 pub mod identify;
 mod judge;
 pub mod limits;
@@ -29,6 +33,7 @@ pub use detect::findings;
 pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;
 
+use qd1_model::figure::Summary;
 use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 
 /// Everything the analysis has to say about `record`: figures, findings (most severe first), verdicts by `thresholds`
@@ -36,29 +41,42 @@ use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let summary = summarize(&record);
-    let mut findings = findings(&record, &summary);
-    let verdicts = judge(&record, &summary, &findings, thresholds);
-    let criteria = judge_criteria(&record, &summary, &findings);
-    let sweep = sweep::surface(&record);
-    if let Some(surface) = &sweep {
+    let mut report = unjudged(record, summary);
+    let (record, summary) = (&report.record, &report.summary);
+    report.filesystems = filesystems::compare(record, summary);
+    // Each filesystem has an environment of its own, and so its own findings; they are in the table.
+    if report.filesystems.is_some() {
+        return report;
+    }
+    let mut findings = findings(record, summary);
+    report.verdicts = judge(record, summary, &findings, thresholds);
+    report.criteria = judge_criteria(record, summary, &findings);
+    report.sweep = sweep::surface(record);
+    if let Some(surface) = &report.sweep {
         findings.extend(sweep::findings(surface));
         detect::sort(&mut findings);
     }
-    let findings = detect::together(findings);
-    let identity = identify::identify(&record);
-    let meta = meta::table(&record, &summary);
-    let sync = sync::table(&record);
-    let app = apps::summarize(&record);
+    report.findings = detect::together(findings);
+    report.identity = identify::identify(record);
+    report.meta = meta::table(record, summary);
+    report.sync = sync::table(record);
+    report.app = apps::summarize(record);
+    report
+}
+
+/// A Record with its figures, of which nothing has been said yet.
+fn unjudged(record: Record, summary: Summary) -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
-        verdicts,
-        criteria,
-        findings,
-        sweep,
-        meta,
-        identity,
-        sync,
-        app,
+        verdicts: Vec::new(),
+        criteria: Vec::new(),
+        findings: Vec::new(),
+        sweep: None,
+        meta: None,
+        identity: None,
+        sync: None,
+        filesystems: None,
+        app: None,
         summary,
         record,
     }

@@ -179,11 +179,13 @@ pub(crate) fn empty() -> Record {
             seed: 1,
             criteria: Vec::new(),
             sweep: None,
+            filesystems: None,
         },
         environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
         app: None,
         steps: Vec::new(),
+        mounts: Vec::new(),
     }
 }
 

@@ -12,7 +12,21 @@ use crate::report::Format;
 
 /// Names of all commands, for "did you mean".
 pub(crate) const COMMANDS: &[&str] = &[
-    "check", "run", "sweep", "limits", "sync", "meta", "ping", "identify", "app", "suites", "history", "fio", "schema",
+    "check",
+    "run",
+    "sweep",
+    "limits",
+    "sync",
+    "meta",
+    "ping",
+    "identify",
+    "app",
+    "filesystems",
+    "restore",
+    "suites",
+    "history",
+    "fio",
+    "schema",
     "help",
 ];
 
@@ -58,6 +72,11 @@ pub(crate) enum Command {
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
+    /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Filesystems(crate::filesystems::args::FilesystemsArgs),
+    /// Undo what a killed run left changed in the system: mounts, loop devices, files
+    Restore(RestoreArgs),
     /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench
     #[command(after_help = EXIT_CODES)]
     App {
@@ -77,9 +96,9 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of what `--json` prints
     Schema,
-    /// Removes a scratch directory when the process that made it is gone.
+    /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
     #[command(hide = true, name = "__janitor")]
-    Janitor { dir: PathBuf },
+    Janitor { path: PathBuf },
     /// Becomes a program that the kernel ends when the process that asked for it is gone.
     #[command(hide = true, name = "__guard")]
     Guard {
@@ -165,6 +184,13 @@ pub(crate) struct SyncArgs {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Only say what would be undone
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -4,9 +4,11 @@
 mod apps;
 mod check;
 mod cli;
+mod filesystems;
 mod fio;
 mod history;
 mod identify;
+mod journal;
 mod limits;
 mod measure;
 mod meta;
@@ -25,6 +27,7 @@ mod store;
 mod suites;
 mod sweep;
 mod sync;
+mod system;
 mod thresholds;
 
 use std::ffi::OsString;
@@ -80,6 +83,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Sync(args)) => sync::run(&args),
         Some(Command::Ping(args)) => ping::run(&args),
         Some(Command::Identify(args)) => identify::run(args),
+        Some(Command::Filesystems(args)) => filesystems::run(&args),
+        Some(Command::Restore(args)) => journal::restore(&args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),
@@ -88,7 +93,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             apps::child::guard(signal, parent, hold == "hold", &command)
         }
         Some(Command::Afterwards { command }) => scratch::afterwards(&command),
-        Some(Command::Janitor { dir }) => scratch::janitor(&dir),
+        Some(Command::Janitor { path }) => scratch::janitor(&path),
         Some(Command::Fio { args }) => fio::run(&args),
     }
 }

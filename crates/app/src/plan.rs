@@ -71,6 +71,7 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         seed,
         criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
         sweep: spec.suite.sweep,
+        filesystems: None,
     };
     let loaded = loaded_copies(spec)?;
     check_names(spec, &loaded)?;

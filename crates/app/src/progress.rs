@@ -60,10 +60,19 @@ impl Progress {
     pub(crate) fn begin(&mut self, plan: &Plan) {
         self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
         self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
-        self.brief = plan.sweep.is_some() || crate::sync::is_of(plan);
+        self.brief = plan.sweep.is_some() || plan.filesystems.is_some() || crate::sync::is_of(plan);
+        if plan.filesystems.is_some() {
+            // One of many short runs, which the heading before it names.
+            return;
+        }
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.duration_max_ns());
         self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
+    }
+
+    /// What the following steps are about.
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.say(text);
     }
 
     pub(crate) fn prepare(&mut self, size: Bytes) {

@@ -1,7 +1,9 @@
 //! A directory for files that need names, gone after the run however it ends.
 //!
 //! Dropping it removes it. If this process is killed, a helper process (the same binary) sees its pipe close and
-//! removes it; if that is killed too, the next run in the same place does, since nobody holds the lock any more.
+//! removes it; if that is killed too, the next run in the same place does, since nobody holds the lock any more. What is
+//! mounted in it is unmounted first, and loop devices over its files are detached. Where a run changes more than its
+//! directory, that is in a journal, and one helper undoes it all.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,6 +16,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use rustix::fs::FlockOperation;
 
+use crate::journal::{self, Change, Journal};
+use crate::system;
+
 const PREFIX: &str = ".qd1-scratch-";
 /// How often the helper tries to remove it, a tenth of a second apart.
 const TRIES: u32 = 300;
@@ -24,6 +29,8 @@ pub(crate) struct Scratch {
     /// Holds the lock that tells other runs that it is in use.
     _lock: File,
     helper: Option<Child>,
+    /// Removed by the journal, in its order.
+    journalled: bool,
 }
 
 impl Scratch {
@@ -35,21 +42,27 @@ impl Scratch {
         clear_leftovers(dir);
         let path = dir.join(format!("{PREFIX}{id}"));
         // Before the directory: killed between the two, nobody else would know of it.
-        let helper = Command::new("/proc/self/exe")
-            .arg("__janitor")
-            .arg(&path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // Ctrl-C in a terminal goes to the foreground group: the helper must outlive it.
-            .process_group(0)
-            .spawn()
-            .ok();
+        let helper = helper(&path);
+        Self::make(path, helper, false)
+    }
+
+    /// The same for a run that keeps a journal, whose helper knows of this too.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn journalled(dir: &Path, id: &str, journal: &mut Journal) -> Result<Self> {
+        clear_leftovers(dir);
+        let path = dir.join(format!("{PREFIX}{id}"));
+        journal.note(Change::Scratch { dir: path.clone() })?;
+        Self::make(path, None, true)
+    }
+
+    fn make(path: PathBuf, helper: Option<Child>, journalled: bool) -> Result<Self> {
         std::fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let lock = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
         // Without locks (some network filesystems) only the leftovers of other runs are at stake.
         let _ = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        Ok(Self { path, _lock: lock, helper })
+        Ok(Self { path, _lock: lock, helper, journalled })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -59,8 +72,11 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        if self.journalled {
+            return;
+        }
         // Nothing better can be done about a failure here; the helper tries on.
-        let _ = std::fs::remove_dir_all(&self.path);
+        let _ = clear(&self.path);
         if let Some(helper) = &mut self.helper {
             drop(helper.stdin.take());
             let _ = helper.wait();
@@ -74,26 +90,63 @@ fn clear_leftovers(dir: &Path) {
     for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
         let Ok(lock) = File::open(entry.path()) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let _ = std::fs::remove_dir_all(entry.path());
+            let _ = clear(&entry.path());
         }
     }
 }
 
-/// The helper: waits for its maker to end, then removes `dir` if it is still there.
-pub(crate) fn janitor(dir: &Path) -> Result<ExitCode> {
-    let ours = dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-    anyhow::ensure!(ours, "not a scratch directory of qd1");
-    let mut nothing = Vec::new();
-    let _ = std::io::stdin().read_to_end(&mut nothing);
+/// Starts the helper that clears up `path`, a scratch directory or a journal, once this process is gone.
+pub(crate) fn helper(path: &Path) -> Option<Child> {
+    let mut helper = Command::new("/proc/self/exe");
+    helper.arg("__janitor").arg(path).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C in a terminal goes to the foreground group: the helper must outlive it. It also must not keep a directory
+    // in use that somebody wants to unmount.
+    helper.process_group(0).current_dir("/").spawn().ok()
+}
+
+fn is_scratch(dir: &Path) -> bool {
+    dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+}
+
+/// Removes a scratch directory with all that is in it, after taking off what lies upon it. Whether it was there.
+///
+/// # Errors
+/// When something in it stays in use; then nothing is removed.
+pub(crate) fn clear(dir: &Path) -> Result<bool> {
+    anyhow::ensure!(is_scratch(dir), "{} is not a scratch directory of qd1", dir.display());
+    if std::fs::symlink_metadata(dir).is_err() {
+        return Ok(false);
+    }
+    system::unmount(dir)?;
+    system::detach(dir)?;
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// The helper: waits for its maker to end, then clears up what is still there.
+pub(crate) fn janitor(path: &Path) -> Result<ExitCode> {
+    let scratch = is_scratch(path);
+    anyhow::ensure!(scratch || journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
+    wait_for_the_end();
     // A server that ends with its maker may still write there for a moment.
     for _ in 0..TRIES {
-        let _ = std::fs::remove_dir_all(dir);
-        if !dir.exists() {
+        let done = if scratch { clear(path).map(drop) } else { journal::undo_left(path) };
+        if done.is_ok() && !path.exists() {
             break;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Nothing ever comes: the pipe closes when its maker is gone.
+fn wait_for_the_end() {
+    let mut nothing = Vec::new();
+    let _ = std::io::stdin().read_to_end(&mut nothing);
 }
 
 /// A command that is run once this process drops this or dies, for what no directory holds: tables in a server of others'.

@@ -73,10 +73,16 @@ pub(crate) fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<Pat
     if let Some(path) = var("QD1_STORE") {
         return Ok(path);
     }
+    let state = state_dir(env).with_context(|| format!("no place for the history; {ELSEWHERE}"))?;
+    Ok(state.join("history.db"))
+}
+
+/// Where things are kept from run to run: `$XDG_STATE_HOME/qd1`, else `~/.local/state/qd1`.
+pub(crate) fn state_dir(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    let var = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = var("XDG_STATE_HOME").filter(|path| path.is_absolute());
     let state = state.or_else(|| var("HOME").map(|home| home.join(".local/state")));
-    let state = state.with_context(|| format!("no place for the history: HOME is not set; {ELSEWHERE}"))?;
-    Ok(state.join("qd1/history.db"))
+    Ok(state.context("HOME is not set")?.join("qd1"))
 }
 
 impl Store {

@@ -46,6 +46,7 @@ static BUILTIN: &[Builtin] = builtin![
     "dd",
     "identify",
     "caches",
+    "filesystems",
 ];
 
 /// The built-in suite called `name`.

@@ -7,6 +7,7 @@ pub mod app;
 pub mod environment;
 pub mod figure;
 pub mod files;
+pub mod filesystems;
 pub mod finding;
 pub mod hist;
 pub mod identity;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::AppWork;
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
+use crate::filesystems::FilesystemsPlan;
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -411,6 +412,9 @@ pub struct Plan {
     /// What makes it a sweep, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
+    /// What makes it a comparison of filesystems, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystems: Option<FilesystemsPlan>,
 }
 
 impl Plan {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::{AppRecord, AppStep};
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
+use crate::filesystems::MountRecord;
 use crate::hist::Hist;
 use crate::plan::{EngineKind, Plan};
 use crate::units::Bytes;
@@ -39,6 +40,10 @@ pub struct Record {
     pub app: Option<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
+    /// The filesystems that were made for this run, one after another, where they are compared; the environment then is
+    /// that of the place below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountRecord>,
 }
 
 /// Making of the shared test file: also the first-write cost.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::AppSummary;
 use crate::figure::Summary;
+use crate::filesystems::Comparison;
 use crate::finding::Finding;
 use crate::identity::Identity;
 use crate::meta::Meta;
@@ -31,6 +32,9 @@ pub struct Report {
     /// What was found about files; absent in runs that measure none alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,
+    /// Filesystems beside each other; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystems: Option<Comparison>,
     /// What kind of storage it is; absent where too little was measured to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,

@@ -25,11 +25,13 @@ mod mounts;
 mod nvme;
 pub mod signature;
 mod transport;
+mod upon;
 mod vendor;
 mod virtualization;
 
 pub use counters::thread_cost;
 pub use filesystem::class_of;
+pub use upon::LoopOver;
 
 /// A machine, as its `/proc`, `/sys` and `/etc` describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,6 +34,7 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         seed: 1,
         criteria: Vec::new(),
         sweep: None,
+        filesystems: None,
     };
     Record {
         schema_version: SCHEMA_VERSION,
@@ -48,5 +49,6 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         prepare: None,
         app: None,
         steps: Vec::new(),
+        mounts: Vec::new(),
     }
 }

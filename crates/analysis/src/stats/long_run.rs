@@ -51,6 +51,11 @@ pub(crate) fn t_975(df: f64) -> f64 {
     StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(0.975))
 }
 
+/// Chance of a Student's t with `df` degrees of freedom at least so far from 0, to either side.
+pub(crate) fn t_beyond(t: f64, df: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, df).map_or(1.0, |of| 2.0 * of.cdf(-t.abs()))
+}
+
 /// Long-run variance of residuals in time order, whose sum is zero; `None` for fewer than [`BATCHES_MIN`].
 pub(crate) fn long_run(residuals: &[f64]) -> Option<LongRun> {
     if residuals.len() < BATCHES_MIN {

@@ -20,8 +20,8 @@ use qd1_model::{Estimate, Hist};
 
 use episodes::{Episodes, Rests};
 use invert::Side;
-pub(crate) use long_run::t_975;
-use long_run::{LongRun, Z_975, long_run};
+use long_run::{LongRun, long_run};
+pub(crate) use long_run::{Z_975, t_975, t_beyond};
 use series::{Of, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
@@ -129,6 +129,12 @@ pub fn precise_enough(estimate: &Estimate, tolerance: f64) -> bool {
         (Some(value), Some(half)) => value > 0.0 && half <= tolerance * value,
         _ => false,
     }
+}
+
+/// Standard deviation of the logarithm, from the interval.
+pub(crate) fn sigma(estimate: &Estimate) -> Option<f64> {
+    let (low, high) = (estimate.low?, estimate.high?);
+    (low > 0.0 && high >= low).then(|| (high / low).ln() / (2.0 * Z_975))
 }
 
 /// Half the width of the interval.

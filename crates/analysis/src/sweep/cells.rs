@@ -11,7 +11,7 @@ use qd1_model::record::{Ended, Interval, IntervalStream, OpClass, StepRecord};
 use qd1_model::sweep::{Cell, CellFlag};
 use qd1_model::{Estimate, Record};
 
-use crate::stats::{self, Quantiles, t_975};
+use crate::stats::{self, Quantiles, sigma, t_975};
 
 /// Deviation from Little's law that the edges do not explain, relative.
 const LITTLE_TOLERANCE: f64 = 0.05;
@@ -196,12 +196,6 @@ fn edge(parts: &[Part], length: f64) -> f64 {
 fn pass_rate(part: &Part) -> (f64, Option<f64>) {
     let (length, ios, _) = totals(&part.intervals);
     (if length > 0.0 { ios * 1e9 / length } else { 0.0 }, sigma(&stats::rate(&part.intervals, CLASS)))
-}
-
-/// Standard deviation of the logarithm, from the interval.
-pub(crate) fn sigma(estimate: &Estimate) -> Option<f64> {
-    let (low, high) = (estimate.low?, estimate.high?);
-    (low > 0.0 && high >= low).then(|| (high / low).ln() / (2.0 * 1.96))
 }
 
 /// The rate over all passes with an interval that holds what the passes differ by: they are few, so it is Student's.

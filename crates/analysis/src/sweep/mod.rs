@@ -11,7 +11,7 @@ mod order;
 #[cfg(test)]
 mod testing;
 
-pub(crate) use cells::{between_passes, sigma};
+pub(crate) use cells::between_passes;
 pub use findings::findings;
 pub use order::order;
 

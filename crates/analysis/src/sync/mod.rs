@@ -15,8 +15,9 @@ use qd1_model::record::{Interval, OpClass, StepRecord};
 use qd1_model::sync::{SUITE, SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncTable};
 use qd1_model::{Estimate, Record};
 
+use crate::stats::sigma;
 use crate::stats::{self, Quantiles};
-use crate::sweep::{between_passes, sigma};
+use crate::sweep::between_passes;
 
 const CLASS: OpClass = OpClass::Commit;
 

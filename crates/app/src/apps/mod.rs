@@ -7,6 +7,7 @@ pub(crate) mod args;
 pub(crate) mod child;
 mod etcd;
 mod find;
+pub(crate) mod part;
 mod postgres;
 mod rocksdb;
 mod sqlite;
@@ -257,6 +258,7 @@ fn decide(app: &dyn App, place: &Place, seed: u64) -> Result<Plan> {
         seed,
         criteria: Vec::new(),
         sweep: None,
+        filesystems: None,
     })
 }
 
@@ -302,6 +304,7 @@ fn carry_out(
         prepare: None,
         app: Some(about),
         steps,
+        mounts: Vec::new(),
     })
 }
 

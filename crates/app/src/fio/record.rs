@@ -82,11 +82,13 @@ pub(crate) fn record(
             seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
             criteria: Vec::new(),
             sweep: None,
+            filesystems: None,
         },
         environment,
         prepare: None,
         app: None,
         steps,
+        mounts: Vec::new(),
     }
 }
 

@@ -49,6 +49,12 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
         table.files.iter().try_for_each(|files| line(&mut text, "sync_files", run, files))?;
         table.settings.iter().try_for_each(|setting| line(&mut text, "sync_setting", run, setting))?;
     }
+    for row in report.filesystems.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "row", run, row)?;
+    }
+    for candidate in report.filesystems.iter().flat_map(|table| &table.filesystems) {
+        line(&mut text, "filesystem", run, candidate)?;
+    }
     if let Some(identity) = &report.identity {
         line(&mut text, "identity", run, identity)?;
     }

@@ -6,6 +6,7 @@
 mod apps;
 mod criteria;
 mod csv;
+mod filesystems;
 mod history;
 mod human;
 mod identity;
@@ -58,6 +59,15 @@ pub(crate) struct Style {
 
 /// The report in `format`, ending with a newline.
 pub(crate) fn render(report: &Report, format: Format, style: &Style) -> anyhow::Result<String> {
+    if let Some(table) = &report.filesystems {
+        // Its steps and findings are those of several filesystems, and say nothing but side by side.
+        match format {
+            Format::Human => return Ok(filesystems::human(report, table, style)),
+            Format::Csv => return Ok(filesystems::csv(report, table)),
+            Format::Markdown => return Ok(filesystems::markdown(report, table)),
+            Format::Json | Format::Ndjson => {}
+        }
+    }
     Ok(match format {
         Format::Human => human::render(report, style),
         Format::Json => json::render(report)?,

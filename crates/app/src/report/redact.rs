@@ -6,8 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
-use qd1_model::Report;
-use qd1_model::environment::Environment;
+use qd1_model::environment::{Device, Environment, Filesystem};
+use qd1_model::{Finding, Report};
 
 /// Mount options whose value is a name, an address or a secret.
 const NAMING_OPTIONS: &[&str] = &[
@@ -54,8 +54,24 @@ pub(crate) fn redact(report: &mut Report) {
     for step in &mut record.steps {
         step.fault = secrets.hidden(&step.fault);
     }
-    let settings = record.app.iter_mut().flat_map(|app| &mut app.settings);
+    for mount in &mut record.mounts {
+        redact_filesystem(&mut mount.filesystem);
+        redact_devices(&mut mount.devices);
+        mount.fault = secrets.hidden(&mount.fault);
+    }
+    let candidates = report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems);
+    let programs = candidates.filter_map(|one| one.app.as_mut());
+    let of_mounts = record.mounts.iter_mut().filter_map(|mount| mount.app.as_mut());
+    let settings = record.app.iter_mut().chain(of_mounts).chain(programs).flat_map(|app| &mut app.settings);
     settings.filter(|setting| setting.value.contains('/')).for_each(|setting| setting.value = "<path>".to_owned());
+    for one in report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems) {
+        redact_options(&mut one.options);
+        one.fault = secrets.hidden(&one.fault);
+    }
+    for note in report.filesystems.iter_mut().flat_map(|table| &mut table.notes) {
+        let Finding { title, evidence, advice, .. } = &mut note.finding;
+        [title, evidence, advice].into_iter().for_each(|text| *text = secrets.hidden(text));
+    }
 
     let titles = record.plan.steps.iter_mut().map(|step| &mut step.title);
     let skipped = record.plan.skipped.iter_mut().map(|skipped| &mut skipped.why);
@@ -83,7 +99,12 @@ pub(crate) fn redact(report: &mut Report) {
 
 fn redact_environment(env: &mut Environment) {
     replace(&mut env.hostname, "<host>");
-    for device in &mut env.devices {
+    redact_devices(&mut env.devices);
+    redact_filesystem(&mut env.filesystem);
+}
+
+fn redact_devices(devices: &mut [Device]) {
+    for device in devices {
         replace(&mut device.model, "<model>");
         replace(&mut device.firmware, "<firmware>");
         replace(&mut device.backing, "<file>");
@@ -93,7 +114,9 @@ fn redact_environment(env: &mut Environment) {
             replace(&mut nvme.firmware, "<firmware>");
         }
     }
-    let fs = &mut env.filesystem;
+}
+
+fn redact_filesystem(fs: &mut Filesystem) {
     // `/dev/vda1` names nobody; `/dev/mapper/host--vg-root`, `server:/export` and a UUID do.
     if !is_kernel_name(&fs.source) {
         replace(&mut fs.source, "<source>");
@@ -104,7 +127,11 @@ fn redact_environment(env: &mut Environment) {
     if fs.upper.contains(['/', ':']) {
         replace(&mut fs.upper, "<upper>");
     }
-    for option in &mut fs.options {
+    redact_options(&mut fs.options);
+}
+
+fn redact_options(options: &mut [String]) {
+    for option in options {
         if let Some((name, value)) = option.split_once('=')
             && (NAMING_OPTIONS.contains(&name) || value.contains(['/', ':', '@']) || value.matches('.').count() >= 3)
         {

@@ -293,6 +293,7 @@ fn record(steps: &[Step]) -> Record {
             seed: 1_234_567_890,
             criteria: vec![],
             sweep: None,
+            filesystems: None,
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -303,6 +304,7 @@ fn record(steps: &[Step]) -> Record {
         }),
         app: None,
         steps: steps.iter().map(step_record).collect(),
+        mounts: vec![],
     }
 }
 
@@ -346,6 +348,7 @@ pub(crate) fn slow_vps() -> Report {
         findings: place::findings(),
         sweep: None,
         meta: None,
+        filesystems: None,
         identity: None,
         sync: None,
         app: None,

@@ -211,6 +211,7 @@ impl Run<'_> {
             prepare: self.prepared,
             app: None,
             steps,
+            mounts: Vec::new(),
         }
     }
 }

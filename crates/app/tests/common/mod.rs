@@ -5,6 +5,7 @@
 
 pub(crate) mod apps;
 pub(crate) mod device;
+pub(crate) mod filesystems;
 pub(crate) mod schema;
 
 use std::fs;

@@ -34,38 +34,61 @@ pub struct Target {
     holder: Option<OwnedFd>,
     /// A file that we made: its length and space are ours to change.
     made: bool,
+    /// Its name, where the filesystem keeps no file without one; gone when this is dropped.
+    name: Option<PathBuf>,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = rustix::fs::unlink(name);
+        }
+    }
 }
 
 const BASE: OFlags = OFlags::CLOEXEC.union(OFlags::NOATIME);
 
 impl Target {
     /// A new file in `dir` without a name (O_TMPFILE), so that the kernel frees it however this process ends;
-    /// where the filesystem cannot, a named one that is unlinked at once.
+    /// where the filesystem cannot, a named one that is unlinked at once; where that cannot be opened again (some
+    /// filesystems in user space), one that is unlinked when this is dropped.
     ///
     /// # Errors
     /// With the path, `open`, and the errno.
     pub fn create_in(dir: &Path, unique: &str) -> Result<Self, EngineError> {
         let mode = Mode::RUSR | Mode::WUSR;
         let unnamed = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
+        let mut kept = None;
         let holder = match unnamed {
             Ok(fd) => fd,
             // What kernels and filesystems without O_TMPFILE answer, according to open(2).
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) if dir.is_dir() => {
                 let name = dir.join(format!(".qd1-{unique}"));
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-                let fd = rustix::fs::open(&name, flags, mode)
-                    .map_err(|errno| EngineError::path("create a file in", dir, errno))?;
+                let create = || {
+                    rustix::fs::open(&name, flags, mode)
+                        .map_err(|errno| EngineError::path("create a file in", dir, errno))
+                };
+                let fd = create()?;
                 rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
-                fd
+                // Steps open it again with flags of their own.
+                match rustix::fs::open(again(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+                    Err(Errno::NOENT | Errno::STALE) => {
+                        let fd = create()?;
+                        kept = Some(name);
+                        fd
+                    }
+                    _ => fd,
+                }
             }
             Err(errno) => return Err(EngineError::path("create a file in", dir, errno)),
         };
-        Ok(Self { path: dir.to_owned(), holder: Some(holder), made: true })
+        Ok(Self { path: dir.to_owned(), holder: Some(holder), made: true, name: kept })
     }
 
     /// An existing file or block device, to be read.
     pub fn existing(path: &Path) -> Self {
-        Self { path: path.to_owned(), holder: None, made: false }
+        Self { path: path.to_owned(), holder: None, made: false, name: None }
     }
 
     /// A block device to be overwritten, held with O_EXCL: the kernel refuses that while it is mounted or part of
@@ -77,7 +100,7 @@ impl Target {
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         let holder = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| EngineError::path("open exclusively", path, errno))?;
-        Ok(Self { path: path.to_owned(), holder: Some(holder), made: false })
+        Ok(Self { path: path.to_owned(), holder: Some(holder), made: false, name: None })
     }
 
     /// The path given, or the directory an unnamed file lives in.
@@ -99,10 +122,10 @@ impl Target {
             Sync::ODsync => flags |= OFlags::DSYNC,
             Sync::None | Sync::Fsync | Sync::Fdatasync | Sync::RwfDsync | Sync::SyncFileRange | Sync::EndFsync => {}
         }
-        // /proc/self/fd reopens the same file with other flags, even one without a name.
-        let path = match &self.holder {
-            Some(holder) => PathBuf::from(format!("/proc/self/fd/{}", holder.as_raw_fd())),
-            None => self.path.clone(),
+        let path = match (&self.name, &self.holder) {
+            (Some(name), _) => name.clone(),
+            (None, Some(holder)) => again(holder),
+            (None, None) => self.path.clone(),
         };
         let open = |flags| rustix::fs::open(&path, flags, Mode::empty());
         let opened = open(flags | BASE).or_else(|errno| if errno == Errno::PERM { open(flags) } else { Err(errno) });
@@ -150,6 +173,11 @@ impl Target {
             _ => Err(EngineError::Plan(format!("{} is not ours to change", self.path.display()))),
         }
     }
+}
+
+/// A name for an open file: /proc/self/fd reopens it with other flags, even one without a name of its own.
+fn again(fd: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
 /// What direct I/O needs on an open file.

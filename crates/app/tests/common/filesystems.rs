@@ -1,0 +1,69 @@
+//! What the tests of `qd1 filesystems` share: where they may run, and what is left of a run.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Place, is_root, names, skip};
+
+/// Steps of 300 ms on disks of a few hundred MiB.
+pub(crate) const TINY: [&str; 8] = ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7"];
+
+/// Whether a test that wants root and these programs can run.
+pub(crate) fn can(test: &str, programs: &[&str]) -> bool {
+    if !is_root() {
+        skip(test, "filesystems are made by root");
+        return false;
+    }
+    let there =
+        |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
+    if let Some(missing) = programs.iter().find(|program| !there(program)) {
+        skip(test, &format!("{missing} is not installed"));
+        return false;
+    }
+    if !Path::new("/dev/loop-control").exists() {
+        skip(test, "no loop devices here");
+        return false;
+    }
+    true
+}
+
+/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the next.
+pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
+    let dir = (free > 6 << 30).then(|| tempfile::TempDir::new_in(memory).ok()).flatten();
+    let dir = dir.unwrap_or_else(|| tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+    let place = Place::at(dir.path());
+    (dir, place)
+}
+
+pub(crate) fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
+    place.qd1(&[&["filesystems", place.dir_str()], &TINY[..], args].concat())
+}
+
+pub(crate) fn text(mut command: assert_cmd::Command) -> String {
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+}
+
+/// Mount points and files behind loop devices that lie in the place.
+pub(crate) fn upon(place: &Place) -> Vec<String> {
+    let dir = fs::canonicalize(place.dir()).unwrap();
+    let dir = dir.to_str().unwrap();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(str::to_owned);
+    let loops = fs::read_dir("/sys/block").unwrap().flatten();
+    let loops = loops.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
+    mounts.chain(loops).filter(|path| path.starts_with(dir)).collect()
+}
+
+pub(crate) fn journals(place: &Place) -> Vec<String> {
+    let dir = place.beside(".local/state/qd1/journal");
+    if dir.exists() { names(&dir) } else { Vec::new() }
+}
+
+#[track_caller]
+pub(crate) fn assert_nothing_left(place: &Place) {
+    assert_eq!(upon(place), Vec::<String>::new());
+    place.assert_empty();
+    assert_eq!(journals(place), Vec::<String>::new());
+}
