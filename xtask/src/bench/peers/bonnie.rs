@@ -19,7 +19,7 @@ pub(super) const PEER: Peer = Peer {
 const SIZE_MIB: u64 = 768;
 const RAM_MIB: u64 = 384;
 /// Files, in bonnie++'s units of 1,024: so many that none of what is written takes less than half a second.
-const FILES: u64 = 32;
+const FILES: u64 = 96;
 
 /// What is compared: the field of bonnie++'s line (format 1.98), and by what it is divided. Not reads, seeks and stats: in
 /// memory they are over within the half second below which bonnie++ tells nothing.
