@@ -53,7 +53,7 @@ fn json_lines_hold_the_same_in_nanoseconds() {
         assert_eq!((&request["type"], int(&request["request"])), (&Value::from("request"), number));
         assert_eq!(request["operation"], "write");
         assert!(int(&request["sync_ns"]) <= int(&request["lat_ns"]), "{request}");
-        assert!(int(&request["offset"]) % 4096 == 0 && int(&request["offset"]) < 1 << 20);
+        assert!(int(&request["offset"]).is_multiple_of(4096) && int(&request["offset"]) < 1 << 20);
     }
     let offsets: std::collections::BTreeSet<u64> = requests.iter().map(|one| int(&one["offset"])).collect();
     assert!(offsets.len() > 10, "they go anywhere");
