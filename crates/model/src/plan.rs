@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::sweep::SweepPlan;
+pub use crate::sync::FileSync;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
 
@@ -314,26 +315,6 @@ pub struct FilesWork {
     /// as programs do with journals and temporary files, and there is no stat.
     #[serde(default, skip_serializing_if = "FileSync::is_none")]
     pub sync: FileSync,
-}
-
-/// How a new file is made durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FileSync {
-    /// Not at all.
-    #[default]
-    None,
-    /// fsync of the file.
-    Fsync,
-    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
-    FsyncDirectory,
-}
-
-impl FileSync {
-    /// Whether nothing is synced.
-    pub fn is_none(&self) -> bool {
-        *self == Self::None
-    }
 }
 
 /// What a step does.

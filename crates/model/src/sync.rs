@@ -4,11 +4,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
-use crate::plan::{FileSync, Sync};
+use crate::plan::Sync;
 use crate::units::Bytes;
 
 /// Name of the suite whose Records have a [`SyncTable`].
 pub const SUITE: &str = "sync";
+
+/// How a new file is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileSync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync of the file.
+    Fsync,
+    /// fsync of the file, then of its directory: only then its name is sure to survive a power cut (fsync(2)).
+    FsyncDirectory,
+}
+
+impl FileSync {
+    /// Whether nothing is synced.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
 
 /// A way to make writes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
