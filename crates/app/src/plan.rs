@@ -2,6 +2,7 @@
 
 mod files;
 mod load;
+mod space;
 
 use anyhow::Result;
 use qd1_engine::target::PathKind;
@@ -14,16 +15,13 @@ use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
 
 use crate::place::Place;
 use crate::problem::{Kind, Problem};
+pub(crate) use space::{Space, space};
+use space::{fit, writes_max};
 
 /// Smallest test file worth reading from.
 const SIZE_MIN: u64 = 16 << 20;
 /// Size of a worker's own file where the job names none: PostgreSQL's log segment.
 const OWN_SIZE: Bytes = Bytes::mib(16);
-/// Space always left free: the larger of this and a tenth of the filesystem.
-const LEAVE_FREE: u64 = 1 << 30;
-/// For the most that a step may write: no disk here is faster than this, and no request than that.
-const WRITE_RATE_MAX: u64 = 8 << 30;
-const WRITE_NS_MIN: u64 = 10_000;
 
 /// Longest time of a step whose job names none: `--quick`, without flags, `--full`.
 const RUNTIME: PerEffort<Span> =
@@ -435,75 +433,6 @@ fn order(job: &Job, rw: Rw) -> Result<Order> {
         (true, None, Some(true)) => Order::RandomFull,
         (true, None, _) => Order::Random,
     })
-}
-
-/// The most a step can write: what it is limited to, or what the fastest disk would take in its time.
-fn writes_max(work: &Work, stop: &Stop) -> u64 {
-    match work {
-        Work::Files(files) if !files.sync.is_none() => {
-            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
-        }
-        Work::Files(files) => files.writes_max(),
-        // A program's load has a planner of its own.
-        Work::App(_) => 0,
-        Work::Io(io) if !io.rw.writes() => 0,
-        Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
-        Work::Io(io) => {
-            let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
-            let in_flight = f64::from(io.iodepth * io.numjobs);
-            let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
-            let share = 1.0 - f64::from(io.rwmixread) / 100.0;
-            let fill = if io.file == FileUse::Own { io.size.0 * u64::from(io.numjobs) } else { 0 };
-            (per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64 + fill
-        }
-    }
-}
-
-/// The space of a filesystem, bytes.
-pub(crate) struct Space {
-    pub(crate) free: u64,
-    /// What always stays free.
-    pub(crate) leave: u64,
-    pub(crate) usable: u64,
-}
-
-/// How much of the place's space may be used.
-pub(crate) fn space(place: &Place) -> Space {
-    let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
-    let leave = LEAVE_FREE.max(total / 10);
-    Space { free, leave, usable: free.saturating_sub(leave) }
-}
-
-/// Makes the plan fit into the space that may be used, or refuses.
-fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
-    let Space { free, leave, usable } = space(place);
-    let needed = plan.space_max().0;
-    if needed <= usable {
-        return Ok(());
-    }
-    let shared = if plan.needs_shared_file() { plan.target.size.0 } else { 0 };
-    let own = needed - shared;
-    let smaller = usable.saturating_sub(own) / SIZE_MIN * SIZE_MIN;
-    if !size_given && shared > 0 && smaller >= SIZE_MIN {
-        plan.target.size = Bytes(smaller);
-        let works = plan.steps.iter_mut().flat_map(StepPlan::works_mut);
-        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = io.size.min(Bytes(smaller)));
-        return Ok(());
-    }
-    let message = format!(
-        "not enough space in {}: the test needs {}, and {} may be used ({} free, of which {} stay free); free some \
-         space, {}",
-        place.path.display(),
-        Bytes(needed),
-        Bytes(usable),
-        Bytes(free),
-        Bytes(leave),
-        match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-            true => "or ask for fewer or smaller files (qd1 meta --help)",
-            false => "give a smaller --size, or choose steps with --only",
-        }
-    );
-    Err(Problem::new(Kind::Unsafe, message).into())
 }
 
 #[cfg(test)]

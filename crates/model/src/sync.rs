@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
-use crate::plan::{FileSync, Sync};
+use crate::files::FileSync;
+use crate::plan::Sync;
 use crate::units::Bytes;
 
 /// Name of the suite whose Records have a [`SyncTable`].
