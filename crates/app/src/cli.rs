@@ -174,6 +174,8 @@ pub(crate) struct LimitsArgs {
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     pub(crate) size: Bytes,
     #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -222,6 +224,8 @@ pub(crate) struct MeasureArgs {
     #[arg(long)]
     pub(crate) with_load: bool,
     #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
     /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
     #[arg(long, value_name = "FILE")]
@@ -231,18 +235,12 @@ pub(crate) struct MeasureArgs {
     pub(crate) fail_on: Option<FailOn>,
 }
 
-/// What a command that measures takes, whether it runs a suite or not.
+/// What every command takes that makes a run.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
-    #[arg(long, value_name = "ENGINE", value_parser = engine)]
-    pub(crate) engine: Option<EngineChoice>,
-    /// Seed of offsets, data and arrivals, to repeat a run exactly
+    /// Seed of every choice by chance (offsets, data, arrivals), to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Overwrite this block device; has to name PATH again
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) destroy: Option<PathBuf>,
     /// Show what would be done: steps, time, bytes written, space
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -254,6 +252,17 @@ pub(crate) struct CommonArgs {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// What a command takes whose requests are our own.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    #[arg(long, value_name = "ENGINE", value_parser = engine)]
+    pub(crate) engine: Option<EngineChoice>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
 }
 
 /// The grades that `--fail-on` takes, from strict to lenient.

@@ -20,7 +20,7 @@ pub(crate) const SUITE: &str = "identify";
 pub(crate) fn run(mut args: CheckArgs) -> Result<ExitCode> {
     let suite = suites::builtin(SUITE).context("the suite of identify is built in")?;
     let is_device = std::fs::metadata(&args.path).is_ok_and(|data| data.file_type().is_block_device());
-    if is_device && args.how.common.destroy.is_none() && args.how.size.is_none() {
+    if is_device && args.how.device.destroy.is_none() && args.how.size.is_none() {
         // Nothing has to be written first, so a head may go all the way: the planner takes what there is.
         args.how.size = Some(Bytes(u64::MAX));
     }

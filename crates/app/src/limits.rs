@@ -60,7 +60,7 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
     }
     let options = options(args, &plan);
     let procedure = Procedure::new(options);
-    let engine = args.common.engine.unwrap_or_default();
+    let engine = args.device.engine.unwrap_or_default();
     plan.steps = procedure.outline().iter().map(|probe| step(probe, &plan, engine)).collect();
     if args.common.dry_run {
         output::write(&args.common.output, &dry_run(&plan, args.burst.is_some()))?;
@@ -211,9 +211,9 @@ fn spec(args: &LimitsArgs) -> Spec {
         size: None,
         runtime_ns: None,
         only: Vec::new(),
-        engine: args.common.engine,
+        engine: args.device.engine,
         seed: args.common.seed,
-        destroy: args.common.destroy.clone(),
+        destroy: args.device.destroy.clone(),
         with_load: false,
     }
 }
@@ -225,10 +225,10 @@ fn command(args: &LimitsArgs, plan: &Plan) -> Vec<String> {
         words.push(format!("--burst={}ms", ns / 1_000_000));
     }
     words.extend(["--size".to_owned(), args.size.0.to_string()]);
-    if let Some(device) = &args.common.destroy {
+    if let Some(device) = &args.device.destroy {
         words.extend(["--destroy".to_owned(), device.to_string_lossy().into_owned()]);
     }
-    if let Some(EngineChoice::Kind(kind)) = args.common.engine {
+    if let Some(EngineChoice::Kind(kind)) = args.device.engine {
         words.extend(["--engine".to_owned(), kind.name().to_owned()]);
     }
     words.extend(["--seed".to_owned(), plan.seed.to_string()]);

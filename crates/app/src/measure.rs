@@ -123,9 +123,9 @@ fn spec(asked: Asked<'_>) -> Spec {
         size: args.size,
         runtime_ns: args.runtime,
         only: args.only.clone(),
-        engine: args.common.engine,
+        engine: args.device.engine,
         seed: args.common.seed,
-        destroy: args.common.destroy.clone(),
+        destroy: args.device.destroy.clone(),
         with_load: args.with_load || (args.full && asked.command == "check"),
     }
 }

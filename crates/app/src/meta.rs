@@ -62,7 +62,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
         criteria: Vec::new(),
         sweep: None,
     };
-    let MetaArgs { path, quick, full, runtime, common, .. } = args;
+    let MetaArgs { path, quick, full, runtime, device, common, .. } = args;
     let how = MeasureArgs {
         quick,
         full,
@@ -70,6 +70,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
         runtime,
         only: Vec::new(),
         with_load: false,
+        device,
         common,
         thresholds: None,
         fail_on: None,

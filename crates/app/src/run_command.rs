@@ -54,7 +54,7 @@ fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
     let store = if how.common.no_save { None } else { measure::open_store() };
     let ran = fio::execute(
         &invocation,
-        fio::Manner::Own { quiet: how.common.quiet, destroy: how.common.destroy.as_deref() },
+        fio::Manner::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() },
     )?;
     let code = measure::conclude(ran.record, &thresholds, store.as_ref(), how)?;
     Ok(ExitCode::from(ran.signal.unwrap_or(code)))
@@ -67,7 +67,7 @@ fn only_of_suites(how: &MeasureArgs) -> Result<()> {
         ("--full", how.full),
         ("--size", how.size.is_some()),
         ("--runtime", how.runtime.is_some()),
-        ("--engine", how.common.engine.is_some()),
+        ("--engine", how.device.engine.is_some()),
         ("--seed", how.common.seed.is_some()),
     ];
     match given.iter().find(|(_, given)| *given) {

@@ -88,7 +88,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<()> {
         PathKind::File(_) => {
             format!("{path} is a file, and files that exist are only read; name the directory it is in")
         }
-        PathKind::Block(_) if args.how.common.destroy.is_none() => format!(
+        PathKind::Block(_) if args.how.device.destroy.is_none() => format!(
             "{path} is a block device, and sync would have to write to it; name a directory on it, or, if all of its data \
              may be lost, add --destroy {path}"
         ),

@@ -4,31 +4,18 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use qd1_model::Bytes;
-use qd1_model::units::parse_duration_ns;
 
 use super::{etcd, sqlite};
-use crate::cli::{FailOn, OutputArgs};
+use crate::cli::{CommonArgs, FailOn, duration};
 
 /// What every one of them takes.
 #[derive(Debug, Args)]
 pub(crate) struct AppCommon {
-    /// Show what would be done: loads, time, bytes written, space
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Do not keep the run in the history
-    #[arg(long)]
-    pub(crate) no_save: bool,
-    /// No progress on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    /// Seed of the load's choices, where the program takes one
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
     /// Exit with code 3 if any of the program's own rules comes out this bad or worse
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
     #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) run: CommonArgs,
 }
 
 /// The programs.
@@ -163,12 +150,4 @@ pub(crate) struct SysbenchArgs {
     pub(crate) threads: u32,
     #[command(flatten)]
     pub(crate) common: AppCommon,
-}
-
-fn duration(text: &str) -> Result<u64, String> {
-    match parse_duration_ns(text) {
-        Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
-        Ok(_) => Err("that is longer than a thousand hours".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
 }

@@ -183,29 +183,29 @@ pub(crate) fn run(command: AppCommand) -> Result<ExitCode> {
 }
 
 fn measure(app: &mut dyn App) -> Result<ExitCode> {
-    if let Some(path) = &app.common().output.output {
+    if let Some(path) = &app.common().run.output.output {
         output::check_destination(path)?;
     }
     app.check()?;
     let id = measure::random_id()?;
-    let seed = app.common().seed.unwrap_or_else(|| measure::seed_of(&id));
+    let seed = app.common().run.seed.unwrap_or_else(|| measure::seed_of(&id));
     let machine = Machine::new();
     let place = look(app, &machine, &id)?;
     let plan = decide(app, &place, seed)?;
-    if app.common().dry_run {
-        output::write(&app.common().output, &dry_run(app, &plan))?;
+    if app.common().run.dry_run {
+        output::write(&app.common().run.output, &dry_run(app, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let store = if app.common().no_save { None } else { measure::open_store() };
+    let store = if app.common().run.no_save { None } else { measure::open_store() };
     let signals = Signals::install()?;
-    let mut progress = Progress::new(app.common().quiet);
+    let mut progress = Progress::new(app.common().run.quiet);
     let record = carry_out(app, plan, &id, &machine, signals.stop(), &mut progress)?;
     drop(progress);
     if let Some(store) = &store {
         measure::keep(store, &record);
     }
     let mut report = qd1_analysis::analyse(record, &Thresholds { class: Vec::new() });
-    output::report(&app.common().output, &mut report)?;
+    output::report(&app.common().run.output, &mut report)?;
     let code = outcome_code(&report, app.common().fail_on);
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use qd1_model::Bytes;
 
-use crate::cli::{CommonArgs, duration};
+use crate::cli::{CommonArgs, DeviceArgs, duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct FilesystemsArgs {
@@ -47,6 +47,8 @@ pub(crate) struct FilesystemsArgs {
     /// Time of each step
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }

@@ -102,7 +102,7 @@ fn look(args: &FilesystemsArgs, machine: &Machine, id: &str) -> Result<Place> {
     let place = place::look(machine, &args.path, id)?;
     let path = place.path.display();
     let same = |named: &PathBuf| std::fs::canonicalize(named).is_ok_and(|named| named == place.path);
-    match (place.kind, &args.common.destroy) {
+    match (place.kind, &args.device.destroy) {
         (PathKind::Directory, None) => Ok(place),
         (PathKind::Block(_), Some(named)) if same(named) => Ok(place),
         (PathKind::Block(_), None) => {
@@ -139,7 +139,7 @@ fn may_run(args: &FilesystemsArgs, place: &Place, machine: &Machine) -> Result<(
                        device with --destroy instead, or load the module loop";
         return Err(Problem::new(Kind::Capability, message).into());
     }
-    if args.common.destroy.is_some() {
+    if args.device.destroy.is_some() {
         place::may_destroy(machine, &place.path)?;
     }
     Ok(())

@@ -134,7 +134,7 @@ fn spec(args: &FilesystemsArgs, effort: Effort) -> Result<Spec> {
         size: args.size,
         runtime_ns: args.runtime,
         only: args.steps.clone(),
-        engine: args.common.engine,
+        engine: args.device.engine,
         seed: args.common.seed,
         destroy: None,
         with_load: false,
@@ -261,10 +261,10 @@ pub(super) fn again(args: &FilesystemsArgs, planned: &Planned) -> Vec<String> {
     if let Some(ns) = args.runtime {
         add("--runtime", format!("{}us", ns / 1000));
     }
-    if let Some(device) = &args.common.destroy {
+    if let Some(device) = &args.device.destroy {
         add("--destroy", device.to_string_lossy().into_owned());
     }
-    if let Some(qd1_model::plan::EngineChoice::Kind(kind)) = args.common.engine {
+    if let Some(qd1_model::plan::EngineChoice::Kind(kind)) = args.device.engine {
         add("--engine", kind.name().to_owned());
     }
     add("--seed", plan.seed.to_string());

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use qd1_model::Bytes;
 use qd1_model::plan::{FileOp, FileOrder};
 
-use crate::cli::{CommonArgs, duration};
+use crate::cli::{CommonArgs, DeviceArgs, duration};
 use crate::problem::Problem;
 
 /// More files than any filesystem holds are a slip.
@@ -66,6 +66,8 @@ pub(crate) struct MetaArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
     #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
@@ -108,8 +110,8 @@ impl MetaArgs {
     pub(super) fn check(&self) -> Result<()> {
         let is_bonnie = self.suite == Kind::Bonnie;
         let refusals = [
-            (self.common.engine.is_some(), "--engine: files are made by plain system calls; leave it out"),
-            (self.common.destroy.is_some(), "--destroy: files need a filesystem, not a device; name a directory"),
+            (self.device.engine.is_some(), "--engine: files are made by plain system calls; leave it out"),
+            (self.device.destroy.is_some(), "--destroy: files need a filesystem, not a device; name a directory"),
             (self.files == Some(0) && !is_bonnie, "--files 0 leaves nothing to measure; choose 1 or more"),
             (self.files > Some(FILES_MAX), "--files: more than 1000M files cannot be meant; choose fewer"),
             (self.per_dir == Some(0), "--per-dir 0: a directory without files; choose 1 or more"),

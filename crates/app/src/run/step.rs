@@ -42,20 +42,29 @@ pub(super) fn run(
     let seed = step_seed(run.plan.seed, &step.name);
     match &step.work {
         Work::Io(work) => io(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name)),
+        Work::Files(work) if !work.sync.is_none() => durable_files(run, step, work, seed, progress, enough),
         Work::Files(work) => {
-            if !work.sync.is_none() {
-                let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
-                let before = run.counters.now();
-                let mut watch = watch(&step.stop, progress, enough);
-                let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
-                let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.cancel, &mut watch)?;
-                let change = run.counters.since(&before, &outcome.asked);
-                return Ok(record(run, step, outcome, change, None, false));
-            }
             files(run, step, work, seed, progress, enough).with_context(|| format!("step {}", step.name))
         }
         Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
     }
+}
+
+fn durable_files(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &FilesWork,
+    seed: u64,
+    progress: &mut Progress,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
+    let scratch = Scratch::create(&run.plan.target.path, &run.circumstances.id)?;
+    let before = run.counters.now();
+    let mut watch = watch(&step.stop, progress, enough);
+    let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
+    let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.cancel, &mut watch)?;
+    let change = run.counters.since(&before, &outcome.asked);
+    Ok(record(run, step, outcome, change, None, false))
 }
 
 /// Files that stay from one step to the next, in a directory that goes with them however the run ends.
