@@ -135,8 +135,8 @@ pub(crate) fn segments() -> Vec<String> {
     text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
 }
 
-/// Whether a process listens on an address of a network.
-pub(crate) fn listens(pid: Pid) -> bool {
+/// The addresses of a network on which a process listens, as `/proc/net/tcp` has them: hexadecimal address and port.
+pub(crate) fn listening(pid: Pid) -> Vec<String> {
     let root = format!("/proc/{}", pid.as_raw_nonzero());
     let sockets: Vec<String> = fs::read_dir(format!("{root}/fd"))
         .into_iter()
@@ -145,12 +145,15 @@ pub(crate) fn listens(pid: Pid) -> bool {
         .filter_map(|fd| fs::read_link(fd.path()).ok())
         .filter_map(|to| Some(to.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned()))
         .collect();
-    ["tcp", "tcp6", "udp", "udp6"].iter().any(|kind| {
+    let of_kind = |kind: &str| {
         let text = fs::read_to_string(format!("{root}/net/{kind}")).unwrap_or_default();
-        text.lines().skip(1).any(|line| {
+        let local = |line: &str| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let from_anywhere = fields.get(2).is_some_and(|remote| remote.trim_matches(['0', ':']).is_empty());
-            from_anywhere && fields.get(9).is_some_and(|inode| sockets.iter().any(|socket| socket == inode))
-        })
-    })
+            let (local, remote, inode) = (fields.get(1)?, fields.get(2)?, fields.get(9)?);
+            let from_anywhere = remote.trim_matches(['0', ':']).is_empty();
+            (from_anywhere && sockets.iter().any(|socket| socket == inode)).then(|| (*local).to_owned())
+        };
+        text.lines().skip(1).filter_map(local).collect::<Vec<String>>()
+    };
+    ["tcp", "tcp6", "udp", "udp6"].into_iter().flat_map(of_kind).collect()
 }
