@@ -346,7 +346,12 @@ pub(crate) enum HistoryCommand {
 }
 
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    parse_duration_ns(text).map_err(|error| error.to_string())
+    match parse_duration_ns(text) {
+        // Sums of a few such still fit into nanoseconds.
+        Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
+        Ok(_) => Err("that is longer than a thousand hours".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn direction(text: &str) -> Result<Rw, String> {

@@ -166,16 +166,23 @@ impl Journal {
     /// # Errors
     /// What could not be undone; it stays in the journal.
     pub(crate) fn undo_to(&mut self, depth: usize) -> Result<()> {
-        let mut failed = Vec::new();
+        let (mut failed, mut stuck) = (Vec::new(), Vec::new());
         while self.made.len() > depth {
             let Some(change) = self.made.pop() else { break };
             match change.undo() {
                 // The file says so only as long as everything after it is undone as well.
-                Ok(_) if failed.is_empty() => self.write(&Line::Undone)?,
+                Ok(_) if failed.is_empty() => {
+                    failed.extend(self.write(&Line::Undone).err().map(|error| format!("{error:#}")));
+                }
                 Ok(_) => {}
-                Err(error) => failed.push(format!("{error:#}")),
+                Err(error) => {
+                    failed.push(format!("{error:#}"));
+                    stuck.push(change);
+                }
             }
         }
+        // They are tried again at the end, and the journal stays as long as they do.
+        self.made.extend(stuck.into_iter().rev());
         ensure!(failed.is_empty(), "{}; `qd1 restore` tries again", failed.join("; "));
         Ok(())
     }
@@ -189,15 +196,18 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        match self.undo_to(0) {
+        let undone = self.undo_to(0);
+        match &undone {
             Ok(()) => drop(std::fs::remove_file(&self.path)),
             Err(error) => anstream::eprintln!("qd1: not all was undone: {error:#}"),
         }
         if let Some(helper) = &mut self.helper {
-            // It wants the lock, and then finds no journal.
+            // It wants the lock, and then finds no journal; where something stays busy it goes on without us.
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
             drop(helper.stdin.take());
-            let _ = helper.wait();
+            if undone.is_ok() {
+                let _ = helper.wait();
+            }
         }
     }
 }
@@ -386,6 +396,24 @@ mod tests {
         journal.note(mount("/nonexistent/b")).unwrap();
         journal.undo_to(depth).unwrap();
         assert_eq!(standing(&std::fs::read_to_string(&path).unwrap()), [mount("/nonexistent/a")]);
+    }
+
+    #[test]
+    fn what_could_not_be_undone_stays_in_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, inside) = (dir.path().join("0.journal"), dir.path().join(".qd1-scratch-0"));
+        let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
+        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+        journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
+        std::fs::create_dir(&inside).unwrap();
+        let depth = journal.depth();
+        // Not a scratch directory of ours by its name, so it is never removed.
+        let stuck = Change::Scratch { dir: dir.path().to_owned() };
+        journal.note(stuck.clone()).unwrap();
+        assert!(journal.undo_to(depth).is_err());
+        drop(journal);
+        assert!(!inside.exists(), "the rest is undone all the same");
+        assert!(standing(&std::fs::read_to_string(&path).unwrap()).contains(&stuck));
     }
 
     #[test]

@@ -14,14 +14,15 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use qd1_engine::clock;
 use rustix::fs::FlockOperation;
 
 use crate::journal::{self, Change, Journal};
 use crate::system;
 
 const PREFIX: &str = ".qd1-scratch-";
-/// How often the helper tries to remove it, a tenth of a second apart.
-const TRIES: u32 = 300;
+/// How long the helper tries to remove it, each tenth of a second.
+const TRIES_NS: u64 = 30_000_000_000;
 
 /// The directory.
 pub(crate) struct Scratch {
@@ -87,7 +88,7 @@ impl Drop for Scratch {
 /// Removes scratch directories whose maker is gone: nobody holds their lock.
 fn clear_leftovers(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+    for entry in entries.flatten().filter(|entry| is_scratch(&entry.path()) && is_ours(&entry.path())) {
         let Ok(lock) = File::open(entry.path()) else { continue };
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
             let _ = clear(&entry.path());
@@ -108,6 +109,14 @@ fn is_scratch(dir: &Path) -> bool {
     dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
 }
 
+/// Whether it is a directory, and this user's: in a place where everybody may write, a link of such a name could lead
+/// anywhere, and what lies below is unmounted and removed.
+fn is_ours(dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::symlink_metadata(dir).is_ok_and(|data| data.is_dir() && data.uid() == user)
+}
+
 /// Removes a scratch directory with all that is in it, after taking off what lies upon it. Whether it was there.
 ///
 /// # Errors
@@ -117,6 +126,7 @@ pub(crate) fn clear(dir: &Path) -> Result<bool> {
     if std::fs::symlink_metadata(dir).is_err() {
         return Ok(false);
     }
+    anyhow::ensure!(is_ours(dir), "{} is no directory of this user's", dir.display());
     system::unmount(dir)?;
     system::detach(dir)?;
     match std::fs::remove_dir_all(dir) {
@@ -133,7 +143,8 @@ pub(crate) fn janitor(path: &Path) -> Result<ExitCode> {
     anyhow::ensure!(scratch || journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
     wait_for_the_end();
     // A server that ends with its maker may still write there for a moment.
-    for _ in 0..TRIES {
+    let until_ns = clock::now_ns() + TRIES_NS;
+    while clock::now_ns() < until_ns {
         let done = if scratch { clear(path).map(drop) } else { journal::undo_left(path) };
         if done.is_ok() && !path.exists() {
             break;
@@ -185,8 +196,7 @@ impl Drop for Afterwards {
 
 /// The helper: waits for its maker to end, then becomes the command.
 pub(crate) fn afterwards(command: &[OsString]) -> Result<ExitCode> {
-    let mut nothing = Vec::new();
-    let _ = std::io::stdin().read_to_end(&mut nothing);
+    wait_for_the_end();
     let (program, args) = command.split_first().context("no command")?;
     Err(Command::new(program).args(args).exec().into())
 }
@@ -207,6 +217,17 @@ mod tests {
         clear_leftovers(dir.path());
         assert!(!dead.exists());
         assert!(alive.exists());
+    }
+
+    #[test]
+    fn a_link_of_a_leftovers_name_leads_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (others, link) = (dir.path().join("others"), dir.path().join(".qd1-scratch-link"));
+        std::fs::create_dir(&others).unwrap();
+        std::fs::write(others.join("kept"), b"x").unwrap();
+        std::os::unix::fs::symlink(&others, &link).unwrap();
+        clear_leftovers(dir.path());
+        assert!(clear(&link).is_err() && others.join("kept").exists() && link.symlink_metadata().is_ok());
     }
 
     #[test]

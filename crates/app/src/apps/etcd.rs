@@ -171,22 +171,17 @@ impl App for Etcd {
             (false, _) if !world.is_cancelled() => node.explained("etcd ended"),
             _ => String::new(),
         };
-        let (mut app, ended) = match (&fault, world.is_cancelled()) {
-            (fault, _) if !fault.is_empty() => (AppStep::default(), Ended::Failed),
-            (_, cancelled) => {
-                let app = app_step(&before, &node.metrics()?, &node.said());
-                (app, if cancelled { Ended::Interrupted } else { Ended::Done })
-            }
-        };
+        if !fault.is_empty() {
+            bail!("{fault}");
+        }
+        let mut app = app_step(&before, &node.metrics()?, &node.said());
+        let ended = if world.is_cancelled() { Ended::Interrupted } else { Ended::Done };
         app.reported = verdict;
         if !app.reported.is_empty() {
             let asked = f64::from(load.writes_per_second());
             app.reported.insert(0, Counter::new("asked_writes_per_second", AppUnit::PerSecond, asked));
         }
-        if !fault.is_empty() {
-            bail!("{fault}");
-        }
-        Ok(Loaded { runtime_ns, ended, fault, app, ..Loaded::default() })
+        Ok(Loaded { runtime_ns, ended, app, ..Loaded::default() })
     }
 }
 

@@ -147,10 +147,16 @@ impl Disk {
             if let Some(error) = filled.errors.first() {
                 anyhow::bail!("writing a file of {} in {} failed: {}", Bytes(area), place.path.display(), error.error);
             }
-            if stop.load(Ordering::Relaxed) || filled.prepare.bytes.0 < u64::from(asked.size) {
+            if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             area = filled.prepare.bytes.0;
+            if area < u64::from(asked.size) {
+                let (written, request) = (Bytes(area), Bytes(u64::from(asked.size)));
+                anyhow::bail!(
+                    "only {written} could be written in 5 s, less than a request of {request}; give a smaller --size"
+                );
+            }
         }
         let how = OpenAs { write: asked.writes(), direct: asked.direct, sync: asked.sync };
         let file = target.open(how)?;
