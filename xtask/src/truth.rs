@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long)]
     verbose: bool,
     /// Instead of the simulated disks in virtual time: how often the intervals of check hold on those behind FUSE, in real
-    /// time (root; forty minutes, and nothing else should run)
+    /// time (root; half an hour, and nothing else should run)
     #[arg(long)]
     intervals: bool,
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)

@@ -5,7 +5,7 @@ use qd1_model::environment::FilesystemClass;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, MountRecord, Note, RoundFigure, Row};
 use qd1_model::metric::{METRICS, Metric};
 use qd1_model::plan::{IoWork, StepPlan, Work};
-use qd1_model::record::OpClass;
+use qd1_model::record::{OpClass, StepRecord};
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 
 use crate::blocks::{is_better, over_rounds, pair, stand};
@@ -151,8 +151,7 @@ fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
 fn rank(rows: &mut [Row]) -> u32 {
     let mut pairs = Vec::new();
     for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.leads) {
-        let known: Vec<usize> =
-            (0..row.cells.len()).filter(|cell| row.cells[*cell].over_rounds.is_resolved()).collect();
+        let known = comparable(row);
         for (later, a) in known.iter().enumerate() {
             pairs.extend(
                 known[..later].iter().map(|b| (at, *a, *b, pair(&row.cells[*a].rounds, &row.cells[*b].rounds))),
@@ -170,11 +169,11 @@ fn rank(rows: &mut [Row]) -> u32 {
             })
             .count() as u32
         };
-        let several = row.cells.iter().filter(|cell| cell.over_rounds.is_resolved() && cell.rounds.len() > 1).count();
+        let known = comparable(row);
         let ranks: Vec<u32> = (0..row.cells.len()).map(beaten).collect();
         let best = best(row, metric);
         for (cell, rank) in ranks.into_iter().enumerate() {
-            let can = row.cells[cell].over_rounds.is_resolved() && row.cells[cell].rounds.len() > 1 && several > 1;
+            let can = known.len() > 1 && known.contains(&cell);
             row.cells[cell].rank = can.then_some(rank + 1);
             let ratio =
                 best.filter(|best| *best != cell).map(|best| pair(&row.cells[cell].rounds, &row.cells[best].rounds));
@@ -182,6 +181,12 @@ fn rank(rows: &mut [Row]) -> u32 {
         }
     }
     pairs.len() as u32
+}
+
+/// The filesystems of a row that can be compared: one round alone does not tell what is chance.
+fn comparable(row: &Row) -> Vec<usize> {
+    let can = |cell: &CellOf| cell.over_rounds.is_resolved() && cell.rounds.len() > 1;
+    (0..row.cells.len()).filter(|cell| can(&row.cells[*cell])).collect()
 }
 
 /// The filesystem with the best figure, sure or not.
@@ -197,8 +202,11 @@ fn best(row: &Row, metric: &Metric) -> Option<usize> {
 /// What the detectors say of each mount, the same of several once.
 fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     let mut found: Vec<(&str, Finding)> = Vec::new();
+    let mut common = record.clone();
+    let steps = std::mem::take(&mut common.steps);
+    common.mounts.clear();
     for mount in mounts {
-        let part = of_mount(record, mount);
+        let part = of_mount(&common, &steps, mount);
         let summary = crate::summarize(&part);
         let ours = |finding: &Finding| {
             finding.severity >= Severity::Warning && !OF_THE_DISK.iter().any(|id| finding.id.starts_with(id))
@@ -253,10 +261,10 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
     })
 }
 
-/// One mount as a Record of its own.
-fn of_mount(record: &Record, mount: &MountRecord) -> Record {
-    let mut part = Record { mounts: Vec::new(), steps: Vec::new(), ..record.clone() };
-    part.steps = record.steps.iter().filter(|step| mount.steps.contains(&step.name)).cloned().collect();
+/// One mount as a Record of its own: what all have in common with its own of all `steps`.
+fn of_mount(common: &Record, steps: &[StepRecord], mount: &MountRecord) -> Record {
+    let mut part = common.clone();
+    part.steps = steps.iter().filter(|step| mount.steps.contains(&step.name)).cloned().collect();
     part.plan.steps.retain(|step| mount.steps.contains(&step.name));
     part.steps.iter_mut().for_each(|step| step.name = mount.plain_name(&step.name).to_owned());
     part.plan.steps.iter_mut().for_each(|step| step.name = mount.plain_name(&step.name).to_owned());

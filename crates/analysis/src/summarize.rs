@@ -71,9 +71,12 @@ fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream)
 fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
-    let takes_turns = plan.is_none_or(|plan| !matches!(&plan.work, Work::Files(files) if files.ops.len() == 1));
-    if takes_turns && matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete) {
-        let iops = stats::rate_of_own_time(&step.intervals, class);
+    let files = plan.and_then(|plan| if let Work::Files(files) = &plan.work { Some(files) } else { None });
+    let takes_turns = files.is_none_or(|files| files.ops.len() > 1);
+    if takes_turns && is_of_many_files(class) {
+        // Workers spend their time beside each other.
+        let workers = files.map_or(1, |files| files.workers.max(1));
+        let iops = stats::scaled(stats::rate_of_own_time(&step.intervals, class), f64::from(workers));
         let size = bytes / ios.max(1) as f64;
         return (iops, stats::scaled(iops, size));
     }
@@ -87,11 +90,16 @@ fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estima
     (stats::rate(&step.intervals, class), stats::byte_rate(&step.intervals, class))
 }
 
+fn is_of_many_files(class: OpClass) -> bool {
+    use OpClass::{Create, Delete, Link, List, Open, Rename, Stat};
+    matches!(class, Create | Stat | Open | List | Rename | Link | Delete)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::plan::Rw;
+    use qd1_model::plan::{FileOp, FilesWork, Rw};
 
     #[test]
     fn every_stream_of_every_step_gets_its_figures() {
@@ -125,5 +133,9 @@ mod tests {
         step.intervals.iter_mut().for_each(|interval| interval.streams[0].class = OpClass::Create);
         let creates = summarize(&record).stream("files", OpClass::Create).unwrap().iops;
         assert!((850.0..1000.0).contains(&creates.value.unwrap()), "{creates:?}");
+        let ops = vec![FileOp::Create, FileOp::Delete];
+        record.plan.steps[0].work = Work::Files(FilesWork { ops, workers: 2, ..FilesWork::default() });
+        let by_two = summarize(&record).stream("files", OpClass::Create).unwrap().iops;
+        assert_eq!(by_two.value, creates.value.map(|rate| 2.0 * rate), "two workers do it beside each other");
     }
 }

@@ -138,6 +138,8 @@ impl Step<'_> {
         tree: &mut Tree,
         watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
     ) -> Result<(), EngineError> {
+        // What an earlier phase wrote out at its end is inside the time up to here.
+        self.outcome.end_fsync_ns = 0;
         let (done, wanted, broken) =
             if op.is_block() { self.block(op, tree, watch)? } else { self.many(op, tree, watch)? };
         if self.cancel.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! The I/O priority of a thread, which no crate of ours sets.
+//! The priorities of a thread, for I/O and for the processor, which neither the standard library nor a crate of ours sets;
+//! by system calls, since musl's functions refuse.
 
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
@@ -19,9 +20,80 @@ pub fn set_io_priority(class: u32, level: u32) -> Result<(), Errno> {
     outcome.map(drop).map_err(|errno| Errno::from_raw_os_error(errno.into_raw()))
 }
 
+/// `SCHED_OTHER` of linux/sched.h, the usual policy.
+const OTHER: usize = 0;
+
+/// While it lives, the calling thread has no real-time priority; threads that it started before keep theirs.
+///
+/// Who watches a step also works out its figures, a few ms at a time. Started by `chrt`, it would stand in the way of what it
+/// watches: of its own workers and of the programs that serve the disk.
+pub(crate) struct Ordinary {
+    /// Policy and priority to go back to.
+    before: Option<(usize, i32)>,
+}
+
+impl Ordinary {
+    pub(crate) fn begin() -> Self {
+        let before = scheduling().filter(|(policy, _)| *policy != OTHER);
+        // Another thread tries whether there is a way back: who was given the priority may lack the right to take it.
+        let comes_back = |before: (usize, i32)| {
+            let there_and_back = move || schedule(OTHER, 0).and_then(|()| schedule(before.0, before.1)).is_ok();
+            std::thread::spawn(there_and_back).join().unwrap_or(false)
+        };
+        let before = before.filter(|before| comes_back(*before) && schedule(OTHER, 0).is_ok());
+        Self { before }
+    }
+}
+
+impl Drop for Ordinary {
+    fn drop(&mut self) {
+        if let Some((policy, priority)) = self.before {
+            // That it may was tried before.
+            let _ = schedule(policy, priority);
+        }
+    }
+}
+
+/// Policy and priority of the calling thread.
+fn scheduling() -> Option<(usize, i32)> {
+    let mut priority = 0_i32;
+    // SAFETY: the first takes no pointer; the second writes one int, as `struct sched_param` is, to a variable that lives.
+    let (policy, got) = unsafe {
+        (syscall!(Sysno::sched_getscheduler, 0u32), syscall!(Sysno::sched_getparam, 0u32, &raw mut priority))
+    };
+    got.ok()?;
+    Some((policy.ok()?, priority))
+}
+
+fn schedule(policy: usize, priority: i32) -> Result<(), Errno> {
+    // SAFETY: it reads one int, as `struct sched_param` is, from a variable that lives.
+    let outcome = unsafe { syscall!(Sysno::sched_setscheduler, 0u32, policy, &raw const priority) };
+    outcome.map(drop).map_err(|errno| Errno::from_raw_os_error(errno.into_raw()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_watches_is_ordinary_meanwhile_and_what_it_was_afterwards() {
+        std::thread::spawn(|| {
+            /// `SCHED_FIFO` of linux/sched.h.
+            const FIFO: usize = 1;
+            if schedule(FIFO, 3).is_err() {
+                println!("SKIPPED: no right to real-time priority here");
+                return;
+            }
+            let worker = {
+                let _ordinary = Ordinary::begin();
+                assert_eq!(scheduling(), Some((OTHER, 0)));
+                std::thread::spawn(scheduling).join().unwrap()
+            };
+            assert_eq!((worker, scheduling()), (Some((OTHER, 0)), Some((FIFO, 3))));
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn the_kernel_takes_a_priority_and_refuses_one_that_is_none() {

@@ -18,6 +18,7 @@ pub use crate::merge::Outcome;
 use crate::merge::{Brought, Merger, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
+use crate::priority::Ordinary;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
 pub use crate::worker::Asked;
@@ -104,6 +105,7 @@ pub fn run_io(
                 .map_err(|error| EngineError::Worker(format!("cannot start a thread: {error}")))?;
         }
         drop(sender);
+        let _ordinary = Ordinary::begin();
         control(&receiver, &outboxes, &stop, cancel, &window, watch)
     })
     .and_then(|outcome| finish_writes(job, outcome))
@@ -158,7 +160,7 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
 }
 
 /// How engines go about a step's requests, which its way of syncing tells.
-pub(crate) fn tuning(sync: Sync) -> Tuning {
+pub fn tuning(sync: Sync) -> Tuning {
     // All three flags: it returns once what was written has reached the device, which is the most that it can promise.
     let range = crate::SYNC_FILE_RANGE_WAIT_BEFORE | crate::SYNC_FILE_RANGE_WRITE | crate::SYNC_FILE_RANGE_WAIT_AFTER;
     Tuning {

@@ -91,6 +91,11 @@ fn every_operation_meets_every_file_once_in_every_order_and_with_any_number_of_w
             }
             let listed = run(&only(&work, FileOp::List), &mut tree);
             assert_eq!(count(&listed, OpClass::List), 1000);
+            let linked = run(&only(&work, FileOp::Link), &mut tree);
+            assert_eq!((count(&linked, OpClass::Link), linked.errors.len()), (500, 0), "{order:?}");
+            let renamed = run(&only(&work, FileOp::Rename), &mut tree);
+            assert_eq!((count(&renamed, OpClass::Rename), renamed.asked.reads), (500, 0), "{order:?}");
+            assert!(files(dir.path()).iter().all(|name| !there.contains(name)), "{order:?}");
             let deleted = run(&only(&work, FileOp::Delete), &mut tree);
             assert_eq!((count(&deleted, OpClass::Delete), deleted.ended), (500, Ended::Done), "{order:?}");
             assert!(tree.is_empty() && files(dir.path()).is_empty());

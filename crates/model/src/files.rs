@@ -93,7 +93,7 @@ pub enum FileOrder {
     Sequential,
     /// In a random order drawn from the seed, another one for each operation.
     Random,
-    /// As their directory lists them; making them is sequential.
+    /// As their directory lists them; making, renaming and linking them is sequential.
     Listed,
 }
 

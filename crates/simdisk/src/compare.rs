@@ -12,14 +12,25 @@ pub struct Compared {
     pub what: String,
     /// The truth, ns.
     pub truth_ns: f64,
-    /// The stated interval, ns; none where the report says that its samples do not resolve the figure.
-    pub interval_ns: Option<(f64, f64)>,
+    /// The figure and its stated interval, ns; none where the report says that its samples do not resolve the figure.
+    pub stated_ns: Option<Stated>,
+}
+
+/// What a report says of a figure, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stated {
+    /// The figure.
+    pub value: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
 }
 
 impl Compared {
     /// Whether the interval holds the truth; `None` for a figure that was not stated.
     pub fn holds(&self) -> Option<bool> {
-        self.interval_ns.map(|(low, high)| (low..=high).contains(&self.truth_ns))
+        self.stated_ns.map(|stated| (stated.low..=stated.high).contains(&self.truth_ns))
     }
 }
 
@@ -46,9 +57,10 @@ impl Truth {
             let Some(stream) = stream(report, step, class) else { continue };
             for (key, q) in [("lat_p50_ns", 0.5), ("lat_p99_ns", 0.99), ("lat_p999_ns", 0.999)] {
                 let estimate = &stream[key];
-                let stated = estimate["value"].as_f64().and(estimate["low"].as_f64()).zip(estimate["high"].as_f64());
+                let number = |part: &str| estimate[part].as_f64();
+                let stated = || Some(Stated { value: number("value")?, low: number("low")?, high: number("high")? });
                 let what = format!("{step} {class} {key}");
-                compared.push(Compared { what, truth_ns: law.quantile(q), interval_ns: stated });
+                compared.push(Compared { what, truth_ns: law.quantile(q), stated_ns: stated() });
             }
         }
         compared

@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -24,10 +25,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Last lines of a program's messages that an error quotes.
 const QUOTED_LINES: usize = 4;
 
-/// Makes qd1 the parent of what its children leave behind.
+/// Children that qd1 had before the program: the server of a filesystem that it runs on.
+static OTHERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// Makes qd1 the parent of what its children leave behind from now on.
 pub(super) fn adopt_orphans() {
     // Refused nowhere; without it a killed server's helpers would be init's.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    *OTHERS.lock().unwrap_or_else(PoisonError::into_inner) = children();
 }
 
 /// A program to be started.
@@ -205,13 +210,15 @@ impl Drop for Running {
     }
 }
 
-/// Ends whatever a program left that is now qd1's child: all of its children but those that run qd1's own file.
+/// Ends whatever a program left that is now qd1's child: all of its children but those that run qd1's own file and those
+/// that were there before.
 pub(super) fn end_orphans() {
-    let me = rustix::process::getpid().as_raw_nonzero().get();
+    let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let own = std::fs::read_link("/proc/self/exe").ok();
     // A killed server's processes end by themselves within moments, and some only then become ours.
     for _ in 0..50 {
-        let strays: Vec<Pid> = children_of(me).into_iter().filter(|pid| exe_of(*pid) != own).collect();
+        let is_stray = |pid: &Pid| exe_of(*pid) != own && !others.contains(pid);
+        let strays: Vec<Pid> = children().into_iter().filter(is_stray).collect();
         if strays.is_empty() {
             return;
         }
@@ -227,10 +234,11 @@ fn exe_of(pid: Pid) -> Option<std::path::PathBuf> {
     std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok()
 }
 
-fn children_of(parent: i32) -> Vec<Pid> {
+fn children() -> Vec<Pid> {
+    let me = rustix::process::getpid().as_raw_nonzero().get();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(parent)).filter_map(Pid::from_raw).collect()
+    pids.filter(|pid| parent_of(*pid) == Some(me)).filter_map(Pid::from_raw).collect()
 }
 
 /// From /proc/PID/stat, whose second field is a name that may hold anything, in parentheses.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use qd1_engine::buf::Buffers;
 use qd1_engine::load::{Load, Region};
-use qd1_engine::run::Wish;
+use qd1_engine::run::{Wish, tuning};
 use qd1_engine::target::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
-use qd1_engine::{Engine, Op, OpKind, Setup, Tuning, errno_name, open};
+use qd1_engine::{Engine, Op, OpKind, Setup, errno_name, open};
 use qd1_model::Bytes;
 use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync};
 use qd1_probe::Machine;
@@ -165,7 +165,7 @@ impl Disk {
         }
         let region = Region { start: 0, length: area };
         let buffers = Arc::new(Buffers::new(1, asked.size, seed)?);
-        let tuning = Tuning { write_dsync: asked.sync == Sync::RwfDsync, ..Tuning::default() };
+        let tuning = tuning(asked.sync);
         let files = vec![file.as_raw_fd()];
         let setup = Setup { files, iodepth: 1, buffers: buffers.clone(), sim: None, tuning };
         Ok(Some(Self {

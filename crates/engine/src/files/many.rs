@@ -63,7 +63,9 @@ impl Many<'_> {
         let part = share(wanted, self.work.workers, index);
         let shuffle = (self.work.order == FileOrder::Random).then(|| Permutation::new(wanted, self.seed));
         let shuffled = |at: u64| shuffle.as_ref().map_or(at, |shuffle| shuffle.get(at));
-        let walks = self.work.order == FileOrder::Listed && !matches!(self.op, FileOp::Create | FileOp::List);
+        // What gives files other names would list them again and again.
+        let walked = matches!(self.op, FileOp::Stat | FileOp::StatRead | FileOp::Open | FileOp::Delete);
+        let walks = self.work.order == FileOrder::Listed && walked;
         if walks {
             let tried = worker.walk(index, lane)?;
             return Ok(part.start..part.start + tried);
@@ -195,10 +197,11 @@ impl Worker<'_> {
                 };
                 Ok(Moved { bytes: 0, sync_ns })
             }
-            _ => {
+            FileOp::Open => {
                 let size = number.map(|number| self.many.group.naming.size(number));
                 self.read_whole(dir, name, size, lane)
             }
+            other => unreachable!("{other:?} is not done to one name"),
         }
     }
 
@@ -255,8 +258,12 @@ impl Worker<'_> {
             // What is removed while it is listed may hide others from the listing.
             loop {
                 let mut found = 0;
-                let fd =
-                    group.open_dir(dir).map_err(|errno| EngineError::Broken { engine: "files", op: "open", errno })?;
+                let fd = match group.open_dir(dir) {
+                    Ok(fd) => fd,
+                    // Its making was cut short.
+                    Err(Errno::NOENT) => break,
+                    Err(errno) => return Err(EngineError::Broken { engine: "files", op: "open", errno }),
+                };
                 let mut entries = RawDir::new(&fd, &mut space);
                 while let Some(entry) = entries.next() {
                     let entry =
