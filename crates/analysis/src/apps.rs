@@ -9,8 +9,7 @@ use qd1_model::app::{AppCheck, AppLoad, AppStep, AppSummary, AppUnit, BucketQuan
 use qd1_model::record::{OpClass, StepRecord};
 use qd1_model::verdict::Grade;
 
-/// Normal quantile of a 95 % interval.
-const Z_975: f64 = 1.96;
+use crate::stats::Z_975;
 
 /// etcd's documentation: the 99th percentile of `wal_fsync_duration` should be below this.
 const FSYNC_P99_MAX_NS: f64 = 10e6;

@@ -6,7 +6,7 @@
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
 //! [`filesystems`] compares filesystems in rounds, [`change`] tells how a step went over time, [`identify`](mod@identify)
-//! what kind of storage it is. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals
+//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals
 //! deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -21,6 +21,7 @@ pub mod identify;
 mod judge;
 pub mod limits;
 pub mod meta;
+pub mod predict;
 pub mod stats;
 mod summarize;
 pub mod sweep;
@@ -61,6 +62,8 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report.meta = meta::table(record, summary);
     report.sync = sync::table(record);
     report.app = apps::summarize(record);
+    let is_asked = record.plan.suite == predict::SUITE || record.plan.prediction.is_some();
+    report.prediction = is_asked.then(|| predict::predict(record)).flatten();
     report
 }
 
@@ -77,6 +80,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         sync: None,
         filesystems: None,
         app: None,
+        prediction: None,
         summary,
         record,
     }

@@ -180,12 +180,14 @@ pub(crate) fn empty() -> Record {
             criteria: Vec::new(),
             sweep: None,
             filesystems: None,
+            prediction: None,
         },
         environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
         app: None,
         steps: Vec::new(),
         mounts: Vec::new(),
+        programs: Vec::new(),
     }
 }
 

@@ -14,5 +14,13 @@ use crate::suites;
 /// When the run cannot be made or fails.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let suite = suites::builtin(suites::CHECK).context("the suite of the check is built in")?;
-    measure::run(Asked { command: "check", suite, file: None, path: &args.path, how: &args.how, guide: None })
+    measure::run(Asked {
+        command: "check",
+        suite,
+        file: None,
+        path: &args.path,
+        how: &args.how,
+        guide: None,
+        sequel: None,
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use qd1_model::Bytes;
 use qd1_model::plan::{EngineChoice, Rw};
 use qd1_model::units::parse_duration_ns;
@@ -23,6 +23,7 @@ pub(crate) const COMMANDS: &[&str] = &[
     "app",
     "filesystems",
     "restore",
+    "predict",
     "suites",
     "history",
     "fio",
@@ -33,6 +34,30 @@ pub(crate) const COMMANDS: &[&str] = &[
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
 to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
+
+impl Cli {
+    /// The command line, or its end: what is wrong with it, or the help it asks for.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            let first = std::env::args().nth(1).unwrap_or_default();
+            misspelt(&error, &first).unwrap_or(error).exit()
+        })
+    }
+}
+
+/// A misspelt command with a path after it reads as a path with something after it, which clap says of it.
+fn misspelt(error: &clap::Error, first: &str) -> Option<clap::Error> {
+    let is_conflict = error.kind() == clap::error::ErrorKind::ArgumentConflict;
+    if !is_conflict || first.starts_with('-') || COMMANDS.contains(&first) || std::path::Path::new(first).exists() {
+        return None;
+    }
+    let hint = match qd1_fio::suggest::nearest(first, COMMANDS.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("the commands are {}", COMMANDS.join(", ")),
+    };
+    let message = format!("there is no command {first}, and no such file or directory; {hint}");
+    Some(Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, message))
+}
 
 /// Tells what a disk will feel like to the programs on it, and proves it.
 #[derive(Debug, Parser)]
@@ -83,6 +108,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: crate::apps::args::AppCommand,
     },
+    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see docs/method.md)
+    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    Predict(PredictArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// List the runs kept here, or show one again with today's analysis
@@ -121,6 +149,25 @@ pub(crate) struct CheckArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PredictArgs {
+    /// Directory to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Measure nothing: take the commits of this kept run of check or predict (see `qd1 history`)
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
+    pub(crate) from: Option<String>,
+    /// Then run these programs on the same disk, and show how far the predictions are off [default: all three]
+    #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_enum, num_args = 0.., require_equals = true,
+          default_missing_values = ["postgres", "etcd", "sqlite"])]
+    pub(crate) verify: Vec<crate::predict::Verified>,
+    /// pgbench's scale, about 16 MB each with --verify
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scale: u32,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
 }
@@ -375,7 +422,6 @@ fn engine(text: &str) -> Result<EngineChoice, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -387,6 +433,14 @@ mod tests {
         for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             assert!(COMMANDS.contains(&command.get_name()), "{}", command.get_name());
         }
+    }
+
+    #[test]
+    fn a_misspelt_command_with_a_path_is_told_as_one() {
+        let error = Cli::try_parse_from(["qd1", "chekc", "/tmp"]).unwrap_err();
+        let told = misspelt(&error, "chekc").unwrap().to_string();
+        assert!(told.contains("there is no command chekc") && told.contains("did you mean check?"), "{told}");
+        assert!(misspelt(&error, "/tmp").is_none(), "a directory that is there is no misspelt command");
     }
 
     #[test]

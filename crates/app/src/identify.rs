@@ -24,5 +24,13 @@ pub(crate) fn run(mut args: CheckArgs) -> Result<ExitCode> {
         // Nothing has to be written first, so a head may go all the way: the planner takes what there is.
         args.how.size = Some(Bytes(u64::MAX));
     }
-    measure::run(Asked { command: SUITE, suite, file: None, path: &args.path, how: &args.how, guide: None })
+    measure::run(Asked {
+        command: SUITE,
+        suite,
+        file: None,
+        path: &args.path,
+        how: &args.how,
+        guide: None,
+        sequel: None,
+    })
 }

@@ -16,8 +16,10 @@ mod output;
 mod ping;
 mod place;
 mod plan;
+mod predict;
 mod problem;
 mod progress;
+mod reference;
 mod report;
 mod run;
 mod run_command;
@@ -35,7 +37,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::Parser as _;
 
 use cli::{Cli, Command};
 
@@ -46,7 +47,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match fio_args() {
         Some(args) => fio::text_args(args).and_then(|args| fio::run(&args)),
-        None => run(Cli::parse()),
+        None => run(Cli::read()),
     };
     match outcome {
         Ok(code) => code,
@@ -85,6 +86,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Some(Command::Identify(args)) => identify::run(args),
         Some(Command::Filesystems(args)) => filesystems::run(&args),
         Some(Command::Restore(args)) => journal::restore(&args),
+        Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Suites(args)) => suites::show(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Schema) => history::schema(),

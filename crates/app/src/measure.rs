@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use qd1_model::plan::{Plan, TargetKind, Work};
@@ -12,7 +13,8 @@ use qd1_model::verdict::{Grade, Thresholds};
 use qd1_model::{Record, Report};
 use qd1_probe::Machine;
 
-use crate::cli::{FailOn, MeasureArgs};
+use crate::cli::{FailOn, MeasureArgs, OutputArgs};
+use crate::place::Place;
 use crate::problem::Kind;
 use crate::progress::Progress;
 use crate::run::{self, Circumstances, Guide};
@@ -31,6 +33,33 @@ pub(crate) struct Asked<'a> {
     pub(crate) how: &'a MeasureArgs,
     /// Who decides on the way what the steps are, where the suite does not say it all.
     pub(crate) guide: Option<&'a mut dyn Guide>,
+    /// What is done with the disk after the steps, where there is more to do.
+    pub(crate) sequel: Option<&'a mut dyn Sequel>,
+}
+
+/// What follows the steps of a suite, and goes into the same Record.
+pub(crate) trait Sequel {
+    /// Refuses what cannot go well at this place.
+    ///
+    /// # Errors
+    /// Each says what to do.
+    fn check(&self, place: &Place, seed: u64) -> Result<()>;
+
+    /// Lines for `--dry-run`.
+    fn planned(&self) -> Vec<String>;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// When it cannot be done; what was measured before is lost then.
+    fn follow(&mut self, record: &mut Record, with: &With<'_>, progress: &mut Progress) -> Result<()>;
+}
+
+/// What a sequel is given.
+pub(crate) struct With<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) place: &'a Place,
+    pub(crate) cancel: &'a AtomicBool,
 }
 
 /// Measures and reports.
@@ -39,7 +68,7 @@ pub(crate) struct Asked<'a> {
 /// Each says what to do; `problem.rs` knows its exit code.
 pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
     let args = asked.how;
-    let guide = asked.guide.take();
+    let (guide, mut sequel) = (asked.guide.take(), asked.sequel.take());
     // What can be found wrong is found before anything is measured.
     let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
     if let Some(path) = &args.common.output.output {
@@ -55,20 +84,29 @@ pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
     if plan.target.kind == TargetKind::BlockDestroy {
         place::may_destroy(&machine, &plan.target.path)?;
     }
+    if let Some(sequel) = &sequel {
+        sequel.check(&place, seed)?;
+    }
     if args.common.dry_run {
-        output::write(&args.common.output, &dry_run(&plan))?;
+        let more = sequel.map(|sequel| sequel.planned()).unwrap_or_default();
+        let more: String = more.into_iter().map(|line| format!("then      {line}\n")).collect();
+        output::write(&args.common.output, &(dry_run(&plan) + &more))?;
         return Ok(ExitCode::SUCCESS);
     }
     let store = if args.common.no_save { None } else { open_store() };
     let signals = Signals::install()?;
     let circumstances = Circumstances { id, command: words.valid_anywhere(&plan.target.path), machine: &machine };
     let mut progress = Progress::new(args.common.quiet);
-    let record = match guide {
+    let mut record = match guide {
         Some(guide) => run::explore(plan, &circumstances, signals.stop(), &mut progress, guide)?,
         None => run::execute(plan, &circumstances, signals.stop(), &mut progress)?,
     };
+    if let Some(sequel) = sequel.as_deref_mut().filter(|_| !record.interrupted) {
+        let with = With { machine: &machine, place: &place, cancel: signals.stop() };
+        sequel.follow(&mut record, &with, &mut progress)?;
+    }
     drop(progress);
-    let code = conclude(record, &thresholds, store.as_ref(), args)?;
+    let code = conclude(record, &thresholds, store.as_ref(), &args.common.output, args.fail_on)?;
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
@@ -80,14 +118,15 @@ pub(crate) fn conclude(
     record: Record,
     thresholds: &Thresholds,
     store: Option<&Store>,
-    args: &MeasureArgs,
+    to: &OutputArgs,
+    fail_on: Option<FailOn>,
 ) -> Result<u8> {
     if let Some(store) = store {
         keep(store, &record);
     }
     let mut report = qd1_analysis::analyse(record, thresholds);
-    output::report(&args.common.output, &mut report)?;
-    Ok(outcome_code(&report, args.fail_on))
+    output::report(to, &mut report)?;
+    Ok(outcome_code(&report, fail_on))
 }
 
 /// How much time to spend.
@@ -166,6 +205,7 @@ const VALUED: &[&str] = &[
     "--order",
     "--ram",
     "--chunk",
+    "--scale",
 ];
 
 /// The command line as typed, and which of its words are places.
@@ -228,7 +268,7 @@ pub(crate) fn keep(store: &Store, record: &Record) {
     }
 }
 
-/// 1 when a step could do nothing but fail, 3 when a verdict or a criterion is as bad as `--fail-on` says.
+/// 1 when a step could do nothing but fail, 3 when a verdict, a criterion or a program's own rule is as bad as `--fail-on` says.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     if report.record.steps.iter().any(|step| step.ended == Ended::Failed) {
         return Kind::Failed as u8;
@@ -240,7 +280,8 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
         Some(FailOn::Marginal) => &[Grade::Fail, Grade::NotResolved, Grade::Marginal],
     };
     let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
-    let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade));
+    let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
+    let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
     if grades.any(|grade| bad.contains(&grade)) { Kind::Threshold as u8 } else { 0 }
 }
 

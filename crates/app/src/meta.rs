@@ -75,7 +75,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
         thresholds: None,
         fail_on: None,
     };
-    measure::run(Asked { command: COMMAND, suite, file: None, path: &path, how: &how, guide: None })
+    measure::run(Asked { command: COMMAND, suite, file: None, path: &path, how: &how, guide: None, sequel: None })
 }
 
 const fn same<T: Copy>(value: T) -> PerEffort<T> {

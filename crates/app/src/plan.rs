@@ -70,6 +70,7 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         criteria: spec.suite.criteria.iter().filter(|criterion| wanted(spec, &criterion.step)).cloned().collect(),
         sweep: spec.suite.sweep,
         filesystems: None,
+        prediction: None,
     };
     let loaded = loaded_copies(spec)?;
     check_names(spec, &loaded)?;

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     } else {
         return Err(suites::unknown(&args.what).into());
     };
-    measure::run(Asked { command: "run", suite, file, path: &args.path, how: &args.how, guide: None })
+    measure::run(Asked { command: "run", suite, file, path: &args.path, how: &args.how, guide: None, sequel: None })
 }
 
 /// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
@@ -56,7 +56,7 @@ fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
         &invocation,
         fio::Manner::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() },
     )?;
-    let code = measure::conclude(ran.record, &thresholds, store.as_ref(), how)?;
+    let code = measure::conclude(ran.record, &thresholds, store.as_ref(), &how.common.output, how.fail_on)?;
     Ok(ExitCode::from(ran.signal.unwrap_or(code)))
 }
 

@@ -47,6 +47,7 @@ static BUILTIN: &[Builtin] = builtin![
     "identify",
     "caches",
     "filesystems",
+    "predict",
 ];
 
 /// The built-in suite called `name`.

@@ -73,7 +73,15 @@ pub(crate) fn run(args: &SyncArgs) -> Result<ExitCode> {
     let mut suite = suite(measure::effort(&args.how));
     refuse(&mut suite, &place)?;
     let mut guide = Following::default();
-    measure::run(Asked { command: SUITE, suite, file: None, path: &args.path, how: &args.how, guide: Some(&mut guide) })
+    measure::run(Asked {
+        command: SUITE,
+        suite,
+        file: None,
+        path: &args.path,
+        how: &args.how,
+        guide: Some(&mut guide),
+        sequel: None,
+    })
 }
 
 /// Whether a plan is one of this command.

@@ -7,18 +7,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
 use common::apps::{Ground, disk_with_flushes_of, listening, program};
-use common::{Place, Running, find, float, int, list, skip, step, wait_until};
+use common::{Place, Running, find, float, int, list, said, skip, step, wait_until};
 use qd1_model::{OpClass, Report};
 use qd1_simdisk::truth::Law;
 use rustix::process::Signal;
 use serde_json::Value;
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 fn parsed(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", said(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -58,10 +54,32 @@ fn etcds_own_verdict_and_the_syncs_of_its_log_are_reported() {
     assert!(counted >= 5, "each write is synced: {counted}");
     ground.assert_clean();
     let strict = run(&ground, "etcd", &[&args[..], &["--fail-on", "fail"]].concat());
-    assert_eq!(strict.status.code(), Some(3), "{}", text(&strict.stderr));
+    assert_eq!(strict.status.code(), Some(3), "{}", said(&strict.stderr));
     let id = report["record"]["id"].as_str().unwrap();
-    let shown = text(&ground.place.qd1(&["history", "show", id]).output().unwrap().stdout);
+    let shown = said(&ground.place.qd1(&["history", "show", id]).output().unwrap().stdout);
     assert!(shown.contains("FAILS (slowest request)") && shown.contains("etcdctl check perf"), "{shown}");
+    ground.assert_clean();
+}
+
+#[test]
+fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
+    let test = "puts_come_at_the_rate_asked_for_and_wait_for_the_disk";
+    if let Some(why) = qd1_simdisk::Mounted::unavailable() {
+        return skip(test, &why);
+    }
+    let scenario = disk_with_flushes_of(5e6);
+    let on = Place::new();
+    let mounted = qd1_simdisk::Mounted::new(&scenario, on.dir()).unwrap();
+    let Some(ground) = Ground::new(test, Place::at(mounted.dir()), &["etcd", "etcdctl"]) else { return };
+    let report = parsed(&run(&ground, "etcd", &["--rate", "40", "--runtime", "3s", "--json"]));
+    let puts = step(&report, "40 puts/s");
+    let applied = float(&find(&puts["app"]["counters"], "name", "operations")["value"]);
+    let typed: Report = serde_json::from_value(report).unwrap();
+    let stream = typed.summary.stream("40 puts/s", OpClass::Transaction).unwrap();
+    assert!((70..=180).contains(&stream.ios), "120 are due: {}", stream.ios);
+    assert!(applied >= stream.ios as f64, "each is applied: {applied} of {}", stream.ios);
+    let p50_ns = stream.lat_p50_ns.value.unwrap();
+    assert!(p50_ns > 4.5e6, "each waits for a sync of the log: {p50_ns} ns");
     ground.assert_clean();
 }
 
@@ -116,7 +134,7 @@ fn a_missing_program_is_one_message_with_its_package_and_exit_code_5() {
     {
         let mut command = place.command(&["app", name, place.dir_str()]);
         let output = command.env("PATH", "/nonexistent").output().unwrap();
-        let said = text(&output.stderr);
+        let said = said(&output.stderr);
         assert_eq!(output.status.code(), Some(5), "{said}");
         assert!(said.contains(package) && said.lines().count() == 1, "{said}");
     }
@@ -129,9 +147,9 @@ fn a_file_is_no_place_for_a_database() {
     let file = place.beside("file");
     fs::write(&file, "x").unwrap();
     let output = place.command(&["app", "sqlite", file.to_str().unwrap()]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output.stderr));
     let output = place.command(&["app", "oracle"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output.stderr));
 }
 
 #[test]
@@ -205,7 +223,7 @@ fn a_dry_run_says_the_loads_and_makes_nothing() {
     let test = "a_dry_run_says_the_loads_and_makes_nothing";
     let Some(ground) = Ground::roomy(test, &[]) else { return };
     let output = run(&ground, "sqlite", &["--dry-run"]);
-    let said = text(&output.stdout);
+    let said = said(&output.stdout);
     assert!(output.status.success() && said.contains("wal-full") && said.contains("nothing after it"), "{said}");
     ground.place.assert_untouched();
 }

@@ -8,7 +8,7 @@ use std::process::Output;
 
 use common::apps::{Ground, children, disk_with_flushes_of, listening, segments};
 use common::device::Mounted;
-use common::{Place, Running, find, float, int, is_root, list, skip, step, wait_until};
+use common::{Place, Running, find, float, int, is_root, list, said, skip, step, wait_until};
 use qd1_model::OpClass;
 use qd1_simdisk::truth::Law;
 use rustix::process::{Pid, Signal};
@@ -32,12 +32,8 @@ fn run(ground: &Ground, args: &[&str]) -> Output {
 
 fn report(ground: &Ground, args: &[&str]) -> Value {
     let output = run(ground, &[&["--json"], args].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", said(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A run under way, in a place of its own.
@@ -128,7 +124,7 @@ fn each_transaction_is_timed_and_the_run_is_shown_again() {
     let again = common::json(ground.place.qd1(&["history", "show", id, "--json"]));
     assert_eq!(again, report);
     let shown = ground.place.qd1(&["history", "show", id]).output().unwrap();
-    let shown = text(&shown.stdout);
+    let shown = said(&shown.stdout);
     assert!(shown.contains("PostgreSQL") && shown.contains("syncs of the log"), "{shown}");
     let body = shown.split("\nRun it again").next().unwrap();
     assert!(body.lines().all(|line| line.chars().count() <= 80), "{shown}");
@@ -278,17 +274,17 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (["--format", "xml"], "xml"),
     ] {
         let output = run(&ground, &args);
-        let said = text(&output.stderr);
+        let said = said(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(word), "{args:?}: {said}");
     }
     let output = run(&ground, &["--scale", "1", "-c", SMALL, "-c", "no_such_setting=1"]);
-    let said = text(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("no_such_setting"), "the server's own words: {said}");
+    let told = said(&output.stderr);
+    assert!(output.status.code() == Some(1) && told.contains("no_such_setting"), "the server's own words: {told}");
     let output = run(&ground, &["--bindir", ground.place.dir_str()]);
-    assert_eq!(output.status.code(), Some(5), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("apt-get install postgresql"));
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output.stderr));
+    assert!(said(&output.stderr).contains("apt-get install postgresql"));
     let output = run(&ground, &["--dry-run", "--scale", "1", "-c", SMALL]);
-    assert!(output.status.success() && text(&output.stdout).contains("100 clients"), "{}", text(&output.stdout));
+    assert!(output.status.success() && said(&output.stdout).contains("100 clients"), "{}", said(&output.stdout));
     ground.assert_clean();
 }

@@ -3,10 +3,9 @@
 
 mod common;
 
-use std::fs;
-
-use common::filesystems::{assert_nothing_left, can, filesystems, journals, quiet, text, upon};
-use common::{Place, Running, list, names, wait_until};
+use common::apps::children;
+use common::filesystems::{assert_nothing_left, can, filesystems, journals, quiet, upon};
+use common::{Place, Running, list, names, text, wait_until};
 use predicates::prelude::*;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -55,19 +54,13 @@ fn after_sigkill_the_helper_leaves_nothing() {
     });
 }
 
-/// Children of a process.
-fn children(pid: u32) -> Vec<i32> {
-    let tasks = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    tasks.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
 /// Kills a run and all its helpers while a filesystem is mounted, as a power cut would but for the reboot.
 fn killed_with_its_helpers(place: &Place) {
     let mut run = long_run(place, "ext4");
     let helpers = children(run.0.id());
     assert!(!helpers.is_empty(), "it has a helper");
     for helper in helpers {
-        rustix::process::kill_process(rustix::process::Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
+        rustix::process::kill_process(helper, Signal::KILL).unwrap();
     }
     run.signal(Signal::KILL);
     run.0.wait().unwrap();

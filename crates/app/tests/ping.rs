@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use common::device::Loop;
-use common::{Place, Running, float, int, is_root, list, skip, wait_until};
+use common::{Place, Running, float, int, is_root, list, skip, text, wait_until};
 use predicates::prelude::*;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -16,10 +16,6 @@ const BRIEF: [&str; 4] = ["--interval", "1ms", "--area", "1MiB"];
 
 fn ping(place: &Place, args: &[&str]) -> assert_cmd::Command {
     place.qd1(&[&["ping", place.dir_str()], &BRIEF[..], args].concat())
-}
-
-fn text(mut command: assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
 }
 
 fn objects(text: &str) -> Vec<Value> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use common::device::tool;
-use common::{Place, Running, find, int, is_root, list, skip, step, wait_until};
+use common::{Place, Running, find, int, is_root, list, said, skip, step, wait_until};
 use qd1_engine::sim::{Device, State};
 use qd1_engine::{Op, OpKind};
 use qd1_model::OpClass;
@@ -59,13 +59,9 @@ impl Disk {
 
     fn report(&self, args: &[&str]) -> Value {
         let output = self.check(&[&["--json"], args].concat());
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(output.status.success(), "{}", said(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn ids(report: &Value) -> Vec<&str> {
@@ -100,7 +96,7 @@ fn each_scenario_comes_to_what_it_expects() {
             None => assert_expected(&disk.scenario, &serde_json::from_slice(&output.stdout).expect(&name)),
             Some(error) => {
                 assert_eq!(output.status.code(), Some(1), "{name}");
-                assert!(text(&output.stderr).contains(error), "{name}: {}", text(&output.stderr));
+                assert!(said(&output.stderr).contains(error), "{name}: {}", said(&output.stderr));
             }
         }
         looked_at += 1;
@@ -135,11 +131,11 @@ fn a_disk_that_runs_full_gives_one_clear_error_and_nothing_is_left() {
         return;
     };
     let output = disk.check(&["--size", "64MiB", "--runtime", "1s", "--only", "qd1"]);
-    let stderr = text(&output.stderr);
+    let stderr = said(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.matches("ENOSPC").count(), 1, "{stderr}");
     assert_eq!(stderr.lines().filter(|line| line.starts_with("qd1:")).count(), 1, "{stderr}");
-    assert_eq!(text(&output.stdout), "", "no figure of a disk that did not take the file");
+    assert_eq!(said(&output.stdout), "", "no figure of a disk that did not take the file");
     disk.place.assert_empty();
 }
 
@@ -182,7 +178,7 @@ fn fio_verification_names_the_block_of_each_flipped_bit() {
         "--do_verify=1",
     ];
     let output = disk.place.command(&job).output().unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
+    let said = said(&output.stdout) + &said(&output.stderr);
     let flipped = disk.mounted.served().flipped;
     assert_eq!(flipped, [40_960, 123_456, 1_048_575]);
     assert!(!output.status.success(), "wrong data is no success: {said}");
@@ -241,7 +237,7 @@ fn a_step_that_finds_no_space_is_told_and_what_was_measured_before_is_kept() {
     let scenario = Scenario { enospc_after: Some(40 << 20), ..Scenario::named("full").unwrap() };
     let Some(disk) = Disk::new(test, scenario) else { return };
     let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "1s", "--only", "qd1,commit1,read32"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(step(&report, "commit1")["fault"].as_str().unwrap().contains("ENOSPC"), "{}", step(&report, "commit1"));
     assert!(ids(&report).contains(&"short_or_failed_io.step"), "{:?}", ids(&report));
@@ -309,7 +305,7 @@ fn commits_and_flushes(test: &str, options: &str) -> Option<(u64, u64)> {
     ];
     let mut command = disk.place.command(&job);
     let output = command.current_dir(&stacked.at).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let commits = int(&report["jobs"][0]["sync"]["lat_ns"]["N"]);
     assert!(commits >= 255, "one sync behind each write but the last, as fio has it: {commits}");

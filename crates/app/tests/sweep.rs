@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Place, list, schema};
+use common::{Place, list, schema, text};
 use predicates::prelude::*;
 use serde_json::Value;
 
@@ -23,10 +23,6 @@ fn report(place: &Place, args: &[&str]) -> Value {
 
 fn names(report: &Value) -> Vec<String> {
     list(&report["record"]["steps"]).iter().map(|step| step["name"].as_str().unwrap().to_owned()).collect()
-}
-
-fn text(mut command: assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
 }
 
 #[test]
@@ -86,11 +82,8 @@ fn the_map_fits_into_80_columns_and_has_colour_only_where_it_is_wanted() {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(&without), words(&plain), "colour only wraps what is there");
     let mut forced = place.qd1(&["history", "show", &id]);
-    assert!(!text_of(forced.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")).contains('\u{1b}'));
-}
-
-fn text_of(command: &mut assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+    forced.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1");
+    assert!(!text(forced).contains('\u{1b}'));
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Place, json, list, schema, skip};
+use common::{Place, json, list, schema, skip, text};
 use predicates::prelude::*;
 use qd1_model::Report;
 use qd1_model::plan::Sync;
@@ -20,10 +20,6 @@ const BRIEF: [&str; 7] = ["--quick", "--size", "16MiB", "--runtime", "30ms", "--
 
 fn sync(place: &Place, args: &[&str]) -> assert_cmd::Command {
     place.qd1(&[&["sync", place.dir_str()], &BRIEF[..], args].concat())
-}
-
-fn text(mut command: assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
 }
 
 fn rows(report: &Value) -> &[Value] {

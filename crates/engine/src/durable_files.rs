@@ -167,10 +167,7 @@ impl Run<'_> {
     }
 
     fn fault(&mut self, error: String, number: u64) {
-        match self.errors.iter_mut().find(|known| known.error == error) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error, count: 1, first_offset: number }),
-        }
+        IoErrors::once(error, number).add_to(&mut self.errors);
     }
 }
 

@@ -313,12 +313,7 @@ impl Step<'_> {
     /// Adds what a worker brought; what its body gave is handed back.
     fn take<T>(&mut self, worker: Brought<T>) -> T {
         worker.streams.into_iter().for_each(|stream| merge_stream(&mut self.outcome.streams, stream));
-        for error in worker.errors {
-            match self.outcome.errors.iter_mut().find(|known| known.error == error.error) {
-                Some(known) => known.count += error.count,
-                None => self.outcome.errors.push(error),
-            }
-        }
+        worker.errors.into_iter().for_each(|error| error.add_to(&mut self.outcome.errors));
         self.outcome.asked = self.outcome.asked.plus(&worker.asked);
         self.outcome.cost = self.outcome.cost.plus(&worker.cost);
         self.last_ns = self.last_ns.max(worker.last_ns);

@@ -65,12 +65,7 @@ pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut 
         for stream in worker.finished.streams {
             merge_stream(&mut outcome.streams, stream);
         }
-        for error in worker.finished.errors {
-            match outcome.errors.iter_mut().find(|known| known.error == error.error) {
-                Some(known) => known.count += error.count,
-                None => outcome.errors.push(error),
-            }
-        }
+        worker.finished.errors.into_iter().for_each(|error| error.add_to(&mut outcome.errors));
         outcome.asked = outcome.asked.plus(&worker.finished.asked);
         outcome.cost = outcome.cost.plus(&worker.cost);
         outcome.caveat = worker.caveat;

@@ -471,10 +471,7 @@ impl Worker<'_> {
     fn fault(&mut self, op: &Op, done: &Done) {
         let error =
             if done.result < 0 { errno_name(Errno::from_raw_os_error(-done.result)) } else { "short".to_owned() };
-        match self.errors.iter_mut().find(|known| known.error == error) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error, count: 1, first_offset: op.offset }),
-        }
+        IoErrors::once(error, op.offset).add_to(&mut self.errors);
         self.error_count += 1;
         let successes = self.moved[LANE_READ].ios + self.moved[LANE_WRITE].ios;
         if self.error_count > ERRORS_MAX || (self.error_count >= ERRORS_WITHOUT_SUCCESS && successes == 0) {

@@ -56,6 +56,9 @@ pub struct AppWork {
     pub program: Program,
     /// Clients that work side by side.
     pub clients: u32,
+    /// Requests per second that come whether or not those before them are answered; absent where each client waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<u32>,
 }
 
 /// The program of a run.

@@ -249,7 +249,9 @@ impl FilesWork {
         if self.ops.iter().all(|op| op.is_block()) {
             return self.size.0;
         }
-        let data = self.count.saturating_mul(self.size.0.next_multiple_of(4096));
+        // Where each file is synced there is one at a time.
+        let at_once = if self.sync.is_none() { self.count } else { 1 };
+        let data = at_once.saturating_mul(self.size.0.next_multiple_of(4096));
         // What a check measures is small enough for its inodes not to count, and its plan has always said so.
         if is_classic(&self.ops) {
             return data;
@@ -259,7 +261,6 @@ impl FilesWork {
 
     /// Inodes it needs at most.
     pub fn inodes(&self) -> u64 {
-        // Where each file is synced there is one at a time.
         if self.ops.iter().all(|op| op.is_block()) || !self.sync.is_none() {
             return 2;
         }
@@ -271,7 +272,8 @@ impl FilesWork {
         let each = |op: &FileOp| match op {
             FileOp::Create => self.count.saturating_mul(self.size.0),
             FileOp::BlockWrite | FileOp::BlockRewrite => self.size.0,
-            FileOp::Seek => self.seeks.div_ceil(10).saturating_mul(self.chunk.0),
+            // Each seeker rewrites a tenth of its share, the first included.
+            FileOp::Seek => (self.seeks.div_ceil(10) + u64::from(self.workers)).saturating_mul(self.chunk.0),
             _ => 0,
         };
         self.ops.iter().map(each).fold(0, u64::saturating_add)

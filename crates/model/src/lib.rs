@@ -17,6 +17,7 @@ pub mod meta;
 pub mod metric;
 pub mod plan;
 pub mod plat;
+pub mod prediction;
 pub mod record;
 pub mod report;
 pub mod spec;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::AppWork;
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::filesystems::FilesystemsPlan;
+use crate::prediction::PredictionPlan;
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -415,9 +416,17 @@ pub struct Plan {
     /// What makes it a comparison of filesystems, where it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystems: Option<FilesystemsPlan>,
+    /// What predictions for databases assume, where they are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionPlan>,
 }
 
 impl Plan {
+    /// The step called `name`.
+    pub fn step(&self, name: &str) -> Option<&StepPlan> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+
     /// Longest duration of all steps and the preparation, ns.
     pub fn duration_max_ns(&self) -> u64 {
         let steps: u64 = self.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).sum();

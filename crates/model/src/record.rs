@@ -38,6 +38,9 @@ pub struct Record {
     /// The real program that was run, where the run is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRecord>,
+    /// The programs that were run beside the suite's own steps, to hold predictions against.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
     /// The filesystems that were made for this run, one after another, where they are compared; the environment then is
@@ -309,6 +312,21 @@ pub struct IoErrors {
     pub count: u64,
     /// Offset of the first one.
     pub first_offset: u64,
+}
+
+impl IoErrors {
+    /// One failure.
+    pub fn once(error: impl Into<String>, offset: u64) -> Self {
+        Self { error: error.into(), count: 1, first_offset: offset }
+    }
+
+    /// Counts them in with those of the same kind.
+    pub fn add_to(self, errors: &mut Vec<Self>) {
+        match errors.iter_mut().find(|known| known.error == self.error) {
+            Some(known) => known.count += self.count,
+            None => errors.push(self),
+        }
+    }
 }
 
 /// Device counters over a step, and what we asked of the device in the same time.

@@ -9,6 +9,7 @@ use crate::filesystems::Comparison;
 use crate::finding::Finding;
 use crate::identity::Identity;
 use crate::meta::Meta;
+use crate::prediction::Prediction;
 use crate::record::Record;
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
@@ -44,6 +45,9 @@ pub struct Report {
     /// What a real program's own counters come to; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppSummary>,
+    /// What databases will do on the disk; absent where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<Prediction>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -35,6 +35,7 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         criteria: Vec::new(),
         sweep: None,
         filesystems: None,
+        prediction: None,
     };
     Record {
         schema_version: SCHEMA_VERSION,
@@ -50,5 +51,6 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
         app: None,
         steps: Vec::new(),
         mounts: Vec::new(),
+        programs: Vec::new(),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -46,10 +47,6 @@ const RUNS: [[Setting; 2]; 5] = [
 /// Measures and prints the table.
 pub(super) fn run() -> Result<()> {
     lab::need_root("a loop device and a cgroup")?;
-    ensure!(
-        Path::new(GROUPS).join("cgroup.procs").exists(),
-        "{GROUPS} is not there: throttles need cgroups of version 1"
-    );
     lab::catch_signals()?;
     cmd::run(cmd::cargo().args(["build", "--quiet", "--package", "qd1"]))?;
     let binary = crate::metadata::target_dir()?.join("debug/qd1");
@@ -74,11 +71,9 @@ fn measure(binary: &Path, settings: &[Setting]) -> Result<Value> {
     lab::make_file(&file, DISK_BYTES)?;
     // Declared after the directory, hence dropped before it: the file must outlive the device.
     let disk = lab::Loop::attach(&file)?;
-    let group = Throttle::new(disk.device(), settings)?;
-    let mut command = cmd::command("sh");
-    // On a machine that does other work as well, 20,000 requests a second want their turn.
-    let script = format!("echo $$ > {}/cgroup.procs && exec nice -n -10 \"$0\" \"$@\"", group.dir.display());
-    command.args(["-c", &script]).arg(binary).arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
+    let group = Throttle::new(disk.device(), settings.iter().map(|setting| (setting.kernel, setting.value)))?;
+    let mut command = group.command(binary);
+    command.arg("limits").arg(disk.device()).arg("--destroy").arg(disk.device());
     command.args(["--size", "256MiB", "--json", "--no-save", "--quiet"]);
     serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 limits printed no JSON")
 }
@@ -114,24 +109,38 @@ fn row(report: &Value, setting: &Setting) -> Result<f64> {
 }
 
 /// A cgroup that limits what its processes may do to one device; removed on drop.
-struct Throttle {
+pub(super) struct Throttle {
     dir: PathBuf,
 }
 
 impl Throttle {
-    fn new(device: &Path, settings: &[Setting]) -> Result<Self> {
+    /// With so much of each of the kernel's settings.
+    pub(super) fn new(device: &Path, settings: impl IntoIterator<Item = (&'static str, u64)>) -> Result<Self> {
+        ensure!(
+            Path::new(GROUPS).join("cgroup.procs").exists(),
+            "{GROUPS} is not there: throttles need cgroups of version 1"
+        );
         let dir = Path::new(GROUPS).join(format!("qd1-truth-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let this = Self { dir };
         let name = device.file_name().unwrap_or_default();
         let number = Path::new("/sys/block").join(name).join("dev");
         let number = fs::read_to_string(&number).with_context(|| format!("cannot read {}", number.display()))?;
-        for setting in settings {
-            let file = this.dir.join(format!("blkio.throttle.{}_device", setting.kernel));
-            fs::write(&file, format!("{} {}", number.trim(), setting.value))
+        for (kernel, value) in settings {
+            let file = this.dir.join(format!("blkio.throttle.{kernel}_device"));
+            fs::write(&file, format!("{} {value}", number.trim()))
                 .with_context(|| format!("cannot set {}", file.display()))?;
         }
         Ok(this)
+    }
+
+    /// `binary`, to be run inside.
+    pub(super) fn command(&self, binary: &Path) -> Command {
+        let mut command = cmd::command("sh");
+        // On a machine that does other work as well, 20,000 requests a second want their turn.
+        let script = format!("echo $$ > {}/cgroup.procs && exec nice -n -10 \"$0\" \"$@\"", self.dir.display());
+        command.args(["-c", &script]).arg(binary);
+        command
     }
 }
 

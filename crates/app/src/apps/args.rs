@@ -82,6 +82,12 @@ pub(crate) struct EtcdArgs {
     /// Loads of `etcdctl check perf`, separated by commas; each takes a minute
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "s,m", value_enum)]
     pub(crate) load: Vec<etcd::Load>,
+    /// Instead: so many puts a second, separated by commas, each timed from when it was due
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "load", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: Vec<u32>,
+    /// Measured time of each --rate
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", requires = "rate")]
+    pub(crate) runtime: u64,
     /// Where etcd and etcdctl are
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,

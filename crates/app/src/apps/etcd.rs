@@ -9,16 +9,17 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use qd1_engine::clock;
 use qd1_model::Bytes;
-use qd1_model::app::{AppStep, AppUnit, Buckets, Counter, Program, Setting};
+use qd1_model::app::{AppStep, AppUnit, AppWork, Buckets, Counter, Program, Setting};
 use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::Ended;
 use rustix::process::Signal;
 
 use super::args::{AppCommon, EtcdArgs};
 use super::child::{self, Cancelled, Running, last_lines, whole};
+use super::puts::{Puts, VALUE};
 use super::text::number_after;
 use super::{App, Loaded, World, find};
 use crate::progress::Progress;
@@ -108,6 +109,11 @@ impl App for Etcd {
     }
 
     fn steps(&self) -> Vec<StepPlan> {
+        if !self.args.rate.is_empty() {
+            let mut rates = self.args.rate.clone();
+            rates.dedup();
+            return rates.into_iter().map(|rate| puts_step(rate, self.args.runtime)).collect();
+        }
         let mut loads = self.args.load.clone();
         loads.dedup();
         let step = |load: &Load| {
@@ -120,8 +126,13 @@ impl App for Etcd {
 
     fn space(&self) -> Bytes {
         // Two log segments of 64 MB; each write of 1 KiB goes to the log and the database, which keeps copies of pages.
-        let most = self.args.load.iter().map(|load| u64::from(load.writes_per_second())).max().unwrap_or(0);
-        Bytes((256 << 20) + most * 60 * 4096)
+        let writes = |per_second: u32, ns: u64| u64::from(per_second) * ns.div_ceil(1_000_000_000);
+        let loads = self.args.load.iter().map(|load| writes(load.writes_per_second(), CHECK_NS));
+        let most = match self.args.rate.iter().max() {
+            Some(rate) => writes(*rate, self.args.runtime),
+            None => loads.max().unwrap_or(0),
+        };
+        Bytes((256 << 20) + most * 4096)
     }
 
     fn check(&mut self) -> Result<()> {
@@ -133,7 +144,12 @@ impl App for Etcd {
 
     fn options(&self) -> Vec<String> {
         let loads: Vec<&str> = self.args.load.iter().map(|load| load.name()).collect();
+        let rates: Vec<String> = self.args.rate.iter().map(u32::to_string).collect();
         let mut words = vec!["--load".to_owned(), loads.join(",")];
+        if !rates.is_empty() {
+            let runtime = format!("{}ms", self.args.runtime / 1_000_000);
+            words = ["--rate".to_owned(), rates.join(","), "--runtime".to_owned(), runtime].to_vec();
+        }
         if let Some(dir) = &self.args.bindir {
             let dir = std::path::absolute(dir).unwrap_or(dir.clone());
             words.extend(["--bindir".to_owned(), dir.to_string_lossy().into_owned()]);
@@ -149,9 +165,12 @@ impl App for Etcd {
     }
 
     fn load(&mut self, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
-        let Work::App(_) = &step.work else { bail!("no load of etcd") };
-        let load = Load::of_name(&step.name).context("no load of etcdctl check perf")?;
+        let Work::App(work) = &step.work else { bail!("no load of etcd") };
         let mut node = Node::start(&self.server, world)?;
+        if let Some(rate) = work.rate {
+            return node.puts(rate, step, world, progress);
+        }
+        let load = Load::of_name(&step.name).context("no load of etcdctl check perf")?;
         let before = node.metrics()?;
         let endpoint = format!("http://127.0.0.1:{}", node.port);
         let args: [&dyn AsRef<std::ffi::OsStr>; 6] =
@@ -183,6 +202,14 @@ impl App for Etcd {
         }
         Ok(Loaded { runtime_ns, ended, app, ..Loaded::default() })
     }
+}
+
+/// So many puts a second.
+fn puts_step(rate: u32, runtime_ns: u64) -> StepPlan {
+    let title = format!("{rate} puts/s at random times, {VALUE} bytes each");
+    let mut step = super::step(Program::Etcd, format!("{rate} puts/s"), title, 1, 0, runtime_ns);
+    step.work = Work::App(AppWork { program: Program::Etcd, clients: 1, rate: Some(rate) });
+    step
 }
 
 /// One etcd with empty data.
@@ -280,6 +307,15 @@ impl Node {
             progress.tick(clock::now_ns() - begin_ns, &step.stop);
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Puts at a rate, each timed.
+    fn puts(&mut self, rate: u32, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+        let before = self.metrics()?;
+        let asked = Puts { port: self.port, rate, seed: world.seed };
+        let outcome = asked.run(&step.stop, world.cancel, progress);
+        let loaded = outcome.map_err(|error| anyhow!(self.explained(&format!("{error:#}"))))?;
+        Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.said()), ..loaded })
     }
 
     fn said(&self) -> String {

@@ -9,6 +9,7 @@ mod etcd;
 mod find;
 pub(crate) mod part;
 mod postgres;
+mod puts;
 mod rocksdb;
 mod sqlite;
 mod sysbench;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use qd1_engine::clock;
 use qd1_engine::run::Asked;
 use qd1_engine::target::{DirectIo, PathKind};
@@ -29,14 +30,14 @@ use qd1_model::plan::{Plan, StepPlan, Stop, TargetKind, TargetPlan, Work};
 use qd1_model::record::{Ended, Interval, IoErrors, StepRecord, Stream};
 use qd1_model::units::format_span_ns;
 use qd1_model::verdict::Thresholds;
-use qd1_model::{Bytes, Grade, Record, Report, SCHEMA_VERSION};
+use qd1_model::{Bytes, Record, SCHEMA_VERSION};
 use qd1_probe::Machine;
 
-use crate::cli::FailOn;
 use crate::place::{self, Place};
 use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::run::counters::Counters;
+use crate::run::environment;
 use crate::scratch::Scratch;
 use crate::signals::Signals;
 use crate::{measure, output, plan};
@@ -201,12 +202,8 @@ fn measure(app: &mut dyn App) -> Result<ExitCode> {
     let mut progress = Progress::new(app.common().run.quiet);
     let record = carry_out(app, plan, &id, &machine, signals.stop(), &mut progress)?;
     drop(progress);
-    if let Some(store) = &store {
-        measure::keep(store, &record);
-    }
-    let mut report = qd1_analysis::analyse(record, &Thresholds { class: Vec::new() });
-    output::report(&app.common().run.output, &mut report)?;
-    let code = outcome_code(&report, app.common().fail_on);
+    let (thresholds, common) = (Thresholds { class: Vec::new() }, app.common());
+    let code = measure::conclude(record, &thresholds, store.as_ref(), &common.run.output, common.fail_on)?;
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
@@ -259,6 +256,7 @@ fn decide(app: &dyn App, place: &Place, seed: u64) -> Result<Plan> {
         criteria: Vec::new(),
         sweep: None,
         filesystems: None,
+        prediction: None,
     })
 }
 
@@ -271,9 +269,7 @@ fn carry_out(
     progress: &mut Progress,
 ) -> Result<Record> {
     child::adopt_orphans();
-    let mut environment = machine.environment(&plan.target.path);
-    clock::use_tsc(&environment.clock.source);
-    (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
+    let environment = environment(machine, &plan.target.path);
     let (begin_ns, started_unix_ns) = (clock::now_ns(), clock::wall_ns());
     progress.begin(&plan);
     let counters = Counters::new(machine, &environment.devices);
@@ -286,11 +282,16 @@ fn carry_out(
     })();
     let ended = app.end();
     child::end_orphans();
-    let steps = match measured {
+    let mut steps = match measured {
         Err(error) if error.is::<Cancelled>() => Vec::new(),
         outcome => outcome?,
     };
-    ended?;
+    // What was measured is not lost where something could not be removed; the run has failed all the same.
+    if let Err(error) = ended {
+        let last = steps.last_mut().ok_or_else(|| anyhow!("{error:#}"))?;
+        last.ended = Ended::Failed;
+        last.fault = format!("{error:#}");
+    }
     Ok(Record {
         schema_version: SCHEMA_VERSION,
         id: id.to_owned(),
@@ -305,6 +306,7 @@ fn carry_out(
         app: Some(about),
         steps,
         mounts: Vec::new(),
+        programs: Vec::new(),
     })
 }
 
@@ -368,27 +370,12 @@ fn again(app: &dyn App, plan: &Plan) -> Vec<String> {
     words
 }
 
-/// 1 when a load failed, 3 when a rule came out as bad as `--fail-on` says.
-fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
-    if report.record.steps.iter().any(|step| step.ended == Ended::Failed) {
-        return Kind::Failed as u8;
-    }
-    let bad = |grade: Grade| match fail_on {
-        None => false,
-        Some(FailOn::Fail) => grade == Grade::Fail,
-        Some(FailOn::NotResolved) => matches!(grade, Grade::Fail | Grade::NotResolved),
-        Some(FailOn::Marginal) => grade != Grade::Pass,
-    };
-    let mut checks = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks);
-    if checks.any(|check| bad(check.grade)) { Kind::Threshold as u8 } else { 0 }
-}
-
 /// A load as a step of the plan.
 fn step(program: Program, name: String, title: String, clients: u32, ramp_ns: u64, max_ns: u64) -> StepPlan {
     StepPlan {
         name,
         title,
-        work: Work::App(AppWork { program, clients }),
+        work: Work::App(AppWork { program, clients, rate: None }),
         background: Vec::new(),
         stop: Stop { min_ns: max_ns, max_ns, ramp_ns, quantile: 0.0, tolerance: 0.0 },
         writes_max: Bytes(0),

@@ -1,17 +1,19 @@
-//! A program's loads as a part of another command's run, in a directory of that one's: `qd1 filesystems --postgres`.
+//! A program's loads as a part of another command's run: `qd1 filesystems --postgres`, `qd1 predict --verify`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
-use clap::Parser;
+use clap::{Args, Parser};
 use qd1_model::filesystems::FilesystemsPlan;
 use qd1_model::plan::StepPlan;
 use qd1_model::{Bytes, Record};
 use qd1_probe::Machine;
 
-use super::args::PostgresArgs;
+use super::args::{EtcdArgs, PostgresArgs, SqliteArgs};
+use super::etcd::Etcd;
 use super::postgres::Postgres;
+use super::sqlite::Sqlite;
 use super::{App, carry_out, decide};
 use crate::place::Place;
 use crate::progress::Progress;
@@ -21,9 +23,18 @@ pub(crate) struct Part(Box<dyn App>);
 
 /// The program's own command line, so that its defaults stand in one place.
 #[derive(Parser)]
-struct Words {
+struct Words<A: Args> {
     #[command(flatten)]
-    args: PostgresArgs,
+    args: A,
+}
+
+/// Arguments from words.
+fn args<A: Args>(words: &[&str]) -> Result<A> {
+    Ok(Words::<A>::try_parse_from([""].iter().chain(words))?.args)
+}
+
+fn ms(ns: u64) -> String {
+    format!("{}ms", ns / 1_000_000)
 }
 
 impl Part {
@@ -32,10 +43,31 @@ impl Part {
     /// # Errors
     /// What makes no sense; programs that are missing.
     pub(crate) fn postgres(clients: &str, scale: u32, warmup_ns: u64, runtime_ns: u64) -> Result<Self> {
-        let (scale, ms) = (scale.to_string(), |ns: u64| format!("{}ms", ns / 1_000_000));
-        let (warmup, runtime) = (ms(warmup_ns), ms(runtime_ns));
-        let words = ["", "--clients", clients, "--scale", &scale, "--warmup", &warmup, "--runtime", &runtime];
-        let mut part = Self(Box::new(Postgres::new(Words::try_parse_from(words)?.args)?));
+        let (scale, warmup, runtime) = (scale.to_string(), ms(warmup_ns), ms(runtime_ns));
+        let words = ["--clients", clients, "--scale", &scale, "--warmup", &warmup, "--runtime", &runtime];
+        Self::of(Postgres::new(args::<PostgresArgs>(&words)?)?)
+    }
+
+    /// etcd under puts at these rates.
+    ///
+    /// # Errors
+    /// Programs that are missing.
+    pub(crate) fn etcd(rates: &[u32], runtime_ns: u64) -> Result<Self> {
+        let rates: Vec<String> = rates.iter().map(u32::to_string).collect();
+        let words = ["--rate", &rates.join(","), "--runtime", &ms(runtime_ns)];
+        Self::of(Etcd::new(args::<EtcdArgs>(&words)?))
+    }
+
+    /// SQLite, by journal and synchronous mode.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub(crate) fn sqlite(runtime_ns: u64) -> Result<Self> {
+        Self::of(Sqlite::new(args::<SqliteArgs>(&["--runtime", &ms(runtime_ns)])?))
+    }
+
+    fn of(app: impl App + 'static) -> Result<Self> {
+        let mut part = Self(Box::new(app));
         part.0.check()?;
         Ok(part)
     }
@@ -50,6 +82,14 @@ impl Part {
         self.0.space()
     }
 
+    /// Refuses a place that is too small.
+    ///
+    /// # Errors
+    /// With how much is needed.
+    pub(crate) fn fits(&self, place: &Place, seed: u64) -> Result<()> {
+        decide(self.0.as_ref(), place, seed).map(drop)
+    }
+
     /// Makes its data at `place`, runs its loads, and takes all away again.
     ///
     /// # Errors
@@ -58,13 +98,13 @@ impl Part {
         &mut self,
         place: &Place,
         (id, seed): (&str, u64),
-        asked: &FilesystemsPlan,
+        filesystems: Option<&FilesystemsPlan>,
         machine: &Machine,
         cancel: &AtomicBool,
         progress: &mut Progress,
     ) -> Result<Record> {
         let mut plan = decide(self.0.as_ref(), place, seed)?;
-        plan.filesystems = Some(asked.clone());
+        plan.filesystems = filesystems.cloned();
         carry_out(self.0.as_mut(), plan, id, machine, cancel, progress)
     }
 

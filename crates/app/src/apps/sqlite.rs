@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::Bytes;
 use qd1_model::app::{AppStep, Program, Setting};
@@ -19,13 +20,11 @@ use super::args::{AppCommon, SqliteArgs};
 use super::child::Cancelled;
 use super::tally::Tally;
 use super::{App, Loaded, World};
-use crate::progress::Progress;
+use crate::progress::{Looks, Progress};
 use crate::scratch::Scratch;
 
 /// Bytes of a row's value.
 const VALUE: usize = 200;
-/// How often the figures of a running load are worked out.
-const FIGURES_NS: u64 = 500_000_000;
 /// Name of the load that reads.
 const READS: &str = "reads";
 /// Rows written at once while the table is filled.
@@ -174,7 +173,7 @@ impl App for Sqlite {
         let db = open(&base.file, mode)?;
         let mut load = Running {
             rows: u64::from(self.args.rows),
-            random: seed_of(world.seed, &step.name),
+            random: random_of(world.seed, &step.name),
             tally: Tally::new(if mode.is_some() { OpClass::Commit } else { OpClass::Read }, step.stop.max_ns),
             fault: String::new(),
         };
@@ -213,7 +212,7 @@ fn fill(file: &Path, rows: u32, world: &World<'_>) -> Result<()> {
     let mut db = Connection::open(file).with_context(explained)?;
     db.execute_batch("pragma page_size = 4096; create table kv (id integer primary key, value blob not null)")
         .with_context(explained)?;
-    let mut random = seed_of(world.seed, "fill");
+    let mut random = random_of(world.seed, "fill");
     let mut done = 0;
     while done < rows {
         if world.is_cancelled() {
@@ -251,7 +250,7 @@ fn open(file: &Path, mode: Option<(Journal, Synchronous)>) -> Result<Connection>
 /// A load that goes on.
 struct Running {
     rows: u64,
-    random: u64,
+    random: Rng,
     tally: Tally,
     /// The first error.
     fault: String,
@@ -268,7 +267,7 @@ impl Running {
     ) -> Result<()> {
         let mut update = db.prepare("update kv set value = ? where id = ?")?;
         self.each(start_ns, stop, cancel, progress, |random, rows| {
-            let (value, id) = (value(random), next(random) % rows);
+            let (value, id) = (value(random), random.u64(..rows));
             let begin_ns = clock::now_ns();
             match update.execute(params![value, id as i64])? {
                 1 => Ok(begin_ns),
@@ -288,7 +287,7 @@ impl Running {
     ) -> Result<()> {
         let mut select = db.prepare("select length(value) from kv where id = ?")?;
         self.each(start_ns, stop, cancel, progress, |random, rows| {
-            let id = next(random) % rows;
+            let id = random.u64(..rows);
             let begin_ns = clock::now_ns();
             select.query_row([id as i64], |row| row.get::<_, i64>(0))?;
             Ok(begin_ns)
@@ -303,9 +302,9 @@ impl Running {
         stop: &Stop,
         cancel: &AtomicBool,
         progress: &mut Progress,
-        mut operation: impl FnMut(&mut u64, u64) -> rusqlite::Result<u64>,
+        mut operation: impl FnMut(&mut Rng, u64) -> rusqlite::Result<u64>,
     ) {
-        let mut look_ns = start_ns + FIGURES_NS;
+        let mut looks = Looks::new();
         while !cancel.load(std::sync::atomic::Ordering::Relaxed) {
             match operation(&mut self.random, self.rows) {
                 Ok(begin_ns) => {
@@ -314,11 +313,10 @@ impl Running {
                     if end_ns >= start_ns + stop.max_ns {
                         return;
                     }
-                    if end_ns >= look_ns {
-                        look_ns = end_ns + FIGURES_NS;
+                    looks.take(end_ns - start_ns, || {
                         progress.figures(&self.tally.so_far());
                         progress.tick(end_ns - start_ns, stop);
-                    }
+                    });
                 }
                 Err(error) => {
                     self.fault = format!("SQLite: {error}");
@@ -331,22 +329,14 @@ impl Running {
 
 /// A stream of its own for each load: SQLite writes nothing where a value stays the same, so that a load that repeated
 /// another's values would commit nothing.
-fn seed_of(seed: u64, name: &str) -> u64 {
+fn random_of(seed: u64, name: &str) -> Rng {
     let mixed = name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    mixed | 1
-}
-
-/// The next of a stream of numbers (xorshift64*: Marsaglia 2003, Vigna 2016).
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    Rng::with_seed(mixed)
 }
 
 /// Bytes that neither compress nor repeat.
-fn value(random: &mut u64) -> Vec<u8> {
-    (0..VALUE / 8).flat_map(|_| next(random).to_le_bytes()).collect()
+fn value(random: &mut Rng) -> Vec<u8> {
+    (0..VALUE / 8).flat_map(|_| random.u64(..).to_le_bytes()).collect()
 }
 
 #[cfg(test)]
@@ -355,7 +345,7 @@ mod tests {
 
     #[test]
     fn values_are_of_the_said_length_and_never_the_same() {
-        let mut random = 7;
+        let mut random = Rng::with_seed(7);
         let (one, other) = (value(&mut random), value(&mut random));
         assert_eq!((one.len(), other.len()), (VALUE, VALUE));
         assert_ne!(one, other);
@@ -363,7 +353,7 @@ mod tests {
 
     #[test]
     fn no_load_writes_what_another_wrote() {
-        let first = |name: &str| value(&mut seed_of(42, name));
+        let first = |name: &str| value(&mut random_of(42, name));
         assert_ne!(first("delete-normal"), first("delete-full"));
         assert_eq!(first("wal-full"), first("wal-full"), "and the same seed brings the same");
     }

@@ -81,6 +81,7 @@ impl Course<'_> {
             app: None,
             steps: Vec::new(),
             mounts: Vec::new(),
+            programs: Vec::new(),
         }
     }
 

@@ -52,7 +52,7 @@ impl Workload {
             Self::Postgres(part, asked) => {
                 let place = ours(place::look(at.machine, at.dir, at.id)?);
                 Part::let_through(at.dir)?;
-                part.measure(&place, (at.id, at.seed), asked, at.machine, at.cancel, progress)
+                part.measure(&place, (at.id, at.seed), Some(asked), at.machine, at.cancel, progress)
             }
         }
     }

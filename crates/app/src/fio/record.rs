@@ -83,12 +83,14 @@ pub(crate) fn record(
             criteria: Vec::new(),
             sweep: None,
             filesystems: None,
+            prediction: None,
         },
         environment,
         prepare: None,
         app: None,
         steps,
         mounts: Vec::new(),
+        programs: Vec::new(),
     }
 }
 
@@ -223,12 +225,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
     for result in results {
         result.streams.iter().cloned().for_each(|stream| merge_stream(&mut streams, stream));
         merger.add(result.intervals.iter().cloned());
-        for error in &result.errors {
-            match errors.iter_mut().find(|known| known.error == error.error) {
-                Some(known) => known.count += error.count,
-                None => errors.push(error.clone()),
-            }
-        }
+        result.errors.iter().cloned().for_each(|error| error.add_to(&mut errors));
         cost = cost.plus(&result.stat.cost);
     }
     streams.sort_by_key(|stream| stream.class);

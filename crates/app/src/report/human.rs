@@ -8,7 +8,7 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 
 use super::Style;
 use super::layout::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
-use super::{apps, criteria, identity, machine, meta, suite, sweep, sync, words};
+use super::{apps, criteria, identity, machine, meta, prediction, suite, sweep, sync, words};
 
 /// Column of a verdict's and a finding's text: two spaces, the longest grade, two spaces.
 const TEXT: usize = 16;
@@ -29,6 +29,7 @@ pub(super) fn render(report: &Report, style: &Style) -> String {
     if identity::is_identify(report) {
         identity::section(&mut page, report);
     }
+    prediction::section(&mut page, report);
     if words::is_check(report) {
         headline_figures(&mut page, report);
         steps(&mut page, report);

@@ -58,6 +58,9 @@ pub(super) fn render_lines(report: &Report) -> Result<String> {
     if let Some(identity) = &report.identity {
         line(&mut text, "identity", run, identity)?;
     }
+    for row in report.prediction.iter().flat_map(|prediction| &prediction.rows) {
+        line(&mut text, "prediction", run, row)?;
+    }
     for finding in &report.findings {
         line(&mut text, "finding", run, finding)?;
     }

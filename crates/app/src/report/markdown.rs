@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
-use super::{apps, criteria, identity, machine, meta, sweep, sync, words};
+use super::{apps, criteria, identity, machine, meta, prediction, sweep, sync, words};
 
 /// Metrics that get a column; the commit's sync part gets a row of its own, and the rest is in the JSON.
 const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "bytes_per_second"];
@@ -19,6 +19,9 @@ pub(super) fn render(report: &Report) -> String {
     suite_criteria(&mut text, report);
     if identity::is_identify(report) {
         identity::markdown(&mut text, report);
+    }
+    if let Some(prediction) = &report.prediction {
+        prediction::markdown(&mut text, prediction);
     }
     if words::is_check(report) {
         headline_figures(&mut text, report);

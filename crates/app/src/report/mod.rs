@@ -16,6 +16,7 @@ mod limits;
 mod machine;
 mod markdown;
 mod meta;
+mod prediction;
 mod redact;
 #[cfg(test)]
 pub(crate) mod sample;

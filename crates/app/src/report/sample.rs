@@ -294,6 +294,7 @@ fn record(steps: &[Step]) -> Record {
             criteria: vec![],
             sweep: None,
             filesystems: None,
+            prediction: None,
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -304,6 +305,7 @@ fn record(steps: &[Step]) -> Record {
         }),
         app: None,
         steps: steps.iter().map(step_record).collect(),
+        programs: Vec::new(),
         mounts: vec![],
     }
 }
@@ -352,6 +354,7 @@ pub(crate) fn slow_vps() -> Report {
         identity: None,
         sync: None,
         app: None,
+        prediction: None,
         summary,
         record,
     }

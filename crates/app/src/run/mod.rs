@@ -4,6 +4,7 @@ mod background;
 pub(crate) mod counters;
 mod step;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -17,6 +18,7 @@ use qd1_model::record::{Ended, Interval, Prepare, Record, StepRecord};
 use qd1_probe::Machine;
 
 use crate::progress::Progress;
+use crate::reference;
 use counters::Counters;
 
 /// What a run is besides its plan.
@@ -88,9 +90,7 @@ fn carry_out(
     progress: &mut Progress,
     mut guide: Option<&mut dyn Guide>,
 ) -> Result<Record> {
-    let mut environment = circumstances.machine.environment(&plan.target.path);
-    clock::use_tsc(&environment.clock.source);
-    (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
+    let environment = environment(circumstances.machine, &plan.target.path);
     let begin_ns = clock::now_ns();
     let started_unix_ns = clock::wall_ns();
     progress.begin(&plan);
@@ -133,6 +133,17 @@ fn carry_out(
         steps.push(record);
     }
     Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+/// The machine and the path to the disk, with what reading the clock costs and how fast the processor is; time is read in the
+/// cheapest way that the machine has from here on.
+pub(crate) fn environment(machine: &Machine, path: &Path) -> Environment {
+    let mut environment = machine.environment(path);
+    clock::use_tsc(&environment.clock.source);
+    (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
+    // Without it predictions of this run would assume another machine's processor.
+    environment.reference_ns = reference::transaction_ns().ok();
+    environment
 }
 
 fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {
@@ -212,6 +223,7 @@ impl Run<'_> {
             app: None,
             steps,
             mounts: Vec::new(),
+            programs: Vec::new(),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
-use qd1_engine::clock;
 use qd1_engine::durable_files::run_durable_files;
 use qd1_engine::files::{Tree, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
@@ -17,14 +16,8 @@ use qd1_model::record::{Ended, Interval, StepRecord};
 use super::Run;
 use super::background::Load;
 use super::counters::Change;
-use crate::progress::Progress;
+use crate::progress::{Looks, Progress};
 use crate::scratch::Scratch;
-
-/// How often the figures of a running step are worked out, at most.
-const LOOK_NS: u64 = 500_000_000;
-/// Working them out takes the longer the more there is to look at, on processors that the disk's own path needs: it may
-/// take one part in so many of the time.
-const LOOK_COST: u64 = 200;
 
 /// Whether a running step has seen enough, beside its own [`Stop`].
 type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
@@ -204,19 +197,14 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 
 /// Watches a step: shows its figures, and wants it to end once they are tight enough.
 fn watch<'a>(stop: &'a Stop, progress: &'a mut Progress, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
-    let mut look_ns = LOOK_NS;
+    let mut looks = Looks::new();
     move |now| {
-        if now.elapsed_ns < look_ns {
-            progress.tick(now.elapsed_ns, stop);
-            return Wish::Continue;
-        }
-        let begin_ns = clock::now_ns();
-        progress.figures(now.intervals);
+        let is_over = looks.take(now.elapsed_ns, || {
+            progress.figures(now.intervals);
+            now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals))
+        });
         progress.tick(now.elapsed_ns, stop);
-        let is_over = now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals));
-        let took_ns = clock::now_ns().saturating_sub(begin_ns);
-        look_ns = now.elapsed_ns + LOOK_NS.max(LOOK_COST * took_ns);
-        if is_over { Wish::Enough } else { Wish::Continue }
+        if is_over == Some(true) { Wish::Enough } else { Wish::Continue }
     }
 }
 

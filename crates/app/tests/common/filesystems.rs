@@ -41,10 +41,6 @@ pub(crate) fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
     place.qd1(&[&["filesystems", place.dir_str()], &TINY[..], args].concat())
 }
 
-pub(crate) fn text(mut command: assert_cmd::Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
-}
-
 /// Mount points and files behind loop devices that lie in the place.
 pub(crate) fn upon(place: &Place) -> Vec<String> {
     let dir = fs::canonicalize(place.dir()).unwrap();

@@ -152,6 +152,16 @@ pub(crate) fn json(mut command: assert_cmd::Command) -> Value {
     serde_json::from_slice(&output).expect("stdout is one JSON document")
 }
 
+/// What a command that succeeds prints.
+pub(crate) fn text(mut command: assert_cmd::Command) -> String {
+    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+}
+
+/// What a program said, as text.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// Names in a directory, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> =

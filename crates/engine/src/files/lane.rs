@@ -105,10 +105,7 @@ impl<'a> Lane<'a> {
         if let Fault::Errno(Errno::NOSPC | Errno::DQUOT | Errno::ROFS | Errno::MFILE) = fault {
             self.limits.broken.store(true, Ordering::Relaxed);
         }
-        match self.errors.iter_mut().find(|known| known.error == error) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error, count: 1, first_offset: number }),
-        }
+        IoErrors::once(error, number).add_to(&mut self.errors);
     }
 
     /// Hands over what was measured.

@@ -12,10 +12,7 @@ impl Thread<'_> {
         // A transfer of nothing is the end of the file or device.
         let errno = if done.result < 0 { Errno::from_raw_os_error(-done.result) } else { Errno::NODATA };
         let name = qd1_engine::errno_name(errno);
-        match self.errors.iter_mut().find(|known| known.error == name) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error: name.clone(), count: 1, first_offset: op.offset }),
-        }
+        IoErrors::once(&*name, op.offset).add_to(&mut self.errors);
         let what = match op.kind {
             OpKind::Read => "read",
             OpKind::Write => "write",

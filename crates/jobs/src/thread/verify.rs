@@ -119,10 +119,7 @@ impl Thread<'_> {
         if (self.mismatches > 1 || passes) && self.mismatches <= NAMED_MAX {
             self.live.say(format!("job `{}`: {text}", self.job.name));
         }
-        match self.errors.iter_mut().find(|known| known.error == "EILSEQ") {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error: "EILSEQ".to_owned(), count: 1, first_offset: offset }),
-        }
+        IoErrors::once("EILSEQ", offset).add_to(&mut self.errors);
         let fault = JobError::new(&self.job.name, Errno::ILSEQ, text);
         if self.job.verify_fatal && !passes {
             return Err(fault);

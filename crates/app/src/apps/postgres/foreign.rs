@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 
 use super::super::World;
+use super::super::child::Cancelled;
 use super::access::{Access, Tools};
 use crate::problem::{Kind, Problem};
 use crate::scratch::Afterwards;
@@ -53,8 +54,11 @@ impl Foreign {
         let this = Self { access: access(tools, dsn, Some(&schema)), schema, after };
         let made = plain.query(&format!("create schema {}", this.schema), world.cancel);
         made.map_err(|error| {
+            if error.is::<Cancelled>() {
+                return error;
+            }
             let message = format!("{error:#}; the user of --dsn needs the right to create a schema in that database");
-            Problem::new(Kind::Capability, message)
+            Problem::new(Kind::Capability, message).into()
         })?;
         this.must_be_inside(world.cancel)?;
         Ok(this)

@@ -125,10 +125,7 @@ impl Log {
     }
 
     fn failed(&mut self, how: &str) {
-        match self.errors.iter_mut().find(|known| known.error == how) {
-            Some(known) => known.count += 1,
-            None => self.errors.push(IoErrors { error: how.to_owned(), count: 1, first_offset: 0 }),
-        }
+        IoErrors::once(how, 0).add_to(&mut self.errors);
     }
 
     pub(super) fn tally(&self) -> &Tally {

@@ -17,12 +17,10 @@ use super::super::{Loaded, World};
 use super::access::Access;
 use super::log::Log;
 use super::stats::Stats;
-use crate::progress::Progress;
+use crate::progress::{Looks, Progress};
 
 /// How often the log is read.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often the figures of a running load are worked out.
-const FIGURES_NS: u64 = 500_000_000;
 
 /// One load.
 pub(super) struct Asked<'a> {
@@ -125,7 +123,7 @@ fn follow(
     progress: &mut Progress,
 ) -> Result<Option<std::process::ExitStatus>> {
     let start_ns = clock::now_ns();
-    let mut looked_ns = start_ns;
+    let mut looks = Looks::new();
     loop {
         let status = pgbench.ended()?;
         // After its end, so that nothing of the log is missed.
@@ -139,10 +137,7 @@ fn follow(
             return Ok(None);
         }
         let now_ns = clock::now_ns();
-        if now_ns >= looked_ns + FIGURES_NS {
-            looked_ns = now_ns;
-            progress.figures(&log.tally().so_far());
-        }
+        looks.take(now_ns - start_ns, || progress.figures(&log.tally().so_far()));
         let stop = Stop { max_ns: asked.stop.ramp_ns + asked.stop.max_ns, ..asked.stop };
         progress.tick(now_ns - start_ns, &stop);
         std::thread::sleep(LOOK);

@@ -1,0 +1,100 @@
+//! Latencies drawn from a measured distribution, and the numbers they are drawn with.
+
+use qd1_model::Hist;
+
+/// Ranks that stand for a distribution: enough for its 99.9th percentile.
+const RANKS: u64 = 8192;
+
+/// A seeded generator: splitmix64 (Steele, Lea and Flood 2014), which is plenty for drawing times.
+#[derive(Clone, Debug)]
+pub(super) struct Draw(u64);
+
+impl Draw {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// 0 up to, not with, 1.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Below `bound`, which is not 0.
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        (self.unit() * f64::from(bound)) as u32
+    }
+
+    /// A time between half and one and a half of `mean_ns`: work is never quite the same.
+    pub(super) fn around(&mut self, mean_ns: f64) -> f64 {
+        mean_ns * (0.5 + self.unit())
+    }
+
+    /// An exponential time.
+    pub(super) fn exponential(&mut self, mean_ns: f64) -> f64 {
+        -mean_ns * (1.0 - self.unit()).ln()
+    }
+}
+
+/// A measured distribution to draw from.
+#[derive(Clone, Debug)]
+pub(super) struct Latency {
+    /// Sorted, ns.
+    ranks: Vec<f64>,
+}
+
+impl Latency {
+    /// That of a histogram, each value times `scale`.
+    ///
+    /// # Panics
+    /// When it is empty.
+    pub(super) fn of(hist: &Hist, scale: f64) -> Self {
+        assert!(hist.count() > 0, "there is nothing to draw from");
+        let mut bins = hist.bins();
+        let (mut value, mut seen) = bins.next().expect("it is not empty");
+        let ranks = (0..RANKS).map(|rank| {
+            let wanted = (rank as f64 + 0.5) / RANKS as f64 * hist.count() as f64;
+            while (seen as f64) < wanted
+                && let Some((next, count)) = bins.next()
+            {
+                (value, seen) = (next, seen + count);
+            }
+            value as f64 * scale
+        });
+        Self { ranks: ranks.collect() }
+    }
+
+    pub(super) fn draw(&self, draw: &mut Draw) -> f64 {
+        self.ranks[draw.below(RANKS as u32) as usize]
+    }
+
+    /// Mean, ns.
+    pub(super) fn mean_ns(&self) -> f64 {
+        self.ranks.iter().sum::<f64>() / self.ranks.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_has_the_distribution_it_is_drawn_from() {
+        let mut hist = Hist::new();
+        (0..900).for_each(|_| hist.record(100_000));
+        (0..100).for_each(|_| hist.record(1_000_000));
+        let latency = Latency::of(&hist, 2.0);
+        assert!((latency.mean_ns() / 380e3 - 1.0).abs() < 0.01, "{}", latency.mean_ns());
+        let mut draw = Draw::new(1);
+        let slow = (0..100_000).filter(|_| latency.draw(&mut draw) > 1e6).count();
+        assert!((9_500..10_500).contains(&slow), "{slow}");
+        let mean = (0..100_000).map(|_| draw.exponential(5.0)).sum::<f64>() / 100_000.0;
+        assert!((4.9..5.1).contains(&mean), "{mean}");
+    }
+}

@@ -1,0 +1,159 @@
+//! etcd with one member under puts that come at a rate, as stations in virtual time: processors, the write-ahead log, and the
+//! backend.
+//!
+//! A put is worked on, then waits for the log: one sync at a time, which carries all that came before it began (raft's `Ready`
+//! batches). Then it is applied, one after another, and waits meanwhile for the backend, which is committed ten times a second
+//! or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its file twice each time: data, then the
+//! page that leads to it (bbolt).
+
+use super::draw::{Draw, Latency};
+
+/// etcd's default `--backend-batch-interval`, ns, and `--backend-batch-limit`.
+const BACKEND_EVERY_NS: f64 = 100e6;
+const BACKEND_PUTS: u32 = 10_000;
+/// Syncs of one commit of bbolt.
+const BACKEND_SYNCS: u32 = 2;
+/// Puts looked at for each rate, and of these left out at the beginning.
+const PUTS: usize = 30_000;
+const WARM_UP: usize = 3_000;
+/// Tries of the bisection: a factor of 1.002 is left of a range of 10^6.
+const HALVINGS: u32 = 13;
+/// Rates looked at, puts/s.
+const RATES: (f64, f64) = (1.0, 1e6);
+
+/// What a put costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub(super) processors: u32,
+    /// Processor time of a put, client and server, ns.
+    pub(super) work_ns: f64,
+    /// Of it the part that is applied one after another, ns.
+    pub(super) apply_ns: f64,
+    /// Time of a put that nobody works, ns.
+    pub(super) idle_ns: f64,
+}
+
+/// Puts a second at which the 99th percentile of their latency is `bound_ns`; nothing where it is above that however few come.
+pub(super) fn rate(costs: &Costs, sync: &Latency, bound_ns: f64, seed: u64) -> Option<f64> {
+    let holds = |rate: f64| p99_ns(costs, sync, rate, seed) <= bound_ns;
+    if !holds(RATES.0) {
+        return None;
+    }
+    let (mut low, mut high) = RATES;
+    for _ in 0..HALVINGS {
+        let middle = (low * high).sqrt();
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    Some((low * high).sqrt())
+}
+
+/// The 99th percentile of the latency of puts that come at random, `rate` a second, ns.
+pub(super) fn p99_ns(costs: &Costs, sync: &Latency, rate: f64, seed: u64) -> f64 {
+    let mut draw = Draw::new(seed);
+    let mut now_ns = 0.0;
+    let arrivals: Vec<f64> = std::iter::repeat_with(|| {
+        now_ns += draw.exponential(1e9 / rate);
+        now_ns
+    })
+    .take(PUTS)
+    .collect();
+    let worked = worked(costs, &arrivals, &mut draw);
+    let mut backend = Backend { free_ns: 0.0, next_ns: BACKEND_EVERY_NS, puts: 0 };
+    let (mut log_free_ns, mut applied_ns) = (0.0f64, 0.0f64);
+    let mut latencies = Vec::with_capacity(PUTS);
+    let mut at = 0;
+    while at < worked.len() {
+        let begin_ns = log_free_ns.max(worked[at].0);
+        let end = at + worked[at..].partition_point(|(done_ns, _)| *done_ns <= begin_ns);
+        log_free_ns = begin_ns + sync.draw(&mut draw);
+        applied_ns = applied_ns.max(log_free_ns);
+        for (_, arrived_ns) in &worked[at..end] {
+            applied_ns = backend.admit(applied_ns, sync, &mut draw) + costs.apply_ns;
+            latencies.push(applied_ns - arrived_ns);
+        }
+        at = end;
+    }
+    latencies.drain(..WARM_UP);
+    latencies.sort_unstable_by(f64::total_cmp);
+    latencies[latencies.len() * 99 / 100]
+}
+
+/// When the processors are done with each put, the earliest first, and when it came.
+fn worked(costs: &Costs, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
+    let mut processors = vec![0.0f64; costs.processors.max(1) as usize];
+    let mut worked: Vec<(f64, f64)> = arrivals
+        .iter()
+        .map(|arrived_ns| {
+            let first = processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
+            *first = first.max(*arrived_ns) + draw.around(costs.work_ns - costs.apply_ns);
+            (*first + costs.idle_ns, *arrived_ns)
+        })
+        .collect();
+    worked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    worked
+}
+
+/// The file of keys, closed to puts while it is committed.
+struct Backend {
+    free_ns: f64,
+    next_ns: f64,
+    puts: u32,
+}
+
+impl Backend {
+    /// When a put that is ready at `at_ns` gets in.
+    fn admit(&mut self, at_ns: f64, sync: &Latency, draw: &mut Draw) -> f64 {
+        while at_ns.max(self.free_ns) >= self.next_ns || self.puts >= BACKEND_PUTS {
+            let begin_ns = if self.puts >= BACKEND_PUTS { at_ns.max(self.free_ns) } else { self.next_ns };
+            // Nothing to commit takes no time.
+            let syncs = if self.puts > 0 { BACKEND_SYNCS } else { 0 };
+            let takes_ns: f64 = (0..syncs).map(|_| sync.draw(draw)).sum();
+            self.free_ns = begin_ns.max(self.free_ns) + takes_ns;
+            self.next_ns = self.free_ns + BACKEND_EVERY_NS;
+            self.puts = 0;
+        }
+        self.puts += 1;
+        at_ns.max(self.free_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Hist;
+
+    use super::*;
+
+    const COSTS: Costs = Costs { processors: 2, work_ns: 100e3, apply_ns: 10e3, idle_ns: 100e3 };
+    const BOUND_NS: f64 = 10e6;
+
+    fn constant(ns: u64) -> Latency {
+        let mut hist = Hist::new();
+        (0..10).for_each(|_| hist.record(ns));
+        Latency::of(&hist, 1.0)
+    }
+
+    #[test]
+    fn a_fast_disk_leaves_the_processors() {
+        let rate = rate(&COSTS, &constant(20_000), BOUND_NS, 1).unwrap();
+        assert!((15e3..=22.5e3).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_sync_of_ten_milliseconds_passes_the_bound_at_any_rate() {
+        assert_eq!(rate(&COSTS, &constant(10_000_000), BOUND_NS, 1), None);
+    }
+
+    #[test]
+    fn a_lone_put_waits_for_one_sync() {
+        let p99_ns = p99_ns(&COSTS, &constant(2_000_000), 2.0, 1);
+        // One in fifty comes while the backend is committed, two syncs long.
+        assert!((2.1e6..4.4e6).contains(&p99_ns), "{p99_ns}");
+    }
+
+    #[test]
+    fn slower_syncs_bear_fewer_puts() {
+        let of = |ns: u64| rate(&COSTS, &constant(ns), BOUND_NS, 1).unwrap_or(0.0);
+        let (fast, slow) = (of(500_000), of(4_500_000));
+        assert!(fast >= slow, "{fast} {slow}");
+    }
+}

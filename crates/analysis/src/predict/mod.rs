@@ -1,0 +1,205 @@
+//! What databases will do on a disk, from the commits of one Record: docs/method.md, "Predictions".
+//!
+//! Each program is a small model of what it waits for: its own work on the processors, and commits, which several clients
+//! share. The commits are those that were measured; the work was measured once for each program (`work.rs`), and is scaled by
+//! what a reference transaction takes on this machine's processor. The interval holds what the commits' own interval leaves
+//! open, and what the model has been off by where it was verified.
+
+mod draw;
+mod etcd;
+mod postgres;
+mod sqlite;
+mod verified;
+mod work;
+
+use qd1_model::plan::Work;
+use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
+use qd1_model::record::{OpClass, StepRecord, Stream};
+use qd1_model::{Estimate, Record};
+
+use self::draw::Latency;
+use crate::stats::{self, Z_975};
+
+/// The suite that is measured for predictions.
+pub const SUITE: &str = "predict";
+
+/// Numbers of clients of PostgreSQL.
+pub const CLIENTS: [u32; 3] = [1, 10, 100];
+
+/// pgbench's scale where nothing else is asked for: one row of branches for each of most clients, as its documentation asks.
+const SCALE: u32 = 100;
+/// etcd's bound on the 99th percentile, ns.
+const ETCD_BOUND_NS: f64 = 10e6;
+/// The seed of the models' draws: the same Record says the same.
+const SEED: u64 = 1;
+
+/// What `record` lets be predicted; nothing where it has no commits.
+#[must_use]
+pub fn predict(record: &Record) -> Option<Prediction> {
+    let seen = Seen::of(record)?;
+    let mut prediction = Prediction::default();
+    prediction.rows.extend(CLIENTS.map(|clients| seen.postgres(clients)));
+    match &seen.wal {
+        Some(wal) => prediction.rows.push(seen.etcd(wal)),
+        None => prediction.missing.push("etcd: the run has no step wal".to_owned()),
+    }
+    match seen.sqlite() {
+        Some(rows) => prediction.rows.extend(rows),
+        None => prediction.missing.push("SQLite: the run has no steps checkpoint and journal".to_owned()),
+    }
+    for row in &mut prediction.rows {
+        row.verified = verified::verified(record, row);
+    }
+    Some(prediction)
+}
+
+/// Puts a second at which the 99th percentile of etcd's latency passes its bound; nothing where it is above it at any rate, or
+/// where that cannot be predicted.
+#[must_use]
+pub fn etcd_rate(record: &Record) -> Option<f64> {
+    let seen = Seen::of(record)?;
+    let row = seen.etcd(seen.wal.as_ref()?);
+    row.value.value.filter(|rate| *rate > 0.0)
+}
+
+/// Operations of one step that were waited for.
+struct Waits<'a> {
+    stream: &'a Stream,
+    mean: Estimate,
+}
+
+/// What a Record says that predictions need.
+struct Seen<'a> {
+    /// Small commits over written space; appends to etcd's log; many writes with one sync; small files made durable.
+    commit: Waits<'a>,
+    wal: Option<Waits<'a>>,
+    checkpoint: Option<Waits<'a>>,
+    journal: Option<Waits<'a>>,
+    processors: u32,
+    /// Time that work takes here, as a multiple of what it took where it was measured.
+    slowness: f64,
+    scale: u32,
+    /// What a byte more adds to a commit, ns.
+    byte_ns: f64,
+}
+
+impl<'a> Seen<'a> {
+    fn of(record: &'a Record) -> Option<Self> {
+        let commit = waits(record, "commit1", OpClass::Commit)?;
+        let large = waits(record, "commit-large", OpClass::Commit);
+        let bytes_of = |name: &str| {
+            record.plan.step(name).and_then(|step| match &step.work {
+                Work::Io(io) => Some(f64::from(io.block_max())),
+                _ => None,
+            })
+        };
+        let sizes = bytes_of("commit-large").zip(bytes_of("commit1"));
+        let byte_ns = large.as_ref().zip(sizes).map_or(0.0, |(large, (more, less))| {
+            ((large.stream.lat.mean_ns() - commit.stream.lat.mean_ns()) / (more - less)).max(0.0)
+        });
+        Some(Self {
+            commit,
+            wal: waits(record, "wal", OpClass::Commit),
+            checkpoint: waits(record, "checkpoint", OpClass::Commit),
+            journal: waits(record, "journal", OpClass::Create),
+            processors: record.environment.cpus.max(1),
+            slowness: record.environment.reference_ns.map_or(1.0, |ns| ns / work::REFERENCE_NS),
+            scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
+            byte_ns,
+        })
+    }
+
+    fn postgres(&self, clients: u32) -> Predicted {
+        let load = postgres::Load {
+            clients,
+            rows: self.scale,
+            processors: self.processors,
+            work_ns: work::POSTGRES_NS * self.slowness,
+            idle_ns: work::POSTGRES_IDLE_NS * self.slowness,
+            more_ns: work::POSTGRES_LOG_BYTES * self.byte_ns,
+        };
+        let outcome = |commit: &Latency| postgres::simulate(load, commit, SEED);
+        let bound = outcome(&Latency::of(&self.commit.stream.lat, 1.0)).bound;
+        let doubt = Doubt { data: self.commit.doubt(), model: work::POSTGRES_DOUBT };
+        let value = self.commit.figure(|commit| outcome(commit).tps, doubt);
+        Predicted { what: Predicts::PostgresTps, clients, value, bound, verified: None }
+    }
+
+    fn etcd(&self, wal: &Waits<'_>) -> Predicted {
+        let costs = etcd::Costs {
+            processors: self.processors,
+            work_ns: work::ETCD_NS * self.slowness,
+            apply_ns: work::ETCD_APPLY_NS * self.slowness,
+            idle_ns: work::ETCD_IDLE_NS * self.slowness,
+        };
+        let rate = |sync: &Latency| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
+        let value = wal.figure(rate, Doubt { data: wal.doubt(), model: work::ETCD_DOUBT });
+        let most = f64::from(self.processors) * 1e9 / costs.work_ns;
+        let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
+        Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, verified: None }
+    }
+
+    fn sqlite(&self) -> Option<[Predicted; 3]> {
+        let (checkpoint, journal) = (self.checkpoint.as_ref()?, self.journal.as_ref()?);
+        let (checkpoint_ns, journal_ns) = (checkpoint.stream.lat.mean_ns(), journal.stream.lat.mean_ns());
+        let doubt =
+            Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
+        let rows = [Predicts::SqliteWalFull, Predicts::SqliteWalNormal, Predicts::SqliteRollbackFull].map(|what| {
+            let costs = sqlite::Costs {
+                work_ns: self.slowness
+                    * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
+                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * self.slowness,
+                journal_ns,
+            };
+            let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), doubt);
+            let waited = costs.commit_ns(what, self.commit.stream.lat.mean_ns()) - costs.work_ns;
+            let bound = if waited > costs.work_ns { Bound::Commits } else { Bound::Processor };
+            Predicted { what, clients: 1, value, bound, verified: None }
+        });
+        Some(rows)
+    }
+}
+
+fn waits<'a>(record: &'a Record, name: &str, class: OpClass) -> Option<Waits<'a>> {
+    let step: &StepRecord = record.step(name)?;
+    let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
+    let mean = stats::mean(&stream.lat, &step.intervals, class);
+    Some(Waits { stream, mean })
+}
+
+/// What a figure may be off by.
+#[derive(Clone, Copy)]
+struct Doubt {
+    /// Of what was measured: half the width of its interval, as a share of it.
+    data: f64,
+    /// Of the model: the standard deviation of ln(predicted / measured).
+    model: f64,
+}
+
+impl Waits<'_> {
+    /// Half the width of the interval of their mean, as a share of it.
+    fn doubt(&self) -> f64 {
+        match (self.mean.value, self.mean.low, self.mean.high) {
+            (Some(value), Some(low), Some(high)) if value > 0.0 => ((high - low) / 2.0 / value).min(1.0),
+            // A mean that is not resolved may be off by anything that one more sample may bring.
+            _ => 1.0,
+        }
+    }
+
+    /// A figure and its interval from what `model` makes of waits that take so many times as long.
+    fn figure(&self, model: impl Fn(&Latency) -> f64, doubt: Doubt) -> Estimate {
+        let of = |scale: f64| model(&Latency::of(&self.stream.lat, scale));
+        let value = of(1.0);
+        let slower = of(1.0 + doubt.data).min(value);
+        let faster = of((1.0 - doubt.data).max(0.05)).max(value);
+        let widen = |data: f64| (data.powi(2) + (Z_975 * doubt.model).powi(2)).sqrt();
+        let (low, high) = if value > 0.0 {
+            let down = if slower > 0.0 { (-widen((value / slower).ln())).exp() } else { 0.0 };
+            (value * down, value * widen((faster / value).ln()).exp())
+        } else {
+            (0.0, faster * (Z_975 * doubt.model).exp())
+        };
+        let (n, n_effective) = (self.mean.n, self.mean.n_effective);
+        Estimate { value: Some(value), low: Some(low), high: Some(high), n, n_effective, n_needed: 0 }
+    }
+}

@@ -1,0 +1,258 @@
+//! PostgreSQL under pgbench's TPC-B-like transaction, as stations in virtual time: processors, one row of
+//! `pgbench_branches` for each unit of scale, and one flush of the log at a time that carries everybody who waits.
+//!
+//! A transaction is work, a row that it locks, some more work, and a commit; the row is free again once the commit is durable
+//! (PostgreSQL, "Explicit Locking": locks are held until the end of the transaction). A flush takes all transactions whose
+//! records are in the log when it begins (group commit; `XLogFlush`), and takes as long as a commit that was measured, and
+//! the time that more bytes take.
+
+use std::collections::{BinaryHeap, VecDeque};
+
+use qd1_model::prediction::Bound;
+
+use super::draw::{Draw, Latency};
+
+/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of them.
+const WORK_BEFORE_LOCK: f64 = 0.7;
+/// Transactions that are left out at the beginning, for each client, and that are counted in all.
+const WARM_UP: u64 = 20;
+const COUNTED: u64 = 20_000;
+
+/// What goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) clients: u32,
+    /// Rows of `pgbench_branches`: pgbench's scale.
+    pub(super) rows: u32,
+    pub(super) processors: u32,
+    /// Processor time of one transaction, server and client together, ns.
+    pub(super) work_ns: f64,
+    /// Time of one transaction that nobody works: messages under way, threads waking, ns.
+    pub(super) idle_ns: f64,
+    /// What the log of one more transaction adds to a flush, ns.
+    pub(super) more_ns: f64,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// Transactions a second.
+    pub(super) tps: f64,
+    pub(super) bound: Bound,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stage {
+    /// Asks for a processor for the first part.
+    Begin,
+    /// Has done the first part; wants its row.
+    Row,
+    /// Has done the second part; wants to commit.
+    Commit,
+    /// The flush that this client waits for, or leads, is over.
+    Flushed,
+}
+
+/// Something that happens at a time; the earliest comes first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Event {
+    at_ns: f64,
+    client: u32,
+    stage: Stage,
+}
+
+impl Eq for Event {}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.at_ns.total_cmp(&self.at_ns).then(other.client.cmp(&self.client))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+struct Server<'a> {
+    load: Load,
+    commit: &'a Latency,
+    draw: Draw,
+    events: BinaryHeap<Event>,
+    /// When each processor is free.
+    processors: Vec<f64>,
+    /// The holder of each row and those who wait for it.
+    rows: Vec<VecDeque<u32>>,
+    /// The row of each client.
+    row_of: Vec<u32>,
+    /// Those whom the flush under way carries.
+    flushing: Vec<u32>,
+    waiting: Vec<u32>,
+    flushed_ns: f64,
+    worked_ns: f64,
+    locked_ns: f64,
+    wants_row_ns: Vec<f64>,
+}
+
+/// What `load` brings on a disk whose commits take `commit`.
+pub(super) fn simulate(load: Load, commit: &Latency, seed: u64) -> Outcome {
+    let clients = load.clients as usize;
+    let mut server = Server {
+        load,
+        commit,
+        draw: Draw::new(seed),
+        events: (0..load.clients).map(|client| Event { at_ns: 0.0, client, stage: Stage::Begin }).collect(),
+        processors: vec![0.0; load.processors.max(1) as usize],
+        rows: vec![VecDeque::new(); load.rows.max(1) as usize],
+        row_of: vec![0; clients],
+        flushing: Vec::new(),
+        waiting: Vec::new(),
+        flushed_ns: 0.0,
+        worked_ns: 0.0,
+        locked_ns: 0.0,
+        wants_row_ns: vec![0.0; clients],
+    };
+    let (mut done, mut begin_ns) = (0, 0.0);
+    let warm_up = WARM_UP * u64::from(load.clients);
+    while let Some(event) = server.events.pop() {
+        let before = done;
+        done += server.happen(event);
+        if before < warm_up && done >= warm_up {
+            begin_ns = event.at_ns;
+            (server.flushed_ns, server.worked_ns, server.locked_ns) = (0.0, 0.0, 0.0);
+        }
+        if done >= warm_up + COUNTED {
+            let span_ns = event.at_ns - begin_ns;
+            let tps = (done - warm_up) as f64 * 1e9 / span_ns;
+            return Outcome { tps, bound: server.bound(span_ns) };
+        }
+    }
+    unreachable!("a client always does something next")
+}
+
+impl Server<'_> {
+    /// What an event leads to; the transactions that it ends.
+    fn happen(&mut self, Event { at_ns, client, stage }: Event) -> u64 {
+        match stage {
+            Stage::Begin => self.work(at_ns, client, WORK_BEFORE_LOCK, Stage::Row),
+            Stage::Row => {
+                let row = self.draw.below(self.rows.len() as u32);
+                self.row_of[client as usize] = row;
+                self.wants_row_ns[client as usize] = at_ns;
+                let queue = &mut self.rows[row as usize];
+                queue.push_back(client);
+                if queue.len() == 1 {
+                    self.work(at_ns, client, 1.0 - WORK_BEFORE_LOCK, Stage::Commit);
+                }
+            }
+            Stage::Commit => {
+                self.waiting.push(client);
+                if self.flushing.is_empty() {
+                    self.flush(at_ns, client);
+                }
+            }
+            Stage::Flushed => return self.flushed(at_ns),
+        }
+        0
+    }
+
+    /// A part of the work of a transaction, on the processor that is free first, and what comes after it.
+    fn work(&mut self, at_ns: f64, client: u32, share: f64, then: Stage) {
+        let idle_ns = self.draw.around(self.load.idle_ns * share);
+        let busy_ns = self.draw.around(self.load.work_ns * share);
+        let first = self.processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
+        let begin_ns = first.max(at_ns + idle_ns);
+        *first = begin_ns + busy_ns;
+        self.worked_ns += busy_ns;
+        self.events.push(Event { at_ns: begin_ns + busy_ns, client, stage: then });
+    }
+
+    /// Begins a flush that carries everybody who waits.
+    fn flush(&mut self, at_ns: f64, client: u32) {
+        self.flushing = std::mem::take(&mut self.waiting);
+        let more = self.flushing.len().saturating_sub(1) as f64;
+        let takes_ns = self.commit.draw(&mut self.draw) + more * self.load.more_ns;
+        self.flushed_ns += takes_ns;
+        self.events.push(Event { at_ns: at_ns + takes_ns, client, stage: Stage::Flushed });
+    }
+
+    /// Ends a flush: its transactions are over, their rows go to the next, and who has come meanwhile is flushed.
+    fn flushed(&mut self, at_ns: f64) -> u64 {
+        let carried = std::mem::take(&mut self.flushing);
+        if let Some(leader) = self.waiting.first().copied() {
+            self.flush(at_ns, leader);
+        }
+        for client in &carried {
+            let queue = &mut self.rows[self.row_of[*client as usize] as usize];
+            queue.pop_front();
+            if let Some(next) = queue.front().copied() {
+                self.locked_ns += at_ns - self.wants_row_ns[next as usize];
+                self.work(at_ns, next, 1.0 - WORK_BEFORE_LOCK, Stage::Commit);
+            }
+            self.events.push(Event { at_ns, client: *client, stage: Stage::Begin });
+        }
+        carried.len() as u64
+    }
+
+    /// What most of the time goes to.
+    fn bound(&self, span_ns: f64) -> Bound {
+        let processor = self.worked_ns / span_ns / self.processors.len() as f64;
+        let locks = self.locked_ns / span_ns / f64::from(self.load.clients);
+        let commits = self.flushed_ns / span_ns;
+        if processor > 0.9 || processor > commits {
+            Bound::Processor
+        } else if locks > 0.5 {
+            Bound::Locks
+        } else {
+            Bound::Commits
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Hist;
+
+    use super::*;
+
+    fn constant(ns: u64) -> Latency {
+        let mut hist = Hist::new();
+        (0..10).for_each(|_| hist.record(ns));
+        Latency::of(&hist, 1.0)
+    }
+
+    const LOAD: Load = Load { clients: 1, rows: 1000, processors: 2, work_ns: 300e3, idle_ns: 100e3, more_ns: 0.0 };
+
+    fn near(found: f64, wanted: f64, share: f64) {
+        assert!((found / wanted - 1.0).abs() < share, "{found} against {wanted}");
+    }
+
+    #[test]
+    fn one_client_waits_for_its_work_and_its_commit() {
+        let outcome = simulate(LOAD, &constant(5_000_000), 1);
+        near(outcome.tps, 1e9 / 5.4e6, 0.01);
+        assert_eq!(outcome.bound, Bound::Commits);
+    }
+
+    #[test]
+    fn many_clients_share_flushes() {
+        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly everybody.
+        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(50_000_000), 1);
+        assert!(outcome.tps > 0.9 * 100.0 / 0.1 && outcome.tps < 1.1 * 100.0 / 0.05, "{}", outcome.tps);
+    }
+
+    #[test]
+    fn a_fast_disk_leaves_the_processors() {
+        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(10_000), 1);
+        near(outcome.tps, 2.0 * 1e9 / 300e3, 0.02);
+        assert_eq!(outcome.bound, Bound::Processor);
+    }
+
+    #[test]
+    fn one_row_makes_transactions_come_one_after_another() {
+        let outcome = simulate(Load { clients: 10, rows: 1, ..LOAD }, &constant(5_000_000), 1);
+        near(outcome.tps, 1e9 / (5e6 + 0.3 * 400e3), 0.02);
+        assert_eq!(outcome.bound, Bound::Locks);
+    }
+}
