@@ -14,13 +14,5 @@ use crate::suites;
 /// When the run cannot be made or fails.
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
     let suite = suites::builtin(suites::CHECK).context("the suite of the check is built in")?;
-    measure::run(Asked {
-        command: "check",
-        suite,
-        file: None,
-        path: &args.path,
-        how: &args.how,
-        guide: None,
-        sequel: None,
-    })
+    measure::run(Asked::of("check", suite, &args.path, &args.how))
 }

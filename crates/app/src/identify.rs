@@ -24,13 +24,5 @@ pub(crate) fn run(mut args: CheckArgs) -> Result<ExitCode> {
         // Nothing has to be written first, so a head may go all the way: the planner takes what there is.
         args.how.size = Some(Bytes(u64::MAX));
     }
-    measure::run(Asked {
-        command: SUITE,
-        suite,
-        file: None,
-        path: &args.path,
-        how: &args.how,
-        guide: None,
-        sequel: None,
-    })
+    measure::run(Asked::of(SUITE, suite, &args.path, &args.how))
 }

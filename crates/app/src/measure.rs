@@ -37,6 +37,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) sequel: Option<&'a mut dyn Sequel>,
 }
 
+impl<'a> Asked<'a> {
+    /// A suite as it stands, and nothing after it.
+    pub(crate) fn of(command: &'static str, suite: Suite, path: &'a Path, how: &'a MeasureArgs) -> Self {
+        Self { command, suite, file: None, path, how, guide: None, sequel: None }
+    }
+}
+
 /// What follows the steps of a suite, and goes into the same Record.
 pub(crate) trait Sequel {
     /// Refuses what cannot go well at this place.
@@ -68,7 +75,7 @@ pub(crate) struct With<'a> {
 /// Each says what to do; `problem.rs` knows its exit code.
 pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
     let args = asked.how;
-    let (guide, mut sequel) = (asked.guide.take(), asked.sequel.take());
+    let (guide, sequel) = (asked.guide.take(), asked.sequel.take());
     // What can be found wrong is found before anything is measured.
     let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
     if let Some(path) = &args.common.output.output {
@@ -101,7 +108,7 @@ pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
         Some(guide) => run::explore(plan, &circumstances, signals.stop(), &mut progress, guide)?,
         None => run::execute(plan, &circumstances, signals.stop(), &mut progress)?,
     };
-    if let Some(sequel) = sequel.as_deref_mut().filter(|_| !record.interrupted) {
+    if let Some(sequel) = sequel.filter(|_| !record.interrupted) {
         let with = With { machine: &machine, place: &place, cancel: signals.stop() };
         sequel.follow(&mut record, &with, &mut progress)?;
     }

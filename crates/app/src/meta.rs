@@ -16,6 +16,7 @@ use args::{Fsync, Kind};
 use crate::cli::MeasureArgs;
 use crate::measure::{self, Asked};
 use crate::problem::Problem;
+use crate::system;
 
 /// The command's name, and that of its suite in the Record.
 const COMMAND: &str = "meta";
@@ -49,7 +50,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
     args.check()?;
     let job = match args.suite {
         Kind::Files => files(&args),
-        Kind::Bonnie => bonnie(&args, memory())?,
+        Kind::Bonnie => bonnie(&args, system::memory())?,
     };
     let suite = Suite {
         name: if args.suite == Kind::Bonnie { BONNIE } else { COMMAND }.to_owned(),
@@ -75,17 +76,11 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
         thresholds: None,
         fail_on: None,
     };
-    measure::run(Asked { command: COMMAND, suite, file: None, path: &path, how: &how, guide: None, sequel: None })
+    measure::run(Asked::of(COMMAND, suite, &path, &how))
 }
 
 const fn same<T: Copy>(value: T) -> PerEffort<T> {
     PerEffort { quick: value, default: value, full: value }
-}
-
-/// The machine's memory.
-fn memory() -> Bytes {
-    let info = rustix::system::sysinfo();
-    Bytes(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1))))
 }
 
 impl MetaArgs {

@@ -16,7 +16,7 @@ use crate::place::Place;
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::store::{Store, default_path};
-use crate::{output, suites, thresholds};
+use crate::{output, suites, system, thresholds};
 
 /// Measured time of each load, ns: of a load of PostgreSQL with `--quick`, as usual, and with `--full`.
 const POSTGRES_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
@@ -52,16 +52,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<ExitCode> {
     let Some(id) = &args.from else {
         let suite = suites::builtin(SUITE).context("the suite of predict is built in")?;
         let mut follow = Follow::new(args)?;
-        let sequel: Option<&mut dyn Sequel> = Some(&mut follow);
-        return measure::run(Asked {
-            command: SUITE,
-            suite,
-            file: None,
-            path: &args.path,
-            how: &args.how,
-            guide: None,
-            sequel,
-        });
+        return measure::run(Asked { sequel: Some(&mut follow), ..Asked::of(SUITE, suite, &args.path, &args.how) });
     };
     let mut record = Store::open(&default_path(|name| std::env::var_os(name))?)?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
@@ -90,7 +81,8 @@ impl Follow {
         let effort = measure::effort(&args.how) as usize;
         let wants = |program| args.verify.contains(&program);
         let clients = CLIENTS.map(|clients| clients.to_string()).join(",");
-        let postgres = || Part::postgres(&clients, args.scale, WARM_UP_NS, POSTGRES_NS[effort]);
+        let memory = system::memory();
+        let postgres = || Part::postgres_in_memory(&clients, args.scale, WARM_UP_NS, POSTGRES_NS[effort], memory);
         let follow = Self {
             scale: args.scale,
             programs: args.verify.clone(),

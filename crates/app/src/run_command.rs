@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
     } else {
         return Err(suites::unknown(&args.what).into());
     };
-    measure::run(Asked { command: "run", suite, file, path: &args.path, how: &args.how, guide: None, sequel: None })
+    measure::run(Asked { file, ..Asked::of("run", suite, &args.path, &args.how) })
 }
 
 /// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.

@@ -54,15 +54,7 @@ pub(crate) fn run(mut args: SweepArgs) -> Result<ExitCode> {
     };
     args.how.common.seed = Some(seed);
     let suite = suite(&grid, args.max_p99, effort, seed);
-    measure::run(Asked {
-        command: SUITE,
-        suite,
-        file: None,
-        path: &args.path,
-        how: &args.how,
-        guide: None,
-        sequel: None,
-    })
+    measure::run(Asked::of(SUITE, suite, &args.path, &args.how))
 }
 
 impl Grid {

@@ -73,15 +73,7 @@ pub(crate) fn run(args: &SyncArgs) -> Result<ExitCode> {
     let mut suite = suite(measure::effort(&args.how));
     refuse(&mut suite, &place)?;
     let mut guide = Following::default();
-    measure::run(Asked {
-        command: SUITE,
-        suite,
-        file: None,
-        path: &args.path,
-        how: &args.how,
-        guide: Some(&mut guide),
-        sequel: None,
-    })
+    measure::run(Asked { guide: Some(&mut guide), ..Asked::of(SUITE, suite, &args.path, &args.how) })
 }
 
 /// Whether a plan is one of this command.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use qd1_engine::clock;
+use qd1_model::Bytes;
 use qd1_probe::{LoopOver, Machine};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -27,6 +28,12 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(SBIN.iter().map(PathBuf::from));
     dirs.map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// The machine's memory.
+pub(crate) fn memory() -> Bytes {
+    let info = rustix::system::sysinfo();
+    Bytes(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1))))
 }
 
 /// A command that outlives Ctrl-C in the terminal: what it does is finished or undone, not broken off.

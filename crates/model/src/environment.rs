@@ -42,9 +42,9 @@ pub struct Environment {
     pub cgroup_io_limits: Vec<String>,
     /// CPU frequency governor of cpu0.
     pub cpu_governor: String,
-    /// What a small transaction of SQLite's takes in memory, ns: how fast the processor is at what databases do.
+    /// What sorting 16,384 random numbers takes, ns: how fast the processor is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference_ns: Option<f64>,
+    pub sort_ns: Option<f64>,
 }
 
 /// The clock that times requests.

@@ -9,7 +9,7 @@ use crate::Machine;
 
 impl Machine {
     /// The machine as seen from the target `path`. What cannot be read stays empty. The clock's `read_cost_ns` and
-    /// `resolution_ns` are left 0: the engine, which owns the clock, measures them. `reference_ns` is left to whoever needs it.
+    /// `resolution_ns` are left 0: the engine, which owns the clock, measures them. `sort_ns` is left to whoever needs it.
     #[must_use]
     pub fn environment(&self, path: &Path) -> Environment {
         let filesystem = self.filesystem(path).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Machine {
             cgroup_memory_max: self.cgroup_memory_max(),
             cgroup_io_limits: self.cgroup_io_limits(),
             cpu_governor: self.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            reference_ns: None,
+            sort_ns: None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! `cargo xtask truth --predict`: what `qd1 predict` says of nine disks, and what the databases then did on them.
 //!
 //! Four are simulated, with commits from 0.2 to 40 ms; two are a loop device in memory that the kernel throttles; three are
-//! filesystems on a loop device on this machine's disk.
+//! filesystems on a loop device on this machine's disk. The runs are kept in the history: `qd1 predict --from` holds a newer model
+//! against the same.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +16,7 @@ use super::real::Throttle;
 use crate::{cmd, lab, metadata, setup};
 
 /// Of each disk.
-const DISK_BYTES: u64 = 5 << 30;
+const DISK_BYTES: u64 = 4 << 30;
 /// pgbench's scale: half as many rows as the most clients, so that locks matter as well.
 const SCALE: &str = "50";
 /// The targets: the median error and the worst.
@@ -65,6 +66,7 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
     for disk in DISKS.iter().filter(|disk| only.is_none_or(|only| disk.name.contains(only))) {
         lab::interrupted()?;
         let report = measure(&dir, disk).with_context(|| disk.name)?;
+        println!("  {:<20}run {}", disk.name, report["record"]["id"].as_str().unwrap_or_default());
         for row in report["prediction"]["rows"].as_array().context("no predictions in the result")? {
             let Some(error) = show(disk, row) else { continue };
             errors.push(error.abs());
@@ -98,8 +100,20 @@ fn work(qd1: &Path) -> Result<()> {
         let step = steps.iter().find(|found| found["name"] == step).with_context(|| format!("no step {step}"))?;
         step["streams"][0]["iops"]["value"].as_f64().context("a rate that is not known")
     };
-    let postgres =
-        run(&["postgres", "--clients", "1,10,100", "--scale", SCALE, "--runtime", "10s", "-c", "fsync=off"])?;
+    let postgres = run(&[
+        "postgres",
+        "--clients",
+        "1,10,100",
+        "--scale",
+        SCALE,
+        "--runtime",
+        "10s",
+        "--prewarm",
+        "-c",
+        "shared_buffers=1064MB",
+        "-c",
+        "fsync=off",
+    ])?;
     let environment = &postgres["record"]["environment"];
     let cpus = environment["cpus"].as_f64().context("no number of processors")?;
     let mut tps = [0.0; 3];
@@ -110,14 +124,14 @@ fn work(qd1: &Path) -> Result<()> {
         println!("PostgreSQL, {name}: {tps:.0} transactions/s; {facts}");
     }
     let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
-    println!("REFERENCE_NS {:.0}", environment["reference_ns"].as_f64().unwrap_or(f64::NAN));
+    println!("SORT_NS {:.0}", environment["sort_ns"].as_f64().unwrap_or(f64::NAN));
     println!("POSTGRES_NS {work_ns:.0}, POSTGRES_IDLE_NS {:.0}", 1e9 / tps[0] - work_ns);
     let etcd = run(&["etcd", "--rate", "50,30000", "--runtime", "5s"])?;
     let steps = etcd["summary"]["steps"].as_array().context("no steps in the result")?;
     let alone_ns = steps[0]["streams"][0]["lat_p50_ns"]["value"].as_f64().context("no latency of a put")?;
     let put_ns = cpus * 1e9 / rate(&etcd, "30000 puts/s")?;
     println!("ETCD_NS {put_ns:.0}, ETCD_IDLE_NS {:.0}", alone_ns - put_ns);
-    let sqlite = run(&["sqlite", "--runtime", "5s"])?;
+    let sqlite = run(&["sqlite", "--runtime", "5s", "--cache", "64MiB"])?;
     for (name, mode) in [("SQLITE_NS (with checkpoints)", "wal-full"), ("SQLITE_ROLLBACK_NS", "delete-full")] {
         println!("{name} {:.0}", 1e9 / rate(&sqlite, mode)?);
     }
@@ -171,7 +185,7 @@ fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
 }
 
 fn predict(mut command: Command, dir: &Path) -> Result<Value> {
-    command.arg("predict").arg(dir).args(["--verify", "--scale", SCALE, "--json", "--no-save", "--quiet"]);
+    command.arg("predict").arg(dir).args(["--verify", "--scale", SCALE, "--json", "--quiet"]);
     serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 predict printed no JSON")
 }
 
@@ -187,7 +201,8 @@ impl Mounted {
         // A server of another user has to get there.
         open_up(place)?;
         let (file, dir) = (place.join("disk"), place.join("mount"));
-        fs::File::create(&file)?.set_len(DISK_BYTES).context("cannot make the disk's file")?;
+        // Written whole: a disk does not have to find space for what is written first.
+        lab::make_file(&file, DISK_BYTES)?;
         fs::create_dir(&dir)?;
         let device = lab::Loop::attach(&file)?;
         cmd::capture(cmd::command(format!("mkfs.{filesystem}")).arg(device.device()))?;
@@ -223,7 +238,7 @@ impl Simulated {
         let law = |median_us: u32| format!("{{ modes = [{{ median_us = {median_us}, sigma = 0.3 }}] }}");
         let text = format!(
             "about = \"commits of {flush_us} us\"\nsize_mib = {}\n[device]\nseed = 11\nchannels = 8\nread = {}\n\
-             write = {}\nflush = {}\n[expect]\ncheck = \"\"\nfindings = []\nno_findings = []\n",
+             write = {}\nflush = {}\n[expect]\ncheck = \"\"\nfindings = [\"not_a_disk\"]\n",
             DISK_BYTES >> 20,
             law(80),
             law(30),

@@ -50,16 +50,17 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// That of a histogram, each value times `scale`.
+    /// That of a histogram up to `bound_ns`, each value times `scale`.
     ///
     /// # Panics
-    /// When it is empty.
-    pub(super) fn of(hist: &Hist, scale: f64) -> Self {
-        assert!(hist.count() > 0, "there is nothing to draw from");
-        let mut bins = hist.bins();
-        let (mut value, mut seen) = bins.next().expect("it is not empty");
+    /// When there is nothing.
+    pub(super) fn of(hist: &Hist, bound_ns: u64, scale: f64) -> Self {
+        let bins = || hist.bins().filter(|(ns, _)| *ns <= bound_ns);
+        let all: u64 = bins().map(|(_, count)| count).sum();
+        let mut bins = bins();
+        let (mut value, mut seen) = bins.next().expect("there is something to draw from");
         let ranks = (0..RANKS).map(|rank| {
-            let wanted = (rank as f64 + 0.5) / RANKS as f64 * hist.count() as f64;
+            let wanted = (rank as f64 + 0.5) / RANKS as f64 * all as f64;
             while (seen as f64) < wanted
                 && let Some((next, count)) = bins.next()
             {
@@ -89,7 +90,7 @@ mod tests {
         let mut hist = Hist::new();
         (0..900).for_each(|_| hist.record(100_000));
         (0..100).for_each(|_| hist.record(1_000_000));
-        let latency = Latency::of(&hist, 2.0);
+        let latency = Latency::of(&hist, u64::MAX, 2.0);
         assert!((latency.mean_ns() / 380e3 - 1.0).abs() < 0.01, "{}", latency.mean_ns());
         let mut draw = Draw::new(1);
         let slow = (0..100_000).filter(|_| latency.draw(&mut draw) > 1e6).count();

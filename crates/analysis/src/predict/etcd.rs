@@ -6,7 +6,8 @@
 //! or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its file twice each time: data, then the
 //! page that leads to it (bbolt).
 
-use super::draw::{Draw, Latency};
+use super::disk::{Commits, Disk};
+use super::draw::Draw;
 
 /// etcd's default `--backend-batch-interval`, ns, and `--backend-batch-limit`.
 const BACKEND_EVERY_NS: f64 = 100e6;
@@ -31,10 +32,13 @@ pub(super) struct Costs {
     pub(super) apply_ns: f64,
     /// Time of a put that nobody works, ns.
     pub(super) idle_ns: f64,
+    /// One put in so many meets a pause of all processors (garbage collection, and who else wants them), and its mean, ns.
+    pub(super) pause_puts: f64,
+    pub(super) pause_ns: f64,
 }
 
 /// Puts a second at which the 99th percentile of their latency is `bound_ns`; nothing where it is above that however few come.
-pub(super) fn rate(costs: &Costs, sync: &Latency, bound_ns: f64, seed: u64) -> Option<f64> {
+pub(super) fn rate(costs: &Costs, sync: &Commits, bound_ns: f64, seed: u64) -> Option<f64> {
     let holds = |rate: f64| p99_ns(costs, sync, rate, seed) <= bound_ns;
     if !holds(RATES.0) {
         return None;
@@ -48,8 +52,8 @@ pub(super) fn rate(costs: &Costs, sync: &Latency, bound_ns: f64, seed: u64) -> O
 }
 
 /// The 99th percentile of the latency of puts that come at random, `rate` a second, ns.
-pub(super) fn p99_ns(costs: &Costs, sync: &Latency, rate: f64, seed: u64) -> f64 {
-    let mut draw = Draw::new(seed);
+pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64 {
+    let (mut draw, mut disk) = (Draw::new(seed), Disk::new(sync));
     let mut now_ns = 0.0;
     let arrivals: Vec<f64> = std::iter::repeat_with(|| {
         now_ns += draw.exponential(1e9 / rate);
@@ -65,10 +69,10 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Latency, rate: f64, seed: u64) -> f64
     while at < worked.len() {
         let begin_ns = log_free_ns.max(worked[at].0);
         let end = at + worked[at..].partition_point(|(done_ns, _)| *done_ns <= begin_ns);
-        log_free_ns = begin_ns + sync.draw(&mut draw);
+        log_free_ns = begin_ns + disk.commit(begin_ns, 0.0, &mut draw);
         applied_ns = applied_ns.max(log_free_ns);
         for (_, arrived_ns) in &worked[at..end] {
-            applied_ns = backend.admit(applied_ns, sync, &mut draw) + costs.apply_ns;
+            applied_ns = backend.admit(applied_ns, &mut disk, &mut draw) + costs.apply_ns;
             latencies.push(applied_ns - arrived_ns);
         }
         at = end;
@@ -84,6 +88,10 @@ fn worked(costs: &Costs, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
     let mut worked: Vec<(f64, f64)> = arrivals
         .iter()
         .map(|arrived_ns| {
+            if draw.unit() * costs.pause_puts < 1.0 {
+                let pause_ns = draw.exponential(costs.pause_ns);
+                processors.iter_mut().for_each(|free_ns| *free_ns = free_ns.max(*arrived_ns) + pause_ns);
+            }
             let first = processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
             *first = first.max(*arrived_ns) + draw.around(costs.work_ns - costs.apply_ns);
             (*first + costs.idle_ns, *arrived_ns)
@@ -102,13 +110,15 @@ struct Backend {
 
 impl Backend {
     /// When a put that is ready at `at_ns` gets in.
-    fn admit(&mut self, at_ns: f64, sync: &Latency, draw: &mut Draw) -> f64 {
+    fn admit(&mut self, at_ns: f64, disk: &mut Disk<'_>, draw: &mut Draw) -> f64 {
         while at_ns.max(self.free_ns) >= self.next_ns || self.puts >= BACKEND_PUTS {
             let begin_ns = if self.puts >= BACKEND_PUTS { at_ns.max(self.free_ns) } else { self.next_ns };
             // Nothing to commit takes no time.
             let syncs = if self.puts > 0 { BACKEND_SYNCS } else { 0 };
-            let takes_ns: f64 = (0..syncs).map(|_| sync.draw(draw)).sum();
-            self.free_ns = begin_ns.max(self.free_ns) + takes_ns;
+            self.free_ns = begin_ns.max(self.free_ns);
+            for _ in 0..syncs {
+                self.free_ns += disk.commit(self.free_ns, 0.0, draw);
+            }
             self.next_ns = self.free_ns + BACKEND_EVERY_NS;
             self.puts = 0;
         }
@@ -123,13 +133,20 @@ mod tests {
 
     use super::*;
 
-    const COSTS: Costs = Costs { processors: 2, work_ns: 100e3, apply_ns: 10e3, idle_ns: 100e3 };
+    const COSTS: Costs = Costs {
+        processors: 2,
+        work_ns: 100e3,
+        apply_ns: 10e3,
+        idle_ns: 100e3,
+        pause_puts: f64::INFINITY,
+        pause_ns: 0.0,
+    };
     const BOUND_NS: f64 = 10e6;
 
-    fn constant(ns: u64) -> Latency {
+    fn constant(ns: u64) -> Commits {
         let mut hist = Hist::new();
         (0..10).for_each(|_| hist.record(ns));
-        Latency::of(&hist, 1.0)
+        Commits::new(&hist, None, 1.0)
     }
 
     #[test]
@@ -148,6 +165,13 @@ mod tests {
         let p99_ns = p99_ns(&COSTS, &constant(2_000_000), 2.0, 1);
         // One in fifty comes while the backend is committed, two syncs long.
         assert!((2.1e6..4.4e6).contains(&p99_ns), "{p99_ns}");
+    }
+
+    #[test]
+    fn pauses_decide_where_the_disk_does_not() {
+        let costs = Costs { pause_puts: 300.0, pause_ns: 5e6, ..COSTS };
+        let rate = rate(&costs, &constant(20_000), BOUND_NS, 1).unwrap();
+        assert!((1e3..6e3).contains(&rate), "{rate}");
     }
 
     #[test]

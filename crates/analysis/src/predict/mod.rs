@@ -2,9 +2,10 @@
 //!
 //! Each program is a small model of what it waits for: its own work on the processors, and commits, which several clients
 //! share. The commits are those that were measured; the work was measured once for each program (`work.rs`), and is scaled by
-//! what a reference transaction takes on this machine's processor. The interval holds what the commits' own interval leaves
+//! what this machine's processor takes for a reference (`environment.sort_ns`). The interval holds what the commits' own interval leaves
 //! open, and what the model has been off by where it was verified.
 
+mod disk;
 mod draw;
 mod etcd;
 mod postgres;
@@ -15,9 +16,9 @@ mod work;
 use qd1_model::plan::Work;
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
 use qd1_model::record::{OpClass, StepRecord, Stream};
-use qd1_model::{Estimate, Record};
+use qd1_model::{Estimate, Hist, Record};
 
-use self::draw::Latency;
+use self::disk::{Commits, Limit};
 use crate::stats::{self, Z_975};
 
 /// The suite that is measured for predictions.
@@ -30,6 +31,8 @@ pub const CLIENTS: [u32; 3] = [1, 10, 100];
 const SCALE: u32 = 100;
 /// etcd's bound on the 99th percentile, ns.
 const ETCD_BOUND_NS: f64 = 10e6;
+/// Writes of one commit of the step `checkpoint`.
+const CHECKPOINT_WRITES: f64 = 1000.0;
 /// The seed of the models' draws: the same Record says the same.
 const SEED: u64 = 1;
 
@@ -66,15 +69,18 @@ pub fn etcd_rate(record: &Record) -> Option<f64> {
 struct Waits<'a> {
     stream: &'a Stream,
     mean: Estimate,
+    limit: Option<(Limit, u64)>,
 }
 
 /// What a Record says that predictions need.
 struct Seen<'a> {
-    /// Small commits over written space; appends to etcd's log; many writes with one sync; small files made durable.
+    /// Small commits over written space; appends to etcd's log; many writes with one sync; small files made durable, and
+    /// removed.
     commit: Waits<'a>,
     wal: Option<Waits<'a>>,
     checkpoint: Option<Waits<'a>>,
     journal: Option<Waits<'a>>,
+    removal: Option<Waits<'a>>,
     processors: u32,
     /// Time that work takes here, as a multiple of what it took where it was measured.
     slowness: f64,
@@ -102,24 +108,29 @@ impl<'a> Seen<'a> {
             wal: waits(record, "wal", OpClass::Commit),
             checkpoint: waits(record, "checkpoint", OpClass::Commit),
             journal: waits(record, "journal", OpClass::Create),
+            removal: waits(record, "journal", OpClass::Delete),
             processors: record.environment.cpus.max(1),
-            slowness: record.environment.reference_ns.map_or(1.0, |ns| ns / work::REFERENCE_NS),
+            slowness: record.environment.sort_ns.map_or(1.0, |ns| ns / work::SORT_NS),
             scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
             byte_ns,
         })
     }
 
     fn postgres(&self, clients: u32) -> Predicted {
+        let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
+        let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
         let load = postgres::Load {
             clients,
             rows: self.scale,
             processors: self.processors,
             work_ns: work::POSTGRES_NS * self.slowness,
-            idle_ns: work::POSTGRES_IDLE_NS * self.slowness,
+            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * self.slowness,
             more_ns: work::POSTGRES_LOG_BYTES * self.byte_ns,
+            aside_ns: work::POSTGRES_ASIDE_NS * self.slowness,
+            flush_work_ns: work::POSTGRES_FLUSH_NS * self.slowness,
         };
-        let outcome = |commit: &Latency| postgres::simulate(load, commit, SEED);
-        let bound = outcome(&Latency::of(&self.commit.stream.lat, 1.0)).bound;
+        let outcome = |commit: &Commits| postgres::simulate(load, commit, SEED);
+        let bound = outcome(&self.commit.commits(1.0)).bound;
         let doubt = Doubt { data: self.commit.doubt(), model: work::POSTGRES_DOUBT };
         let value = self.commit.figure(|commit| outcome(commit).tps, doubt);
         Predicted { what: Predicts::PostgresTps, clients, value, bound, verified: None }
@@ -131,8 +142,10 @@ impl<'a> Seen<'a> {
             work_ns: work::ETCD_NS * self.slowness,
             apply_ns: work::ETCD_APPLY_NS * self.slowness,
             idle_ns: work::ETCD_IDLE_NS * self.slowness,
+            pause_puts: work::ETCD_PAUSE_PUTS,
+            pause_ns: work::ETCD_PAUSE_NS * self.slowness,
         };
-        let rate = |sync: &Latency| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
+        let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
         let value = wal.figure(rate, Doubt { data: wal.doubt(), model: work::ETCD_DOUBT });
         let most = f64::from(self.processors) * 1e9 / costs.work_ns;
         let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
@@ -142,14 +155,22 @@ impl<'a> Seen<'a> {
     fn sqlite(&self) -> Option<[Predicted; 3]> {
         let (checkpoint, journal) = (self.checkpoint.as_ref()?, self.journal.as_ref()?);
         let (checkpoint_ns, journal_ns) = (checkpoint.stream.lat.mean_ns(), journal.stream.lat.mean_ns());
+        let name_ns = self.removal.as_ref().map_or(0.0, |removal| removal.stream.lat.mean_ns());
+        // After a sync, with cold caches, it takes longer than among many; SQLite does both.
+        let after_sync_ns = self.commit.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns);
+        let among_many_ns = checkpoint.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns) / CHECKPOINT_WRITES;
+        let write_ns = (after_sync_ns + among_many_ns) / 2.0;
         let doubt =
             Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
         let rows = [Predicts::SqliteWalFull, Predicts::SqliteWalNormal, Predicts::SqliteRollbackFull].map(|what| {
             let costs = sqlite::Costs {
+                write_ns,
+                byte_ns: self.byte_ns,
                 work_ns: self.slowness
                     * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
                 checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * self.slowness,
                 journal_ns,
+                name_ns,
             };
             let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), doubt);
             let waited = costs.commit_ns(what, self.commit.stream.lat.mean_ns()) - costs.work_ns;
@@ -164,7 +185,7 @@ fn waits<'a>(record: &'a Record, name: &str, class: OpClass) -> Option<Waits<'a>
     let step: &StepRecord = record.step(name)?;
     let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
     let mean = stats::mean(&stream.lat, &step.intervals, class);
-    Some(Waits { stream, mean })
+    Some(Waits { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class) })
 }
 
 /// What a figure may be off by.
@@ -177,6 +198,11 @@ struct Doubt {
 }
 
 impl Waits<'_> {
+    /// As a disk makes them, each time multiplied by `scale`.
+    fn commits(&self, scale: f64) -> Commits {
+        Commits::new(&self.stream.lat, self.limit, scale)
+    }
+
     /// Half the width of the interval of their mean, as a share of it.
     fn doubt(&self) -> f64 {
         match (self.mean.value, self.mean.low, self.mean.high) {
@@ -187,8 +213,8 @@ impl Waits<'_> {
     }
 
     /// A figure and its interval from what `model` makes of waits that take so many times as long.
-    fn figure(&self, model: impl Fn(&Latency) -> f64, doubt: Doubt) -> Estimate {
-        let of = |scale: f64| model(&Latency::of(&self.stream.lat, scale));
+    fn figure(&self, model: impl Fn(&Commits) -> f64, doubt: Doubt) -> Estimate {
+        let of = |scale: f64| model(&self.commits(scale));
         let value = of(1.0);
         let slower = of(1.0 + doubt.data).min(value);
         let faster = of((1.0 - doubt.data).max(0.05)).max(value);

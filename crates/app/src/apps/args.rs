@@ -61,6 +61,9 @@ pub(crate) struct PostgresArgs {
     /// A setting of the server, for example -c synchronous_commit=off; may be given several times
     #[arg(short = 'c', value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Read the tables into the server's memory first, by its extension pg_prewarm; -c shared_buffers says how much it has
+    #[arg(long)]
+    pub(crate) prewarm: bool,
     /// Where initdb, postgres and pgbench are [default: the newest that is found]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
@@ -112,6 +115,9 @@ pub(crate) struct SqliteArgs {
     /// Rows in the table
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     pub(crate) rows: u32,
+    /// Memory for pages of the database [default: 2 MB, SQLite's own]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) cache: Option<Bytes>,
     #[command(flatten)]
     pub(crate) common: AppCommon,
 }

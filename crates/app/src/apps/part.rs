@@ -12,7 +12,7 @@ use qd1_probe::Machine;
 
 use super::args::{EtcdArgs, PostgresArgs, SqliteArgs};
 use super::etcd::Etcd;
-use super::postgres::Postgres;
+use super::postgres::{self, Postgres};
 use super::sqlite::Sqlite;
 use super::{App, carry_out, decide};
 use crate::place::Place;
@@ -43,8 +43,29 @@ impl Part {
     /// # Errors
     /// What makes no sense; programs that are missing.
     pub(crate) fn postgres(clients: &str, scale: u32, warmup_ns: u64, runtime_ns: u64) -> Result<Self> {
+        Self::postgres_with(clients, scale, warmup_ns, runtime_ns, &[])
+    }
+
+    /// The same with all its data in the server's memory, as far as a quarter of the machine's holds it.
+    ///
+    /// # Errors
+    /// As [`Part::postgres`].
+    pub(crate) fn postgres_in_memory(
+        clients: &str,
+        scale: u32,
+        warmup_ns: u64,
+        runtime_ns: u64,
+        memory: Bytes,
+    ) -> Result<Self> {
+        let needed = (64 << 20) + u64::from(scale) * postgres::SCALE_BYTES * 5 / 4;
+        let buffers = format!("shared_buffers={}MB", needed.min(memory.0 / 4) >> 20);
+        Self::postgres_with(clients, scale, warmup_ns, runtime_ns, &["--prewarm", "-c", &buffers])
+    }
+
+    fn postgres_with(clients: &str, scale: u32, warmup_ns: u64, runtime_ns: u64, more: &[&str]) -> Result<Self> {
         let (scale, warmup, runtime) = (scale.to_string(), ms(warmup_ns), ms(runtime_ns));
         let words = ["--clients", clients, "--scale", &scale, "--warmup", &warmup, "--runtime", &runtime];
+        let words = [&words[..], more].concat();
         Self::of(Postgres::new(args::<PostgresArgs>(&words)?)?)
     }
 
@@ -58,12 +79,12 @@ impl Part {
         Self::of(Etcd::new(args::<EtcdArgs>(&words)?))
     }
 
-    /// SQLite, by journal and synchronous mode.
+    /// SQLite, by journal and synchronous mode, with all pages in its memory.
     ///
     /// # Errors
     /// None in practice.
     pub(crate) fn sqlite(runtime_ns: u64) -> Result<Self> {
-        Self::of(Sqlite::new(args::<SqliteArgs>(&["--runtime", &ms(runtime_ns)])?))
+        Self::of(Sqlite::new(args::<SqliteArgs>(&["--runtime", &ms(runtime_ns), "--cache", "64MiB"])?))
     }
 
     fn of(app: impl App + 'static) -> Result<Self> {

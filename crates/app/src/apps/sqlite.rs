@@ -146,7 +146,8 @@ impl App for Sqlite {
             ("--runtime", format!("{}ms", self.args.runtime / 1_000_000)),
             ("--rows", self.args.rows.to_string()),
         ];
-        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+        let cache = self.args.cache.map(|cache| ("--cache", cache.0.to_string()));
+        pairs.into_iter().chain(cache).flat_map(|(name, value)| [name.to_owned(), value]).collect()
     }
 
     fn prepare(&mut self, world: &World<'_>, progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
@@ -162,6 +163,7 @@ impl App for Sqlite {
             setting("value bytes", VALUE.to_string()),
             setting("page_size", "4096".to_owned()),
             setting("wal_autocheckpoint", "1000".to_owned()),
+            setting("cache", self.args.cache.map_or("2 MB".to_owned(), |cache| cache.to_string())),
         ];
         Ok((rusqlite::version().to_owned(), settings))
     }
@@ -171,6 +173,10 @@ impl App for Sqlite {
         let mode =
             self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
         let db = open(&base.file, mode)?;
+        if let Some(cache) = self.args.cache {
+            // A negative number of pages is a number of KiB.
+            db.execute_batch(&format!("pragma cache_size = -{}", cache.0.div_ceil(1024)))?;
+        }
         let mut load = Running {
             rows: u64::from(self.args.rows),
             random: random_of(world.seed, &step.name),

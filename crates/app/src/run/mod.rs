@@ -142,7 +142,7 @@ pub(crate) fn environment(machine: &Machine, path: &Path) -> Environment {
     clock::use_tsc(&environment.clock.source);
     (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
     // Without it predictions of this run would assume another machine's processor.
-    environment.reference_ns = reference::transaction_ns().ok();
+    environment.sort_ns = Some(reference::sort_ns());
     environment
 }
 

@@ -26,7 +26,7 @@ use cluster::Cluster;
 use foreign::Foreign;
 
 /// Space of one unit of pgbench's scale, its indexes included.
-const SCALE_BYTES: u64 = 16 << 20;
+pub(super) const SCALE_BYTES: u64 = 16 << 20;
 /// A new cluster.
 const CLUSTER_BYTES: u64 = 64 << 20;
 /// `max_wal_size` where nobody sets it.
@@ -173,6 +173,10 @@ impl App for Postgres {
             |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone()).to_string_lossy().into_owned();
         args.script.iter().for_each(|script| option("--script", absolute(script)));
         args.set.iter().for_each(|set| option("-c", set.clone()));
+        if args.prewarm {
+            words.push("--prewarm".to_owned());
+        }
+        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
         if let Some(threads) = args.threads {
             option("--threads", threads.to_string());
         }
@@ -203,10 +207,17 @@ impl App for Postgres {
         let version = access.version(world.cancel)?;
         progress.note(&format!("pgbench -i: filling the tables, scale {}", self.scale));
         pgbench::fill(access, self.scale, world)?;
+        if self.args.prewarm {
+            progress.note("pg_prewarm: reading the tables");
+            pgbench::prewarm(access, world)?;
+        }
         let mut settings = vec![
             Setting { name: "pgbench script".to_owned(), value: self.script() },
             Setting { name: "pgbench scale".to_owned(), value: self.scale.to_string() },
         ];
+        if self.args.prewarm {
+            settings.push(Setting { name: "prewarmed".to_owned(), value: "tables and indexes".to_owned() });
+        }
         settings.extend(access.settings(&self.args.set, world.cancel)?);
         Ok((version, settings))
     }

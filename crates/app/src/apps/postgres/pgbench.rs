@@ -41,6 +41,17 @@ pub(super) fn fill(access: &Access, scale: u32, world: &World<'_>) -> Result<()>
     Ok(())
 }
 
+/// Reads the tables and their indexes into the server's memory.
+///
+/// # Errors
+/// Where the extension is not installed, or this user may not create it.
+pub(super) fn prewarm(access: &Access, world: &World<'_>) -> Result<()> {
+    let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and the right to create it";
+    access.query("create extension if not exists pg_prewarm", world.cancel).context(explained)?;
+    let all = "select pg_prewarm(oid::regclass) from pg_class where relname like 'pgbench%' and relkind in ('r', 'i')";
+    access.query(all, world.cancel).map(drop)
+}
+
 /// Runs a load and counts its transactions.
 ///
 /// # Errors
