@@ -51,6 +51,7 @@ const PAGES: &[Page] = &[
             &["sync", "--help"],
             &["meta", "--help"],
             &["ping", "--help"],
+            &["predict", "--help"],
             &["identify", "--help"],
             &["filesystems", "--help"],
             &["restore", "--help"],

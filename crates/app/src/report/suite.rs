@@ -6,7 +6,7 @@ use qd1_model::plan::Work;
 use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Report};
+use qd1_model::{Bytes, OpClass, Report};
 
 use super::Style;
 use super::human::{CELL, Column, cell, columns, legend, list};
@@ -39,7 +39,9 @@ pub(super) fn steps(page: &mut Page, report: &Report) {
         for stream in &step.streams {
             if is_table {
                 let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
-                two_lines(page, label, &format!("{} {}", stream.class.name(), count(stream.ios)), &cells);
+                // The one name that leaves no room for a number.
+                let name = if stream.class == OpClass::Transaction { "txn" } else { stream.class.name() };
+                two_lines(page, label, &format!("{name} {}", count(stream.ios)), &cells);
                 if let (Some(p50), Some(p99)) = (stream.sync_p50_ns, stream.sync_p99_ns) {
                     let rates = columns.iter().filter(|column| column.is_rate()).count();
                     let mut cells = vec![(String::new(), String::new()); rates];
