@@ -437,9 +437,9 @@ mod tests {
 
     #[test]
     fn a_misspelt_command_with_a_path_is_told_as_one() {
-        let error = Cli::try_parse_from(["qd1", "cheque", "/tmp"]).unwrap_err();
-        let told = misspelt(&error, "cheque").unwrap().to_string();
-        assert!(told.contains("there is no command cheque") && told.contains("did you mean check?"), "{told}");
+        let error = Cli::try_parse_from(["qd1", "checks", "/tmp"]).unwrap_err();
+        let told = misspelt(&error, "checks").unwrap().to_string();
+        assert!(told.contains("there is no command checks") && told.contains("did you mean check?"), "{told}");
         assert!(misspelt(&error, "/tmp").is_none(), "a directory that is there is no misspelt command");
     }
 

@@ -258,8 +258,8 @@ fn bonnies_figures_and_ours_are_of_one_kind() {
     let known = pairs.filter(|(_, peer)| peer.is_finite());
     let mut ratios: Vec<f64> = known.map(|(step, peer)| float(&row(&report, step)["seen_per_second"]) / peer).collect();
     place.assert_empty();
-    if ratios.is_empty() {
-        return skip(test, "this filesystem is so fast that bonnie++ prints no figures for 24,576 files");
+    if ratios.len() < 3 {
+        return skip(test, "this filesystem is so fast that bonnie++ prints hardly a figure for 24,576 files");
     }
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
