@@ -45,7 +45,9 @@ fn a_ping_takes_as_long_as_iopings() {
         float(&list(&summary["operations"])[0]["lat_min_ns"]) / 1e3
     };
     let ratio = ratio("us the fastest direct read", peer, ours);
-    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+    // ioping takes the time of its own system calls in, which on a machine that is busy elsewhere are as long as a read from
+    // memory: ours may be less, but not more.
+    assert!((0.2..2.0).contains(&ratio), "{ratio}");
 }
 
 /// Debian keeps it beside the server.
