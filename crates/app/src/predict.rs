@@ -101,6 +101,8 @@ impl Follow {
         let Some(predicted) = predicted else { return Part::etcd(&TRIED_FOR_NONE, SLOW_ETCD_NS) };
         let mut rates = TRIED.map(|part| (part * predicted).clamp(1.0, TRIED_MAX).round() as u32).to_vec();
         rates.dedup();
+        // There and back: what changes with time meets the low rates as it does the high ones.
+        rates.extend(rates.clone().into_iter().rev());
         let runtime_ns = if predicted < SLOW_PUTS { SLOW_ETCD_NS } else { ETCD_NS[self.effort] };
         Part::etcd(&rates, runtime_ns)
     }
@@ -118,7 +120,8 @@ impl Sequel for Follow {
                 format!("pgbench at 1, 10, 100 clients, scale {}, in {}", self.scale, space.unwrap_or_default())
             }
             Verified::Etcd => {
-                "etcd under puts at eight rates around the one predicted, each with a new etcd".to_owned()
+                "etcd under puts at eight rates around the one predicted, there and back, each with a new etcd"
+                    .to_owned()
             }
             Verified::Sqlite => "SQLite's commits by journal and synchronous mode".to_owned(),
         });

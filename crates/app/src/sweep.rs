@@ -185,7 +185,7 @@ pub(crate) fn planned(plan: &Plan) -> Vec<String> {
         format!("bs        {}", listed(&|cell| cell.1.clone())),
         format!("iodepth   {}", listed(&|cell| cell.2.to_string())),
         format!(
-            "steps     {} of up to {} each: {passes}, in a shuffled order (every second pass the other way round)",
+            "steps     {} of up to {}: {passes}, shuffled, every other pass backwards",
             plan.steps.len(),
             format_span_ns(longest)
         ),

@@ -71,6 +71,8 @@ fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
     let on = Place::new();
     let mounted = qd1_simdisk::Mounted::new(&scenario, on.dir()).unwrap();
     let Some(ground) = Ground::new(test, Place::at(mounted.dir()), &["etcd", "etcdctl"]) else { return };
+    let plan = run(&ground, "etcd", &["--rate", "40,80,40", "--dry-run"]);
+    assert!(common::said(&plan.stdout).contains("40 puts/s #2"), "a rate may be tried twice: {plan:?}");
     let report = parsed(&run(&ground, "etcd", &["--rate", "40", "--runtime", "3s", "--json"]));
     let puts = step(&report, "40 puts/s");
     let applied = float(&find(&puts["app"]["counters"], "name", "operations")["value"]);

@@ -1,5 +1,5 @@
-//! Beside the programs that our commands replace, on the same ext4 of a loop device, in turn: the median of a few rounds,
-//! within a factor of two, since a test machine is busy. `cargo xtask bench peers` measures the same longer and holds it closer.
+//! Beside the programs that our commands replace, on the same ext4 of a loop device, in turn, within a factor
+//! of two, since a test machine is busy. `cargo xtask bench peers` measures the same longer and holds it closer.
 
 mod common;
 
@@ -10,15 +10,20 @@ use common::device::{Mounted, tool};
 use common::{Place, float, json, list, skip};
 use serde_json::Value;
 
-const ROUNDS: usize = 7;
-
-/// Ours over the peer's, a round of each in turn: the median, since a machine is slow for some rounds and not for others.
-fn ratio(name: &str, peer: impl Fn() -> f64, ours: impl Fn() -> f64) -> f64 {
-    let pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (peer(), ours())).collect();
+/// The peer's figure and ours, in turn, so that both meet the same machine.
+fn in_turn(name: &str, rounds: usize, peer: impl Fn() -> f64, ours: impl Fn() -> f64) -> (Vec<f64>, Vec<f64>) {
+    let pairs: Vec<(f64, f64)> = (0..rounds).map(|_| (peer(), ours())).collect();
     println!("{name}: (peer's, ours) {pairs:.1?}");
-    let mut ratios: Vec<f64> = pairs.iter().map(|(peer, ours)| ours / peer).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    pairs.into_iter().unzip()
+}
+
+fn least(times: &[f64]) -> f64 {
+    times.iter().copied().min_by(f64::total_cmp).unwrap()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 #[test]
@@ -32,7 +37,7 @@ fn a_ping_takes_as_long_as_iopings() {
         Err(why) => return skip(test, &why),
     };
     let place = Place::at(disk.path());
-    let alike = ["-D", "-c", "400", "-i", "0", "-s", "4k", "-S", "16m"];
+    let alike = ["-D", "-c", "100", "-i", "0", "-s", "4k", "-S", "16m"];
     let peer = || {
         let raw = tool("ioping", &[&alike[..], &["-B", place.dir_str()]].concat()).unwrap();
         raw.split_whitespace().nth(4).unwrap().parse::<f64>().unwrap() / 1e3
@@ -44,10 +49,11 @@ fn a_ping_takes_as_long_as_iopings() {
         let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         float(&list(&summary["operations"])[0]["lat_min_ns"]) / 1e3
     };
-    let ratio = ratio("us the fastest direct read", peer, ours);
-    // ioping takes the time of its own system calls in, which on a machine that is busy elsewhere are as long as a read from
-    // memory: ours may be less, but not more.
-    assert!((0.2..2.0).contains(&ratio), "{ratio}");
+    // A process here is fast or slow as a whole, by half, as the host pleases: over many short ones each side's least is of
+    // a fast one.
+    let (theirs, ours) = in_turn("us the fastest direct read", 30, peer, ours);
+    let ratio = least(&ours) / least(&theirs);
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
 }
 
 /// Debian keeps it beside the server.
@@ -83,6 +89,7 @@ fn a_commit_takes_as_long_as_pg_test_fsyncs() {
         let lat = &list(&report["record"]["steps"])[0]["streams"][0]["lat"];
         float(&lat["sum_ns"]) / float(&lat["count"]) / 1e3
     };
-    let ratio = ratio("us a commit by fdatasync", peer, ours);
+    let (theirs, ours) = in_turn("us a commit by fdatasync", 5, peer, ours);
+    let ratio = median(ours) / median(theirs);
     assert!((0.5..2.0).contains(&ratio), "{ratio}");
 }

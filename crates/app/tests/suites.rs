@@ -267,8 +267,11 @@ fn a_sweep_through_a_pipe_is_one_table_within_80_columns() {
     let body = text.split("\nRun it again").next().unwrap();
     let long: Vec<&str> = body.lines().filter(|line| line.chars().count() > 80).collect();
     assert_eq!(long, Vec::<&str>::new());
-    assert!(text.is_ascii() && body.contains("Steps          per second   throughput   p50"), "{text}");
-    let rows = body.lines().filter(|line| line.starts_with("4k-r") || line.starts_with("8k-r")).count();
+    // What is said before the table may name a step at the start of a line too.
+    let table =
+        body.find("Steps          per second   throughput   p50").unwrap_or_else(|| panic!("no table in {text}"));
+    assert!(text.is_ascii(), "{text}");
+    let rows = body[table..].lines().filter(|line| line.starts_with("4k-r") || line.starts_with("8k-r")).count();
     assert_eq!(rows, 24, "{text}");
 }
 

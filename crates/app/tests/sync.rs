@@ -84,7 +84,9 @@ fn a_dry_run_says_what_it_takes_in_a_few_lines_and_does_nothing() {
     let place = Place::new();
     let said = text(place.qd1(&["sync", place.dir_str(), "--dry-run"]));
     assert!(said.contains("methods") && said.contains("time ") && said.contains("writes "), "{said}");
-    assert!(said.lines().count() < 25 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    // The path is as long as it is.
+    let mut others = said.lines().filter(|line| !line.contains(place.dir_str()));
+    assert!(said.lines().count() < 25 && others.all(|line| line.chars().count() <= 80), "{said}");
     place.assert_untouched();
 }
 

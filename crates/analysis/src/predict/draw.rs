@@ -1,34 +1,28 @@
 //! Latencies drawn from a measured distribution, and the numbers they are drawn with.
 
+use fastrand::Rng;
 use qd1_model::Hist;
 
 /// Ranks that stand for a distribution: enough for its 99.9th percentile.
 const RANKS: u64 = 8192;
 
-/// A seeded generator: splitmix64 (Steele, Lea and Flood 2014), which is plenty for drawing times.
+/// A seeded source of times.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
+pub(super) struct Draw(Rng);
 
 impl Draw {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+    pub(super) fn new(seed: u64) -> Self {
+        Self(Rng::with_seed(seed))
     }
 
     /// 0 up to, not with, 1.
     pub(super) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.f64()
     }
 
     /// Below `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
-        (self.unit() * f64::from(bound)) as u32
+        self.0.u32(..bound)
     }
 
     /// A time between half and one and a half of `mean_ns`: work is never quite the same.

@@ -1,13 +1,21 @@
 //! What the programs themselves did in the same Record, beside what was predicted of them.
 
+use std::collections::BTreeMap;
+
 use qd1_model::app::{AppWork, Program};
+use qd1_model::hist::coarse_low_ns;
 use qd1_model::plan::Work;
 use qd1_model::prediction::{Exactness, Predicted, Predicts, Verified};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::{Interval, OpClass, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::ETCD_BOUND_NS;
+use crate::detect::STEAL_CRITICAL;
 use crate::stats;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// The fewest of which one is a 99th percentile.
+const P99_COUNT: u64 = 100;
 
 /// What was measured of the same figure; nothing where its program was not run.
 pub(super) fn verified(record: &Record, row: &Predicted) -> Option<Verified> {
@@ -61,10 +69,44 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
     stats::rate(&step.intervals, class)
 }
 
-/// A rate of puts, and the 99th percentile that came of it, ns.
+/// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and then is
+/// not the rate's doing. Nothing where the hypervisor spoiled it.
 fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     let stream = step.stream(OpClass::Transaction)?;
-    Some((f64::from(work.rate?), stream.lat.quantile(0.99) as f64))
+    if step.steal >= STEAL_CRITICAL {
+        return None;
+    }
+    let mut seconds = p99s(&step.intervals);
+    seconds.sort_by(f64::total_cmp);
+    let typical = seconds.get(seconds.len() / 2).copied();
+    Some((f64::from(work.rate?), typical.unwrap_or(stream.lat.quantile(0.99) as f64)))
+}
+
+/// The 99th percentile of each second, or of each longer time that has enough for one, ns. What is left over at the end does
+/// not count.
+fn p99s(intervals: &[Interval]) -> Vec<f64> {
+    let mut p99s = Vec::new();
+    let (mut length_ns, mut bins) = (0, BTreeMap::<u16, u64>::new());
+    for interval in intervals {
+        length_ns += interval.length_ns;
+        for stream in interval.streams.iter().filter(|stream| stream.class == OpClass::Transaction) {
+            stream.bins.iter().for_each(|(bin, count)| *bins.entry(*bin).or_default() += u64::from(*count));
+        }
+        let count: u64 = bins.values().sum();
+        if length_ns < SECOND_NS || count < P99_COUNT {
+            continue;
+        }
+        let mut above = count / 100;
+        let bin = bins.iter().rev().find_map(|(bin, count)| {
+            let found = *count > above;
+            above = above.saturating_sub(*count);
+            found.then_some(usize::from(*bin))
+        });
+        let bin = bin.expect("they are more than a hundredth of themselves");
+        p99s.push((coarse_low_ns(bin) as f64 + coarse_low_ns(bin + 1) as f64) / 2.0);
+        (length_ns, bins) = (0, BTreeMap::new());
+    }
+    p99s
 }
 
 /// Where the second of each pair passes `bound`, the first being raised: the pairs made to rise (pool adjacent violators), and
@@ -105,6 +147,9 @@ fn rising(values: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::hist::CoarseHist;
+    use qd1_model::record::IntervalStream;
+
     use super::*;
 
     #[test]
@@ -112,6 +157,23 @@ mod tests {
         let (rate, exactness) = crossing(&[(100.0, 2e6), (400.0, 5e6), (1600.0, 20e6)], 10e6).unwrap();
         assert_eq!(exactness, Exactness::Measured);
         assert!((rate.value.unwrap() - 800.0).abs() < 1.0, "{rate:?}");
+    }
+
+    #[test]
+    fn a_stalled_second_does_not_decide_over_the_others() {
+        let second = |ns: u64| {
+            let mut coarse = CoarseHist::default();
+            (0..200).for_each(|_| coarse.record(1_000_000));
+            (0..4).for_each(|_| coarse.record(ns));
+            let (class, ios, bytes) = (OpClass::Transaction, 204, 0);
+            let stream = IntervalStream { class, ios, bytes, lat_sum_ns: 0, lat_max_ns: ns, bins: coarse.sparse() };
+            Interval { start_ns: 0, length_ns: SECOND_NS, streams: vec![stream] }
+        };
+        let p99s = p99s(&[second(5_000_000), second(80_000_000), second(6_000_000)]);
+        for (p99_ns, truth) in p99s.iter().zip([5e6, 80e6, 6e6]) {
+            assert!((p99_ns / truth - 1.0).abs() < 0.05, "{p99s:?}");
+        }
+        assert_eq!(p99s.len(), 3);
     }
 
     #[test]

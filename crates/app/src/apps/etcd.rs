@@ -110,9 +110,9 @@ impl App for Etcd {
 
     fn steps(&self) -> Vec<StepPlan> {
         if !self.args.rate.is_empty() {
-            let mut rates = self.args.rate.clone();
-            rates.dedup();
-            return rates.into_iter().map(|rate| puts_step(rate, self.args.runtime)).collect();
+            let rates = &self.args.rate;
+            let turn = |at: usize| rates[..at].iter().filter(|rate| **rate == rates[at]).count() + 1;
+            return (0..rates.len()).map(|at| puts_step(rates[at], turn(at), self.args.runtime)).collect();
         }
         let mut loads = self.args.load.clone();
         loads.dedup();
@@ -204,10 +204,11 @@ impl App for Etcd {
     }
 }
 
-/// So many puts a second.
-fn puts_step(rate: u32, runtime_ns: u64) -> StepPlan {
+/// So many puts a second, for the `turn`-th time.
+fn puts_step(rate: u32, turn: usize, runtime_ns: u64) -> StepPlan {
     let title = format!("{rate} puts/s at random times, {VALUE} bytes each");
-    let mut step = super::step(Program::Etcd, format!("{rate} puts/s"), title, 1, 0, runtime_ns);
+    let name = if turn == 1 { format!("{rate} puts/s") } else { format!("{rate} puts/s #{turn}") };
+    let mut step = super::step(Program::Etcd, name, title, 1, 0, runtime_ns);
     step.work = Work::App(AppWork { program: Program::Etcd, clients: 1, rate: Some(rate) });
     step
 }
