@@ -2,6 +2,7 @@
 //! read and sought in, as bonnie++ does. Files are numbered and their names worked out, so that a million take no memory.
 
 mod block;
+mod durable;
 mod lane;
 mod many;
 mod names;
@@ -17,6 +18,7 @@ use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{FileOp, FilesWork, Stop};
 use qd1_model::record::{Ended, IoErrors, Stream};
 
+pub use durable::run_durable_files;
 pub use tree::Tree;
 
 use crate::merge::{Merger, merge_stream};

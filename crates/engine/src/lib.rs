@@ -7,7 +7,6 @@
 mod blocking;
 pub mod buf;
 pub mod clock;
-pub mod durable_files;
 mod error;
 pub mod files;
 mod handles;

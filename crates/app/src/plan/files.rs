@@ -30,6 +30,9 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
     if ops.is_empty() || (blocks && !ops.iter().all(|op| op.is_block())) {
         return refuse("ops names what is done with many files, or with one large file, and not both".to_owned());
     }
+    if !job.sync.is_none() {
+        return durable(name, job);
+    }
     let smallest = job.size_min.unwrap_or(job.size);
     if smallest > job.size {
         return refuse(format!("the smallest file, {smallest}, is larger than the largest, {}", job.size));
@@ -67,6 +70,33 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
         seeks: if ops.contains(&FileOp::Seek) { job.seeks.unwrap_or(SEEKS) } else { 0 },
         ops,
     })
+}
+
+/// The work of a job that makes one file after another durable and removes it again.
+fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
+    let refuse = |why: String| Err(Problem::usage(format!("{name}: {why}")).into());
+    let FilesJob { size, count, sync, size_min, per_dir, workers, fsync, chunk, ops, order, long_names, seeks } = job;
+    let others = [
+        ("size_min", size_min.is_some()),
+        ("per_dir", per_dir.is_some()),
+        ("workers", workers.is_some()),
+        ("fsync", fsync.is_some()),
+        ("chunk", chunk.is_some()),
+        ("ops", ops.is_some()),
+        ("order", order.is_some()),
+        ("long_names", long_names.is_some()),
+        ("seeks", seeks.is_some()),
+    ];
+    if let Some((key, _)) = others.iter().find(|(_, given)| *given) {
+        return refuse(format!("sync in files makes one file after another and removes it; leave out {key}, or sync"));
+    }
+    if *size > CHUNK_MAX {
+        return refuse(format!("each of the files is written at once: at most {CHUNK_MAX}, not {size}"));
+    }
+    if *count == 0 {
+        return refuse("there is nothing to do with 0 files".to_owned());
+    }
+    Ok(FilesWork { size: *size, count: *count, sync: *sync, ..FilesWork::default() })
 }
 
 /// Refuses steps whose files no step before them makes.
@@ -157,6 +187,9 @@ mod tests {
             ("size = \"4k\"\ncount = 1\nchunk = \"1GiB\"", "chunk"),
             ("size = \"4k\"\ncount = 1\nops = [\"create\", \"seek\"]", "not both"),
             ("size = \"4k\"\ncount = 1\nops = [\"block_write\"]", "no chunk"),
+            ("size = \"4k\"\ncount = 1\nsync = \"fsync\"\nworkers = 4", "leave out workers"),
+            ("size = \"5GiB\"\ncount = 1\nsync = \"fsync\"", "written at once"),
+            ("size = \"4k\"\ncount = 0\nsync = \"fsync\"", "0 files"),
         ] {
             let error = job(keys).unwrap_err().to_string();
             assert!(error.starts_with("a: ") && error.contains(word), "{error}");

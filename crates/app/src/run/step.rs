@@ -4,8 +4,7 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
-use qd1_engine::durable_files::run_durable_files;
-use qd1_engine::files::{Tree, run_files};
+use qd1_engine::files::{Tree, run_durable_files, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_engine::target::{OpenAs, Target, drop_cache, fill};
