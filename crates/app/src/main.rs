@@ -19,7 +19,6 @@ mod plan;
 mod predict;
 mod problem;
 mod progress;
-mod reference;
 mod report;
 mod run;
 mod run_command;

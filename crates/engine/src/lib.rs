@@ -19,6 +19,7 @@ mod methods;
 mod mmap;
 mod null;
 mod priority;
+pub mod reference;
 pub mod run;
 pub mod select;
 pub mod sim;

@@ -79,7 +79,8 @@ fn path(record: &Record) -> String {
 
 fn filesystem(record: &Record) -> String {
     let fs = &record.environment.filesystem;
-    if fs.kind.is_empty() {
+    let is_device = matches!(record.plan.target.kind, TargetKind::BlockReadOnly | TargetKind::BlockDestroy);
+    if fs.kind.is_empty() || is_device {
         return String::new();
     }
     let class = match fs.class {

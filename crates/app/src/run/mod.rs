@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use qd1_engine::clock;
 use qd1_engine::run::Wish;
 use qd1_engine::target::{Target, fill};
+use qd1_engine::{clock, reference};
 use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::Environment;
 use qd1_model::plan::{FileUse, Plan, StepPlan, TargetKind, Work};
@@ -18,7 +18,6 @@ use qd1_model::record::{Ended, Interval, Prepare, Record, StepRecord};
 use qd1_probe::Machine;
 
 use crate::progress::Progress;
-use crate::reference;
 use counters::Counters;
 
 /// What a run is besides its plan.

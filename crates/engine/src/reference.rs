@@ -1,0 +1,74 @@
+//! How fast this machine's processor is: what it takes to sort some numbers, where no disk is met.
+//!
+//! `qd1 predict` needs it for the part of a transaction that is not the disk's, and a Record keeps it so that predictions can be
+//! made of it elsewhere. It takes 50 ms for each processor that is looked at, before anything is measured.
+//!
+//! Each is looked at alone: of a virtual machine's processors one may share its core with a busy neighbour and be half as fast
+//! again as the next for hours, and programs run on all of them.
+
+use std::time::Duration;
+
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_xoshiro::Xoroshiro128Plus;
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::clock;
+
+/// Numbers that are sorted: 128 KiB of them, more than the nearest cache holds.
+const NUMBERS: u64 = 16_384;
+/// Times that they are sorted; the median counts. A shared processor is slow now and then, and slow for longer than one.
+const TIMES: u64 = 11;
+const PAUSE: Duration = Duration::from_millis(4);
+/// Processors that are looked at, at most.
+const PROCESSORS: usize = 4;
+
+/// Time to sort them, ns: the mean of the processors.
+pub fn sort_ns() -> f64 {
+    // A thread of its own, which ends with its affinity.
+    let took = std::thread::scope(|scope| scope.spawn(on_each).join());
+    let took = took.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    took.iter().sum::<f64>() / took.len() as f64
+}
+
+/// The median on each processor; on whichever there is, where none can be chosen.
+fn on_each() -> Vec<f64> {
+    let allowed = sched_getaffinity(None::<Pid>).unwrap_or_else(|_| CpuSet::new());
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let chosen = all.iter().step_by(all.len().div_ceil(PROCESSORS).max(1));
+    let took: Vec<f64> = chosen
+        .filter_map(|cpu| {
+            let mut alone = CpuSet::new();
+            alone.set(*cpu);
+            sched_setaffinity(None::<Pid>, &alone).ok().map(|()| median_ns())
+        })
+        .collect();
+    if took.is_empty() { vec![median_ns()] } else { took }
+}
+
+fn median_ns() -> f64 {
+    let mut took_ns: Vec<u64> = (0..TIMES).map(once_ns).collect();
+    took_ns.sort_unstable();
+    took_ns[took_ns.len() / 2] as f64
+}
+
+fn once_ns(time: u64) -> u64 {
+    std::thread::sleep(PAUSE);
+    let mut random = Xoroshiro128Plus::seed_from_u64(time);
+    let mut numbers: Vec<u64> = (0..NUMBERS).map(|_| random.next_u64()).collect();
+    let begin_ns = clock::now_ns();
+    numbers.sort_unstable();
+    let took_ns = clock::now_ns() - begin_ns;
+    std::hint::black_box(numbers);
+    took_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorting_takes_more_than_a_nanosecond_a_number_and_less_than_a_millisecond() {
+        let ns = sort_ns() / NUMBERS as f64;
+        assert!((1.0..1e6).contains(&ns), "{ns}");
+    }
+}
