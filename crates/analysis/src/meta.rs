@@ -30,7 +30,7 @@ fn row(record: &Record, step: &StepRecord, summed: &StepSummary, files: &FilesWo
     let stream = summed.streams.iter().find(|stream| stream.class == op.class())?;
     let seconds = step.runtime_ns.max(1) as f64 / 1e9;
     let bytes: u64 = step.streams.iter().map(|stream| stream.bytes.0).sum();
-    let moves = !op.class().moves_nothing() && stream.bytes_per_second.value.is_some_and(|rate| rate > 0.0);
+    let moves = !op.class().moves_nothing() && bytes > 0;
     Some(MetaRow {
         step: step.name.clone(),
         op,
@@ -108,6 +108,14 @@ mod tests {
     fn what_moves_no_bytes_has_no_throughput_and_lists_have_no_end() {
         let row = row_of(&measured(FileOp::List));
         assert_eq!((row.bytes_per_second, row.wanted), (None, 0));
+    }
+
+    #[test]
+    fn a_throughput_that_is_not_resolved_is_there_and_says_so() {
+        let mut record = measured(FileOp::Create);
+        record.steps[0].intervals.truncate(1);
+        let row = row_of(&record);
+        assert!(row.bytes_per_second.is_some_and(|rate| rate.value.is_none()), "{row:?}");
     }
 
     #[test]
