@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn a_throughput_that_is_not_resolved_is_there_and_says_so() {
         let mut record = measured(FileOp::Create);
-        record.steps[0].intervals.truncate(1);
+        // Nothing is known of how it varied.
+        record.steps[0].intervals.clear();
         let row = row_of(&record);
         assert!(row.bytes_per_second.is_some_and(|rate| rate.value.is_none()), "{row:?}");
     }
