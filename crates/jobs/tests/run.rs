@@ -163,7 +163,8 @@ fn what_happened_in_the_ramp_is_not_counted_and_time_is_kept() {
     let total = ios(&results[0]);
     assert!((250..=350).contains(&total), "{total} of 1000 a second for 300 ms");
     let spent_ms = (results[0].ended_ns - results[0].measured_ns) / 1_000_000;
-    assert!((295..2000).contains(&spent_ms), "{spent_ms} ms");
+    // Where the machine stalls as the ramp ends, that is seen late, and the end comes no later for it.
+    assert!((150..2000).contains(&spent_ms), "{spent_ms} ms");
 }
 
 #[test]
