@@ -57,6 +57,7 @@ fn json_lines_hold_the_same_in_nanoseconds() {
     assert_eq!((int(&summary["requests"]), int(&summary["failed"])), (40, 0));
     let writes = &list(&summary["operations"])[0];
     let mean = requests.iter().map(|one| int(&one["lat_ns"]) as f64).sum::<f64>() / 40.0;
+    assert_eq!(int(&writes["lat_mean_ns"]["n"]), 40);
     // One stall among forty, and their mean is not resolved.
     if let Some(told) = writes["lat_mean_ns"]["value"].as_f64() {
         assert!((told / mean - 1.0).abs() < 0.01, "{writes} {mean}");

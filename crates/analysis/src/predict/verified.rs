@@ -76,10 +76,15 @@ fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     if step.steal >= STEAL_CRITICAL {
         return None;
     }
-    let mut seconds = p99s(&step.intervals);
+    let typical = typical_p99(&step.intervals).unwrap_or(stream.lat.quantile(0.99) as f64);
+    Some((f64::from(work.rate?), typical))
+}
+
+/// The 99th percentile of the median second, ns; nothing where no second has enough for one.
+fn typical_p99(intervals: &[Interval]) -> Option<f64> {
+    let mut seconds = p99s(intervals);
     seconds.sort_by(f64::total_cmp);
-    let typical = seconds.get(seconds.len() / 2).copied();
-    Some((f64::from(work.rate?), typical.unwrap_or(stream.lat.quantile(0.99) as f64)))
+    seconds.get(seconds.len() / 2).copied()
 }
 
 /// The 99th percentile of each second, or of each longer time that has enough for one, ns. What is left over at the end does
@@ -169,7 +174,10 @@ mod tests {
             let stream = IntervalStream { class, ios, bytes, lat_sum_ns: 0, lat_max_ns: ns, bins: coarse.sparse() };
             Interval { start_ns: 0, length_ns: SECOND_NS, streams: vec![stream] }
         };
-        let p99s = p99s(&[second(5_000_000), second(80_000_000), second(6_000_000)]);
+        let seconds = [second(5_000_000), second(80_000_000), second(6_000_000)];
+        let typical = typical_p99(&seconds).unwrap();
+        assert!((typical / 6e6 - 1.0).abs() < 0.05, "{typical}");
+        let p99s = p99s(&seconds);
         for (p99_ns, truth) in p99s.iter().zip([5e6, 80e6, 6e6]) {
             assert!((p99_ns / truth - 1.0).abs() < 0.05, "{p99s:?}");
         }
