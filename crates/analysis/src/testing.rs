@@ -123,6 +123,7 @@ pub(crate) fn step<'a>(
         steal: 0.0,
         pressure: None,
         app: None,
+        sort_ns: None,
     });
     record.steps.last_mut().expect("just pushed")
 }

@@ -129,6 +129,27 @@ fn an_etcd_that_is_killed_and_a_killed_qd1_leave_nothing() {
 }
 
 #[test]
+fn a_program_ends_with_the_qd1_that_started_it_though_nothing_of_it_is_on_the_disk() {
+    let place = Place::new();
+    let pidfile = place.beside("pid");
+    // A shell in place of qd1: it writes down who its child is, and waits for it.
+    let script = format!("'{}' __guard 9 $$ go -- sleep 100 & echo $! > '{}'; wait", common::qd1(), pidfile.display());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]);
+    let mut shell = Running::start(shell);
+    let mut proc = std::path::PathBuf::new();
+    let is_asleep = |proc: &std::path::Path| fs::read_to_string(proc.join("comm")).is_ok_and(|name| name == "sleep\n");
+    wait_until("the program runs", || {
+        let pid = fs::read_to_string(&pidfile).unwrap_or_default();
+        proc = std::path::Path::new("/proc").join(pid.trim());
+        !pid.is_empty() && is_asleep(&proc)
+    });
+    shell.signal(Signal::KILL);
+    shell.0.wait().unwrap();
+    wait_until("the program is gone", || !is_asleep(&proc));
+}
+
+#[test]
 fn a_missing_program_is_one_message_with_its_package_and_exit_code_5() {
     let place = Place::new();
     for (name, package) in

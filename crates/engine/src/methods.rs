@@ -32,6 +32,7 @@ pub fn try_method(dir: &Path, unique: &str, sync: Sync, direct: bool, len: u32) 
             return Err(EngineError::path(name, dir, Errno::from_raw_os_error(-done.result)));
         }
         if done.result != len as i32 {
+            // write(2): fewer bytes are written where there is no room for more.
             return Err(EngineError::path(name, dir, Errno::NOSPC));
         }
     }

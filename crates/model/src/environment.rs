@@ -42,7 +42,7 @@ pub struct Environment {
     pub cgroup_io_limits: Vec<String>,
     /// CPU frequency governor of cpu0.
     pub cpu_governor: String,
-    /// What sorting 16,384 random numbers takes, ns: how fast the processors are, in the mean.
+    /// What sorting 16,384 random numbers takes before anything is measured, ns: how fast the processors are, in the mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort_ns: Option<f64>,
 }

@@ -204,6 +204,9 @@ pub struct StepRecord {
     /// What a real program said of its load; absent where the step is our own I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStep>,
+    /// What sorting takes right after the step, as `environment.sort_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort_ns: Option<f64>,
 }
 
 impl StepRecord {

@@ -15,10 +15,12 @@ const BACKEND_PUTS: u32 = 10_000;
 /// Syncs of one commit of bbolt.
 const BACKEND_SYNCS: u32 = 2;
 /// Puts looked at for each rate, and of these left out at the beginning.
-const PUTS: usize = 30_000;
+const PUTS: usize = 60_000;
 const WARM_UP: usize = 3_000;
 /// Tries of the bisection: a factor of 1.002 is left of a range of 10^6.
 const HALVINGS: u32 = 13;
+/// The golden ratio's fraction: multiples of it are spread most evenly.
+const GOLDEN: f64 = 0.618_033_988_75;
 /// Rates looked at, puts/s.
 const RATES: (f64, f64) = (1.0, 1e6);
 
@@ -30,9 +32,11 @@ pub(super) struct Costs {
     pub(super) work_ns: f64,
     /// Of it the part that is applied one after another, ns.
     pub(super) apply_ns: f64,
+    /// Processor time of a sync: the kernel's threads, and who wakes whom, ns.
+    pub(super) sync_ns: f64,
     /// Time of a put that nobody works, ns.
     pub(super) idle_ns: f64,
-    /// One put in so many meets a pause of all processors (garbage collection, and who else wants them), and its mean, ns.
+    /// All processors pause after so many puts (Go collects garbage each time its heap has grown by a share), for this mean, ns.
     pub(super) pause_puts: f64,
     pub(super) pause_ns: f64,
 }
@@ -61,7 +65,10 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64
     })
     .take(PUTS)
     .collect();
-    let worked = worked(costs, &arrivals, &mut draw);
+    // Each put has a sync of its own until these follow one another.
+    let syncs = (1e9 / rate / sync.mean_ns().max(1.0)).min(1.0);
+    let work_ns = costs.work_ns - costs.apply_ns + syncs * costs.sync_ns;
+    let worked = worked(costs, work_ns, &arrivals, &mut draw);
     let mut backend = Backend { free_ns: 0.0, next_ns: BACKEND_EVERY_NS, puts: 0 };
     let (mut log_free_ns, mut applied_ns) = (0.0f64, 0.0f64);
     let mut latencies = Vec::with_capacity(PUTS);
@@ -82,23 +89,50 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64
     latencies[latencies.len() * 99 / 100]
 }
 
-/// When the processors are done with each put, the earliest first, and when it came.
-fn worked(costs: &Costs, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
+/// When the processors are done with each put, which takes them `work_ns`, the earliest first, and when it came.
+fn worked(costs: &Costs, work_ns: f64, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
     let mut processors = vec![0.0f64; costs.processors.max(1) as usize];
+    let mut pauses = Pauses::new(costs);
     let mut worked: Vec<(f64, f64)> = arrivals
         .iter()
         .map(|arrived_ns| {
-            if draw.unit() * costs.pause_puts < 1.0 {
-                let pause_ns = draw.exponential(costs.pause_ns);
+            let pause_ns = pauses.at_put();
+            if pause_ns > 0.0 {
                 processors.iter_mut().for_each(|free_ns| *free_ns = free_ns.max(*arrived_ns) + pause_ns);
             }
             let first = processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
-            *first = first.max(*arrived_ns) + draw.around(costs.work_ns - costs.apply_ns);
+            *first = first.max(*arrived_ns) + draw.around(work_ns);
             (*first + costs.idle_ns, *arrived_ns)
         })
         .collect();
     worked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     worked
+}
+
+/// Exponential pauses after so many puts each. There are too few of them to be left to chance: the parts of the distribution
+/// take turns (a Weyl sequence).
+struct Pauses {
+    puts: f64,
+    mean_ns: f64,
+    since: f64,
+    part: f64,
+}
+
+impl Pauses {
+    const fn new(costs: &Costs) -> Self {
+        Self { puts: costs.pause_puts, mean_ns: costs.pause_ns, since: 0.0, part: 0.5 }
+    }
+
+    /// The pause that comes with the next put, ns; 0 for none.
+    fn at_put(&mut self) -> f64 {
+        self.since += 1.0;
+        if self.since < self.puts {
+            return 0.0;
+        }
+        self.since -= self.puts;
+        self.part = (self.part + GOLDEN).fract();
+        -self.mean_ns * (1.0 - self.part).ln()
+    }
 }
 
 /// The file of keys, closed to puts while it is committed.
@@ -137,6 +171,7 @@ mod tests {
         processors: 2,
         work_ns: 100e3,
         apply_ns: 10e3,
+        sync_ns: 0.0,
         idle_ns: 100e3,
         pause_puts: f64::INFINITY,
         pause_ns: 0.0,

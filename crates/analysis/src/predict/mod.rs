@@ -13,6 +13,7 @@ mod sqlite;
 mod verified;
 mod work;
 
+use qd1_model::app::Program;
 use qd1_model::plan::Work;
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
 use qd1_model::record::{OpClass, StepRecord, Stream};
@@ -74,16 +75,16 @@ struct Waits<'a> {
 
 /// What a Record says that predictions need.
 struct Seen<'a> {
-    /// Small commits over written space; appends to etcd's log; many writes with one sync; small files made durable, and
-    /// removed.
+    /// Small commits over written space; appends to etcd's log; many writes with one sync; reads of the same again; small files
+    /// made durable, and removed.
     commit: Waits<'a>,
     wal: Option<Waits<'a>>,
     checkpoint: Option<Waits<'a>>,
+    reread: Option<Waits<'a>>,
     journal: Option<Waits<'a>>,
     removal: Option<Waits<'a>>,
     processors: u32,
-    /// Time that work takes here, as a multiple of what it took where it was measured.
-    slowness: f64,
+    record: &'a Record,
     scale: u32,
     /// What a byte more adds to a commit, ns.
     byte_ns: f64,
@@ -107,27 +108,50 @@ impl<'a> Seen<'a> {
             commit,
             wal: waits(record, "wal", OpClass::Commit),
             checkpoint: waits(record, "checkpoint", OpClass::Commit),
+            reread: waits(record, "reread", OpClass::Read),
             journal: waits(record, "journal", OpClass::Create),
             removal: waits(record, "journal", OpClass::Delete),
             processors: record.environment.cpus.max(1),
-            slowness: record.environment.sort_ns.map_or(1.0, |ns| ns / work::SORT_NS),
+            record,
             scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
             byte_ns,
         })
     }
 
+    /// Time that a program's work takes here, as a multiple of what it took where it was measured: while it was run, where it
+    /// was, for the processors of shared machines change within minutes.
+    fn slowness(&self, program: Program) -> f64 {
+        let is_of = |step: &StepRecord, wanted: Option<Program>| {
+            let found = self.record.plan.step(&step.name).and_then(|step| match step.work {
+                Work::App(work) => Some(work.program),
+                _ => None,
+            });
+            found == wanted
+        };
+        let of = |wanted: Option<Program>| -> Vec<f64> {
+            self.record.steps.iter().filter(|step| is_of(step, wanted)).filter_map(|step| step.sort_ns).collect()
+        };
+        let mut took_ns = of(Some(program));
+        if took_ns.is_empty() {
+            took_ns = of(None);
+            took_ns.extend(self.record.environment.sort_ns);
+        }
+        if took_ns.is_empty() { 1.0 } else { took_ns.iter().sum::<f64>() / took_ns.len() as f64 / work::SORT_NS }
+    }
+
     fn postgres(&self, clients: u32) -> Predicted {
+        let slowness = self.slowness(Program::Postgres);
         let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
         let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
         let load = postgres::Load {
             clients,
             rows: self.scale,
             processors: self.processors,
-            work_ns: work::POSTGRES_NS * self.slowness,
-            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * self.slowness,
+            work_ns: work::POSTGRES_NS * slowness,
+            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * slowness,
             more_ns: work::POSTGRES_LOG_BYTES * self.byte_ns,
-            aside_ns: work::POSTGRES_ASIDE_NS * self.slowness,
-            flush_work_ns: work::POSTGRES_FLUSH_NS * self.slowness,
+            aside_ns: work::POSTGRES_ASIDE_NS * slowness,
+            flush_work_ns: work::POSTGRES_FLUSH_NS * slowness,
         };
         let outcome = |commit: &Commits| postgres::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
@@ -137,17 +161,20 @@ impl<'a> Seen<'a> {
     }
 
     fn etcd(&self, wal: &Waits<'_>) -> Predicted {
+        let slowness = self.slowness(Program::Etcd);
         let costs = etcd::Costs {
             processors: self.processors,
-            work_ns: work::ETCD_NS * self.slowness,
-            apply_ns: work::ETCD_APPLY_NS * self.slowness,
-            idle_ns: work::ETCD_IDLE_NS * self.slowness,
+            work_ns: work::ETCD_NS * slowness,
+            apply_ns: work::ETCD_APPLY_NS * slowness,
+            sync_ns: work::ETCD_SYNC_NS * slowness,
+            idle_ns: work::ETCD_IDLE_NS * slowness,
             pause_puts: work::ETCD_PAUSE_PUTS,
-            pause_ns: work::ETCD_PAUSE_NS * self.slowness,
+            pause_ns: work::ETCD_PAUSE_NS * slowness,
         };
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
         let value = wal.figure(rate, Doubt { data: wal.doubt(), model: work::ETCD_DOUBT });
-        let most = f64::from(self.processors) * 1e9 / costs.work_ns;
+        // What it would bear on a disk that takes no time.
+        let most = rate(&wal.commits(0.0));
         let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
         Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, verified: None }
     }
@@ -160,15 +187,19 @@ impl<'a> Seen<'a> {
         let after_sync_ns = self.commit.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns);
         let among_many_ns = checkpoint.stream.write_part.as_ref().map_or(0.0, Hist::mean_ns) / CHECKPOINT_WRITES;
         let write_ns = (after_sync_ns + among_many_ns) / 2.0;
+        // A run of the time before this was measured has a page cache, like nearly all.
+        let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
         let doubt =
             Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
+        let slowness = self.slowness(Program::Sqlite);
         let rows = [Predicts::SqliteWalFull, Predicts::SqliteWalNormal, Predicts::SqliteRollbackFull].map(|what| {
             let costs = sqlite::Costs {
                 write_ns,
+                read_ns,
                 byte_ns: self.byte_ns,
-                work_ns: self.slowness
+                work_ns: slowness
                     * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
-                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * self.slowness,
+                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * slowness,
                 journal_ns,
                 name_ns,
             };

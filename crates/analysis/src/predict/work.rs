@@ -1,7 +1,7 @@
 //! What the programs' own work takes where commits cost nothing, measured as docs/method.md says ("Predictions").
 
 /// What the processor took for its sorting (`environment.sort_ns`) where the others were measured, ns.
-pub(super) const SORT_NS: f64 = 270_000.0;
+pub(super) const SORT_NS: f64 = 300_000.0;
 
 /// PostgreSQL with pgbench: processor time of a transaction where nobody waits for a processor, and what passes besides with a
 /// single client, ns.
@@ -17,19 +17,21 @@ pub(super) const POSTGRES_FLUSH_NS: f64 = 250_000.0;
 /// What a transaction adds to its log, bytes: mostly images of pages, each at its first change after a checkpoint.
 pub(super) const POSTGRES_LOG_BYTES: f64 = 10_000.0;
 
-/// etcd with puts through its gateway: processor time of a put, of it what is done one after another, and time beside it, ns.
+/// etcd with puts through its gateway: processor time of a put, of it what is done one after another, of a sync, and time
+/// beside a put, ns.
 pub(super) const ETCD_NS: f64 = 170_000.0;
 pub(super) const ETCD_APPLY_NS: f64 = 15_000.0;
+pub(super) const ETCD_SYNC_NS: f64 = 150_000.0;
 pub(super) const ETCD_IDLE_NS: f64 = 500_000.0;
-/// One put in so many meets a pause, of so long in the mean, ns: what makes its 99th percentile without a disk, from 3.5 ms at
-/// 1,000 puts a second to 30 ms at 7,500.
+/// All processors pause after so many puts, for so long in the mean, ns: what makes the 99th percentile without a disk, from 3 ms
+/// at 1,000 puts a second to 10 ms at 3,500.
 pub(super) const ETCD_PAUSE_PUTS: f64 = 300.0;
-pub(super) const ETCD_PAUSE_NS: f64 = 5_000_000.0;
+pub(super) const ETCD_PAUSE_NS: f64 = 4_500_000.0;
 
 /// SQLite: processor time of a commit with a log, of one with a rollback journal, and of a checkpoint, ns.
 pub(super) const SQLITE_NS: f64 = 8_000.0;
 pub(super) const SQLITE_ROLLBACK_NS: f64 = 28_000.0;
-pub(super) const SQLITE_CHECKPOINT_NS: f64 = 1_500_000.0;
+pub(super) const SQLITE_CHECKPOINT_NS: f64 = 700_000.0;
 
 /// Standard deviations of ln(predicted / measured), from the same place.
 pub(super) const POSTGRES_DOUBT: f64 = 0.13;

@@ -37,7 +37,7 @@ use crate::place::{self, Place};
 use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::run::counters::Counters;
-use crate::run::environment;
+use crate::run::{environment, sort_ns};
 use crate::scratch::Scratch;
 use crate::signals::Signals;
 use crate::{measure, output, plan};
@@ -349,6 +349,7 @@ fn loads(
             steal: change.steal,
             pressure: change.pressure,
             app: Some(AppStep { device, ..loaded.app }),
+            sort_ns: sort_ns(),
             ..StepRecord::default()
         };
         progress.step_done(&record);

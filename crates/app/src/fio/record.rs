@@ -254,6 +254,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
         steal: 0.0,
         pressure: None,
         app: None,
+        sort_ns: None,
     }
 }
 

@@ -240,6 +240,7 @@ fn step_record(step: &Step) -> StepRecord {
         steal: 0.02,
         pressure: None,
         app: None,
+        sort_ns: None,
     }
 }
 

@@ -169,16 +169,22 @@ fn cells(row: &SyncRow) -> Vec<(Unit, Option<Estimate>)> {
 
 const COLUMNS: [&str; 4] = ["commits/s", "p50", "p99", "sync p50"];
 
-/// Rows that look further than the methods, each with a label.
-fn further(table: &SyncTable, title: &str, label: impl Fn(&SyncRow) -> Option<String>) -> Table {
-    let rows = table.rows.iter().filter(|row| row.writes_per_sync == 1);
-    let rows: Vec<(SyncMethod, Row)> =
-        rows.filter_map(|row| label(row).map(|label| (row.method, Row { label, ..of(row) }))).collect();
-    let method = rows.first().map_or_else(String::new, |(method, _)| format!(", {}", named(*method)));
+/// Rows that look further than the methods, those that have a label, in the order of `key`.
+fn further<K: Ord>(
+    table: &SyncTable,
+    title: &str,
+    key: impl Fn(&SyncRow) -> K,
+    label: impl Fn(&SyncRow) -> Option<String>,
+) -> Table {
+    let mut rows: Vec<&SyncRow> = table.rows.iter().filter(|row| row.writes_per_sync == 1).collect();
+    rows.sort_by_key(|row| key(row));
+    let labelled: Vec<(SyncMethod, Row)> =
+        rows.into_iter().filter_map(|row| label(row).map(|label| (row.method, Row { label, ..of(row) }))).collect();
+    let method = labelled.first().map_or_else(String::new, |(method, _)| format!(", {}", named(*method)));
     Table {
         title: format!("{title}{method}"),
         columns: COLUMNS.to_vec(),
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        rows: labelled.into_iter().map(|(_, row)| row).collect(),
     }
 }
 
@@ -190,33 +196,31 @@ fn follower(table: &SyncTable, wanted: impl Fn(&SyncRow) -> bool) -> Option<Sync
 fn sizes(table: &SyncTable) -> Table {
     let is_other = |row: &SyncRow| row.block != table.block && row.committers == 1;
     let method = follower(table, is_other);
-    let mut found = further(table, "Size of a commit", |row| {
+    let by_size = |row: &SyncRow| row.block;
+    further(table, "Size of a commit", by_size, |row| {
         let base = is_base(row, table) && Some(row.method) == method;
         (base || is_other(row)).then(|| Bytes(u64::from(row.block)).to_string())
-    });
-    found.rows.sort_by_key(|row| row.label.parse::<Bytes>().map_or(0, |bytes| bytes.0));
-    found
+    })
 }
 
 fn committers(table: &SyncTable) -> Table {
     let method = follower(table, |row| row.committers > 1);
     let block = Bytes(u64::from(table.block));
-    let mut found = further(table, &format!("Committers at once, {block} each"), |row| {
+    let own_first = |row: &SyncRow| (row.shared, row.committers);
+    further(table, &format!("Committers at once, {block} each"), own_first, |row| {
         let one = is_base(row, table) && Some(row.method) == method;
         let files = if row.shared { "one file" } else { "own files" };
         match row.committers {
             1 => one.then(|| "1".to_owned()),
             many => Some(format!("{many} {files}")),
         }
-    });
-    let number = |row: &Row| row.label.split(' ').next().and_then(|word| word.parse::<u32>().ok()).unwrap_or(0);
-    found.rows.sort_by_key(|row| (row.label.ends_with("one file"), number(row)));
-    found
+    })
 }
 
 fn layouts(table: &SyncTable) -> Table {
     let method = follower(table, |row| row.layout != SyncLayout::Overwrite);
-    further(table, "Where it goes", |row| match row.layout {
+    let as_measured = |_: &SyncRow| ();
+    further(table, "Where it goes", as_measured, |row| match row.layout {
         SyncLayout::Overwrite => {
             (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned())
         }

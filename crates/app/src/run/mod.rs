@@ -129,7 +129,9 @@ fn carry_out(
             break;
         }
         progress.step_done(&record);
-        steps.push(record);
+        // A guide's pauses are a part of what it measures.
+        let sort_ns = if guide.is_none() { sort_ns() } else { None };
+        steps.push(StepRecord { sort_ns, ..record });
     }
     Ok(run.into_record(environment, started_unix_ns, steps))
 }
@@ -140,10 +142,14 @@ pub(crate) fn environment(machine: &Machine, path: &Path) -> Environment {
     let mut environment = machine.environment(path);
     clock::use_tsc(&environment.clock.source);
     (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
-    // Without it predictions of this run would assume another machine's processor.
-    // An unoptimised build sorts twenty times as slowly, and says nothing of the processor.
-    environment.sort_ns = (!cfg!(debug_assertions)).then(reference::sort_ns);
+    environment.sort_ns = sort_ns();
     environment
+}
+
+/// How fast the processors are now: without it predictions would assume another machine's. Nothing from an unoptimised build,
+/// which sorts twenty times as slowly.
+pub(crate) fn sort_ns() -> Option<f64> {
+    (!cfg!(debug_assertions)).then(reference::sort_ns)
 }
 
 fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {

@@ -256,6 +256,7 @@ fn record(
         steal: change.steal,
         pressure: change.pressure,
         app: None,
+        sort_ns: None,
     }
 }
 
