@@ -121,6 +121,7 @@ pub(crate) fn step<'a>(
         device: Some(device),
         cost: ThreadCost::default(),
         steal: 0.0,
+        busy: 0.0,
         pressure: None,
         app: None,
         sort_ns: None,

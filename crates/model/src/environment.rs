@@ -347,6 +347,8 @@ pub struct MachineCounters {
     pub cpu_total_ticks: u64,
     /// Of it, stolen by the hypervisor.
     pub cpu_steal_ticks: u64,
+    /// Of it, with nothing to do, or nothing but waiting for I/O.
+    pub cpu_idle_ticks: u64,
     /// PSI `some` totals in microseconds (io, memory, cpu), where the kernel has PSI.
     pub pressure_us: Option<[u64; 3]>,
 }
@@ -354,9 +356,20 @@ pub struct MachineCounters {
 impl MachineCounters {
     /// Share of processor time stolen since `before`, 0..1.
     pub fn steal_since(&self, before: &Self) -> f64 {
+        self.share_since(before, |counters| counters.cpu_steal_ticks)
+    }
+
+    /// Share of processor time that was worked since `before`, by whomever, 0..1.
+    pub fn busy_since(&self, before: &Self) -> f64 {
+        self.share_since(before, |counters| {
+            counters.cpu_total_ticks.saturating_sub(counters.cpu_steal_ticks + counters.cpu_idle_ticks)
+        })
+    }
+
+    fn share_since(&self, before: &Self, ticks: impl Fn(&Self) -> u64) -> f64 {
         let total = self.cpu_total_ticks.saturating_sub(before.cpu_total_ticks);
-        let steal = self.cpu_steal_ticks.saturating_sub(before.cpu_steal_ticks);
-        if total == 0 { 0.0 } else { steal as f64 / total as f64 }
+        let part = ticks(self).saturating_sub(ticks(before));
+        if total == 0 { 0.0 } else { part as f64 / total as f64 }
     }
 
     /// Pressure since `before`, over `elapsed_ns`.

@@ -199,6 +199,9 @@ pub struct StepRecord {
     pub cost: ThreadCost,
     /// Share of the machine's processor time stolen by the hypervisor during the step, 0..1.
     pub steal: f64,
+    /// Share of the machine's processor time that was worked during the step, by whomever, 0..1; 0 where it is not known.
+    #[serde(default)]
+    pub busy: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
     /// What a real program said of its load; absent where the step is our own I/O.

@@ -56,7 +56,12 @@ impl Machine {
             some.rsplit_once("total=")?.1.trim().parse::<u64>().ok()
         };
         let pressures = || Some([pressure("io")?, pressure("memory")?, pressure("cpu")?]);
-        MachineCounters { cpu_total_ticks: fields.iter().sum(), cpu_steal_ticks: fields[7], pressure_us: pressures() }
+        MachineCounters {
+            cpu_total_ticks: fields.iter().sum(),
+            cpu_steal_ticks: fields[7],
+            cpu_idle_ticks: fields[3] + fields[4],
+            pressure_us: pressures(),
+        }
     }
 }
 
@@ -210,7 +215,9 @@ mod tests {
     fn guest_time_is_not_counted_twice() {
         let machine = Fixture::new().file("/proc/stat", "cpu  10 20 30 40 50 60 70 80 10 20\ncpu0 1\n").machine();
         let counters = machine.machine_counters();
-        assert_eq!((counters.cpu_total_ticks, counters.cpu_steal_ticks), (360, 80));
+        assert_eq!((counters.cpu_total_ticks, counters.cpu_steal_ticks, counters.cpu_idle_ticks), (360, 80, 90));
+        let busy = counters.busy_since(&MachineCounters::default());
+        assert!((busy - 190.0 / 360.0).abs() < 1e-9, "{busy}");
         assert_eq!(counters.pressure_us, None);
     }
 

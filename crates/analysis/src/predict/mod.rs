@@ -13,7 +13,6 @@ mod sqlite;
 mod verified;
 mod work;
 
-use qd1_model::app::Program;
 use qd1_model::plan::Work;
 use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
 use qd1_model::record::{OpClass, StepRecord, Stream};
@@ -71,6 +70,8 @@ struct Waits<'a> {
     stream: &'a Stream,
     mean: Estimate,
     limit: Option<(Limit, u64)>,
+    /// Processor time of one, the kernel's threads and all, ns.
+    work_ns: f64,
 }
 
 /// What a Record says that predictions need.
@@ -84,7 +85,8 @@ struct Seen<'a> {
     journal: Option<Waits<'a>>,
     removal: Option<Waits<'a>>,
     processors: u32,
-    record: &'a Record,
+    /// Time that work takes here, as a multiple of what it took where it was measured.
+    slowness: f64,
     scale: u32,
     /// What a byte more adds to a commit, ns.
     byte_ns: f64,
@@ -112,46 +114,24 @@ impl<'a> Seen<'a> {
             journal: waits(record, "journal", OpClass::Create),
             removal: waits(record, "journal", OpClass::Delete),
             processors: record.environment.cpus.max(1),
-            record,
+            slowness: slowness(record),
             scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
             byte_ns,
         })
     }
 
-    /// Time that a program's work takes here, as a multiple of what it took where it was measured: while it was run, where it
-    /// was, for the processors of shared machines change within minutes.
-    fn slowness(&self, program: Program) -> f64 {
-        let is_of = |step: &StepRecord, wanted: Option<Program>| {
-            let found = self.record.plan.step(&step.name).and_then(|step| match step.work {
-                Work::App(work) => Some(work.program),
-                _ => None,
-            });
-            found == wanted
-        };
-        let of = |wanted: Option<Program>| -> Vec<f64> {
-            self.record.steps.iter().filter(|step| is_of(step, wanted)).filter_map(|step| step.sort_ns).collect()
-        };
-        let mut took_ns = of(Some(program));
-        if took_ns.is_empty() {
-            took_ns = of(None);
-            took_ns.extend(self.record.environment.sort_ns);
-        }
-        if took_ns.is_empty() { 1.0 } else { took_ns.iter().sum::<f64>() / took_ns.len() as f64 / work::SORT_NS }
-    }
-
     fn postgres(&self, clients: u32) -> Predicted {
-        let slowness = self.slowness(Program::Postgres);
         let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
         let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
         let load = postgres::Load {
             clients,
             rows: self.scale,
             processors: self.processors,
-            work_ns: work::POSTGRES_NS * slowness,
-            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * slowness,
+            work_ns: work::POSTGRES_NS * self.slowness,
+            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * self.slowness,
             more_ns: work::POSTGRES_LOG_BYTES * self.byte_ns,
-            aside_ns: work::POSTGRES_ASIDE_NS * slowness,
-            flush_work_ns: work::POSTGRES_FLUSH_NS * slowness,
+            aside_ns: work::POSTGRES_ASIDE_NS * self.slowness,
+            flush_work_ns: self.commit.work_ns + work::POSTGRES_FLUSH_NS * self.slowness,
         };
         let outcome = |commit: &Commits| postgres::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
@@ -161,15 +141,14 @@ impl<'a> Seen<'a> {
     }
 
     fn etcd(&self, wal: &Waits<'_>) -> Predicted {
-        let slowness = self.slowness(Program::Etcd);
         let costs = etcd::Costs {
             processors: self.processors,
-            work_ns: work::ETCD_NS * slowness,
-            apply_ns: work::ETCD_APPLY_NS * slowness,
-            sync_ns: work::ETCD_SYNC_NS * slowness,
-            idle_ns: work::ETCD_IDLE_NS * slowness,
+            work_ns: work::ETCD_NS * self.slowness,
+            apply_ns: work::ETCD_APPLY_NS * self.slowness,
+            sync_ns: wal.work_ns + work::ETCD_SYNC_NS * self.slowness,
+            idle_ns: work::ETCD_IDLE_NS * self.slowness,
             pause_puts: work::ETCD_PAUSE_PUTS,
-            pause_ns: work::ETCD_PAUSE_NS * slowness,
+            pause_ns: work::ETCD_PAUSE_NS * self.slowness,
         };
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
         let value = wal.figure(rate, Doubt { data: wal.doubt(), model: work::ETCD_DOUBT });
@@ -191,15 +170,14 @@ impl<'a> Seen<'a> {
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
         let doubt =
             Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
-        let slowness = self.slowness(Program::Sqlite);
         let rows = [Predicts::SqliteWalFull, Predicts::SqliteWalNormal, Predicts::SqliteRollbackFull].map(|what| {
             let costs = sqlite::Costs {
                 write_ns,
                 read_ns,
                 byte_ns: self.byte_ns,
-                work_ns: slowness
+                work_ns: self.slowness
                     * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
-                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * slowness,
+                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * self.slowness,
                 journal_ns,
                 name_ns,
             };
@@ -212,11 +190,22 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// The median of all that was looked at: of a shared machine's processors each may be half as fast again for some seconds, and a
+/// program that was run leaves some work behind.
+fn slowness(record: &Record) -> f64 {
+    let mut took_ns: Vec<f64> = record.steps.iter().filter_map(|step| step.sort_ns).collect();
+    took_ns.extend(record.environment.sort_ns);
+    took_ns.sort_by(f64::total_cmp);
+    took_ns.get(took_ns.len() / 2).map_or(1.0, |median_ns| median_ns / work::SORT_NS)
+}
+
 fn waits<'a>(record: &'a Record, name: &str, class: OpClass) -> Option<Waits<'a>> {
     let step: &StepRecord = record.step(name)?;
     let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
     let mean = stats::mean(&stream.lat, &step.intervals, class);
-    Some(Waits { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class) })
+    let worked_ns = step.busy * f64::from(record.environment.cpus.max(1)) * step.runtime_ns as f64;
+    let work_ns = if step.busy > 0.0 { worked_ns / stream.lat.count() as f64 } else { work::COMMIT_NS };
+    Some(Waits { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class), work_ns })
 }
 
 /// What a figure may be off by.

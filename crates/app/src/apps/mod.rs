@@ -347,6 +347,7 @@ fn loads(
             intervals: loaded.intervals,
             errors: loaded.errors,
             steal: change.steal,
+            busy: change.busy,
             pressure: change.pressure,
             app: Some(AppStep { device, ..loaded.app }),
             sort_ns: sort_ns(),

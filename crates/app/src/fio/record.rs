@@ -55,7 +55,8 @@ pub(crate) fn record(
             let results = of(index);
             let mut step = step(job, &names[index], &results, begun.ns);
             if let Some(change) = kernel.change(index, &results) {
-                (step.device, step.steal, step.pressure) = (change.device, change.steal, change.pressure);
+                (step.device, step.steal, step.busy) = (change.device, change.steal, change.busy);
+                step.pressure = change.pressure;
             }
             step
         })
@@ -252,6 +253,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
         device: None,
         cost,
         steal: 0.0,
+        busy: 0.0,
         pressure: None,
         app: None,
         sort_ns: None,

@@ -238,6 +238,7 @@ fn step_record(step: &Step) -> StepRecord {
         device: None,
         cost: Default::default(),
         steal: 0.02,
+        busy: 0.0,
         pressure: None,
         app: None,
         sort_ns: None,

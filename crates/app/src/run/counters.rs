@@ -24,6 +24,7 @@ pub(crate) struct Moment {
 pub(crate) struct Change {
     pub(crate) device: Option<DeviceDelta>,
     pub(crate) steal: f64,
+    pub(crate) busy: f64,
     pub(crate) pressure: Option<Pressure>,
 }
 
@@ -60,6 +61,7 @@ impl Moment {
         Change {
             device,
             steal: self.machine.steal_since(&before.machine),
+            busy: self.machine.busy_since(&before.machine),
             pressure: self.machine.pressure_since(&before.machine, self.at_ns - before.at_ns),
         }
     }

@@ -254,6 +254,7 @@ fn record(
         device: change.device,
         cost: outcome.cost,
         steal: change.steal,
+        busy: change.busy,
         pressure: change.pressure,
         app: None,
         sort_ns: None,

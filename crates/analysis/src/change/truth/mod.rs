@@ -248,6 +248,7 @@ fn step_of(run: Run) -> StepRecord {
         device: None,
         cost: ThreadCost::default(),
         steal: 0.0,
+        busy: 0.0,
         pressure: None,
         app: None,
         sort_ns: None,
