@@ -177,7 +177,8 @@ impl<'a> Seen<'a> {
                 byte_ns: self.byte_ns,
                 work_ns: self.slowness
                     * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
-                checkpoint_ns: checkpoint_ns + work::SQLITE_CHECKPOINT_NS * self.slowness,
+                checkpoint_work_ns: work::SQLITE_CHECKPOINT_NS * self.slowness,
+                checkpoint_ns,
                 journal_ns,
                 name_ns,
             };

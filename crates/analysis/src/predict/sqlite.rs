@@ -9,8 +9,8 @@ use qd1_model::prediction::Predicts;
 
 /// `wal_autocheckpoint`: pages, and commits of one page.
 const CHECKPOINT_COMMITS: f64 = 1000.0;
-/// Pages that it reads back from the log: of two commits to the same page the later one.
-const CHECKPOINT_READS: f64 = 900.0;
+/// Pages that it reads back from the log and writes: of two commits to the same page the later one.
+const CHECKPOINT_PAGES: f64 = 900.0;
 /// Writes of a commit to the log: a page and its header. One of them is in a commit as it is measured.
 const LOG_WRITES: f64 = 2.0;
 /// Bytes of a commit in the log.
@@ -34,7 +34,8 @@ pub(super) struct Costs {
     pub(super) read_ns: f64,
     /// A byte more that is written out.
     pub(super) byte_ns: f64,
-    /// A checkpoint: its work, and a thousand pages with a sync.
+    /// A checkpoint's work, and a thousand pages written with a sync.
+    pub(super) checkpoint_work_ns: f64,
     pub(super) checkpoint_ns: f64,
     /// A small file made, written, synced with its directory, and closed.
     pub(super) journal_ns: f64,
@@ -45,8 +46,8 @@ pub(super) struct Costs {
 impl Costs {
     /// Mean time of a commit where one of a page, write and sync, takes `page_ns`.
     pub(super) fn commit_ns(&self, what: Predicts, page_ns: f64) -> f64 {
-        let checkpoint_ns = self.checkpoint_ns + CHECKPOINT_READS * self.read_ns + page_ns;
-        let checkpoints_ns = checkpoint_ns / CHECKPOINT_COMMITS;
+        let pages_ns = CHECKPOINT_PAGES * (self.checkpoint_ns / CHECKPOINT_COMMITS + self.read_ns);
+        let checkpoints_ns = (self.checkpoint_work_ns + pages_ns + page_ns) / CHECKPOINT_COMMITS;
         match what {
             Predicts::SqliteWalFull => self.work_ns + (LOG_WRITES - 1.0) * self.write_ns + page_ns + checkpoints_ns,
             // What its log gathered is written out only now.
@@ -72,6 +73,7 @@ mod tests {
             write_ns: 1e3,
             read_ns: 10e3,
             byte_ns: 0.0,
+            checkpoint_work_ns: 2e6,
             checkpoint_ns: 20e6,
             journal_ns: 5e6,
             name_ns: 10e3,

@@ -8,16 +8,16 @@ pub(super) const COMMIT_NS: f64 = 80_000.0;
 
 /// PostgreSQL with pgbench: processor time of a transaction where nobody waits for a processor, and what passes besides with a
 /// single client, ns.
-pub(super) const POSTGRES_NS: f64 = 235_000.0;
-pub(super) const POSTGRES_IDLE_NS: f64 = 100_000.0;
+pub(super) const POSTGRES_NS: f64 = 215_000.0;
+pub(super) const POSTGRES_IDLE_NS: f64 = 80_000.0;
 /// A processor that slept through a commit wakes the later the longer that took, and its caches are cold: so much for each factor
 /// of e beyond this time, ns.
 pub(super) const POSTGRES_WAKE_NS: f64 = 300_000.0;
-pub(super) const POSTGRES_ASLEEP_NS: f64 = 350_000.0;
+pub(super) const POSTGRES_ASLEEP_NS: f64 = 500_000.0;
 /// Processor time beside that on a disk: of a transaction (pages that are written out), and of a flush beside that of a commit as
 /// it is measured (who wakes whom), ns.
 pub(super) const POSTGRES_ASIDE_NS: f64 = 30_000.0;
-pub(super) const POSTGRES_FLUSH_NS: f64 = 120_000.0;
+pub(super) const POSTGRES_FLUSH_NS: f64 = 90_000.0;
 /// What a transaction adds to its log, bytes: mostly images of pages, each at its first change after a checkpoint.
 pub(super) const POSTGRES_LOG_BYTES: f64 = 10_000.0;
 
@@ -38,6 +38,6 @@ pub(super) const SQLITE_ROLLBACK_NS: f64 = 28_000.0;
 pub(super) const SQLITE_CHECKPOINT_NS: f64 = 700_000.0;
 
 /// Standard deviations of ln(predicted / measured), from the same place.
-pub(super) const POSTGRES_DOUBT: f64 = 0.13;
+pub(super) const POSTGRES_DOUBT: f64 = 0.17;
 pub(super) const ETCD_DOUBT: f64 = 0.35;
-pub(super) const SQLITE_DOUBT: f64 = 0.18;
+pub(super) const SQLITE_DOUBT: f64 = 0.2;
