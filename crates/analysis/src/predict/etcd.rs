@@ -210,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn syncs_that_take_the_processors_bear_fewer_puts() {
+        let of = |sync_ns| rate(&Costs { sync_ns, ..COSTS }, &constant(20_000), BOUND_NS, 1).unwrap();
+        // Two processors, and as much work again for each put.
+        let ratio = of(COSTS.work_ns - COSTS.apply_ns) / of(0.0);
+        assert!((0.45..0.6).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn pauses_come_evenly_and_have_the_mean_that_is_asked_for() {
+        let mut pauses = Pauses::new(&Costs { pause_puts: 300.0, pause_ns: 5e6, ..COSTS });
+        let met: Vec<f64> = (0..300_000).map(|_| pauses.at_put()).filter(|ns| *ns > 0.0).collect();
+        let mean_ns = met.iter().sum::<f64>() / met.len() as f64;
+        assert!(met.len() == 1000 && (mean_ns / 5e6 - 1.0).abs() < 0.01, "{} of {mean_ns}", met.len());
+        let long = met.iter().filter(|ns| **ns > 5e6 * f64::ln(10.0)).count();
+        assert!((95..=105).contains(&long), "a tenth of an exponential time is longer: {long}");
+    }
+
+    #[test]
     fn slower_syncs_bear_fewer_puts() {
         let of = |ns: u64| rate(&COSTS, &constant(ns), BOUND_NS, 1).unwrap_or(0.0);
         let (fast, slow) = (of(500_000), of(4_500_000));

@@ -288,7 +288,7 @@ mod tests {
         let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(10_000), 1);
         // All but those that wait for a row or a flush want a processor.
         let crowding = 1.0 + CROWDED * f64::ln(50.0);
-        near(outcome.tps, 2.0 * 1e9 / 300e3 / crowding, 0.1);
+        near(outcome.tps, 2.0 * 1e9 / 300e3 / crowding, 0.05);
         assert_eq!(outcome.bound, Bound::Processor);
     }
 
