@@ -15,6 +15,7 @@ use common::device::{Loop, tool};
 use common::filesystems::{TINY, assert_nothing_left, can, filesystems, journals, quiet, upon};
 use common::{Place, find, int, is_root, json, list, names, schema, skip, text};
 use predicates::prelude::*;
+use qd1_engine::sim::Service;
 use qd1_simdisk::{Mounted, Scenario};
 use serde_json::Value;
 
@@ -143,13 +144,14 @@ fn zfs_is_served_measured_and_ended_again() {
     assert_eq!(zfs_programs(), before);
 }
 
-/// Slows the device of `name` down whenever that is mounted, until told to stop.
+/// A limit counts requests in slices of 20 to 100 ms. More than one a slice come in gusts, the rate of which is no figure.
+const ONE_A_SLICE: u32 = 10;
+
+/// Slows reads of the device of `name` down whenever that is mounted, until told to stop.
 fn slow_down(name: &str, group: &Path, over: &AtomicBool) {
-    let files = ["read_iops", "write_iops"].map(|what| group.join(format!("blkio.throttle.{what}_device")));
+    let file = group.join("blkio.throttle.read_iops_device");
     let limit = |number: &str, iops: u32| {
-        for file in &files {
-            let _ = fs::write(file, format!("{number} {iops}"));
-        }
+        let _ = fs::write(&file, format!("{number} {iops}"));
     };
     let mut slowed: Option<String> = None;
     while !over.load(Ordering::Relaxed) {
@@ -162,7 +164,7 @@ fn slow_down(name: &str, group: &Path, over: &AtomicBool) {
                 limit(number, 0);
             }
             if let Some(number) = &now {
-                limit(number, 300);
+                limit(number, ONE_A_SLICE);
             }
             slowed = now;
         }
@@ -196,9 +198,18 @@ fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
     {
         return skip(test, "no blkio controller of cgroup v1 here");
     }
-    let (_dir, place) = quiet();
-    // A limit lets requests through in gusts: over a second the rate may be known within a factor of ten only, and is not told.
-    let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--runtime", "2500ms", "--json"];
+    if let Some(why) = Mounted::unavailable() {
+        return skip(test, &why);
+    }
+    let dir = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let on = dir.path().join("disk");
+    fs::create_dir(&on).unwrap();
+    // Every read takes the same time, whatever else the machine does; the machine's own disk is not equal to itself.
+    let mut scenario = Scenario::named("network-block").unwrap();
+    scenario.device.read = Service::log_normal(4e6, 0.05);
+    let _disk = Mounted::new(&scenario, &on).expect("FUSE is there, so a disk can be mounted");
+    let place = Place::at(&on);
+    let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--runtime", "2s", "--json"];
     fs::create_dir(&group).unwrap();
     let over = AtomicBool::new(false);
     let report: Value = std::thread::scope(|scope| {
@@ -214,13 +225,13 @@ fn the_same_filesystem_twice_is_equal_and_on_a_slower_device_it_is_slower() {
     });
     let gone = || fs::remove_dir(&group).is_ok();
     assert!(common::comes_true(100, gone), "the control group stays");
-    // Some requests pass a limit at once and others wait long: how many there are tells, and not their median.
     let ranks = ranked(&report, "read", "iops");
     let [one, two, slow] = ranks.as_slice() else { panic!("{ranks:?}") };
-    assert_eq!((one.1, two.1, slow.1), (1, 1, 3), "{ranks:?}");
+    // Equals are told apart by chance once in twenty runs, and so at most one of them is second.
+    assert!(slow.1 == 3 && one.1.min(two.1) == 1, "{ranks:?}");
     assert!(one.2 <= two.3 && two.2 <= one.3, "the intervals of equals overlap: {ranks:?}");
     assert!(slow.3 < one.2 && slow.3 < two.2, "{ranks:?}");
-    assert_eq!(upon(&place), Vec::<String>::new());
+    assert_eq!(upon(&place), [place.dir_str()], "only the disk itself is still mounted");
 }
 
 #[test]
