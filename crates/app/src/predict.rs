@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result};
 use qd1_analysis::predict::{CLIENTS, SUITE, etcd_rate};
 use qd1_model::Record;
-use qd1_model::prediction::PredictionPlan;
+use qd1_model::plan::Plan;
+use qd1_model::prediction::{PredictionPlan, name_in_round};
 
 use crate::apps::part::Part;
 use crate::cli::PredictArgs;
@@ -15,6 +16,7 @@ use crate::measure::{self, Asked, Sequel, With};
 use crate::place::Place;
 use crate::problem::Problem;
 use crate::progress::Progress;
+use crate::run::{self, Circumstances};
 use crate::store::{Store, default_path};
 use crate::{output, suites, system, thresholds};
 
@@ -125,23 +127,30 @@ impl Sequel for Follow {
             }
             Verified::Sqlite => "SQLite's commits by journal and synchronous mode".to_owned(),
         });
-        lines.collect()
+        let again = (!self.programs.is_empty()).then(|| "after each of these the commits again".to_owned());
+        lines.chain(again).collect()
     }
 
     fn follow(&mut self, record: &mut Record, with: &With<'_>, progress: &mut Progress) -> Result<()> {
         record.plan.prediction = Some(PredictionPlan { scale: self.scale });
-        if self.programs.contains(&Verified::Sqlite)
-            && let Some(part) = &mut self.sqlite
-        {
+        let commits = record.plan.clone();
+        let mut round = 1;
+        // Each program runs between two rounds of commits: what the disk becomes meanwhile is not the models' fault.
+        let mut follow = |record: &mut Record, part: &mut Part, progress: &mut Progress| {
+            round += 1;
             add(record, part, with, progress)?;
+            again(record, &commits, round, with, progress)
+        };
+        if let Some(part) = &mut self.sqlite {
+            follow(record, part, progress)?;
         }
         if self.programs.contains(&Verified::Etcd) {
             let mut part = self.etcd(etcd_rate(record))?;
             part.fits(with.place, record.plan.seed)?;
-            add(record, &mut part, with, progress)?;
+            follow(record, &mut part, progress)?;
         }
         if let Some(part) = &mut self.postgres {
-            add(record, part, with, progress)?;
+            follow(record, part, progress)?;
         }
         Ok(())
     }
@@ -153,12 +162,30 @@ fn add(record: &mut Record, part: &mut Part, with: &With<'_>, progress: &mut Pro
         return Ok(());
     }
     let circumstances = (record.id.as_str(), record.plan.seed);
-    let mut run = part.measure(with.place, circumstances, None, with.machine, with.cancel, progress)?;
+    let run = part.measure(with.place, circumstances, None, with.machine, with.cancel, progress)?;
+    append(record, run);
+    Ok(())
+}
+
+/// Measures the commits once more.
+fn again(record: &mut Record, commits: &Plan, round: usize, with: &With<'_>, progress: &mut Progress) -> Result<()> {
+    if with.cancel.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let mut plan = commits.clone();
+    plan.steps.iter_mut().for_each(|step| step.name = name_in_round(&step.name, round));
+    let circumstances = Circumstances { id: record.id.clone(), command: record.command.clone(), machine: with.machine };
+    let run = run::execute(plan, &circumstances, with.cancel, progress)?;
+    append(record, run);
+    Ok(())
+}
+
+/// Adds a run to the one it follows.
+fn append(record: &mut Record, mut run: Record) {
     run.steps.iter_mut().for_each(|step| step.started_ns += record.elapsed_ns);
     record.elapsed_ns += run.elapsed_ns;
     record.interrupted |= run.interrupted;
     record.plan.steps.extend(run.plan.steps);
     record.steps.extend(run.steps);
     record.programs.extend(run.app);
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::Program;
 use crate::figure::Estimate;
 
 /// What is predicted.
@@ -21,7 +22,29 @@ pub enum Predicts {
     SqliteRollbackFull,
 }
 
+/// The name of a step of the suite where it is measured again, `round` being 2 for the second time.
+pub fn name_in_round(step: &str, round: usize) -> String {
+    format!("{step}-r{round}")
+}
+
+/// The name of a step as its suite has it, whatever its round.
+pub fn plain_name(step: &str) -> &str {
+    match step.rsplit_once("-r") {
+        Some((plain, round)) if round.parse::<usize>().is_ok() => plain,
+        _ => step,
+    }
+}
+
 impl Predicts {
+    /// The program whose figure it is.
+    pub const fn program(self) -> Program {
+        match self {
+            Self::PostgresTps => Program::Postgres,
+            Self::EtcdRate => Program::Etcd,
+            Self::SqliteWalFull | Self::SqliteWalNormal | Self::SqliteRollbackFull => Program::Sqlite,
+        }
+    }
+
     /// What people call it.
     pub const fn title(self) -> &'static str {
         match self {
@@ -72,10 +95,16 @@ pub struct Verified {
     pub value: Estimate,
     /// How it stands to the true one.
     pub exactness: Exactness,
-    /// predicted / measured - 1; absent where there is nothing to divide by.
+    /// predicted / measured - 1, or 0 where no more than a bound was measured and that holds.
     pub error: Option<f64>,
     /// Whether the predicted interval holds what was measured.
     pub holds: bool,
+    /// What was predicted before any program ran: what the disk did differently since is not in it.
+    #[serde(default)]
+    pub at_first: Option<f64>,
+    /// The error of that.
+    #[serde(default)]
+    pub error_at_first: Option<f64>,
 }
 
 /// One predicted figure.
@@ -86,7 +115,7 @@ pub struct Predicted {
     /// Clients at once; 1 where the program has no such number.
     pub clients: u32,
     /// The figure, with an interval that holds what the data leaves open and what the model has been off by; 0 where the
-    /// program cannot keep its bound at any rate.
+    /// program cannot keep its bound at any rate. Where the program was run, from the commits before it and after it.
     pub value: Estimate,
     /// What holds it back most.
     pub bound: Bound,

@@ -9,16 +9,20 @@ mod disk;
 mod draw;
 mod etcd;
 mod postgres;
+mod rounds;
 mod sqlite;
 mod verified;
 mod work;
 
+use std::ops::Range;
+
 use qd1_model::plan::Work;
-use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
+use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts, plain_name};
 use qd1_model::record::{OpClass, StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};
+use self::rounds::{Around, Rounds};
 use crate::stats::{self, Z_975};
 
 /// The suite that is measured for predictions.
@@ -26,6 +30,17 @@ pub const SUITE: &str = "predict";
 
 /// Numbers of clients of PostgreSQL.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];
+
+/// All that is predicted, and for how many clients.
+const FIGURES: [(Predicts, u32); 7] = [
+    (Predicts::PostgresTps, CLIENTS[0]),
+    (Predicts::PostgresTps, CLIENTS[1]),
+    (Predicts::PostgresTps, CLIENTS[2]),
+    (Predicts::EtcdRate, 1),
+    (Predicts::SqliteWalFull, 1),
+    (Predicts::SqliteWalNormal, 1),
+    (Predicts::SqliteRollbackFull, 1),
+];
 
 /// pgbench's scale where nothing else is asked for: one row of branches for each of most clients, as its documentation asks.
 const SCALE: u32 = 100;
@@ -39,29 +54,43 @@ const SEED: u64 = 1;
 /// What `record` lets be predicted; nothing where it has no commits.
 #[must_use]
 pub fn predict(record: &Record) -> Option<Prediction> {
-    let seen = Seen::of(record)?;
+    let rounds = Rounds::of(record);
+    let first = Seen::of(record, &rounds.first(), &rounds.first())?;
     let mut prediction = Prediction::default();
-    prediction.rows.extend(CLIENTS.map(|clients| seen.postgres(clients)));
-    match &seen.wal {
-        Some(wal) => prediction.rows.push(seen.etcd(wal)),
-        None => prediction.missing.push("etcd: the run has no step wal".to_owned()),
+    if first.wal.is_none() {
+        prediction.missing.push("etcd: the run has no step wal".to_owned());
     }
-    match seen.sqlite() {
-        Some(rows) => prediction.rows.extend(rows),
-        None => prediction.missing.push("SQLite: the run has no steps checkpoint and journal".to_owned()),
+    if first.checkpoint.is_none() || first.journal.is_none() {
+        prediction.missing.push("SQLite: the run has no steps checkpoint and journal".to_owned());
     }
-    for row in &mut prediction.rows {
-        row.verified = verified::verified(record, row);
+    for (what, clients) in FIGURES {
+        let Some(mut row) = first.predict(what, clients) else { continue };
+        let at_first = row.value.value;
+        if let Some(around) = rounds.around(what).and_then(|around| ran_between(record, &around, what, clients)) {
+            row.value = around;
+        }
+        row.verified = verified::verified(record, &row, at_first);
+        prediction.rows.push(row);
     }
     Some(prediction)
 }
 
-/// Puts a second at which the 99th percentile of etcd's latency passes its bound; nothing where it is above it at any rate, or
-/// where that cannot be predicted.
+/// What is to be expected of a program that ran where `around` says.
+fn ran_between(record: &Record, around: &Around, what: Predicts, clients: u32) -> Option<Estimate> {
+    let of = |steps: &Range<usize>| Some(Seen::of(record, steps, &around.whole())?.predict(what, clients)?.value);
+    let before = of(&around.before)?;
+    match around.after.as_ref().and_then(of) {
+        Some(after) => Some(rounds::between(&before, &after)),
+        None => Some(before),
+    }
+}
+
+/// Puts a second at which the 99th percentile of etcd's latency passes its bound on the disk as it was last; nothing where it is
+/// above it at any rate, or where that cannot be predicted.
 #[must_use]
 pub fn etcd_rate(record: &Record) -> Option<f64> {
-    let seen = Seen::of(record)?;
-    let row = seen.etcd(seen.wal.as_ref()?);
+    let last = Rounds::of(record).last();
+    let row = Seen::of(record, &last, &last)?.predict(Predicts::EtcdRate, 1)?;
     row.value.value.filter(|rate| *rate > 0.0)
 }
 
@@ -93,9 +122,14 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(record: &'a Record) -> Option<Self> {
-        let commit = waits(record, "commit1", OpClass::Commit)?;
-        let large = waits(record, "commit-large", OpClass::Commit);
+    /// From one round of commits; `about` are the steps next to which the processors were looked at.
+    fn of(record: &'a Record, round: &Range<usize>, about: &Range<usize>) -> Option<Self> {
+        let waits = |name: &str, class: OpClass| {
+            let steps = record.steps.get(round.clone())?;
+            waits(record, steps.iter().find(|step| plain_name(&step.name) == name)?, class)
+        };
+        let commit = waits("commit1", OpClass::Commit)?;
+        let large = waits("commit-large", OpClass::Commit);
         let bytes_of = |name: &str| {
             record.plan.step(name).and_then(|step| match &step.work {
                 Work::Io(io) => Some(f64::from(io.block_max())),
@@ -108,16 +142,25 @@ impl<'a> Seen<'a> {
         });
         Some(Self {
             commit,
-            wal: waits(record, "wal", OpClass::Commit),
-            checkpoint: waits(record, "checkpoint", OpClass::Commit),
-            reread: waits(record, "reread", OpClass::Read),
-            journal: waits(record, "journal", OpClass::Create),
-            removal: waits(record, "journal", OpClass::Delete),
+            wal: waits("wal", OpClass::Commit),
+            checkpoint: waits("checkpoint", OpClass::Commit),
+            reread: waits("reread", OpClass::Read),
+            journal: waits("journal", OpClass::Create),
+            removal: waits("journal", OpClass::Delete),
             processors: record.environment.cpus.max(1),
-            slowness: slowness(record),
+            slowness: slowness(record, about),
             scale: record.plan.prediction.map_or(SCALE, |plan| plan.scale),
             byte_ns,
         })
+    }
+
+    /// A figure; nothing where what it needs was not measured.
+    fn predict(&self, what: Predicts, clients: u32) -> Option<Predicted> {
+        match what {
+            Predicts::PostgresTps => Some(self.postgres(clients)),
+            Predicts::EtcdRate => Some(self.etcd(self.wal.as_ref()?)),
+            Predicts::SqliteWalFull | Predicts::SqliteWalNormal | Predicts::SqliteRollbackFull => self.sqlite(what),
+        }
     }
 
     fn postgres(&self, clients: u32) -> Predicted {
@@ -158,7 +201,7 @@ impl<'a> Seen<'a> {
         Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, verified: None }
     }
 
-    fn sqlite(&self) -> Option<[Predicted; 3]> {
+    fn sqlite(&self, what: Predicts) -> Option<Predicted> {
         let (checkpoint, journal) = (self.checkpoint.as_ref()?, self.journal.as_ref()?);
         let (checkpoint_ns, journal_ns) = (checkpoint.stream.lat.mean_ns(), journal.stream.lat.mean_ns());
         let name_ns = self.removal.as_ref().map_or(0.0, |removal| removal.stream.lat.mean_ns());
@@ -170,38 +213,36 @@ impl<'a> Seen<'a> {
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
         let doubt =
             Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
-        let rows = [Predicts::SqliteWalFull, Predicts::SqliteWalNormal, Predicts::SqliteRollbackFull].map(|what| {
-            let costs = sqlite::Costs {
-                write_ns,
-                read_ns,
-                byte_ns: self.byte_ns,
-                work_ns: self.slowness
-                    * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
-                checkpoint_work_ns: work::SQLITE_CHECKPOINT_NS * self.slowness,
-                checkpoint_ns,
-                journal_ns,
-                name_ns,
-            };
-            let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), doubt);
-            let waited = costs.commit_ns(what, self.commit.stream.lat.mean_ns()) - costs.work_ns;
-            let bound = if waited > costs.work_ns { Bound::Commits } else { Bound::Processor };
-            Predicted { what, clients: 1, value, bound, verified: None }
-        });
-        Some(rows)
+        let costs = sqlite::Costs {
+            write_ns,
+            read_ns,
+            byte_ns: self.byte_ns,
+            work_ns: self.slowness
+                * if what == Predicts::SqliteRollbackFull { work::SQLITE_ROLLBACK_NS } else { work::SQLITE_NS },
+            checkpoint_work_ns: work::SQLITE_CHECKPOINT_NS * self.slowness,
+            checkpoint_ns,
+            journal_ns,
+            name_ns,
+        };
+        let value = self.commit.figure(|commit| 1e9 / costs.commit_ns(what, commit.mean_ns()), doubt);
+        let waited = costs.commit_ns(what, self.commit.stream.lat.mean_ns()) - costs.work_ns;
+        let bound = if waited > costs.work_ns { Bound::Commits } else { Bound::Processor };
+        Some(Predicted { what, clients: 1, value, bound, verified: None })
     }
 }
 
 /// The median of all that was looked at: of a shared machine's processors each may be half as fast again for some seconds, and a
 /// program that was run leaves some work behind.
-fn slowness(record: &Record) -> f64 {
-    let mut took_ns: Vec<f64> = record.steps.iter().filter_map(|step| step.sort_ns).collect();
-    took_ns.extend(record.environment.sort_ns);
+fn slowness(record: &Record, about: &Range<usize>) -> f64 {
+    let steps = record.steps.get(about.clone()).unwrap_or_default();
+    let mut took_ns: Vec<f64> = steps.iter().filter_map(|step| step.sort_ns).collect();
+    // That was just before the first of them.
+    took_ns.extend(record.environment.sort_ns.filter(|_| about.start == 0));
     took_ns.sort_by(f64::total_cmp);
     took_ns.get(took_ns.len() / 2).map_or(1.0, |median_ns| median_ns / work::SORT_NS)
 }
 
-fn waits<'a>(record: &'a Record, name: &str, class: OpClass) -> Option<Waits<'a>> {
-    let step: &StepRecord = record.step(name)?;
+fn waits<'a>(record: &'a Record, step: &'a StepRecord, class: OpClass) -> Option<Waits<'a>> {
     let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
     let mean = stats::mean(&stream.lat, &step.intervals, class);
     let worked_ns = step.busy * f64::from(record.environment.cpus.max(1)) * step.runtime_ns as f64;

@@ -17,10 +17,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The fewest of which one is a 99th percentile.
 const P99_COUNT: u64 = 100;
 
-/// What was measured of the same figure; nothing where its program was not run.
-pub(super) fn verified(record: &Record, row: &Predicted) -> Option<Verified> {
+/// What was measured of the same figure, of which `at_first` was predicted before; nothing where its program was not run, or
+/// not undisturbed.
+pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) -> Option<Verified> {
+    // What the hypervisor spoiled says nothing of the disk.
     let loads = || {
-        record.steps.iter().filter_map(|step| match &record.plan.step(&step.name)?.work {
+        let fair = record.steps.iter().filter(|step| step.steal < STEAL_CRITICAL);
+        fair.filter_map(|step| match &record.plan.step(&step.name)?.work {
             Work::App(work) => Some((step, *work)),
             _ => None,
         })
@@ -47,13 +50,17 @@ pub(super) fn verified(record: &Record, row: &Predicted) -> Option<Verified> {
         Exactness::AtLeast => high >= measured,
         Exactness::Below => low <= measured,
     };
-    // Beyond what was tried only a prediction on the other side of it is off.
-    let error = match exactness {
-        Exactness::Measured => Some(predicted / measured - 1.0),
-        Exactness::AtLeast => Some((predicted / measured - 1.0).min(0.0)),
-        Exactness::Below => Some((predicted / measured - 1.0).max(0.0)),
+    let off = |predicted: f64| {
+        let error = predicted / measured - 1.0;
+        // Beyond what was tried only a prediction on the other side of it is off.
+        match exactness {
+            Exactness::Measured => error,
+            Exactness::AtLeast => error.min(0.0),
+            Exactness::Below => error.max(0.0),
+        }
     };
-    Some(Verified { value, exactness, error, holds })
+    let (error, error_at_first) = (Some(off(predicted)), at_first.map(off));
+    Some(Verified { value, exactness, error, holds, at_first, error_at_first })
 }
 
 /// The load of `qd1 app sqlite` that measures it.
@@ -70,12 +77,9 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
 }
 
 /// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and then is
-/// not the rate's doing. Nothing where the hypervisor spoiled it.
+/// not the rate's doing.
 fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     let stream = step.stream(OpClass::Transaction)?;
-    if step.steal >= STEAL_CRITICAL {
-        return None;
-    }
     let typical = typical_p99(&step.intervals).unwrap_or(stream.lat.quantile(0.99) as f64);
     Some((f64::from(work.rate?), typical))
 }

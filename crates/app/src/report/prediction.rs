@@ -11,6 +11,9 @@ const FIGURE: usize = 8;
 const INTERVAL: usize = 18;
 const MEASURED: usize = 9;
 
+/// What was predicted at first is shown where it differs by more than this factor.
+const MOVED: f64 = 1.25;
+
 /// What the figures are.
 const NOTE: &str = "Worked out from the commits measured, not run: the interval holds what was measured and what the models have \
                     been off by (docs/method.md, predictions).";
@@ -35,7 +38,11 @@ pub(super) fn section(page: &mut Page, report: &Report) {
     for missing in &prediction.missing {
         page.prose(2, &format!("Not predicted: {missing}."));
     }
-    for program in &report.record.programs {
+    if let Some(moved) = moved(prediction) {
+        page.prose(2, &moved);
+    }
+    // One that was ended early has not told of itself yet.
+    for program in report.record.programs.iter().filter(|program| !program.settings.is_empty()) {
         let settings = program.settings.iter().map(|setting| format!("{} {}", setting.name, setting.value));
         let settings = settings.collect::<Vec<_>>().join(", ");
         page.prose(2, &format!("{} {}: {settings}.", program.program.title(), program.version));
@@ -54,6 +61,9 @@ pub(super) fn markdown(text: &mut String, prediction: &Prediction) {
     }
     for missing in &prediction.missing {
         *text += &format!("\nNot predicted: {}.\n", super::markdown::escaped(missing));
+    }
+    if let Some(moved) = moved(prediction) {
+        *text += &format!("\n{moved}\n");
     }
     *text += &format!("\n{NOTE}\n\n");
 }
@@ -75,6 +85,24 @@ fn measured(row: &Predicted) -> [String; 2] {
         Exactness::Below => format!("<{figure}"),
     };
     [figure, verified.error.map_or_else(String::new, |error| format!("{:+.0} %", 100.0 * error))]
+}
+
+/// What the disk, or the machine, did otherwise once the programs ran: the figures that were predicted before.
+fn moved(prediction: &Prediction) -> Option<String> {
+    let of = |row: &Predicted| {
+        let (first, value) = (row.verified?.at_first?, row.value.value?);
+        let ratio = first.max(f64::MIN_POSITIVE) / value.max(f64::MIN_POSITIVE);
+        let has_moved = !(1.0 / MOVED..=MOVED).contains(&ratio);
+        has_moved.then(|| format!("{} {}", cells(row)[0], count(first)))
+    };
+    let rows: Vec<String> = prediction.rows.iter().filter_map(of).collect();
+    let figures = rows.join("; ");
+    (!rows.is_empty()).then(|| {
+        format!(
+            "The disk or the machine changed meanwhile: each program is held against the commits just before and after it. From \
+             the first commits alone it was: {figures}."
+        )
+    })
 }
 
 /// A row's cells: what, figure, interval, what holds it back.
@@ -107,6 +135,8 @@ fn count(figure: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::prediction::Verified;
+
     use super::*;
 
     #[test]
@@ -118,7 +148,7 @@ mod tests {
     fn a_row_says_on_which_side_of_what_was_tried_the_truth_is() {
         let verified = |exactness| {
             let value = Estimate { value: Some(100.0), ..Estimate::default() };
-            Some(qd1_model::prediction::Verified { value, exactness, error: Some(-0.2), holds: true })
+            Some(Verified { value, exactness, error: Some(-0.2), holds: true, at_first: None, error_at_first: None })
         };
         let value = Estimate { value: Some(80.0), low: Some(60.0), high: Some(110.0), ..Estimate::default() };
         let mut row = Predicted { what: Predicts::EtcdRate, clients: 1, value, bound: Bound::Commits, verified: None };

@@ -3,10 +3,11 @@
 
 use qd1_model::metric::Unit;
 use qd1_model::plan::Work;
+use qd1_model::prediction::plain_name;
 use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, OpClass, Report};
+use qd1_model::{Bytes, OpClass, Report, StepSummary};
 
 use super::Style;
 use super::human::{CELL, Column, cell, columns, legend, list};
@@ -30,7 +31,8 @@ pub(super) fn steps(page: &mut Page, report: &Report) {
     } else {
         page.heading("Steps");
     }
-    for step in &report.summary.steps {
+    let again = |step: &StepSummary| report.prediction.is_some() && plain_name(&step.name) != step.name;
+    for step in report.summary.steps.iter().filter(|step| !again(step)) {
         let mut label = step.name.as_str();
         if !is_table || label.chars().count() >= LABEL {
             page.hang(0, label, BOLD, label.chars().count(), "");
@@ -74,6 +76,12 @@ pub(super) fn steps(page: &mut Page, report: &Report) {
     }
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
+    }
+    if report.summary.steps.iter().any(again) {
+        page.prose(
+            2,
+            "The commits were measured again after each program, in steps -r2 and so on: --format markdown or json.",
+        );
     }
     legend(page, "Below a step's name: its operations and how many there were.");
 }

@@ -26,6 +26,8 @@ const SPARE_CONNECTIONS: u32 = 20;
 const CONNECTIONS: u32 = 100;
 /// Longest wait for a server to be ready, in steps of 20 ms: disks that take 40 ms for a sync are slow to recover on.
 const READY_STEPS: u32 = 6_000;
+/// Longest wait for the end of a server that a client lost, in such steps.
+const GONE_STEPS: u32 = 250;
 /// How long it may take to end at once.
 const END: Duration = Duration::from_secs(10);
 
@@ -111,9 +113,10 @@ impl Cluster {
     /// The end of the server's messages: what went wrong, if anything says so, else the last.
     fn said(&self) -> String {
         let text = std::fs::read_to_string(&self.messages).unwrap_or_default();
-        let grave = |line: &&str| ["PANIC:", "FATAL:"].iter().any(|word| line.contains(word));
-        let grave: Vec<&str> = text.lines().filter(grave).collect();
-        if grave.is_empty() { last_lines(&text) } else { last_lines(&grave.join("\n")) }
+        let of = |word: &str| text.lines().filter(|line| line.contains(word)).collect::<Vec<_>>().join("\n");
+        // What comes after a panic follows from it.
+        let grave = ["PANIC:", "FATAL:"].map(of).into_iter().find(|lines| !lines.is_empty());
+        last_lines(grave.as_deref().unwrap_or(&text))
     }
 
     /// An error of a client with what became of the server, if it is gone.
@@ -122,7 +125,7 @@ impl Cluster {
             return error;
         }
         // It takes a moment to end after a client lost it.
-        for _ in 0..50 {
+        for _ in 0..GONE_STEPS {
             if let Ok(Some(status)) = self.server.ended() {
                 return error.context(format!("PostgreSQL's server ended ({status}): {}", self.said()));
             }
@@ -195,6 +198,8 @@ fn serve(
     settings.extend(["listen_addresses=", &socket_dir, "unix_socket_permissions=0700", "port=5432"].map(str::to_owned));
     settings.push("dynamic_shared_memory_type=mmap".to_owned());
     settings.extend(["logging_collector=off", "log_destination=stderr"].map(str::to_owned));
+    // A server that comes back leaves nobody to say why it went.
+    settings.push("restart_after_crash=off".to_owned());
     let mut words = vec![OsString::from("-D"), data.as_os_str().to_owned()];
     words.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
     let log = File::create(messages).with_context(|| format!("cannot write {}", messages.display()))?;

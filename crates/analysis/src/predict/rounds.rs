@@ -1,0 +1,127 @@
+//! Which commits a program is held against: a disk that is shared is another one some minutes later. With `--verify` commits
+//! are measured again after each program, so that each ran between two rounds of them.
+
+use std::ops::Range;
+
+use qd1_model::app::Program;
+use qd1_model::plan::Work;
+use qd1_model::prediction::Predicts;
+use qd1_model::{Estimate, Record};
+
+use crate::stats::Z_975;
+
+/// The steps of a Record: commits, loads of a program, commits, loads of another.
+pub(super) struct Rounds {
+    parts: Vec<Part>,
+}
+
+/// Neighbours of one kind: measured commits, or the loads of one program.
+struct Part {
+    program: Option<Program>,
+    steps: Range<usize>,
+}
+
+/// What a program ran between.
+pub(super) struct Around {
+    pub(super) before: Range<usize>,
+    /// Nothing where a run ended with the program.
+    pub(super) after: Option<Range<usize>>,
+}
+
+impl Around {
+    /// All of it, the program's loads with it.
+    pub(super) fn whole(&self) -> Range<usize> {
+        let end = self.after.as_ref().map_or(self.before.end, |after| after.end);
+        self.before.start..end
+    }
+}
+
+impl Rounds {
+    pub(super) fn of(record: &Record) -> Self {
+        let mut parts: Vec<Part> = Vec::new();
+        for (at, step) in record.steps.iter().enumerate() {
+            let program = match record.plan.step(&step.name).map(|plan| &plan.work) {
+                Some(Work::App(work)) => Some(work.program),
+                _ => None,
+            };
+            match parts.last_mut().filter(|part| part.program == program) {
+                Some(part) => part.steps.end = at + 1,
+                None => parts.push(Part { program, steps: at..at + 1 }),
+            }
+        }
+        Self { parts }
+    }
+
+    /// The first commits.
+    pub(super) fn first(&self) -> Range<usize> {
+        self.commits().next().unwrap_or_default()
+    }
+
+    /// The last commits.
+    pub(super) fn last(&self) -> Range<usize> {
+        self.commits().last().unwrap_or_default()
+    }
+
+    /// The commits around the program of a figure; nothing where that was not run.
+    pub(super) fn around(&self, what: Predicts) -> Option<Around> {
+        let at = self.parts.iter().position(|part| part.program == Some(what.program()))?;
+        let is_commits = |part: &&Part| part.program.is_none();
+        let before = self.parts[..at].iter().rfind(is_commits)?.steps.clone();
+        let after = self.parts[at + 1..].iter().find(is_commits).map(|part| part.steps.clone());
+        Some(Around { before, after })
+    }
+
+    fn commits(&self) -> impl Iterator<Item = Range<usize>> {
+        self.parts.iter().filter(|part| part.program.is_none()).map(|part| part.steps.clone())
+    }
+}
+
+/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was before
+/// and after, where is not known.
+pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
+    let of = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].map(|figure| figure.unwrap_or(0.0));
+    let ([value_a, low_a, high_a], [value_b, low_b, high_b]) = (of(before), of(after));
+    if value_a <= 0.0 || value_b <= 0.0 {
+        let value = f64::midpoint(value_a, value_b);
+        return Estimate { value: Some(value), low: Some(0.0), high: Some(high_a.max(high_b)), ..*before };
+    }
+    let value = (value_a * value_b).sqrt();
+    // Of a place between two ends of which nothing else is known: uniform.
+    let moved = Z_975 * (value_b / value_a).ln().abs() / 12f64.sqrt();
+    let wide = |a: f64, b: f64| ((a.ln() + b.ln()) / 2.0).hypot(moved).exp();
+    let (low, high) = match low_a > 0.0 && low_b > 0.0 {
+        true => (value / wide(value_a / low_a, value_b / low_b), value * wide(high_a / value_a, high_b / value_b)),
+        false => (0.0, value * wide(high_a / value_a, high_b / value_b)),
+    };
+    Estimate { value: Some(value), low: Some(low), high: Some(high), ..*before }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(value: f64, low: f64, high: f64) -> Estimate {
+        Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() }
+    }
+
+    fn figures(estimate: &Estimate) -> [f64; 3] {
+        [estimate.value, estimate.low, estimate.high].map(Option::unwrap)
+    }
+
+    #[test]
+    fn a_disk_that_stayed_the_same_is_expected_to_do_the_same() {
+        let found = figures(&between(&estimate(100.0, 80.0, 125.0), &estimate(100.0, 80.0, 125.0)));
+        for (found, wanted) in found.iter().zip([100.0, 80.0, 125.0]) {
+            assert!((found / wanted - 1.0).abs() < 1e-9, "{found} {wanted}");
+        }
+    }
+
+    #[test]
+    fn one_that_changed_is_expected_between_both_with_more_doubt() {
+        let [value, low, high] = figures(&between(&estimate(100.0, 80.0, 125.0), &estimate(400.0, 320.0, 500.0)));
+        assert!((value - 200.0).abs() < 1e-9, "{value}");
+        assert!(low < 160.0 * 0.8 && low > 70.0 && high > 250.0 / 0.8 && high < 600.0, "{low} {high}");
+        let [value, low, high] = figures(&between(&estimate(0.0, 0.0, 30.0), &estimate(10.0, 5.0, 20.0)));
+        assert_eq!([value, low, high], [5.0, 0.0, 30.0]);
+    }
+}
