@@ -35,13 +35,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs silently and returns stdout; where the command fails, the error holds all that it said.
+/// Lines of what a failing command printed that are shown: a result may be a hundred thousand.
+const SHOWN: usize = 100;
+
+/// Runs silently and returns stdout; where the command fails, the error holds what it said.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
-        bail!("{} failed: {}\n{}", shown(command), output.status, said.trim_end());
+        let lines: Vec<&str> = said.trim_end().lines().collect();
+        let last = &lines[lines.len().saturating_sub(SHOWN)..];
+        bail!("{} failed: {}\n{}", shown(command), output.status, last.join("\n"));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

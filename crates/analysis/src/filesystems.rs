@@ -140,7 +140,7 @@ fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
     match io {
         _ if matches!(op, OpClass::Create | OpClass::Stat | OpClass::Delete) => &["iops"],
         Some(io) if io.block_max() >= LARGE => &["bytes_per_second"],
-        Some(io) if io.iodepth * io.numjobs > 1 => &["iops"],
+        Some(io) if io.in_flight() > 1 => &["iops"],
         Some(_) => &["lat_p50_ns", "lat_p99_ns", "iops"],
         // A program's loads: so many clients, each of whom waits.
         None => &["lat_p50_ns", "lat_p99_ns", "iops"],

@@ -30,8 +30,10 @@ const SLOW_ETCD_NS: u64 = 10_000_000_000;
 const SLOW_PUTS: f64 = 100.0;
 /// Rates of puts that are tried, as parts of the one that is predicted.
 const TRIED: [f64; 8] = [0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.2];
+/// Fewer than these in a second make no 99th percentile in the time of a slow rate.
+const TRIED_MIN: f64 = 12.0;
 /// Where none is predicted: whether a few are within the bound after all.
-const TRIED_FOR_NONE: [u32; 3] = [2, 10, 50];
+const TRIED_FOR_NONE: [u32; 3] = [12, 24, 50];
 /// A gateway for JSON does not take more on any machine we know.
 const TRIED_MAX: f64 = 50_000.0;
 
@@ -101,7 +103,7 @@ impl Follow {
     /// The rates that are tried around the one predicted, each in a load.
     fn etcd(&self, predicted: Option<f64>) -> Result<Part> {
         let Some(predicted) = predicted else { return Part::etcd(&TRIED_FOR_NONE, SLOW_ETCD_NS) };
-        let mut rates = TRIED.map(|part| (part * predicted).clamp(1.0, TRIED_MAX).round() as u32).to_vec();
+        let mut rates = TRIED.map(|part| (part * predicted).clamp(TRIED_MIN, TRIED_MAX).round() as u32).to_vec();
         rates.dedup();
         // There and back: what changes with time meets the low rates as it does the high ones.
         rates.extend(rates.clone().into_iter().rev());

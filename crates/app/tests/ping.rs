@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use common::device::Loop;
+use common::device::{Loop, Mounted};
 use common::{Place, Running, int, is_root, list, skip, text, wait_until};
 use predicates::prelude::*;
 use rustix::process::Signal;
@@ -36,6 +36,27 @@ fn each_request_has_a_line_and_the_summary_sums_them_up() {
     }
     assert!(said.lines().all(|line| line.chars().count() <= 100) && !said.contains('\u{1b}'), "{said}");
     place.assert_untouched();
+}
+
+#[test]
+fn cached_reads_come_from_the_page_cache_from_the_first_and_others_from_the_disk() {
+    let test = "cached_reads_come_from_the_page_cache_from_the_first_and_others_from_the_disk";
+    let disk = match Mounted::ext4("noatime") {
+        Ok(disk) => disk,
+        Err(why) => return skip(test, &why),
+    };
+    let place = Place::at(disk.path());
+    // Sectors read, of the kernel's block/stat.
+    let stat = format!("/sys/dev/block/{}/stat", disk.disk.number());
+    let read = || fs::read_to_string(&stat).unwrap().split_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512;
+    let ask = |letter: &str| {
+        let before = read();
+        text(ping(&place, &["-c", "200", letter]));
+        read() - before
+    };
+    let (cached, direct) = (ask("-C"), ask("-D"));
+    assert!(direct >= 200 * 4096, "each from the disk: {direct}");
+    assert!(cached < 20 * 4096, "only the filesystem's own: {cached}");
 }
 
 #[test]

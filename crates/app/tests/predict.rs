@@ -47,7 +47,12 @@ fn on_a_disk_with_slow_flushes_databases_are_predicted_to_wait_for_them_and_sqli
         let verified = &row(&report, what, 1)["verified"];
         let error = float(&verified["error"]);
         assert!(error.abs() < 0.35, "{what} is off by {error}: {verified}");
+        assert!(float(&verified["at_first"]) > 0.0 && verified["error_at_first"].is_f64(), "{verified}");
     }
+    // It ran between two rounds of commits.
+    let steps = list(&report["record"]["steps"]).iter().map(|step| step["name"].as_str().unwrap()).collect::<Vec<_>>();
+    let at = |name: &str| steps.iter().position(|step| *step == name).unwrap_or_else(|| panic!("no {name}: {steps:?}"));
+    assert!(at("commit1") < at("wal-full") && at("wal-full") < at("commit1-r2"), "{steps:?}");
     ground.assert_clean();
     let id = report["record"]["id"].as_str().unwrap();
     let shown = String::from_utf8(ground.place.qd1(&["history", "show", id]).output().unwrap().stdout).unwrap();

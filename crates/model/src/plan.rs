@@ -296,6 +296,11 @@ impl IoWork {
     pub fn block_max(&self) -> u32 {
         self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
     }
+
+    /// Requests in flight at most, of all workers.
+    pub fn in_flight(&self) -> u32 {
+        self.iodepth.max(1) * self.numjobs.max(1)
+    }
 }
 
 fn one() -> u32 {

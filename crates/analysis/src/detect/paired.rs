@@ -14,7 +14,7 @@ const PACE_KEPT: f64 = 0.95;
 pub(super) fn alone(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork)> {
     let steps = record.steps.iter().filter_map(|step| Some((step, io_of(record, step)?)));
     let plain = |step: &StepRecord| step.direct && step.background.is_empty();
-    steps.filter(move |(step, io)| io.iodepth * io.numjobs == 1 && plain(step) && io.blocks.len() == 1)
+    steps.filter(move |(step, io)| io.in_flight() == 1 && plain(step) && io.blocks.len() == 1)
 }
 
 /// Whether a step only reads.

@@ -60,7 +60,7 @@ fn flat<'a>(record: &'a Record, step: &'a StepRecord) -> Option<Flat<'a>> {
 fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     let (level, intervals) = (&one.fit.sustained, &one.step.intervals);
     let (mut strong, mut weak) = (Vec::new(), Vec::new());
-    let one_at_a_time = one.io.iodepth.max(1) * one.io.numjobs.max(1) == 1;
+    let one_at_a_time = one.io.in_flight() == 1;
     if let Some(factor) = fingerprint::too_regular(intervals, level).filter(|_| one_at_a_time) {
         strong.push(format!("latencies vary {factor:.0} times as much as a count so level lets them"));
     }
@@ -109,7 +109,7 @@ fn same(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
     let ratio = other.fit.sustained.rate / one.fit.sustained.rate.max(1e-9);
     let (block, there) = (one.io.block_max(), other.io.block_max());
     let name = &other.step.name;
-    let depth = |flat: &Flat<'_>| u64::from(flat.io.iodepth.max(1)) * u64::from(flat.io.numjobs.max(1));
+    let depth = |flat: &Flat<'_>| u64::from(flat.io.in_flight());
     // Large reads and writes have a disk's own bandwidth in common; small ones have nothing.
     let is_other_way = one.io.rw.reads() != other.io.rw.reads() && block <= SMALL;
     if is(ratio) && (block != there || depth(one) != depth(other) || is_other_way) {

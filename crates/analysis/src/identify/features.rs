@@ -68,7 +68,7 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn in_flight(&self) -> u32 {
-        self.work.iodepth.max(1) * self.work.numjobs.max(1)
+        self.work.in_flight()
     }
 
     fn median_ns(&self) -> f64 {

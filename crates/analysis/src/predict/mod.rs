@@ -285,7 +285,8 @@ impl Waits<'_> {
             let down = if slower > 0.0 { (-widen((value / slower).ln())).exp() } else { 0.0 };
             (value * down, value * widen((faster / value).ln()).exp())
         } else {
-            (0.0, faster * (Z_975 * doubt.model).exp())
+            // A rate of none cannot be off by a share of itself; the time of a commit can.
+            (0.0, of((1.0 - doubt.data).max(0.05) * (-Z_975 * work::NONE_DOUBT).exp()))
         };
         let (n, n_effective) = (self.mean.n, self.mean.n_effective);
         Estimate { value: Some(value), low: Some(low), high: Some(high), n, n_effective, n_needed: 0 }

@@ -98,7 +98,32 @@ pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::app::AppWork;
+    use qd1_model::plan::{Rw, Sync};
+
     use super::*;
+    use crate::testing;
+
+    #[test]
+    fn each_program_lies_between_the_commits_next_to_it() {
+        let mut record = testing::empty();
+        for name in ["commit1", "wal", "wal-full", "commit1-r2", "wal-r2", "1 client", "10 clients", "commit1-r3"] {
+            testing::step(&mut record, name, testing::io(Rw::Write, 4096, Sync::Fdatasync, true), 10, 40_000);
+        }
+        for (at, program) in [(2, Program::Sqlite), (5, Program::Postgres), (6, Program::Postgres)] {
+            record.plan.steps[at].work = Work::App(AppWork { program, clients: 1, rate: None });
+        }
+        let rounds = Rounds::of(&record);
+        let found =
+            |what| rounds.around(what).map(|around| (around.before.clone(), around.after.clone(), around.whole()));
+        assert_eq!((rounds.first(), rounds.last()), (0..2, 7..8));
+        assert_eq!(found(Predicts::SqliteWalFull), Some((0..2, Some(3..5), 0..5)));
+        assert_eq!(found(Predicts::PostgresTps), Some((3..5, Some(7..8), 3..8)));
+        assert_eq!(found(Predicts::EtcdRate), None);
+        record.steps.truncate(7);
+        let around = Rounds::of(&record).around(Predicts::PostgresTps).unwrap();
+        assert_eq!((around.before.clone(), around.after.clone()), (3..5, None), "it ended there");
+    }
 
     fn estimate(value: f64, low: f64, high: f64) -> Estimate {
         Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() }

@@ -14,6 +14,8 @@ use crate::detect::STEAL_CRITICAL;
 use crate::stats;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Stolen share of the processors' time from which the hypervisor decides what the slowest hundredth takes.
+const TAIL_STEAL: f64 = 0.03;
 /// The fewest of which one is a 99th percentile.
 const P99_COUNT: u64 = 100;
 
@@ -77,9 +79,12 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
 }
 
 /// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and then is
-/// not the rate's doing.
+/// not the rate's doing. Nothing where they were too few for one, or the hypervisor's.
 fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
-    let stream = step.stream(OpClass::Transaction)?;
+    if step.steal >= TAIL_STEAL {
+        return None;
+    }
+    let stream = step.stream(OpClass::Transaction).filter(|stream| stream.lat.count() >= P99_COUNT)?;
     let typical = typical_p99(&step.intervals).unwrap_or(stream.lat.quantile(0.99) as f64);
     Some((f64::from(work.rate?), typical))
 }
@@ -157,9 +162,11 @@ fn rising(values: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use qd1_model::hist::CoarseHist;
+    use qd1_model::plan::{Rw, Sync};
     use qd1_model::record::IntervalStream;
 
     use super::*;
+    use crate::testing;
 
     #[test]
     fn the_rate_lies_where_the_line_passes_the_bound() {
@@ -186,6 +193,21 @@ mod tests {
             assert!((p99_ns / truth - 1.0).abs() < 0.05, "{p99s:?}");
         }
         assert_eq!(p99s.len(), 3);
+    }
+
+    #[test]
+    fn a_tail_of_too_few_puts_or_of_the_hypervisors_making_is_none() {
+        let found = |per_interval: u64, steal: f64| {
+            let mut record = testing::empty();
+            let io = testing::io(Rw::Randread, 4096, Sync::None, false);
+            let step = testing::step(&mut record, "puts", io, per_interval, 2_000_000);
+            step.steal = steal;
+            step.streams[0].class = OpClass::Transaction;
+            tried(step, AppWork { program: Program::Etcd, clients: 1, rate: Some(40) })
+        };
+        let (rate, p99_ns) = found(50, 0.0).unwrap();
+        assert!(rate == 40.0 && (p99_ns / 2e6 - 1.0).abs() < 0.1, "{p99_ns}");
+        assert_eq!((found(4, 0.0), found(50, 0.05)), (None, None));
     }
 
     #[test]

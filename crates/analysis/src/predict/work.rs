@@ -42,3 +42,5 @@ pub(super) const SQLITE_CHECKPOINT_NS: f64 = 700_000.0;
 pub(super) const POSTGRES_DOUBT: f64 = 0.17;
 pub(super) const ETCD_DOUBT: f64 = 0.35;
 pub(super) const SQLITE_DOUBT: f64 = 0.2;
+/// The same of the time of what waits for commits alone, for a rate that is predicted to be none.
+pub(super) const NONE_DOUBT: f64 = 0.17;

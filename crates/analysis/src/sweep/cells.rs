@@ -57,7 +57,7 @@ pub(super) fn cells(record: &Record) -> Vec<Cell> {
 }
 
 fn key(io: &IoWork) -> (u8, u32, u32) {
-    (io.rw as u8, io.block_max(), io.iodepth * io.numjobs.max(1))
+    (io.rw as u8, io.block_max(), io.in_flight())
 }
 
 fn cell(io: &IoWork, steps: &[(&StepPlan, &StepRecord)]) -> Cell {
@@ -71,7 +71,7 @@ fn cell(io: &IoWork, steps: &[(&StepPlan, &StepRecord)]) -> Cell {
     let mut cell = Cell {
         rw: io.rw,
         block: io.block_max(),
-        iodepth: io.iodepth * io.numjobs.max(1),
+        iodepth: io.in_flight(),
         steps: steps.iter().map(|(plan, _)| plan.name.clone()).collect(),
         iops: between_passes(stats::rate(&intervals, CLASS), &passes),
         bytes_per_second: Estimate::default(),

@@ -67,7 +67,7 @@ fn rows(plan: &Plan, done: &[StepRecord]) -> Vec<SyncRow> {
 
 /// What makes two steps passes over the same row.
 fn key(io: &IoWork) -> (SyncMethod, u32, u32, u32, bool, SyncLayout) {
-    let committers = io.numjobs.max(1) * io.iodepth.max(1);
+    let committers = io.in_flight();
     (method(io), io.writes_per_sync, io.block_max(), committers, shared(io), layout(io))
 }
 
@@ -77,7 +77,7 @@ fn method(io: &IoWork) -> SyncMethod {
 
 /// Several committers on the one test file; a single one has it for itself.
 fn shared(io: &IoWork) -> bool {
-    io.file == FileUse::Shared && io.numjobs.max(1) * io.iodepth.max(1) > 1
+    io.file == FileUse::Shared && io.in_flight() > 1
 }
 
 fn layout(io: &IoWork) -> SyncLayout {
@@ -110,7 +110,7 @@ fn row(io: &IoWork, steps: &[&StepRecord]) -> SyncRow {
         durable: io.sync.is_durable(),
         writes_per_sync: io.writes_per_sync,
         block: io.block_max(),
-        committers: io.numjobs.max(1) * io.iodepth.max(1),
+        committers: io.in_flight(),
         shared: shared(io),
         layout: layout(io),
         steps: steps.iter().map(|step| step.name.clone()).collect(),

@@ -142,7 +142,8 @@ impl Disk {
             _ => Target::existing(&place.path),
         };
         if place.kind == PathKind::Directory {
-            let direct = place.direct.supported && area.is_multiple_of(1 << 20);
+            // What is to come from the page cache has to be there: the first to read a page would wait for the disk.
+            let direct = place.direct.supported && area.is_multiple_of(1 << 20) && !asked.cached;
             let filled = fill(&target, area, PREPARE_NS, direct, seed, stop, &mut |_| Wish::Continue)?;
             if let Some(error) = filled.errors.first() {
                 anyhow::bail!("writing a file of {} in {} failed: {}", Bytes(area), place.path.display(), error.error);

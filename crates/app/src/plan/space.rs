@@ -26,7 +26,7 @@ pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
         Work::Io(io) => {
             let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
-            let in_flight = f64::from(io.iodepth * io.numjobs);
+            let in_flight = f64::from(io.in_flight());
             let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
             let share = 1.0 - f64::from(io.rwmixread) / 100.0;
             let fill = if io.file == FileUse::Own { io.size.0 * u64::from(io.numjobs) } else { 0 };
