@@ -31,18 +31,21 @@ pub(crate) struct Args {
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
-    /// Predictions for databases on nine disks, and what the databases did on them (root; half an hour)
+    /// Predictions for databases on nine disks, and what the databases did on them (root; an hour)
     #[arg(long)]
     predict: bool,
     /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost nothing
     #[arg(long, value_name = "NAME", requires = "predict")]
     disk: Option<String>,
+    /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
+    #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
+    kept: Vec<String>,
 }
 
 /// Builds and runs the tables, optimised: some disks serve a hundred million requests.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
-        return predict::run(args.disk.as_deref());
+        return if args.kept.is_empty() { predict::run(args.disk.as_deref()) } else { predict::again(&args.kept) };
     }
     if args.real {
         return real::run();
