@@ -35,7 +35,7 @@ pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;
 
 use qd1_model::figure::Summary;
-use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
+use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 
 /// Everything the analysis has to say about `record`: figures, findings (most severe first), verdicts by `thresholds`
 /// and the grades of what its suite expects.
@@ -62,7 +62,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report.meta = meta::table(record, summary);
     report.sync = sync::table(record);
     report.app = apps::summarize(record);
-    let is_asked = record.plan.suite == predict::SUITE || record.plan.prediction.is_some();
+    let is_asked = record.plan.subject == Subject::Predict || record.plan.prediction.is_some();
     report.prediction = is_asked.then(|| predict::predict(record)).flatten();
     report
 }

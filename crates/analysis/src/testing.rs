@@ -9,7 +9,7 @@ use qd1_model::plan::{
     TargetPlan, Work,
 };
 use qd1_model::record::{DeviceDelta, Ended, Extents, Interval, IntervalStream, OpClass, Prepare, StepRecord, Stream};
-use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Summary};
+use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Subject, Summary};
 
 /// Intervals of every step: two seconds.
 pub(crate) const INTERVALS: u64 = 20;
@@ -175,6 +175,7 @@ pub(crate) fn empty() -> Record {
         interrupted: false,
         plan: Plan {
             suite: "check".to_owned(),
+            subject: Subject::Check,
             target,
             steps: Vec::new(),
             skipped: Vec::new(),

@@ -51,7 +51,7 @@ fn misspelt(error: &clap::Error, first: &str) -> Option<clap::Error> {
     if !is_conflict || first.starts_with('-') || COMMANDS.contains(&first) || std::path::Path::new(first).exists() {
         return None;
     }
-    let hint = match qd1_fio::suggest::nearest(first, COMMANDS.iter().copied()) {
+    let hint = match qd1_model::suggest::nearest(first, COMMANDS.iter().copied()) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("the commands are {}", COMMANDS.join(", ")),
     };

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
         None => list(&store, args)?,
         Some(HistoryCommand::Show { id, thresholds, output }) => {
             let record = store.load(id)?;
-            let thresholds = thresholds::for_suite(&record.plan.suite, thresholds.as_deref())?;
+            let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
             let mut report = qd1_analysis::analyse(record, &thresholds);
             // A run of `qd1 limits` is shown as that showed it, in the formats it has.
             match output.format() {

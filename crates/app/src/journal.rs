@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::{OutputArgs, RestoreArgs};
-use crate::problem::{Kind, Problem};
 use crate::{output, scratch, store, system};
+use qd1_model::{Problem, ProblemKind};
 
 /// End of a journal's name.
 const SUFFIX: &str = ".journal";
@@ -140,7 +140,7 @@ impl Journal {
                 "cannot keep a journal of what is changed in the system ({error:#}); set XDG_STATE_HOME to a directory \
                  that can be written"
             );
-            Problem::new(Kind::Capability, message)
+            Problem::new(ProblemKind::Capability, message)
         })?;
         journal.write(&Line::Run { pid: std::process::id(), command: command.to_owned() })?;
         Ok(journal)
@@ -315,7 +315,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     }
     let root = if rustix::process::geteuid().is_root() { "" } else { " (as root)" };
     Err(Problem::new(
-        Kind::Failed,
+        ProblemKind::Failed,
         format!("not undone: {}; mend that and run `qd1 restore` again{root}", failed.join("; ")),
     )
     .into())

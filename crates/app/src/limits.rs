@@ -11,17 +11,17 @@ use qd1_model::plan::{
 use qd1_model::record::{Ended, Interval, StepRecord};
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Finding, Record, Report, SCHEMA_VERSION};
+use qd1_model::{Bytes, Finding, Record, Report, SCHEMA_VERSION, Subject};
 use qd1_probe::Machine;
 use serde::Serialize;
 
 use crate::cli::{LimitsArgs, OutputArgs};
-use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::report::Format;
 use crate::run::{self, Circumstances, Guide};
 use crate::signals::Signals;
 use crate::{measure, output, place, plan, report, thresholds};
+use qd1_model::{Problem, ProblemKind};
 
 /// Name of the suite in Records.
 const SUITE: &str = "limits";
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
     if let Some(path) = &args.common.output.output {
         output::check_destination(path)?;
     }
-    let thresholds = thresholds::for_suite(SUITE, None)?;
+    let thresholds = thresholds::of_run(Subject::Limits, None)?;
     let id = measure::random_id()?;
     let machine = Machine::new();
     let place = place::look(&machine, &args.path, &id)?;
@@ -79,13 +79,13 @@ pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
     let mut report = qd1_analysis::analyse(record, &thresholds);
     print(&args.common.output, &mut report)?;
     let has_failed = report.record.steps.iter().any(|step| step.ended == Ended::Failed);
-    let code = if has_failed { Kind::Failed as u8 } else { 0 };
+    let code = if has_failed { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
 /// Whether a Record is one of this command, kept or new.
 pub(crate) fn is_of(record: &Record) -> bool {
-    record.plan.suite == SUITE
+    record.plan.subject == Subject::Limits
 }
 
 /// Writes what a Record of this command says, in its formats: text and JSON.
@@ -198,6 +198,7 @@ fn spec(args: &LimitsArgs) -> Spec {
     Spec {
         suite: Suite {
             name: SUITE.to_owned(),
+            subject: Subject::Limits,
             title: "rate limits".to_owned(),
             source: String::new(),
             size: same(args.size),

@@ -4,6 +4,7 @@
 mod apps;
 mod check;
 mod cli;
+mod exit;
 mod filesystems;
 mod fio;
 mod history;
@@ -17,7 +18,6 @@ mod ping;
 mod place;
 mod plan;
 mod predict;
-mod problem;
 mod progress;
 mod report;
 mod run;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
                 anstyle::AnsiColor::Red.on_default().bold(),
                 anstyle::Style::new()
             );
-            ExitCode::from(problem::exit_code(&error))
+            ExitCode::from(exit::exit_code(&error))
         }
     }
 }

@@ -10,17 +10,17 @@ use qd1_model::record::Ended;
 use qd1_model::spec::{Effort, Spec, Suite};
 use qd1_model::units::format_span_ns;
 use qd1_model::verdict::{Grade, Thresholds};
-use qd1_model::{Record, Report};
+use qd1_model::{Record, Report, Subject};
 use qd1_probe::Machine;
 
 use crate::cli::{FailOn, MeasureArgs, OutputArgs};
 use crate::place::Place;
-use crate::problem::Kind;
 use crate::progress::Progress;
 use crate::run::{self, Circumstances, Guide};
 use crate::signals::Signals;
 use crate::store::{Store, default_path};
 use crate::{output, place, plan, thresholds};
+use qd1_model::ProblemKind;
 
 /// What a command asks to be measured.
 pub(crate) struct Asked<'a> {
@@ -77,7 +77,7 @@ pub(crate) fn run(mut asked: Asked<'_>) -> Result<ExitCode> {
     let args = asked.how;
     let (guide, sequel) = (asked.guide.take(), asked.sequel.take());
     // What can be found wrong is found before anything is measured.
-    let thresholds = thresholds::for_suite(&asked.suite.name, args.thresholds.as_deref())?;
+    let thresholds = thresholds::of_run(asked.suite.subject, args.thresholds.as_deref())?;
     if let Some(path) = &args.common.output.output {
         output::check_destination(path)?;
     }
@@ -278,7 +278,7 @@ pub(crate) fn keep(store: &Store, record: &Record) {
 /// 1 when a step could do nothing but fail, 3 when a verdict, a criterion or a program's own rule is as bad as `--fail-on` says.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     if report.record.steps.iter().any(|step| step.ended == Ended::Failed) {
-        return Kind::Failed as u8;
+        return ProblemKind::Failed.exit_code();
     }
     let bad: &[Grade] = match fail_on {
         None => &[],
@@ -289,7 +289,7 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
     let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
     let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
-    if grades.any(|grade| bad.contains(&grade)) { Kind::Threshold as u8 } else { 0 }
+    if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
 }
 
 /// What would be done.
@@ -308,7 +308,7 @@ fn dry_run(plan: &Plan) -> String {
         TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
     };
     let _ = writeln!(text, "plan of {}: {place}", plan.suite);
-    let is_grouped = plan.sweep.is_some() || crate::sync::is_of(plan);
+    let is_grouped = plan.sweep.is_some() || plan.subject == Subject::Sync;
     let listed = if is_grouped { 0 } else { plan.steps.len() };
     let names =
         plan.steps[..listed].iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));

@@ -6,17 +6,17 @@ mod args;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use qd1_model::Bytes;
 use qd1_model::plan::{FileOp, FileOrder, FilesSync};
 use qd1_model::spec::{FilesJob, Job, PerEffort, Span, Suite};
+use qd1_model::{Bytes, Subject};
 
 pub(crate) use args::MetaArgs;
 use args::{Fsync, Kind};
 
 use crate::cli::MeasureArgs;
 use crate::measure::{self, Asked};
-use crate::problem::Problem;
 use crate::system;
+use qd1_model::Problem;
 
 /// The command's name, and that of its suite in the Record.
 const COMMAND: &str = "meta";
@@ -54,6 +54,7 @@ pub(crate) fn run(args: MetaArgs) -> Result<ExitCode> {
     };
     let suite = Suite {
         name: if args.suite == Kind::Bonnie { BONNIE } else { COMMAND }.to_owned(),
+        subject: if args.suite == Kind::Bonnie { Subject::Bonnie } else { Subject::Meta },
         title: "file operations".to_owned(),
         source: String::new(),
         // No step uses a shared file; the planner wants one large enough to mean something.

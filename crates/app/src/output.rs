@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::cli::{OutputArgs, When};
-use crate::problem::Problem;
 use crate::report::{self, Style};
+use qd1_model::Problem;
 
 /// Columns where nothing tells.
 const WIDTH: usize = 80;

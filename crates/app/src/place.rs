@@ -7,7 +7,7 @@ use qd1_engine::target::{DirectIo, PathKind, Target, direct_io, direct_io_in, pa
 use qd1_model::environment::{Filesystem, FilesystemClass};
 use qd1_probe::Machine;
 
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// The place, looked at.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ fn is_missing(error: &qd1_engine::EngineError) -> bool {
 /// A missing path may be a mistyped command: `qd1 histroy` is a path to the command line.
 fn missing(path: &Path) -> String {
     let text = path.to_string_lossy();
-    let meant = qd1_fio::suggest::nearest(&text, crate::cli::COMMANDS.iter().copied());
+    let meant = qd1_model::suggest::nearest(&text, crate::cli::COMMANDS.iter().copied());
     match meant {
         Some(command) => format!("there is no {text:?} here; did you mean the command `qd1 {command}`?"),
         None => format!("{text} does not exist; name a directory, a file or a block device"),
@@ -91,7 +91,7 @@ pub(crate) fn may_destroy(machine: &Machine, device: &Path) -> Result<()> {
             "{device} is read-only; leave --destroy out to measure reads alone, or, if it may be written, \
              allow that first (blockdev --setrw {device})"
         );
-        return Err(Problem::new(Kind::Capability, message).into());
+        return Err(Problem::new(ProblemKind::Capability, message).into());
     }
     let uses = machine.block_uses(device);
     if uses.is_empty() {
@@ -99,7 +99,7 @@ pub(crate) fn may_destroy(machine: &Machine, device: &Path) -> Result<()> {
     }
     let reasons: Vec<String> = uses.iter().map(|in_use| format!("  {in_use}")).collect();
     let message = format!("{} is not written:\n{}", device.display(), reasons.join("\n"));
-    Err(Problem::new(Kind::Unsafe, message).into())
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
 #[cfg(test)]

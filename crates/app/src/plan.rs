@@ -11,10 +11,10 @@ use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw, Skipped, StepPlan,
     Stop, Sync, TargetKind, TargetPlan, Work,
 };
-use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec};
+use qd1_model::spec::{Effort, Job, Spec};
 
 use crate::place::Place;
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 pub(crate) use space::{Space, space};
 use space::{fit, writes_max};
 
@@ -23,9 +23,6 @@ const SIZE_MIN: u64 = 16 << 20;
 /// Size of a worker's own file where the job names none: PostgreSQL's log segment.
 const OWN_SIZE: Bytes = Bytes::mib(16);
 
-/// Longest time of a step whose job names none: `--quick`, without flags, `--full`.
-const RUNTIME: PerEffort<Span> =
-    PerEffort { quick: Span(1_000_000_000), default: Span(5_000_000_000), full: Span(20_000_000_000) };
 /// Ramp of a step whose job names none: a twentieth of its time, at most this.
 const RAMP_NS_MAX: u64 = 250_000_000;
 /// Workers and buffers beyond these are a slip in a suite, and would take the machine down.
@@ -55,6 +52,7 @@ pub(crate) fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     size = size / align * align;
     let mut plan = Plan {
         suite: spec.suite.name.clone(),
+        subject: spec.suite.subject,
         target: TargetPlan {
             path: place.path.clone(),
             kind,
@@ -125,7 +123,7 @@ fn target_kind(spec: &Spec, place: &Place) -> Result<TargetKind> {
              nothing was written",
             place.path.display()
         );
-        return Err(Problem::new(Kind::Unsafe, message).into());
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     Ok(TargetKind::BlockDestroy)
 }
@@ -175,14 +173,9 @@ fn check_names(spec: &Spec, loaded: &[Job]) -> Result<()> {
     }
 }
 
-/// The longest time of a job's step, ns.
-pub(crate) fn runtime_ns(job: &Job, effort: Effort) -> u64 {
-    job.runtime.unwrap_or(RUNTIME).get(effort).0
-}
-
 /// One job's step, or why it is left out here.
 fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<StepPlan, &'static str>> {
-    let max_ns = spec.runtime_ns.unwrap_or_else(|| runtime_ns(job, spec.effort));
+    let max_ns = spec.runtime_ns.unwrap_or_else(|| job.runtime_ns(spec.effort));
     if max_ns == 0 {
         let what = if spec.runtime_ns.is_some() { "--runtime".to_owned() } else { format!("{}: runtime", job.name) };
         return Err(Problem::usage(format!("{what} needs some time, for example 5s")).into());

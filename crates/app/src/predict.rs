@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result};
-use qd1_analysis::predict::{CLIENTS, SUITE, etcd_rate};
+use qd1_analysis::predict::{CLIENTS, etcd_rate};
 use qd1_model::Record;
 use qd1_model::plan::Plan;
 use qd1_model::prediction::{PredictionPlan, name_in_round};
@@ -14,11 +14,11 @@ use crate::apps::part::Part;
 use crate::cli::PredictArgs;
 use crate::measure::{self, Asked, Sequel, With};
 use crate::place::Place;
-use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::run::{self, Circumstances};
 use crate::store::{Store, default_path};
 use crate::{output, suites, system, thresholds};
+use qd1_model::Problem;
 
 /// Measured time of each load, ns: of a load of PostgreSQL with `--quick`, as usual, and with `--full`.
 const POSTGRES_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
@@ -54,13 +54,13 @@ pub(crate) enum Verified {
 /// When the run cannot be made or fails, or the kept one has no commits.
 pub(crate) fn run(args: &PredictArgs) -> Result<ExitCode> {
     let Some(id) = &args.from else {
-        let suite = suites::builtin(SUITE).context("the suite of predict is built in")?;
+        let suite = suites::builtin("predict").context("the suite of predict is built in")?;
         let mut follow = Follow::new(args)?;
-        return measure::run(Asked { sequel: Some(&mut follow), ..Asked::of(SUITE, suite, &args.path, &args.how) });
+        return measure::run(Asked { sequel: Some(&mut follow), ..Asked::of("predict", suite, &args.path, &args.how) });
     };
     let mut record = Store::open(&default_path(|name| std::env::var_os(name))?)?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
-    let thresholds = thresholds::for_suite(&record.plan.suite, None)?;
+    let thresholds = thresholds::of_run(record.plan.subject, None)?;
     let mut report = qd1_analysis::analyse(record, &thresholds);
     if report.prediction.is_none() {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");

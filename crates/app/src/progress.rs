@@ -89,7 +89,7 @@ impl Progress {
     pub(crate) fn begin(&mut self, plan: &Plan) {
         self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
         self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
-        self.brief = plan.sweep.is_some() || plan.filesystems.is_some() || crate::sync::is_of(plan);
+        self.brief = plan.subject.has_many_short_steps();
         if plan.filesystems.is_some() {
             // One of many short runs, which the heading before it names.
             return;

@@ -7,8 +7,8 @@ use anyhow::Result;
 
 use crate::cli::{MeasureArgs, RunArgs};
 use crate::measure::{self, Asked};
-use crate::problem::Problem;
 use crate::{fio, output, suites, thresholds};
+use qd1_model::{Problem, Subject};
 
 /// Runs what `SUITE` names.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
 fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
-    let thresholds = thresholds::for_suite(fio::SUITE, how.thresholds.as_deref())?;
+    let thresholds = thresholds::of_run(Subject::Jobs, how.thresholds.as_deref())?;
     if let Some(path) = &how.common.output.output {
         output::check_destination(path)?;
     }

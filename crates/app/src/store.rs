@@ -16,11 +16,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
-use qd1_model::{Record, SCHEMA_VERSION};
+use qd1_model::history::Row;
+use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 /// `PRAGMA user_version` of each state of the tables; the script at index N leads from version N to N + 1.
 const MIGRATIONS: &[&str] = &["
@@ -48,22 +49,6 @@ const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save
 pub(crate) struct Store {
     db: Connection,
     path: PathBuf,
-}
-
-/// One run as listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Row {
-    pub(crate) id: String,
-    pub(crate) started_unix_ns: u64,
-    pub(crate) elapsed_ns: u64,
-    pub(crate) suite: String,
-    pub(crate) path: String,
-    /// The topmost block device; empty where there is none.
-    pub(crate) device: String,
-    /// Empty for a block device.
-    pub(crate) filesystem: String,
-    pub(crate) version: String,
-    pub(crate) interrupted: bool,
 }
 
 /// Where the history is: `$QD1_STORE`, else `$XDG_STATE_HOME/qd1/history.db`, else `~/.local/state/qd1/history.db`.
@@ -278,7 +263,11 @@ fn unpacked(blob: &[u8], written_by: &str) -> Result<Record> {
             "was written by qd1 {written_by} in layout {schema_version}, this qd1 reads up to {SCHEMA_VERSION}; update qd1"
         ));
     }
-    serde_json::from_slice(&json).context("is damaged: it is not a record")
+    let mut record: Record = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
+    if record.plan.subject == Subject::Unrecorded {
+        record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);
+    }
+    Ok(record)
 }
 
 /// The id whose beginning takes the fewest edits to become `wanted`, if it is close at all.

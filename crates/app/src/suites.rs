@@ -10,13 +10,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use qd1_fio::suggest::nearest;
+use qd1_model::Subject;
 use qd1_model::plan::FileUse;
 use qd1_model::spec::{Effort, Suite};
+use qd1_model::suggest::nearest;
 
 use crate::cli::{OutputArgs, SuitesArgs};
-use crate::problem::Problem;
 use crate::{output, report};
+use qd1_model::Problem;
 
 /// The suite behind `qd1 check`.
 pub(crate) const CHECK: &str = "check";
@@ -53,7 +54,8 @@ static BUILTIN: &[Builtin] = builtin![
 /// The built-in suite called `name`.
 pub(crate) fn builtin(name: &str) -> Option<Suite> {
     let found = BUILTIN.iter().find(|builtin| builtin.name == name)?;
-    Some(read::suite(found.text).expect("the built-in suites are checked by a test"))
+    let suite = read::suite(found.text).expect("the built-in suites are checked by a test");
+    Some(Suite { subject: Subject::of_builtin(name), ..suite })
 }
 
 /// The suite in the file at `path`.
@@ -103,7 +105,7 @@ pub(crate) fn show(args: &SuitesArgs) -> Result<ExitCode> {
 /// The longest time of all steps and of writing the test file, ns.
 fn longest_ns(suite: &Suite, effort: Effort) -> u64 {
     let jobs = || suite.job.iter().filter(|job| job.runs_at(effort));
-    let steps: u64 = jobs().map(|job| crate::plan::runtime_ns(job, effort)).sum();
+    let steps: u64 = jobs().map(|job| job.runtime_ns(effort)).sum();
     let shares = |file: Option<FileUse>| file.unwrap_or_default() == FileUse::Shared;
     let prepares = jobs().any(|job| job.rw.is_some() && shares(job.file));
     steps + if prepares { suite.prepare.get(effort).0 } else { 0 }

@@ -4,15 +4,15 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use qd1_model::Bytes;
 use qd1_model::plan::{Plan, Rw, StepPlan, Work};
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Suite};
 use qd1_model::sweep::SweepPlan;
-use qd1_model::units::format_span_ns;
+use qd1_model::units::{format_span_ns, short_size};
+use qd1_model::{Bytes, Subject};
 
 use crate::cli::SweepArgs;
 use crate::measure::{self, Asked};
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 /// The suite's name in the Record.
 pub(crate) const SUITE: &str = "sweep";
@@ -112,7 +112,7 @@ fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) -> Sui
     let job = |pass: usize, cell: usize| {
         let (_, rw, block, depth) = cells[cell];
         Job {
-            name: format!("{}-{}-d{depth}-p{}", name(rw), short(block), pass + 1),
+            name: format!("{}-{}-d{depth}-p{}", rw.name(), short_size(block), pass + 1),
             runtime: Some(RUNTIME),
             ramp_time: Some(RAMP),
             rw: Some(rw),
@@ -127,6 +127,7 @@ fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) -> Sui
     let jobs = order.iter().enumerate().flat_map(|(pass, cells)| cells.iter().map(move |cell| (pass, *cell)));
     Suite {
         name: SUITE.to_owned(),
+        subject: Subject::Sweep,
         title: "block size x iodepth x rw".to_owned(),
         source: String::new(),
         size: SIZE,
@@ -137,32 +138,11 @@ fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) -> Sui
     }
 }
 
-/// fio's name.
-pub(crate) const fn name(rw: Rw) -> &'static str {
-    match rw {
-        Rw::Read => "read",
-        Rw::Write => "write",
-        Rw::Randread => "randread",
-        Rw::Randwrite => "randwrite",
-        Rw::Rw => "rw",
-        Rw::Randrw => "randrw",
-    }
-}
-
-/// A block size in fio's short form: `4k`, `1M`, `2300`.
-pub(crate) fn short(block: Bytes) -> String {
-    match block.0 {
-        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
-        bytes => bytes.to_string(),
-    }
-}
-
 /// The steps of a sweep in a few lines, for `--dry-run`; none for other plans.
 pub(crate) fn planned(plan: &Plan) -> Vec<String> {
     let Some(sweep) = plan.sweep else { return Vec::new() };
     let io = |step: &StepPlan| match &step.work {
-        Work::Io(io) => Some((name(io.rw).to_owned(), short(Bytes(u64::from(io.block_max()))), io.iodepth)),
+        Work::Io(io) => Some((io.rw.name().to_owned(), short_size(Bytes(u64::from(io.block_max()))), io.iodepth)),
         Work::Files(_) | Work::App(_) => None,
     };
     let mut cells: Vec<_> = plan.steps.iter().filter_map(io).collect();

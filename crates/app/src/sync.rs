@@ -11,23 +11,25 @@ use std::process::ExitCode;
 use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_engine::{EngineError, errno_name, try_method};
-use qd1_model::Bytes;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{FileSync, FileUse, Plan, Rw, StepPlan, Sync, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
-use qd1_model::sync::{SUITE, SyncMethod};
+use qd1_model::sync::{SyncMethod, uses_best_method};
 use qd1_model::units::format_span_ns;
+use qd1_model::{Bytes, Subject};
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
 use crate::cli::SyncArgs;
 use crate::measure::{self, Asked};
 use crate::place::{self, Place};
-use crate::problem::{Kind, Problem};
 use crate::run::Guide;
-use crate::sweep::short;
+use qd1_model::units::short_size;
+use qd1_model::{Problem, ProblemKind};
 
+/// The suite's name in the Record.
+const SUITE: &str = "sync";
 /// PostgreSQL's page, and what methods are compared by.
 const BLOCK: Bytes = Bytes::kib(8);
 /// What of the test file one committer goes over: a log segment of PostgreSQL's.
@@ -78,7 +80,7 @@ pub(crate) fn run(args: &SyncArgs) -> Result<ExitCode> {
 
 /// Whether a plan is one of this command.
 pub(crate) fn is_of(plan: &Plan) -> bool {
-    plan.suite == SUITE
+    plan.subject == Subject::Sync
 }
 
 /// Refuses what is only ever read, before anything else is said of it.
@@ -94,7 +96,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(Problem::new(Kind::Unsafe, message).into())
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
 /// All steps, in their order.
@@ -116,7 +118,7 @@ fn suite(effort: Effort) -> Suite {
         |name: String, title: String| Job { runtime: Some(FURTHER), title: Some(title), ..plain(name, effort) };
     job.extend(sizes.into_iter().map(|bytes| {
         let bytes = Bytes(bytes);
-        Job { bs: Some(bytes), ..further(format!("size-{}", short(bytes)), format!("commits of {bytes}")) }
+        Job { bs: Some(bytes), ..further(format!("size-{}", short_size(bytes)), format!("commits of {bytes}")) }
     }));
     for number in committers {
         let of = |stem: &str, files: &str| further(format!("{stem}-{number}"), format!("{number} committers, {files}"));
@@ -136,6 +138,7 @@ fn suite(effort: Effort) -> Suite {
     }));
     Suite {
         name: SUITE.to_owned(),
+        subject: Subject::Sync,
         title: "every way to make writes durable".to_owned(),
         source: String::new(),
         size: SIZE,
@@ -262,18 +265,13 @@ impl Guide for Following {
 
     fn next(&mut self, plan: &Plan, done: &[StepRecord]) -> Option<(u64, StepPlan)> {
         let mut step = self.steps.pop_front()?;
-        if follows(&step)
+        if uses_best_method(&step.name)
             && let Some(method) = qd1_analysis::sync::choice(plan, done)
         {
             adopt(&mut step, method, plan.target.align);
         }
         Some((0, step))
     }
-}
-
-/// Whether a step is about sizes or committers, for the best method.
-fn follows(step: &StepPlan) -> bool {
-    ["size-", "own-", "shared-"].iter().any(|stem| step.name.starts_with(stem))
 }
 
 /// Has a step use a method; past the page cache only if its blocks can go there.
@@ -310,7 +308,7 @@ pub(crate) fn planned(plan: &Plan) -> Vec<String> {
         names.join(", ")
     };
     let with = |stem: &'static str| of(&move |step| step.name.starts_with(stem));
-    let ways = of(&|step| is_io(step) && !follows(step) && !is_layout(step));
+    let ways = of(&|step| is_io(step) && !uses_best_method(&step.name) && !is_layout(step));
     list("methods", ways, "8 KiB, page cache and O_DIRECT, 1 and 2 writes");
     for (label, stem, of) in
         [("sizes", "size-", ""), ("own files", "own-", "committers: "), ("one file", "shared-", "committers: ")]
@@ -347,7 +345,7 @@ mod tests {
     #[test]
     fn without_flags_it_takes_about_a_minute_and_quick_a_quarter_of_one() {
         for (effort, most_s) in [(Effort::Quick, 15), (Effort::Default, 60)] {
-            let steps: u64 = suite(effort).job.iter().map(|job| crate::plan::runtime_ns(job, effort) * 21 / 20).sum();
+            let steps: u64 = suite(effort).job.iter().map(|job| job.runtime_ns(effort) * 21 / 20).sum();
             assert!((steps + PREPARE.get(effort).0) / 1_000_000_000 < most_s);
         }
     }

@@ -5,10 +5,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use qd1_model::Subject;
 use qd1_model::metric::{Better, METRICS, metric};
 use qd1_model::verdict::{Criterion, Thresholds};
 
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 const BUILTIN: &str = include_str!("thresholds.toml");
 
@@ -17,14 +18,14 @@ pub(crate) fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
-/// Those to judge a run of `suite` by: the user's own, or the built-in ones where it has the steps they speak of.
+/// Those to judge a run about `subject` by: the user's own, or the built-in ones where it has the steps they speak of.
 ///
 /// # Errors
 /// What is wrong with the user's own.
-pub(crate) fn for_suite(suite: &str, own: Option<&Path>) -> Result<Thresholds> {
+pub(crate) fn of_run(subject: Subject, own: Option<&Path>) -> Result<Thresholds> {
     match own {
         Some(path) => load(path),
-        None if suite == crate::suites::CHECK => Ok(builtin()),
+        None if subject == Subject::Check => Ok(builtin()),
         // Other suites say themselves what they expect; the classes would only be "not resolved".
         None => Ok(Thresholds { class: Vec::new() }),
     }

@@ -28,7 +28,6 @@ pub mod manual;
 pub mod options;
 pub mod output;
 pub mod resolve;
-pub mod suggest;
 pub mod types;
 pub mod value;
 

@@ -17,9 +17,9 @@ mod verify;
 use std::time::Duration;
 
 use crate::job::FioJob;
-use crate::suggest;
 use crate::types::{Amount, KbBase};
 use crate::value::{self, Problem, TimeUnit};
+use qd1_model::suggest;
 
 /// The field of a job that an option sets.
 pub type Field<T> = fn(&mut FioJob) -> &mut T;

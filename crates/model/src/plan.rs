@@ -9,6 +9,7 @@ use crate::app::AppWork;
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::filesystems::FilesystemsPlan;
 use crate::prediction::PredictionPlan;
+use crate::subject::Subject;
 use crate::sweep::SweepPlan;
 use crate::units::Bytes;
 use crate::verdict::Criterion;
@@ -108,6 +109,18 @@ pub enum Rw {
 }
 
 impl Rw {
+    /// fio's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Randread => "randread",
+            Self::Randwrite => "randwrite",
+            Self::Rw => "rw",
+            Self::Randrw => "randrw",
+        }
+    }
+
     /// Whether offsets are random.
     pub const fn is_random(self) -> bool {
         matches!(self, Self::Randread | Self::Randwrite | Self::Randrw)
@@ -402,8 +415,11 @@ pub struct TargetPlan {
 /// A run, decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// Name of the suite.
+    /// Name of the suite, for people.
     pub suite: String,
+    /// What kind of run it is.
+    #[serde(default)]
+    pub subject: Subject,
     /// Where.
     pub target: TargetPlan,
     /// Steps in order.

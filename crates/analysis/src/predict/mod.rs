@@ -25,9 +25,6 @@ use self::disk::{Commits, Limit};
 use self::rounds::{Around, Rounds};
 use crate::stats::{self, Z_975};
 
-/// The suite that is measured for predictions.
-pub const SUITE: &str = "predict";
-
 /// Numbers of clients of PostgreSQL.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];
 

@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::testing;
+use qd1_model::Subject;
 use qd1_model::plan::Rw;
 use qd1_model::sync::SyncAdvice;
 
 /// A Record of methods at 8 KiB with these latencies of a commit, us.
 fn record(methods: &[(Sync, bool, u64)]) -> Record {
     let mut record = testing::empty();
-    record.plan.suite = SUITE.to_owned();
+    record.plan.subject = Subject::Sync;
     for (sync, direct, us) in methods {
         add(&mut record, testing::io(Rw::Write, 8192, *sync, *direct), *us);
     }
@@ -26,7 +27,7 @@ const BUFFERED: SyncMethod = SyncMethod { sync: Sync::Fdatasync, direct: false }
 fn only_a_run_of_sync_has_a_table() {
     let mut record = record(&[(Sync::Fdatasync, false, 200)]);
     assert!(table(&record).is_some());
-    record.plan.suite = "check".to_owned();
+    record.plan.subject = Subject::Check;
     assert_eq!(table(&record), None);
 }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// The program `name` in one of `dirs`.
 pub(super) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
@@ -31,7 +31,7 @@ pub(super) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<Path
     among(name, dirs).ok_or_else(|| {
         let message =
             format!("{name} is not installed, or not in PATH; on Debian and Ubuntu: apt-get install {package}");
-        Problem::new(Kind::Capability, message)
+        Problem::new(ProblemKind::Capability, message)
     })
 }
 

@@ -30,11 +30,10 @@ use qd1_model::plan::{Plan, StepPlan, Stop, TargetKind, TargetPlan, Work};
 use qd1_model::record::{Ended, Interval, IoErrors, StepRecord, Stream};
 use qd1_model::units::format_span_ns;
 use qd1_model::verdict::Thresholds;
-use qd1_model::{Bytes, Record, SCHEMA_VERSION};
+use qd1_model::{Bytes, Record, SCHEMA_VERSION, Subject};
 use qd1_probe::Machine;
 
 use crate::place::{self, Place};
-use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::run::counters::Counters;
 use crate::run::{environment, sort_ns};
@@ -43,6 +42,7 @@ use crate::signals::Signals;
 use crate::{measure, output, plan};
 use args::{AppCommand, AppCommon};
 use child::Cancelled;
+use qd1_model::{Problem, ProblemKind};
 
 /// Suites of these runs are called `app-` and the program's name.
 const SUITE: &str = "app-";
@@ -237,10 +237,11 @@ fn decide(app: &dyn App, place: &Place, seed: u64) -> Result<Plan> {
             Bytes(space.leave),
             app.program().name()
         );
-        return Err(Problem::new(Kind::Unsafe, message).into());
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     Ok(Plan {
         suite: format!("{SUITE}{}", app.program().name()),
+        subject: Subject::Program,
         target: TargetPlan {
             path: place.path.clone(),
             kind: TargetKind::Directory,

@@ -92,7 +92,7 @@ impl App for Rocksdb {
     fn check(&mut self) -> Result<()> {
         let odd = |name: &&String| name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric());
         if let Some(name) = self.args.benchmarks.iter().find(odd) {
-            bail!(crate::problem::Problem::usage(format!("--benchmarks: {name:?} is no benchmark of db_bench")));
+            bail!(qd1_model::Problem::usage(format!("--benchmarks: {name:?} is no benchmark of db_bench")));
         }
         self.file = find::needed("db_bench", &find::path_dirs(), "rocksdb-tools")?;
         Ok(())

@@ -132,7 +132,7 @@ impl App for Sqlite {
 
     fn check(&mut self) -> Result<()> {
         if self.args.runtime == 0 {
-            bail!(crate::problem::Problem::usage("--runtime needs some time, for example 5s"));
+            bail!(qd1_model::Problem::usage("--runtime needs some time, for example 5s"));
         }
         Ok(())
     }

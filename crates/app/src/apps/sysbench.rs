@@ -86,7 +86,7 @@ impl App for Sysbench {
 
     fn check(&mut self) -> Result<()> {
         if self.args.size.0 < 128 * 16_384 {
-            bail!(crate::problem::Problem::usage("--size: sysbench's 128 files need 2MiB in all at least"));
+            bail!(qd1_model::Problem::usage("--size: sysbench's 128 files need 2MiB in all at least"));
         }
         self.file = find::needed("sysbench", &find::path_dirs(), "sysbench")?;
         Ok(())

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// Users tried, in this order, where none is named.
 const USUAL: [&str; 2] = ["postgres", "nobody"];
@@ -47,7 +47,7 @@ pub(super) fn for_server(named: Option<&str>) -> Result<Option<User>> {
         None => {
             let message = "PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody; name one \
                            with --user, or run qd1 as an ordinary user";
-            Err(Problem::new(Kind::Capability, message).into())
+            Err(Problem::new(ProblemKind::Capability, message).into())
         }
     }
 }
@@ -72,7 +72,7 @@ impl User {
             "the server runs as the user {name}, who cannot enter {dir}; choose a PATH that everybody can enter, let \
              them (chmod o+x {dir}), or name another user with --user"
         );
-        Err(Problem::new(Kind::Capability, message).into())
+        Err(Problem::new(ProblemKind::Capability, message).into())
     }
 
     fn passes(&self, dir: &Metadata) -> bool {

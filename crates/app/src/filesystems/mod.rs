@@ -18,12 +18,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use qd1_engine::target::PathKind;
 use qd1_model::record::Ended;
-use qd1_model::{Record, Report};
+use qd1_model::{Record, Report, Subject};
 use qd1_probe::Machine;
 
 use crate::journal::Journal;
 use crate::place::Place;
-use crate::problem::{Kind, Problem};
 use crate::progress::Progress;
 use crate::scratch::Scratch;
 use crate::signals::Signals;
@@ -32,6 +31,7 @@ use args::FilesystemsArgs;
 use ground::Ground;
 use kinds::Field;
 use planned::Planned;
+use qd1_model::{Problem, ProblemKind};
 use rounds::Course;
 use workload::Workload;
 
@@ -77,12 +77,12 @@ pub(crate) fn run(args: &FilesystemsArgs) -> Result<ExitCode> {
     if let Some(store) = &store {
         measure::keep(store, &record);
     }
-    let mut report = qd1_analysis::analyse(record, &thresholds::for_suite(planned::SUITE, None)?);
+    let mut report = qd1_analysis::analyse(record, &thresholds::of_run(Subject::Filesystems, None)?);
     output::report(&args.common.output, &mut report)?;
     if let Some(error) = failure {
         return Err(error);
     }
-    let code = if has_failed(&report) { Kind::Failed as u8 } else { 0 };
+    let code = if has_failed(&report) { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
@@ -93,7 +93,7 @@ fn field(args: &FilesystemsArgs) -> Result<Field> {
     let asked = !args.only.is_empty();
     if let Some((name, why)) = field.missing.first().filter(|_| asked || field.entries.is_empty()) {
         let message = format!("{name} cannot be measured: {why}; install it, or leave it out (--only)");
-        return Err(Problem::new(Kind::Capability, message).into());
+        return Err(Problem::new(ProblemKind::Capability, message).into());
     }
     Ok(field)
 }
@@ -110,11 +110,11 @@ fn look(args: &FilesystemsArgs, machine: &Machine, id: &str) -> Result<Place> {
                 "filesystems made on {path} would destroy what is on it; name it again with --destroy {path}, or name a \
                  directory"
             );
-            Err(Problem::new(Kind::Unsafe, message).into())
+            Err(Problem::new(ProblemKind::Unsafe, message).into())
         }
         (PathKind::Directory | PathKind::Block(_), Some(_)) => {
             let message = format!("--destroy has to name the same block device as PATH ({path}); nothing was written");
-            Err(Problem::new(Kind::Unsafe, message).into())
+            Err(Problem::new(ProblemKind::Unsafe, message).into())
         }
         _ => Err(Problem::usage(format!("{path} is a file; name a directory in which filesystems can be made")).into()),
     }
@@ -125,19 +125,19 @@ fn may_run(args: &FilesystemsArgs, place: &Place, machine: &Machine) -> Result<(
     if !rustix::process::geteuid().is_root() {
         let message = "qd1 filesystems makes filesystems and mounts them, which only root can: run it as root (sudo), \
                        or with --dry-run to see what it would do";
-        return Err(Problem::new(Kind::Capability, message).into());
+        return Err(Problem::new(ProblemKind::Capability, message).into());
     }
     for (program, package) in PROGRAMS {
         if system::find(program).is_none() {
             let message = format!("{program} is not installed (Debian package {package}); install it");
-            return Err(Problem::new(Kind::Capability, message).into());
+            return Err(Problem::new(ProblemKind::Capability, message).into());
         }
     }
     let on_loop = place.kind == PathKind::Directory;
     if on_loop && !Path::new("/dev/loop-control").exists() {
         let message = "there are no loop devices here (/dev/loop-control is missing, as in many containers); name a block \
                        device with --destroy instead, or load the module loop";
-        return Err(Problem::new(Kind::Capability, message).into());
+        return Err(Problem::new(ProblemKind::Capability, message).into());
     }
     if args.device.destroy.is_some() {
         place::may_destroy(machine, &place.path)?;
@@ -185,7 +185,7 @@ fn nothing(record: &Record, signals: &Signals) -> Result<ExitCode> {
         return Ok(ExitCode::from(code));
     }
     let faults: Vec<String> = record.mounts.iter().map(|mount| format!("{}: {}", mount.name, mount.fault)).collect();
-    Err(Problem::new(Kind::Failed, format!("no filesystem could be measured; {}", faults.join("; "))).into())
+    Err(Problem::new(ProblemKind::Failed, format!("no filesystem could be measured; {}", faults.join("; "))).into())
 }
 
 fn has_failed(report: &Report) -> bool {

@@ -8,15 +8,15 @@ use qd1_model::Bytes;
 use qd1_model::environment::Filesystem;
 use qd1_model::filesystems::FilesystemsPlan;
 use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
-use qd1_model::spec::{Effort, PerEffort, Span, Spec};
+use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
 
 use super::args::FilesystemsArgs;
 use super::kinds::{Entry, Field};
 use crate::apps::part::Part;
 use crate::place::Place;
-use crate::problem::{Kind as ProblemKind, Problem};
 use crate::{plan, suites};
+use qd1_model::{Problem, ProblemKind, Subject};
 
 /// Name of the suite, and of these runs in the history.
 pub(super) const SUITE: &str = "filesystems";
@@ -128,7 +128,7 @@ pub(super) fn decide(
 
 fn spec(args: &FilesystemsArgs, effort: Effort) -> Result<Spec> {
     Ok(Spec {
-        suite: suites::builtin(SUITE).context("its suite is built in")?,
+        suite: Suite { subject: Subject::Filesystems, ..suites::builtin(SUITE).context("its suite is built in")? },
         path: args.path.clone(),
         effort,
         size: args.size,

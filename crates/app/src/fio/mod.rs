@@ -22,9 +22,9 @@ use qd1_model::job::JobStat;
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
-use crate::problem::{Kind, Problem};
 use crate::signals::Signals;
 use crate::store::{Store, default_path};
+use qd1_model::{Problem, ProblemKind};
 use sink::Sink;
 use watch::Watch;
 use world::Outside;
@@ -159,9 +159,9 @@ pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran
     let mut watch = Watch::new(invocation, manner, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
-            _ if error.target_is_unsafe => Kind::Unsafe,
-            errno if [Errno::ACCESS, Errno::PERM].contains(&Errno::from_raw_os_error(errno)) => Kind::Capability,
-            _ => Kind::Usage,
+            _ if error.target_is_unsafe => ProblemKind::Unsafe,
+            errno if [Errno::ACCESS, Errno::PERM].contains(&Errno::from_raw_os_error(errno)) => ProblemKind::Capability,
+            _ => ProblemKind::Usage,
         };
         Problem::new(kind, error.to_string())
     })?;

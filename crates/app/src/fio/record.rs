@@ -8,7 +8,6 @@ use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, Distribution, SyncMode};
 use qd1_jobs::ThreadResult;
-use qd1_model::SCHEMA_VERSION;
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
@@ -16,6 +15,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
+use qd1_model::{SCHEMA_VERSION, Subject};
 
 use super::kernel::Around;
 
@@ -77,6 +77,7 @@ pub(crate) fn record(
         interrupted,
         plan: Plan {
             suite: super::SUITE.to_owned(),
+            subject: Subject::Jobs,
             target: target(jobs, place, &environment),
             steps: plans,
             skipped: Vec::new(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 /// The destination. Each write reaches it at once, since interim reports are read while the jobs run.
 pub(crate) struct Sink {

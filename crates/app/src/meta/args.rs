@@ -8,7 +8,7 @@ use qd1_model::Bytes;
 use qd1_model::plan::{FileOp, FileOrder};
 
 use crate::cli::{CommonArgs, DeviceArgs, duration};
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 /// More files than any filesystem holds are a slip.
 const FILES_MAX: u64 = 1_000_000_000;

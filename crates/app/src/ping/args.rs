@@ -8,7 +8,7 @@ use qd1_model::Bytes;
 use qd1_model::plan::Sync;
 
 use crate::cli::duration;
-use crate::problem::Problem;
+use qd1_model::Problem;
 
 /// Of this command; they are those of every command, and not ioping's.
 pub(crate) const EXIT_CODES: &str = "\

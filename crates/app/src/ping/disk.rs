@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::args::{Asked, Turns};
 use crate::place::{self, Place};
 use crate::plan;
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// Longest time for writing the file that is pinged, ns: a ping should begin soon.
 const PREPARE_NS: u64 = 5_000_000_000;
@@ -72,11 +72,11 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, destroy: Opti
             "--destroy has to name the same block device as PATH ({path}), so that no disk is overwritten by a slip; \
              nothing was written"
         );
-        return Err(Problem::new(Kind::Unsafe, message).into());
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     if asked.writes() && matches!(place.kind, PathKind::File(_)) {
         let message = format!("{path} is a file, and files that exist are only read; name the directory it is in");
-        return Err(Problem::new(Kind::Unsafe, message).into());
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     if asked.writes() && is_block {
         if destroy.is_none() {
@@ -84,15 +84,17 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, destroy: Opti
                 "{path} is a block device, and is only read; name a directory on it, or, if all of its data may be lost, \
                  add --destroy {path}"
             );
-            return Err(Problem::new(Kind::Unsafe, message).into());
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         place::may_destroy(machine, &place.path)?;
     }
     if asked.direct && !place.direct.supported {
         let kind = &place.filesystem.kind;
-        return Err(
-            Problem::new(Kind::Capability, format!("{kind} refuses O_DIRECT at {path}; leave out --direct")).into()
-        );
+        return Err(Problem::new(
+            ProblemKind::Capability,
+            format!("{kind} refuses O_DIRECT at {path}; leave out --direct"),
+        )
+        .into());
     }
     let align = place.direct.align.max(1);
     if asked.direct && !asked.size.is_multiple_of(align) {
@@ -111,7 +113,7 @@ fn area(asked: &Asked, place: &Place) -> Result<u64> {
             let (free, leave) = (Bytes(free), Bytes(leave));
             let message =
                 format!("not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area");
-            return Err(Problem::new(Kind::Unsafe, message).into());
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         return Ok(asked.own_area.0);
     };

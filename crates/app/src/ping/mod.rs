@@ -18,11 +18,11 @@ use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_model::record::{Interval, OpClass, Stream};
 use qd1_probe::Machine;
 
-use crate::problem::Kind;
 use crate::signals::Signals;
 use crate::{measure, place};
 use args::Asked;
 use disk::{Disk, Outcome};
+use qd1_model::ProblemKind;
 use show::{Pong, Show};
 
 /// Length of the intervals from which the figures get theirs, ns.
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
     show.start()?;
     let seen = send(&asked, &mut disk, &mut show, signals.stop())?;
     show.end(&seen)?;
-    let code = if seen.failed > 0 { Kind::Failed as u8 } else { 0 };
+    let code = if seen.failed > 0 { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 

@@ -6,7 +6,7 @@ use qd1_model::plan::{FileOp, FilesWork, Plan, Skipped, StepPlan, Work};
 use qd1_model::spec::FilesJob;
 
 use crate::place::Place;
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// Bytes of one read or write where a job names none: a file larger than this is written in pieces.
 const CHUNK: Bytes = Bytes::mib(1);
@@ -154,7 +154,7 @@ pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
         place.path.display(),
         inodes.available
     );
-    Err(Problem::new(Kind::Unsafe, message).into())
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
 #[cfg(test)]

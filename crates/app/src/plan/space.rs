@@ -5,7 +5,7 @@ use qd1_model::Bytes;
 use qd1_model::plan::{FileUse, Plan, StepPlan, Stop, Work};
 
 use crate::place::Place;
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// Space always left free: the larger of this and a tenth of the filesystem.
 const LEAVE_FREE: u64 = 1 << 30;
@@ -79,5 +79,5 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
             false => "give a smaller --size, or choose steps with --only",
         }
     );
-    Err(Problem::new(Kind::Unsafe, message).into())
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
 }

@@ -294,6 +294,7 @@ mod tests {
         report.record.plan.steps.truncate(1);
         let counter = |name: &str, unit, value| Counter::new(name, unit, value);
         report.record.plan.suite = "app-etcd".to_owned();
+        report.record.plan.subject = qd1_model::Subject::Program;
         report.verdicts.clear();
         report.record.app = Some(AppRecord {
             program: Program::Etcd,

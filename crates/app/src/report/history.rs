@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::Style;
 use super::layout::{BOLD, MIDDLING, Page, shorten};
-use crate::store::Row;
+use qd1_model::history::Row;
 
 /// One line per run, the newest first, times in `zone`.
 pub(crate) fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {

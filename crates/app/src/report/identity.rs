@@ -1,7 +1,7 @@
 //! What kind of storage it is, for people: the likeliest kinds, what speaks for and against them, what was not looked at.
 
-use qd1_model::Report;
 use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, StorageKind};
+use qd1_model::{Report, Subject};
 
 use super::layout::{BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
 use super::markdown::escaped;
@@ -20,7 +20,7 @@ const NAMED: usize = 3;
 
 /// Whether the run was one to identify the storage.
 pub(super) fn is_identify(report: &Report) -> bool {
-    report.record.plan.suite == crate::identify::SUITE
+    report.record.plan.subject == Subject::Identify
 }
 
 /// The answer in a sentence.

@@ -3,7 +3,7 @@
 use qd1_model::environment::{Device, FilesystemClass};
 use qd1_model::plan::TargetKind;
 use qd1_model::units::{format_ns, format_span_ns};
-use qd1_model::{Bytes, Record, Report};
+use qd1_model::{Bytes, Record, Report, Subject};
 
 use super::words;
 
@@ -200,7 +200,7 @@ pub(super) fn command_again(record: &Record) -> String {
     let typed = if record.command.is_empty() { vec!["qd1".to_owned()] } else { record.command.clone() };
     // Jobs of fio's have their seeds in themselves.
     let seeded =
-        record.plan.suite == crate::fio::SUITE || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
+        record.plan.subject == Subject::Jobs || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
     let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
     if !seeded {
         // Behind `--` it would be a path.

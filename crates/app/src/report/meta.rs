@@ -6,12 +6,12 @@ use qd1_model::metric::Unit;
 use qd1_model::plan::{FileOp, FileOrder, FilesWork, Work};
 use qd1_model::record::Ended;
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Estimate, Report};
+use qd1_model::{Bytes, Estimate, Report, Subject};
 
 use super::human::{cell, legend};
 use super::layout::{BAD, BOLD, DIM, Page};
 use super::{markdown, words};
-use crate::meta::{BONNIE, BONNIE_SEEKERS, BONNIE_SEEKS, BONNIE_UNIT};
+use crate::meta::{BONNIE_SEEKERS, BONNIE_SEEKS, BONNIE_UNIT};
 
 /// Width of the first column, of those with figures, and of that with the processor's share.
 const LABEL: usize = 13;
@@ -28,7 +28,7 @@ const TOO_SHORT_CPU: &str = "+++";
 
 /// Whether it is a run of bonnie++'s job.
 pub(super) fn is_bonnie(report: &Report) -> bool {
-    report.record.plan.suite == BONNIE
+    report.record.plan.subject == Subject::Bonnie
 }
 
 /// The first line of the report: what the files were.

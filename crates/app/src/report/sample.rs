@@ -16,7 +16,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Verdict};
-use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION};
+use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION, Subject};
 
 /// A figure whose interval reaches `spread` (0..1) to either side.
 fn figure(value: f64, spread: f64, n: u64) -> Estimate {
@@ -281,6 +281,7 @@ fn record(steps: &[Step]) -> Record {
         interrupted: false,
         plan: Plan {
             suite: "check".into(),
+            subject: Subject::Check,
             target: TargetPlan {
                 path: PathBuf::from("/srv/data"),
                 kind: TargetKind::Directory,

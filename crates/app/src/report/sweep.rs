@@ -16,7 +16,7 @@ use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
 use super::layout::{BOLD, DIM, Page, wrap};
-use crate::sweep::{name, short};
+use qd1_model::units::short_size;
 
 /// Width of a row's label and of a cell: a space, the figure, the shade, the mark.
 const LABEL: usize = 6;
@@ -62,8 +62,8 @@ fn map(page: &mut Page, surface: &Surface, rw: Rw, map: Map) {
     let depths = words::depths(surface, rw);
     let fit = (page.style.width.saturating_sub(LABEL) / CELL).max(1);
     let title = match map {
-        Map::Throughput => format!("{}: operations per second", name(rw)),
-        Map::P99 => format!("{}: p99 latency", name(rw)),
+        Map::Throughput => format!("{}: operations per second", rw.name()),
+        Map::P99 => format!("{}: p99 latency", rw.name()),
     };
     page.heading(&format!("{title}, by block size (down) and iodepth (across)"));
     // More depths than fit go on below.
@@ -75,7 +75,7 @@ fn map(page: &mut Page, surface: &Surface, rw: Rw, map: Map) {
         let heading = page.paint(DIM, &format!("{:<LABEL$}{numbers}{best_title}", "  bs"));
         page.line(&heading);
         for block in words::blocks(surface, rw) {
-            let mut line = format!("  {:<w$}", short(Bytes(u64::from(block))), w = LABEL - 2);
+            let mut line = format!("  {:<w$}", short_size(Bytes(u64::from(block))), w = LABEL - 2);
             for depth in part {
                 line += &shown(page, surface, words::cell(surface, rw, block, *depth), map);
             }
@@ -155,7 +155,7 @@ fn knees(page: &mut Page, surface: &Surface) {
     let head = page.paint(DIM, &format!("{head}{asked}"));
     page.line(&head);
     for curve in &surface.curves {
-        let label = format!("{} {}", name(curve.rw), short(Bytes(u64::from(curve.block))));
+        let label = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
         let ceiling = curve.iops_ceiling.map_or_else(|| "not reached".to_owned(), format_count);
         let best = curve.iops_best.value.map_or_else(|| "?".to_owned(), format_count);
         let falls = if curve.falls { ", falls" } else { "" };

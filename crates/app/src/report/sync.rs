@@ -413,7 +413,8 @@ mod tests {
             }],
         };
         let mut report = Report { sync: Some(table), verdicts: Vec::new(), ..sample::fast_nvme() };
-        report.record.plan.suite = qd1_model::sync::SUITE.to_owned();
+        report.record.plan.suite = "sync".to_owned();
+        report.record.plan.subject = qd1_model::Subject::Sync;
         report
     }
 

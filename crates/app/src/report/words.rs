@@ -7,7 +7,7 @@ use qd1_model::plan::{IoWork, Order, Sync, Work};
 use qd1_model::record::{Ended, OpClass};
 use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::{Criterion, Judged};
-use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Verdict};
+use qd1_model::{Bytes, Estimate, Grade, LoadSummary, Report, Severity, StepSummary, StreamSummary, Subject, Verdict};
 
 use super::{apps, criteria, identity, meta, sweep, sync};
 
@@ -255,7 +255,7 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
 
 /// Whether the run is a check, which has classes of workload and its own order of things.
 pub(super) fn is_check(report: &Report) -> bool {
-    report.record.plan.suite == crate::suites::CHECK
+    report.record.plan.subject == Subject::Check
 }
 
 /// So many steps.

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use qd1_fio::suggest::nearest;
+use qd1_model::suggest::nearest;
 use toml::de::DeTable;
 
 /// At the top.

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use qd1_model::Bytes;
 use qd1_model::spec::{PerEffort, Span, Suite};
+use qd1_model::{Bytes, Subject};
 
 use super::keys::{self, Fault};
 use super::{criteria, sweep};
@@ -47,6 +47,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
     let mut suite = Suite {
         title: title.unwrap_or_else(|| name.clone()),
         name,
+        subject: Subject::Suite,
         source,
         size: size.unwrap_or(SIZE),
         prepare: prepare.unwrap_or(PREPARE),

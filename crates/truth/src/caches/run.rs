@@ -8,7 +8,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{Prepare, StepRecord};
 use qd1_model::spec::{Effort, Job};
-use qd1_model::{Bytes, Finding, Record};
+use qd1_model::{Bytes, Finding, Record, Subject};
 
 use super::scenario::{FILE, Scenario};
 use crate::suite;
@@ -166,7 +166,7 @@ fn empty(file: u64) -> Record {
     let filesystem = Filesystem { kind: "ext4".to_owned(), ..Filesystem::default() };
     let environment =
         Environment { kernel: "6.8.0".to_owned(), filesystem, devices: vec![device], ..Environment::default() };
-    let mut record = suite::record("caches", Bytes(file), environment);
+    let mut record = suite::record("caches", Subject::Suite, Bytes(file), environment);
     record.plan.target.prepare_max_ns = PREPARE_NS;
     record.prepare = Some(Prepare { bytes: Bytes(file), ..Prepare::default() });
     record

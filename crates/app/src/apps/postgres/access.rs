@@ -11,7 +11,7 @@ use qd1_model::app::Setting;
 use super::super::child::Program;
 use super::super::find;
 use super::super::user::User;
-use crate::problem::{Kind, Problem};
+use qd1_model::{Problem, ProblemKind};
 
 /// The oldest version that is known to work.
 const MAJOR_MIN: u32 = 12;
@@ -59,7 +59,7 @@ impl Tools {
                 "PostgreSQL {MAJOR_MIN} or later is not installed ({seen}); on Debian and Ubuntu: apt-get install \
                  {PACKAGES}; elsewhere name its directory with --bindir"
             );
-            return Err(Problem::new(Kind::Capability, message).into());
+            return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         let (major, dir) = newest.unwrap_or_default();
         // Its own clients first: pgbench of another version speaks to it, but is not what its users have.
@@ -186,7 +186,7 @@ mod tests {
     fn a_directory_without_postgresql_is_named_with_the_package() {
         let dir = tempfile::tempdir().unwrap();
         let error = Tools::find(Some(dir.path()), true).unwrap_err();
-        assert_eq!(crate::problem::exit_code(&error), 5);
+        assert_eq!(crate::exit::exit_code(&error), 5);
         let text = error.to_string();
         assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("apt-get install postgresql"), "{text}");
     }

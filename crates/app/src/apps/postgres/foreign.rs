@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result};
 use super::super::World;
 use super::super::child::Cancelled;
 use super::access::{Access, Tools};
-use crate::problem::{Kind, Problem};
 use crate::scratch::Afterwards;
+use qd1_model::{Problem, ProblemKind};
 
 /// pgbench's tables.
 const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
@@ -46,7 +46,7 @@ impl Foreign {
                  another database",
                 there.join(", ")
             );
-            return Err(Problem::new(Kind::Unsafe, message).into());
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         // Before there is anything to drop: killed between the two, nobody else would know of it.
         let drop_it = format!("drop schema if exists {schema} cascade");
@@ -58,7 +58,7 @@ impl Foreign {
                 return error;
             }
             let message = format!("{error:#}; the user of --dsn needs the right to create a schema in that database");
-            Problem::new(Kind::Capability, message).into()
+            Problem::new(ProblemKind::Capability, message).into()
         })?;
         this.must_be_inside(world.cancel)?;
         Ok(this)
@@ -72,7 +72,7 @@ impl Foreign {
         }
         let message = "this connection does not take search_path as an option (a pooler, or options in --dsn?), so that \
                        pgbench might drop tables of others; connect to the server itself";
-        Err(Problem::new(Kind::Unsafe, message).into())
+        Err(Problem::new(ProblemKind::Unsafe, message).into())
     }
 
     pub(super) fn access(&self) -> &Access {

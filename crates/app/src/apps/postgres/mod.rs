@@ -19,11 +19,11 @@ use qd1_model::plan::StepPlan;
 
 use super::args::{AppCommon, PostgresArgs};
 use super::{App, Loaded, World, user};
-use crate::problem::Problem;
 use crate::progress::Progress;
 use access::{Access, Tools};
 use cluster::Cluster;
 use foreign::Foreign;
+use qd1_model::Problem;
 
 /// Space of one unit of pgbench's scale, its indexes included.
 pub(super) const SCALE_BYTES: u64 = 16 << 20;

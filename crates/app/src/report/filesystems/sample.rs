@@ -3,7 +3,7 @@
 use qd1_model::figure::Estimate;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, FilesystemsPlan, Note, RoundFigure, Row};
 use qd1_model::plan::Skipped;
-use qd1_model::{Bytes, OpClass, Report};
+use qd1_model::{Bytes, OpClass, Report, Subject};
 
 use crate::report::sample;
 
@@ -56,6 +56,7 @@ pub(crate) fn report() -> Report {
     let asked = FilesystemsPlan { rounds: 5, names, order, fair: false, disk: Bytes::gib(2), on_loop: true };
     report.record.plan.filesystems = Some(asked);
     report.record.plan.suite = "filesystems".into();
+    report.record.plan.subject = Subject::Filesystems;
     let why = "zpool is not installed (Debian package zfsutils-linux, or zfs-fuse)".into();
     report.record.plan.skipped = vec![Skipped { name: "zfs".into(), why }];
     report.verdicts.clear();

@@ -3,7 +3,7 @@
 use qd1_model::meta::{Meta, MetaRow};
 use qd1_model::plan::{FileOp, FileOrder, FilesSync, FilesWork, StepPlan, Work};
 use qd1_model::record::Ended;
-use qd1_model::{Bytes, Estimate, Report};
+use qd1_model::{Bytes, Estimate, Report, Subject};
 
 use super::slow_vps;
 
@@ -37,10 +37,11 @@ fn row(name: &str, work: &FilesWork) -> MetaRow {
     }
 }
 
-fn report(suite: &str, works: Vec<(&str, FilesWork)>) -> Report {
+fn report(suite: &str, subject: Subject, works: Vec<(&str, FilesWork)>) -> Report {
     let mut report = slow_vps();
     let stop = report.record.plan.steps[0].stop;
     report.record.plan.suite = suite.to_owned();
+    report.record.plan.subject = subject;
     report.record.command = ["qd1", "meta", "/srv/data"].map(String::from).to_vec();
     report.record.plan.skipped.clear();
     report.verdicts.clear();
@@ -80,6 +81,7 @@ pub(crate) fn meta() -> Report {
     let (seq, rand) = (FileOrder::Sequential, FileOrder::Random);
     let mut report = report(
         "meta",
+        Subject::Meta,
         vec![
             ("seq-create", work(FileOp::Create, seq)),
             ("seq-list", work(FileOp::List, seq)),
@@ -112,6 +114,7 @@ pub(crate) fn bonnie() -> Report {
     };
     let mut report = report(
         "bonnie",
+        Subject::Bonnie,
         vec![
             ("block-write", block(FileOp::BlockWrite, 1)),
             ("block-rewrite", block(FileOp::BlockRewrite, 1)),

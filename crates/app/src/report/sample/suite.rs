@@ -4,7 +4,7 @@ use qd1_model::metric::metric;
 use qd1_model::plan::Work;
 use qd1_model::record::OpClass;
 use qd1_model::verdict::{Criterion, Judged};
-use qd1_model::{Grade, Report};
+use qd1_model::{Grade, Report, Subject};
 
 use super::slow_vps;
 
@@ -12,6 +12,7 @@ use super::slow_vps;
 pub(crate) fn suite() -> Report {
     let mut report = slow_vps();
     report.record.plan.suite = "digitalocean".into();
+    report.record.plan.subject = Subject::Suite;
     report.record.command = ["qd1", "run", "digitalocean", "/srv/data"].map(String::from).to_vec();
     report.record.plan.skipped.clear();
     report.verdicts.clear();

@@ -3,8 +3,6 @@
 use qd1_model::sweep::{BendState, Cell, CellFlag, Surface};
 use qd1_model::{Bytes, Estimate, Report};
 
-use crate::sweep::name;
-
 const HEADER: &str = "run,rw,bs,iodepth,iops,iops_low,iops_high,bytes_per_second,lat_mean_ns,lat_p50_ns,lat_p99_ns,\
                       lat_p99_low_ns,lat_p99_high_ns,lat_p999_ns,n,in_flight,in_flight_device,pass_iops,flags,knee_is,\
                       knee,knee_low,knee_high\n";
@@ -26,7 +24,7 @@ fn row(run: &str, surface: &Surface, cell: &Cell) -> Vec<String> {
     let at = knee.map(|knee| knee.at).unwrap_or_default();
     vec![
         run.to_owned(),
-        name(cell.rw).to_owned(),
+        cell.rw.name().to_owned(),
         Bytes(u64::from(cell.block)).0.to_string(),
         cell.iodepth.to_string(),
         value(&cell.iops),

@@ -5,14 +5,14 @@ use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
 use super::words;
-use crate::sweep::{name, short};
+use qd1_model::units::short_size;
 
 /// The section of the Markdown report.
 pub(crate) fn section(text: &mut String, report: &Report, surface: &Surface) {
     for rw in words::directions(surface) {
         let depths = words::depths(surface, rw);
         let numbers: String = depths.iter().map(|depth| format!(" {depth} |")).collect();
-        *text += &format!("### {}: IOPS, p99 by block size and iodepth\n\n| bs |{numbers} best |\n", name(rw));
+        *text += &format!("### {}: IOPS, p99 by block size and iodepth\n\n| bs |{numbers} best |\n", rw.name());
         *text += &format!("|---|{}--:|\n", "--:|".repeat(depths.len()));
         for block in words::blocks(surface, rw) {
             let cells: String = depths
@@ -28,7 +28,7 @@ pub(crate) fn section(text: &mut String, report: &Report, surface: &Surface) {
                 })
                 .collect();
             let best = words::best_rate(surface, rw, block).map_or_else(|| "-".into(), format_rate);
-            *text += &format!("| {} |{cells} {best} |\n", short(Bytes(u64::from(block))));
+            *text += &format!("| {} |{cells} {best} |\n", short_size(Bytes(u64::from(block))));
         }
         text.push('\n');
     }
@@ -38,7 +38,7 @@ pub(crate) fn section(text: &mut String, report: &Report, surface: &Surface) {
         let ceiling = curve.iops_ceiling.map_or_else(|| "not reached".to_owned(), format_count);
         let best = curve.iops_best.value.map_or_else(|| "?".to_owned(), format_count);
         let allowed = curve.allowed.as_ref().map(words::allowed).unwrap_or_default();
-        let (rw, block) = (name(curve.rw), short(Bytes(u64::from(curve.block))));
+        let (rw, block) = (curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
         let knee = words::knee(&curve.knee);
         *text += &format!("| {rw} | {block} | {knee} | {ceiling} | {best} at {} | {allowed} |\n", curve.iodepth_best);
     }

@@ -5,7 +5,7 @@ use qd1_model::sweep::{Allowed, Bend, BendState, Cell, CellFlag, Crossover, Surf
 use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
-use crate::sweep::{name, short};
+use qd1_model::units::short_size;
 
 /// Each value once, in the cells' order.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
@@ -112,7 +112,7 @@ pub(super) fn crossovers(surface: &Surface) -> Vec<String> {
 }
 
 fn crossover(found: &Crossover) -> String {
-    let at = format!("{} at depth {}", name(found.rw), found.iodepth);
+    let at = format!("{} at depth {}", found.rw.name(), found.iodepth);
     let iops = found.iops_limit.map(format_count).unwrap_or_default();
     let bytes = found.bytes_limit.map(format_rate).unwrap_or_default();
     let more = if found.saturated { "" } else { " (a deeper queue may do more of the small ones)" };
@@ -137,7 +137,7 @@ pub(super) fn checks(surface: &Surface) -> Vec<String> {
         let names = cells
             .iter()
             .take(4)
-            .map(|cell| format!("{} {} at {}", name(cell.rw), short(Bytes(u64::from(cell.block))), cell.iodepth));
+            .map(|cell| format!("{} {} at {}", cell.rw.name(), short_size(Bytes(u64::from(cell.block))), cell.iodepth));
         let more = if cells.len() > 4 { format!(" and {} more", cells.len() - 4) } else { String::new() };
         format!("{}{more}", names.collect::<Vec<_>>().join(", "))
     };
@@ -180,7 +180,7 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
     let told: Vec<String> = smallest
         .filter_map(|curve| {
             let best = curve.iops_best.value.map(format_count)?;
-            let what = format!("{} {}", name(curve.rw), short(Bytes(u64::from(curve.block))));
+            let what = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
             Some(format!("{what} up to {best} IOPS, knee {}", knee(&curve.knee)))
         })
         .collect();
