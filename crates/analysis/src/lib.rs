@@ -61,6 +61,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report.identity = identify::identify(record);
     report.meta = meta::table(record, summary);
     report.sync = sync::table(record);
+    report.limits = (record.plan.subject == Subject::Limits).then(|| limits::of_record(record));
     report.app = apps::summarize(record);
     let is_asked = record.plan.subject == Subject::Predict || record.plan.prediction.is_some();
     report.prediction = is_asked.then(|| predict::predict(record)).flatten();
@@ -78,6 +79,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         meta: None,
         identity: None,
         sync: None,
+        limits: None,
         filesystems: None,
         app: None,
         prediction: None,

@@ -150,16 +150,6 @@ pub(crate) const fn effort_of(quick: bool, full: bool) -> Effort {
     }
 }
 
-/// A seed for a run that names none.
-pub(crate) fn random_seed() -> Result<u64> {
-    Ok(seed_of(&random_id()?))
-}
-
-/// The seed of a run that names none, from its id.
-pub(crate) fn seed_of(id: &str) -> u64 {
-    u64::from_str_radix(id, 16).unwrap_or(1) >> 16
-}
-
 fn spec(asked: Asked<'_>) -> Spec {
     let args = asked.how;
     Spec {
@@ -174,13 +164,6 @@ fn spec(asked: Asked<'_>) -> Spec {
         destroy: args.device.destroy.clone(),
         with_load: args.with_load || (args.full && asked.command == "check"),
     }
-}
-
-/// Twelve hexadecimal digits from the kernel.
-pub(crate) fn random_id() -> Result<String> {
-    let mut bytes = [0u8; 6];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).context("no random numbers")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Options whose value is the next word.
@@ -290,55 +273,6 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
     let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
     if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
-}
-
-/// What would be done.
-fn dry_run(plan: &Plan) -> String {
-    use std::fmt::Write as _;
-    let target = &plan.target;
-    let mut text = String::new();
-    let only_files = plan.steps.iter().all(|step| matches!(step.work, Work::Files(_)));
-    let place = match target.kind {
-        TargetKind::Directory if only_files => {
-            format!("files in a directory of their own in {} ({})", target.path.display(), target.filesystem)
-        }
-        TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
-        TargetKind::File => format!("{}, only read", target.path.display()),
-        TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
-        TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
-    };
-    let _ = writeln!(text, "plan of {}: {place}", plan.suite);
-    let is_grouped = plan.sweep.is_some() || plan.subject == Subject::Sync;
-    let listed = if is_grouped { 0 } else { plan.steps.len() };
-    let names =
-        plan.steps[..listed].iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
-    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(9);
-    if plan.needs_shared_file() {
-        let longest = format_span_ns(target.prepare_max_ns);
-        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  writes {} of random data", "prepare", target.size);
-    }
-    for line in crate::sweep::planned(plan).into_iter().chain(crate::sync::planned(plan)) {
-        let _ = writeln!(text, "  {line}");
-    }
-    for step in &plan.steps[..listed] {
-        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
-        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}", step.name, step.title);
-    }
-    for skipped in &plan.skipped {
-        let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);
-    }
-    let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
-    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
-    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
-    if only_files {
-        let _ = writeln!(text, "inodes    {} while it runs, nothing after it", plan.inodes_max());
-    } else {
-        let direct =
-            if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" };
-        let _ = writeln!(text, "direct    {direct}");
-    }
-    let _ = writeln!(text, "seed      {}", plan.seed);
-    text
 }
 
 #[cfg(test)]

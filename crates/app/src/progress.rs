@@ -15,35 +15,6 @@ use qd1_model::{Estimate, OpClass};
 /// Without a terminal, a line at most this often.
 const LINE_EVERY_NS: u64 = 10_000_000_000;
 
-/// How often the figures of a running step are worked out, at most.
-const LOOK_NS: u64 = 500_000_000;
-/// Working them out takes the longer the more there is to look at, on processors that the disk's own path needs: it may
-/// take one part in so many of the time.
-const LOOK_COST: u64 = 200;
-
-/// When the figures of a running step are worked out next.
-pub(crate) struct Looks {
-    next_ns: u64,
-}
-
-impl Looks {
-    pub(crate) const fn new() -> Self {
-        Self { next_ns: LOOK_NS }
-    }
-
-    /// Does `look` if so much of the step's time has passed that it is due; nothing else.
-    pub(crate) fn take<T>(&mut self, elapsed_ns: u64, look: impl FnOnce() -> T) -> Option<T> {
-        if elapsed_ns < self.next_ns {
-            return None;
-        }
-        let begin_ns = clock::now_ns();
-        let seen = look();
-        let took_ns = clock::now_ns().saturating_sub(begin_ns);
-        self.next_ns = elapsed_ns + LOOK_NS.max(LOOK_COST * took_ns);
-        Some(seen)
-    }
-}
-
 /// Progress of one run.
 pub(crate) struct Progress {
     mode: Mode,

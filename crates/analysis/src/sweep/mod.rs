@@ -7,13 +7,11 @@ mod bend;
 mod cells;
 mod curve;
 mod findings;
-mod order;
 #[cfg(test)]
 mod testing;
 
 pub(crate) use cells::between_passes;
 pub use findings::findings;
-pub use order::order;
 
 use qd1_model::plan::Rw;
 use qd1_model::sweep::{Bend, BendState, Cell, PassDrift, Surface};

@@ -385,23 +385,3 @@ fn step(program: Program, name: String, title: String, clients: u32, ramp_ns: u6
     }
 }
 
-/// What would be done.
-fn dry_run(app: &dyn App, plan: &Plan) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    let _ = writeln!(text, "plan of {}: {} in {}", plan.suite, app.program().title(), plan.target.path.display());
-    let width = plan.steps.iter().map(|step| step.name.chars().count()).max().unwrap_or(0).max(9);
-    for step in &plan.steps {
-        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
-        let _ = writeln!(text, "  {:<width$} {longest:>10}  {}", step.name, step.title);
-    }
-    let _ = writeln!(text, "time      {} and making the data", format_span_ns(plan.duration_max_ns()));
-    let _ = writeln!(text, "writes    as much as the program does in that time");
-    if app.space().0 > 0 {
-        let _ = writeln!(text, "space     about {} while it runs, {}", app.space(), app.caution());
-    } else {
-        let _ = writeln!(text, "leaves    {}", app.caution());
-    }
-    let _ = writeln!(text, "seed      {}", plan.seed);
-    text
-}
