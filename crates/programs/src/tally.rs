@@ -10,7 +10,7 @@ use qd1_model::hist::{CoarseHist, Recorder};
 use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, Stream};
 
 /// Length of an interval, as everywhere.
-pub(super) const INTERVAL_NS: u64 = 100_000_000;
+pub(crate) const INTERVAL_NS: u64 = 100_000_000;
 /// Intervals that stay open: half a minute, longer than any block of a log is held back at a rate that matters.
 const OPEN_MAX: usize = 300;
 
@@ -24,7 +24,7 @@ struct Open {
 }
 
 /// Operations of one kind, over the window that is measured.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     class: OpClass,
     window_ns: u64,
     lat: Recorder,
@@ -38,7 +38,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Nothing yet; the window is so long.
-    pub(super) fn new(class: OpClass, window_ns: u64) -> Self {
+    pub(crate) fn new(class: OpClass, window_ns: u64) -> Self {
         Self {
             class,
             window_ns,
@@ -53,7 +53,7 @@ impl Tally {
     }
 
     /// An operation that completed so long after the window's start, ns. Later than the window's end it does not count.
-    pub(super) fn add(&mut self, completed_ns: u64, lat_ns: u64) {
+    pub(crate) fn add(&mut self, completed_ns: u64, lat_ns: u64) {
         if completed_ns >= self.window_ns {
             self.last_ns = self.window_ns;
             return;
@@ -95,23 +95,23 @@ impl Tally {
     }
 
     /// Operations so far.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// How much of the window was seen, ns.
-    pub(super) fn seen_ns(&self) -> u64 {
+    pub(crate) fn seen_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// The intervals so far, for the figures of a run in progress.
-    pub(super) fn so_far(&self) -> Vec<Interval> {
+    /// The intervals so far, for the figures of a run in watch.
+    pub(crate) fn so_far(&self) -> Vec<Interval> {
         let open = self.open.iter().map(|(number, open)| interval(*number, vec![open.stream(self.class)]));
         self.closed.iter().cloned().chain(open).collect()
     }
 
     /// The stream and its intervals, the last one cut to `runtime_ns`; no stream where nothing completed.
-    pub(super) fn finish(mut self, runtime_ns: u64) -> (Option<Stream>, Vec<Interval>) {
+    pub(crate) fn finish(mut self, runtime_ns: u64) -> (Option<Stream>, Vec<Interval>) {
         while !self.open.is_empty() {
             self.close_first();
         }

@@ -9,17 +9,17 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 
-use super::super::World;
-use super::super::child::Cancelled;
 use super::access::{Access, Tools};
-use crate::scratch::Afterwards;
+use crate::program::Site;
 use qd1_model::{Problem, ProblemKind};
+use qd1_system::child::Cancelled;
+use qd1_system::helper::Afterwards;
 
 /// pgbench's tables.
 const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
 
 /// The server with our schema in it.
-pub(super) struct Foreign {
+pub(crate) struct Foreign {
     access: Access,
     schema: String,
     /// Drops it.
@@ -31,15 +31,15 @@ impl Foreign {
     ///
     /// # Errors
     /// When the server cannot be reached, does not let us, or has tables of these names in the way.
-    pub(super) fn enter(tools: &Tools, dsn: &str, world: &World<'_>) -> Result<Self> {
-        let schema = format!("qd1_{}", world.id);
+    pub(crate) fn enter(tools: &Tools, dsn: &str, site: &Site<'_>) -> Result<Self> {
+        let schema = format!("qd1_{}", site.id);
         let plain = access(tools, dsn, None);
-        let reached = plain.version(world.cancel);
+        let reached = plain.version(site.cancel);
         reached.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
         let names = TABLES.map(|table| format!("'{table}'")).join(",");
         let sql =
             format!("select schemaname || '.' || tablename from pg_tables where tablename in ({names}) order by 1");
-        let there: Vec<String> = plain.query(&sql, world.cancel)?.into_iter().flatten().collect();
+        let there: Vec<String> = plain.query(&sql, site.cancel)?.into_iter().flatten().collect();
         if !there.is_empty() {
             let message = format!(
                 "this database has tables of pgbench's names already ({}), and they are not ours to drop; choose \
@@ -52,7 +52,7 @@ impl Foreign {
         let drop_it = format!("drop schema if exists {schema} cascade");
         let after = Afterwards::run(&plain.tools.psql, &plain.words(&drop_it))?;
         let this = Self { access: access(tools, dsn, Some(&schema)), schema, after };
-        let made = plain.query(&format!("create schema {}", this.schema), world.cancel);
+        let made = plain.query(&format!("create schema {}", this.schema), site.cancel);
         made.map_err(|error| {
             if error.is::<Cancelled>() {
                 return error;
@@ -60,7 +60,7 @@ impl Foreign {
             let message = format!("{error:#}; the user of --dsn needs the right to create a schema in that database");
             Problem::new(ProblemKind::Capability, message).into()
         })?;
-        this.must_be_inside(world.cancel)?;
+        this.must_be_inside(site.cancel)?;
         Ok(this)
     }
 
@@ -75,7 +75,7 @@ impl Foreign {
         Err(Problem::new(ProblemKind::Unsafe, message).into())
     }
 
-    pub(super) fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
@@ -83,7 +83,7 @@ impl Foreign {
     ///
     /// # Errors
     /// When that failed: names what is left.
-    pub(super) fn leave(mut self) -> Result<()> {
+    pub(crate) fn leave(mut self) -> Result<()> {
         if self.after.now() {
             return Ok(());
         }
@@ -105,7 +105,7 @@ fn access(tools: &Tools, dsn: &str, schema: Option<&str>) -> Access {
 ///
 /// # Errors
 /// When PATH has to name it.
-pub(super) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
+pub(crate) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
     let sql = "select setting from pg_settings where name = 'data_directory' and inet_server_addr() is null";
     let rows = access(tools, dsn, None).query(sql, &AtomicBool::new(false));
     let rows = rows.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
@@ -118,7 +118,7 @@ pub(super) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
 }
 
 /// A conninfo for reports and messages.
-pub(super) fn without_password(dsn: &str) -> String {
+pub fn without_password(dsn: &str) -> String {
     if let Some((scheme, rest)) = dsn.split_once("://") {
         let (user, host) = rest.rsplit_once('@').unwrap_or(("", rest));
         let user = user.split(':').next().unwrap_or_default();

@@ -16,12 +16,12 @@ use qd1_model::plan::{StepPlan, Stop};
 use qd1_model::record::{Ended, OpClass};
 use rusqlite::{Connection, params};
 
-use super::args::{AppCommon, SqliteArgs};
-use super::child::Cancelled;
-use super::tally::Tally;
-use super::{App, Loaded, World};
-use crate::progress::{Looks, Progress};
-use crate::scratch::Scratch;
+use crate::options::{JournalMode, SqliteOptions, Synchronous};
+use crate::program::{Driver, Loaded, Site};
+use crate::tally::Tally;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::Cancelled;
+use qd1_system::scratch::Scratch;
 
 /// Bytes of a row's value.
 const VALUE: usize = 200;
@@ -30,54 +30,9 @@ const READS: &str = "reads";
 /// Rows written at once while the table is filled.
 const ROWS_AT_ONCE: u32 = 10_000;
 
-/// Where SQLite keeps what it needs to take back, or to finish, a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Journal {
-    /// A log of new pages, and one sync a commit with synchronous=FULL, none with NORMAL
-    Wal,
-    /// A rollback journal that is deleted at each commit: SQLite's default
-    Delete,
-    /// A rollback journal that is cut at each commit
-    Truncate,
-    /// A rollback journal that is overwritten at each commit
-    Persist,
-}
-
-/// When SQLite syncs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Synchronous {
-    /// At the moments that keep the database whole; in WAL mode the last commits may be lost
-    Normal,
-    /// At each commit: SQLite's default
-    Full,
-    /// And the directory, after the journal is gone
-    Extra,
-}
-
-impl Journal {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Wal => "wal",
-            Self::Delete => "delete",
-            Self::Truncate => "truncate",
-            Self::Persist => "persist",
-        }
-    }
-}
-
-impl Synchronous {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Full => "full",
-            Self::Extra => "extra",
-        }
-    }
-}
-
 /// The program with what it was asked.
-pub(super) struct Sqlite {
-    args: SqliteArgs,
+pub struct Sqlite {
+    options: SqliteOptions,
     base: Option<Base>,
 }
 
@@ -88,34 +43,31 @@ struct Base {
 }
 
 impl Sqlite {
-    pub(super) fn new(args: SqliteArgs) -> Self {
-        Self { args, base: None }
+    /// From what is asked.
+    pub fn new(options: SqliteOptions) -> Self {
+        Self { options, base: None }
     }
 
-    fn modes(&self) -> Vec<(Journal, Synchronous)> {
-        let (mut journals, mut synchronous) = (self.args.journal.clone(), self.args.synchronous.clone());
+    fn modes(&self) -> Vec<(JournalMode, Synchronous)> {
+        let (mut journals, mut synchronous) = (self.options.journal.clone(), self.options.synchronous.clone());
         journals.dedup();
         synchronous.dedup();
         journals.iter().flat_map(|journal| synchronous.iter().map(|mode| (*journal, *mode))).collect()
     }
 }
 
-impl App for Sqlite {
+impl Driver for Sqlite {
     fn program(&self) -> Program {
         Program::Sqlite
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.args.path)
-    }
-
-    fn common(&self) -> &AppCommon {
-        &self.args.common
+        Some(&self.options.path)
     }
 
     fn steps(&self) -> Vec<StepPlan> {
-        let (rows, runtime_ns) = (self.args.rows, self.args.runtime);
-        let step = |name: String, title: String| super::step(Program::Sqlite, name, title, 1, 0, runtime_ns);
+        let (rows, runtime_ns) = (self.options.rows, self.options.runtime_ns);
+        let step = |name: String, title: String| crate::program::step(Program::Sqlite, name, title, 1, 0, runtime_ns);
         let commits = self.modes().into_iter().map(|(journal, mode)| {
             let (journal, mode) = (journal.name(), mode.name());
             let title = format!("one row a commit of {rows}, journal_mode={journal}, synchronous={mode}");
@@ -127,75 +79,62 @@ impl App for Sqlite {
 
     fn space(&self) -> Bytes {
         // Row, key and page overhead; the log beside it.
-        Bytes(u64::from(self.args.rows) * 300 * 2 + (64 << 20))
+        Bytes(u64::from(self.options.rows) * 300 * 2 + (64 << 20))
     }
 
     fn check(&mut self) -> Result<()> {
-        if self.args.runtime == 0 {
+        if self.options.runtime_ns == 0 {
             bail!(qd1_model::Problem::usage("--runtime needs some time, for example 5s"));
         }
         Ok(())
     }
 
-    fn options(&self) -> Vec<String> {
-        let journals: Vec<&str> = self.args.journal.iter().map(|journal| journal.name()).collect();
-        let modes: Vec<&str> = self.args.synchronous.iter().map(|mode| mode.name()).collect();
-        let pairs = [
-            ("--journal", journals.join(",")),
-            ("--synchronous", modes.join(",")),
-            ("--runtime", format!("{}ms", self.args.runtime / 1_000_000)),
-            ("--rows", self.args.rows.to_string()),
-        ];
-        let cache = self.args.cache.map(|cache| ("--cache", cache.0.to_string()));
-        pairs.into_iter().chain(cache).flat_map(|(name, value)| [name.to_owned(), value]).collect()
-    }
-
-    fn prepare(&mut self, world: &World<'_>, progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
-        progress.note(&format!("filling a table with {} rows", self.args.rows));
-        let dir = world.scratch()?;
+    fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        watch.note(&format!("filling a table with {} rows", self.options.rows));
+        let dir = site.scratch()?;
         let file = dir.path().join("base.db");
         // Kept from the first file on, so that it goes also where filling fails.
         self.base = Some(Base { file: file.clone(), _dir: dir });
-        fill(&file, self.args.rows, world)?;
+        fill(&file, self.options.rows, site)?;
         let setting = |name: &str, value: String| Setting { name: name.to_owned(), value };
         let settings = vec![
-            setting("rows", self.args.rows.to_string()),
+            setting("rows", self.options.rows.to_string()),
             setting("value bytes", VALUE.to_string()),
             setting("page_size", "4096".to_owned()),
             setting("wal_autocheckpoint", "1000".to_owned()),
-            setting("cache", self.args.cache.map_or("2 MB".to_owned(), |cache| cache.to_string())),
+            setting("cache", self.options.cache.map_or("2 MB".to_owned(), |cache| cache.to_string())),
         ];
         Ok((rusqlite::version().to_owned(), settings))
     }
 
-    fn load(&mut self, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let base = self.base.as_ref().context("there is no database")?;
         let mode =
             self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
         let db = open(&base.file, mode)?;
-        if let Some(cache) = self.args.cache {
+        if let Some(cache) = self.options.cache {
             // A negative number of pages is a number of KiB.
             db.execute_batch(&format!("pragma cache_size = -{}", cache.0.div_ceil(1024)))?;
         }
         let mut load = Running {
-            rows: u64::from(self.args.rows),
-            random: random_of(world.seed, &step.name),
+            rows: u64::from(self.options.rows),
+            random: random_of(site.seed, &step.name),
             tally: Tally::new(if mode.is_some() { OpClass::Commit } else { OpClass::Read }, step.stop.max_ns),
             fault: String::new(),
         };
         let start_ns = clock::now_ns();
         match mode {
-            Some(_) => load.commits(&db, start_ns, &step.stop, world.cancel, progress)?,
-            None => load.reads(&db, start_ns, &step.stop, world.cancel, progress)?,
+            Some(_) => load.commits(&db, start_ns, &step.stop, site.cancel, watch)?,
+            None => load.reads(&db, start_ns, &step.stop, site.cancel, watch)?,
         }
         if load.tally.count() == 0 {
-            if world.is_cancelled() {
+            if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
             let fault = if load.fault.is_empty() { "nothing was completed in its time" } else { &load.fault };
             bail!("{fault}");
         }
-        let ended = match (world.is_cancelled(), load.fault.is_empty()) {
+        let ended = match (site.is_cancelled(), load.fault.is_empty()) {
             (true, _) => Ended::Interrupted,
             (false, true) => Ended::Time,
             (false, false) => Ended::Failed,
@@ -213,15 +152,15 @@ impl App for Sqlite {
 }
 
 /// Makes the table; durable at its end, so that no load pays for it.
-fn fill(file: &Path, rows: u32, world: &World<'_>) -> Result<()> {
+fn fill(file: &Path, rows: u32, site: &Site<'_>) -> Result<()> {
     let explained = || format!("SQLite cannot fill {}", file.display());
     let mut db = Connection::open(file).with_context(explained)?;
     db.execute_batch("pragma page_size = 4096; create table kv (id integer primary key, value blob not null)")
         .with_context(explained)?;
-    let mut random = random_of(world.seed, "fill");
+    let mut random = random_of(site.seed, "fill");
     let mut done = 0;
     while done < rows {
-        if world.is_cancelled() {
+        if site.is_cancelled() {
             return Err(Cancelled.into());
         }
         let until = rows.min(done + ROWS_AT_ONCE);
@@ -239,7 +178,7 @@ fn fill(file: &Path, rows: u32, world: &World<'_>) -> Result<()> {
 }
 
 /// Opens it in this mode; for reading as it is.
-fn open(file: &Path, mode: Option<(Journal, Synchronous)>) -> Result<Connection> {
+fn open(file: &Path, mode: Option<(JournalMode, Synchronous)>) -> Result<Connection> {
     let db = Connection::open(file).context("SQLite cannot open its database")?;
     db.busy_timeout(Duration::from_secs(1))?;
     if let Some((journal, synchronous)) = mode {
@@ -269,10 +208,10 @@ impl Running {
         start_ns: u64,
         stop: &Stop,
         cancel: &AtomicBool,
-        progress: &mut Progress,
+        watch: &mut dyn Watch,
     ) -> Result<()> {
         let mut update = db.prepare("update kv set value = ? where id = ?")?;
-        self.each(start_ns, stop, cancel, progress, |random, rows| {
+        self.each(start_ns, stop, cancel, watch, |random, rows| {
             let (value, id) = (value(random), random.u64(..rows));
             let begin_ns = clock::now_ns();
             match update.execute(params![value, id as i64])? {
@@ -289,10 +228,10 @@ impl Running {
         start_ns: u64,
         stop: &Stop,
         cancel: &AtomicBool,
-        progress: &mut Progress,
+        watch: &mut dyn Watch,
     ) -> Result<()> {
         let mut select = db.prepare("select length(value) from kv where id = ?")?;
-        self.each(start_ns, stop, cancel, progress, |random, rows| {
+        self.each(start_ns, stop, cancel, watch, |random, rows| {
             let id = random.u64(..rows);
             let begin_ns = clock::now_ns();
             select.query_row([id as i64], |row| row.get::<_, i64>(0))?;
@@ -307,10 +246,10 @@ impl Running {
         start_ns: u64,
         stop: &Stop,
         cancel: &AtomicBool,
-        progress: &mut Progress,
+        watch: &mut dyn Watch,
         mut operation: impl FnMut(&mut Rng, u64) -> rusqlite::Result<u64>,
     ) {
-        let mut looks = Looks::new();
+        let mut pacer = Pacer::new();
         while !cancel.load(std::sync::atomic::Ordering::Relaxed) {
             match operation(&mut self.random, self.rows) {
                 Ok(begin_ns) => {
@@ -319,9 +258,9 @@ impl Running {
                     if end_ns >= start_ns + stop.max_ns {
                         return;
                     }
-                    looks.take(end_ns - start_ns, || {
-                        progress.figures(&self.tally.so_far());
-                        progress.tick(end_ns - start_ns, stop);
+                    pacer.take(end_ns - start_ns, || {
+                        watch.figures(&self.tally.so_far());
+                        watch.tick(end_ns - start_ns, stop);
                     });
                 }
                 Err(error) => {
@@ -369,7 +308,7 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         let got: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0)).unwrap();
         assert_ne!(got, "wal", "SQLite itself only says what it has");
-        let error = open(Path::new(":memory:"), Some((Journal::Wal, Synchronous::Full))).unwrap_err().to_string();
+        let error = open(Path::new(":memory:"), Some((JournalMode::Wal, Synchronous::Full))).unwrap_err().to_string();
         assert!(error.contains("journal_mode=wal is not possible here"), "{error}");
     }
 }

@@ -17,13 +17,14 @@ use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::Ended;
 use rustix::process::Signal;
 
-use super::args::{AppCommon, EtcdArgs};
-use super::child::{self, Cancelled, Running, last_lines, whole};
-use super::puts::{Puts, VALUE};
-use super::text::number_after;
-use super::{App, Loaded, World, find};
-use crate::progress::Progress;
-use crate::scratch::Scratch;
+use crate::find;
+use crate::options::{EtcdLoad, EtcdOptions};
+use crate::program::{Driver, Loaded, Site};
+use crate::puts::{Puts, VALUE};
+use crate::text::number_after;
+use qd1_runner::watch::Watch;
+use qd1_system::child::{self, Cancelled, Running, last_lines, whole};
+use qd1_system::scratch::Scratch;
 
 /// How long `etcdctl check perf` writes.
 const CHECK_NS: u64 = 60_000_000_000;
@@ -36,90 +37,41 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The histograms that tell of the disk.
 const HISTOGRAMS: [&str; 2] = [qd1_analysis::apps::ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
 
-/// The loads of `etcdctl check perf`: its own clients and writes per second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Load {
-    /// 50 clients, 150 writes a second
-    S,
-    /// 200 clients, 1,000 writes a second
-    M,
-    /// 500 clients, 8,000 writes a second
-    L,
-    /// 1,000 clients, 15,000 writes a second
-    Xl,
-}
-
-impl Load {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::S => "s",
-            Self::M => "m",
-            Self::L => "l",
-            Self::Xl => "xl",
-        }
-    }
-
-    const fn clients(self) -> u32 {
-        match self {
-            Self::S => 50,
-            Self::M => 200,
-            Self::L => 500,
-            Self::Xl => 1000,
-        }
-    }
-
-    const fn writes_per_second(self) -> u32 {
-        match self {
-            Self::S => 150,
-            Self::M => 1000,
-            Self::L => 8000,
-            Self::Xl => 15_000,
-        }
-    }
-
-    fn of_name(name: &str) -> Option<Self> {
-        [Self::S, Self::M, Self::L, Self::Xl].into_iter().find(|load| load.name() == name)
-    }
-}
-
 /// The program with what it was asked.
-pub(super) struct Etcd {
-    args: EtcdArgs,
+pub struct Etcd {
+    options: EtcdOptions,
     server: PathBuf,
     client: PathBuf,
 }
 
 impl Etcd {
-    pub(super) fn new(args: EtcdArgs) -> Self {
-        Self { args, server: PathBuf::new(), client: PathBuf::new() }
+    /// From what is asked.
+    pub fn new(options: EtcdOptions) -> Self {
+        Self { options, server: PathBuf::new(), client: PathBuf::new() }
     }
 }
 
-impl App for Etcd {
+impl Driver for Etcd {
     fn program(&self) -> Program {
         Program::Etcd
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.args.path)
-    }
-
-    fn common(&self) -> &AppCommon {
-        &self.args.common
+        Some(&self.options.path)
     }
 
     fn steps(&self) -> Vec<StepPlan> {
-        if !self.args.rate.is_empty() {
-            let rates = &self.args.rate;
+        if !self.options.rate.is_empty() {
+            let rates = &self.options.rate;
             let turn = |at: usize| rates[..at].iter().filter(|rate| **rate == rates[at]).count() + 1;
-            return (0..rates.len()).map(|at| puts_step(rates[at], turn(at), self.args.runtime)).collect();
+            return (0..rates.len()).map(|at| puts_step(rates[at], turn(at), self.options.runtime_ns)).collect();
         }
-        let mut loads = self.args.load.clone();
+        let mut loads = self.options.load.clone();
         loads.dedup();
-        let step = |load: &Load| {
+        let step = |load: &EtcdLoad| {
             let (clients, rate) = (load.clients(), load.writes_per_second());
             let title = format!("etcdctl check perf: {clients} clients, {rate} writes/s asked for");
-            super::step(Program::Etcd, load.name().to_owned(), title, clients, 0, CHECK_NS)
+            crate::program::step(Program::Etcd, load.name().to_owned(), title, clients, 0, CHECK_NS)
         };
         loads.iter().map(step).collect()
     }
@@ -127,50 +79,36 @@ impl App for Etcd {
     fn space(&self) -> Bytes {
         // Two log segments of 64 MB; each write of 1 KiB goes to the log and the database, which keeps copies of pages.
         let writes = |per_second: u32, ns: u64| u64::from(per_second) * ns.div_ceil(1_000_000_000);
-        let loads = self.args.load.iter().map(|load| writes(load.writes_per_second(), CHECK_NS));
-        let most = match self.args.rate.iter().max() {
-            Some(rate) => writes(*rate, self.args.runtime),
+        let loads = self.options.load.iter().map(|load| writes(load.writes_per_second(), CHECK_NS));
+        let most = match self.options.rate.iter().max() {
+            Some(rate) => writes(*rate, self.options.runtime_ns),
             None => loads.max().unwrap_or(0),
         };
         Bytes((256 << 20) + most * 4096)
     }
 
     fn check(&mut self) -> Result<()> {
-        let dirs = find::dirs(self.args.bindir.as_deref());
+        let dirs = find::dirs(self.options.bindir.as_deref());
         self.server = find::needed("etcd", &dirs, "etcd-server")?;
         self.client = find::needed("etcdctl", &dirs, "etcd-client")?;
         Ok(())
     }
 
-    fn options(&self) -> Vec<String> {
-        let loads: Vec<&str> = self.args.load.iter().map(|load| load.name()).collect();
-        let rates: Vec<String> = self.args.rate.iter().map(u32::to_string).collect();
-        let mut words = vec!["--load".to_owned(), loads.join(",")];
-        if !rates.is_empty() {
-            let runtime = format!("{}ms", self.args.runtime / 1_000_000);
-            words = ["--rate".to_owned(), rates.join(","), "--runtime".to_owned(), runtime].to_vec();
-        }
-        if let Some(dir) = &self.args.bindir {
-            let dir = std::path::absolute(dir).unwrap_or(dir.clone());
-            words.extend(["--bindir".to_owned(), dir.to_string_lossy().into_owned()]);
-        }
-        words
-    }
-
-    fn prepare(&mut self, world: &World<'_>, _progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
-        let said = child::Program::new(&self.server, &[&"--version"]).output(world.cancel)?;
+    fn prepare(&mut self, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        let said = child::Program::new(&self.server, &[&"--version"]).output(site.cancel)?;
         let version = said.lines().find_map(|line| line.strip_prefix("etcd Version: ")).unwrap_or("unknown").trim();
         let setting = Setting { name: "listen".to_owned(), value: "127.0.0.1 alone, ports of its own".to_owned() };
         Ok((version.to_owned(), vec![setting]))
     }
 
-    fn load(&mut self, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let Work::App(work) = &step.work else { bail!("no load of etcd") };
-        let mut node = Node::start(&self.server, world)?;
+        let mut node = Node::start(&self.server, site)?;
         if let Some(rate) = work.rate {
-            return node.puts(rate, step, world, progress);
+            return node.puts(rate, step, site, watch);
         }
-        let load = Load::of_name(&step.name).context("no load of etcdctl check perf")?;
+        let load =
+            EtcdLoad::ALL.into_iter().find(|load| load.name() == step.name).context("no load of etcdctl check perf")?;
         let before = node.metrics()?;
         let endpoint = format!("http://127.0.0.1:{}", node.port);
         let args: [&dyn AsRef<std::ffi::OsStr>; 6] =
@@ -180,21 +118,21 @@ impl App for Etcd {
         let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let begin_ns = clock::now_ns();
         let mut etcdctl = program.start(said.try_clone()?.into(), told.try_clone()?.into(), false)?;
-        let finished = node.follow(&mut etcdctl, step, begin_ns, world, progress)?;
+        let finished = node.follow(&mut etcdctl, step, begin_ns, site, watch)?;
         let runtime_ns = clock::now_ns() - begin_ns;
         drop(etcdctl);
         let (said, told) = (whole(&mut said)?, whole(&mut told)?);
         let verdict = verdict(&said);
         let fault = match (finished, verdict.is_empty()) {
             (true, true) => node.explained(&format!("etcdctl: {}", last_lines(&format!("{said}\n{told}")))),
-            (false, _) if !world.is_cancelled() => node.explained("etcd ended"),
+            (false, _) if !site.is_cancelled() => node.explained("etcd ended"),
             _ => String::new(),
         };
         if !fault.is_empty() {
             bail!("{fault}");
         }
         let mut app = app_step(&before, &node.metrics()?, &node.said());
-        let ended = if world.is_cancelled() { Ended::Interrupted } else { Ended::Done };
+        let ended = if site.is_cancelled() { Ended::Interrupted } else { Ended::Done };
         app.reported = verdict;
         if !app.reported.is_empty() {
             let asked = f64::from(load.writes_per_second());
@@ -208,7 +146,7 @@ impl App for Etcd {
 fn puts_step(rate: u32, turn: usize, runtime_ns: u64) -> StepPlan {
     let title = format!("{rate} puts/s at random times, {VALUE} bytes each");
     let name = if turn == 1 { format!("{rate} puts/s") } else { format!("{rate} puts/s #{turn}") };
-    let mut step = super::step(Program::Etcd, name, title, 1, 0, runtime_ns);
+    let mut step = crate::program::step(Program::Etcd, name, title, 1, 0, runtime_ns);
     step.work = Work::App(AppWork { program: Program::Etcd, clients: 1, rate: Some(rate) });
     step
 }
@@ -223,12 +161,12 @@ struct Node {
 }
 
 impl Node {
-    fn start(file: &Path, world: &World<'_>) -> Result<Self> {
+    fn start(file: &Path, site: &Site<'_>) -> Result<Self> {
         // A port that was free a moment ago may be somebody else's now; then another is tried.
         let mut last = String::new();
         for _ in 0..5 {
-            let mut node = Self::spawn(file, world)?;
-            match node.wait_until_ready(world)? {
+            let mut node = Self::spawn(file, site)?;
+            match node.wait_until_ready(site)? {
                 true => return Ok(node),
                 false => last = node.said(),
             }
@@ -239,8 +177,8 @@ impl Node {
         bail!("etcd does not start: {}", last_lines(&last))
     }
 
-    fn spawn(file: &Path, world: &World<'_>) -> Result<Self> {
-        let (disk, aside) = (world.scratch()?, world.scratch_aside()?);
+    fn spawn(file: &Path, site: &Site<'_>) -> Result<Self> {
+        let (disk, aside) = (site.scratch()?, site.scratch_aside()?);
         // Held together, so that they are two.
         let held = [free_port()?, free_port()?];
         let [port, peer] = [&held[0], &held[1]].map(|held| held.local_addr().map_or(0, |addr| addr.port()));
@@ -272,12 +210,12 @@ impl Node {
     }
 
     /// False where it ended instead.
-    fn wait_until_ready(&mut self, world: &World<'_>) -> Result<bool> {
+    fn wait_until_ready(&mut self, site: &Site<'_>) -> Result<bool> {
         for _ in 0..READY_STEPS {
             if self.server.ended()?.is_some() {
                 return Ok(false);
             }
-            if world.is_cancelled() {
+            if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
             if self.get("/health").is_ok_and(|answer| answer.contains("\"true\"") || answer.contains(":true")) {
@@ -294,27 +232,27 @@ impl Node {
         etcdctl: &mut Running,
         step: &StepPlan,
         begin_ns: u64,
-        world: &World<'_>,
-        progress: &mut Progress,
+        site: &Site<'_>,
+        watch: &mut dyn Watch,
     ) -> Result<bool> {
         loop {
             if etcdctl.ended()?.is_some() {
                 return Ok(self.server.ended()?.is_none());
             }
-            if world.is_cancelled() || self.server.ended()?.is_some() {
+            if site.is_cancelled() || self.server.ended()?.is_some() {
                 etcdctl.stop(Signal::TERM, Duration::from_secs(1));
                 return Ok(false);
             }
-            progress.tick(clock::now_ns() - begin_ns, &step.stop);
+            watch.tick(clock::now_ns() - begin_ns, &step.stop);
             std::thread::sleep(LOOK);
         }
     }
 
     /// Puts at a rate, each timed.
-    fn puts(&mut self, rate: u32, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+    fn puts(&mut self, rate: u32, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let before = self.metrics()?;
-        let asked = Puts { port: self.port, rate, seed: world.seed };
-        let outcome = asked.run(&step.stop, world.cancel, progress);
+        let asked = Puts { port: self.port, rate, seed: site.seed };
+        let outcome = asked.run(&step.stop, site.cancel, watch);
         let loaded = outcome.map_err(|error| anyhow!(self.explained(&format!("{error:#}"))))?;
         Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.said()), ..loaded })
     }

@@ -1,12 +1,12 @@
 //! Figures out of what programs print for people.
 
 /// The number that follows `mark`, wherever it first stands: `tps = 812.5 (without ...)` after `tps = `.
-pub(super) fn number_after(text: &str, mark: &str) -> Option<f64> {
+pub(crate) fn number_after(text: &str, mark: &str) -> Option<f64> {
     number(text.split_once(mark)?.1)
 }
 
 /// The number that a text begins with, spaces aside.
-pub(super) fn number(text: &str) -> Option<f64> {
+pub(crate) fn number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c))).unwrap_or(text.len());
     text[..end].parse().ok()

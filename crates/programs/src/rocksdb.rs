@@ -12,35 +12,37 @@ use qd1_model::app::{AppStep, AppUnit, Buckets, Counter, Program, Setting};
 use qd1_model::plan::StepPlan;
 use qd1_model::record::Ended;
 
-use super::args::{AppCommon, RocksdbArgs};
-use super::child::{self, last_lines};
-use super::text::{number, number_after};
-use super::{App, Loaded, World, find};
-use crate::progress::Progress;
-use crate::scratch::Scratch;
+use crate::find;
+use crate::options::RocksdbOptions;
+use crate::program::{Driver, Loaded, Site};
+use crate::text::{number, number_after};
+use qd1_runner::watch::Watch;
+use qd1_system::child::{self, last_lines};
+use qd1_system::scratch::Scratch;
 
 /// Bytes of a key, db_bench's default.
 const KEY: u64 = 16;
 
 /// The program with what it was asked.
-pub(super) struct Rocksdb {
-    args: RocksdbArgs,
+pub struct Rocksdb {
+    options: RocksdbOptions,
     file: PathBuf,
     dir: Option<Scratch>,
 }
 
 impl Rocksdb {
-    pub(super) fn new(args: RocksdbArgs) -> Self {
-        Self { args, file: PathBuf::new(), dir: None }
+    /// From what is asked.
+    pub fn new(options: RocksdbOptions) -> Self {
+        Self { options, file: PathBuf::new(), dir: None }
     }
 
     fn words(&self, benchmark: &str, db: &Path, seed: u64) -> Vec<String> {
-        let args = &self.args;
+        let options = &self.options;
         let mut words = vec![
             format!("--db={}", db.display()),
             format!("--benchmarks={benchmark}"),
-            format!("--num={}", args.num),
-            format!("--value_size={}", args.value_size.0),
+            format!("--num={}", options.num),
+            format!("--value_size={}", options.value_size.0),
             format!("--seed={seed}"),
             "--histogram=1".to_owned(),
             "--threads=1".to_owned(),
@@ -49,7 +51,7 @@ impl Rocksdb {
             words.push("--use_existing_db=1".to_owned());
         }
         if !writes_all_keys(benchmark) {
-            words.push(format!("--duration={}", args.runtime.div_ceil(1_000_000_000).max(1)));
+            words.push(format!("--duration={}", options.runtime_ns.div_ceil(1_000_000_000).max(1)));
         }
         words
     }
@@ -60,70 +62,56 @@ fn writes_all_keys(benchmark: &str) -> bool {
     benchmark.starts_with("fill") && !benchmark.contains("sync")
 }
 
-impl App for Rocksdb {
+impl Driver for Rocksdb {
     fn program(&self) -> Program {
         Program::Rocksdb
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.args.path)
-    }
-
-    fn common(&self) -> &AppCommon {
-        &self.args.common
+        Some(&self.options.path)
     }
 
     fn steps(&self) -> Vec<StepPlan> {
         let step = |benchmark: &String| {
-            let (num, value) = (self.args.num, self.args.value_size);
+            let (num, value) = (self.options.num, self.options.value_size);
             let title = format!("db_bench {benchmark}, {num} keys with values of {value}");
-            super::step(Program::Rocksdb, benchmark.clone(), title, 1, 0, self.args.runtime)
+            crate::program::step(Program::Rocksdb, benchmark.clone(), title, 1, 0, self.options.runtime_ns)
         };
-        let mut names = self.args.benchmarks.clone();
+        let mut names = self.options.benchmarks.clone();
         names.dedup();
         names.iter().map(step).collect()
     }
 
     fn space(&self) -> Bytes {
         // Levels and their compaction hold up to twice the data, beside the log.
-        Bytes(u64::from(self.args.num) * (self.args.value_size.0 + KEY) * 2 + (512 << 20))
+        Bytes(u64::from(self.options.num) * (self.options.value_size.0 + KEY) * 2 + (512 << 20))
     }
 
     fn check(&mut self) -> Result<()> {
         let odd = |name: &&String| name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric());
-        if let Some(name) = self.args.benchmarks.iter().find(odd) {
+        if let Some(name) = self.options.benchmarks.iter().find(odd) {
             bail!(qd1_model::Problem::usage(format!("--benchmarks: {name:?} is no benchmark of db_bench")));
         }
         self.file = find::needed("db_bench", &find::path_dirs(), "rocksdb-tools")?;
         Ok(())
     }
 
-    fn options(&self) -> Vec<String> {
-        let pairs = [
-            ("--benchmarks", self.args.benchmarks.join(",")),
-            ("--num", self.args.num.to_string()),
-            ("--value-size", self.args.value_size.0.to_string()),
-            ("--runtime", format!("{}ms", self.args.runtime / 1_000_000)),
-        ];
-        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
-    }
-
-    fn prepare(&mut self, world: &World<'_>, _progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
-        self.dir = Some(world.scratch()?);
-        let said = child::Program::new(&self.file, &[&"--version"]).output(world.cancel).unwrap_or_default();
+    fn prepare(&mut self, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        self.dir = Some(site.scratch()?);
+        let said = child::Program::new(&self.file, &[&"--version"]).output(site.cancel).unwrap_or_default();
         let version = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        let settings = [("num", self.args.num.to_string()), ("value_size", self.args.value_size.0.to_string())];
+        let settings = [("num", self.options.num.to_string()), ("value_size", self.options.value_size.0.to_string())];
         let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
         Ok((version.unwrap_or_default().to_owned(), settings.map(setting).to_vec()))
     }
 
-    fn load(&mut self, step: &StepPlan, world: &World<'_>, _progress: &mut Progress) -> Result<Loaded> {
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
         let dir = self.dir.as_ref().context("there is no directory")?;
-        let words = self.words(&step.name, &dir.path().join("db"), world.seed >> 1);
+        let words = self.words(&step.name, &dir.path().join("db"), site.seed >> 1);
         let mut program = child::Program::new(&self.file, &[]);
         program.args = words.into_iter().map(Into::into).collect();
         let begin_ns = clock::now_ns();
-        let said = program.output(world.cancel)?;
+        let said = program.output(site.cancel)?;
         let runtime_ns = clock::now_ns() - begin_ns;
         let Some(app) = app_step(&step.name, &said) else {
             bail!("db_bench does not say how {} went: {}", step.name, last_lines(&said));

@@ -12,41 +12,43 @@ use qd1_model::app::{AppStep, AppUnit, Counter, Program, Setting};
 use qd1_model::plan::StepPlan;
 use qd1_model::record::Ended;
 
-use super::args::{AppCommon, SysbenchArgs};
-use super::child::{self, last_lines};
-use super::text::number_after;
-use super::{App, Loaded, World, find};
-use crate::progress::Progress;
-use crate::scratch::Scratch;
+use crate::find;
+use crate::options::SysbenchOptions;
+use crate::program::{Driver, Loaded, Site};
+use crate::text::number_after;
+use qd1_runner::watch::Watch;
+use qd1_system::child::{self, last_lines};
+use qd1_system::scratch::Scratch;
 
 /// The program with what it was asked.
-pub(super) struct Sysbench {
-    args: SysbenchArgs,
+pub struct Sysbench {
+    options: SysbenchOptions,
     file: PathBuf,
     dir: Option<Scratch>,
 }
 
 impl Sysbench {
-    pub(super) fn new(args: SysbenchArgs) -> Self {
-        Self { args, file: PathBuf::new(), dir: None }
+    /// From what is asked.
+    pub fn new(options: SysbenchOptions) -> Self {
+        Self { options, file: PathBuf::new(), dir: None }
     }
 
-    fn run(&self, words: Vec<String>, world: &World<'_>) -> Result<String> {
+    fn run(&self, words: Vec<String>, site: &Site<'_>) -> Result<String> {
         let dir = self.dir.as_ref().context("there is no directory")?;
         let mut program = child::Program::new(&self.file, &[]);
         program.args = words.into_iter().map(Into::into).collect();
         program.dir = dir.path();
-        program.output(world.cancel)
+        program.output(site.cancel)
     }
 
     fn words(&self, mode: &str, command: &str, seed: u64) -> Vec<String> {
-        let args = &self.args;
+        let options = &self.options;
         vec![
             "fileio".to_owned(),
-            format!("--file-total-size={}", args.size.0),
+            format!("--file-total-size={}", options.size.0),
             format!("--file-test-mode={mode}"),
-            format!("--threads={}", args.threads),
-            format!("--time={}", args.runtime.div_ceil(1_000_000_000).max(1)),
+            format!("--threads={}", options.threads),
+            format!("--time={}", options.runtime_ns.div_ceil(1_000_000_000).max(1)),
             // By default it would end after no requests or ten thousand, whichever its version has.
             "--events=0".to_owned(),
             "--percentile=99".to_owned(),
@@ -56,66 +58,52 @@ impl Sysbench {
     }
 }
 
-impl App for Sysbench {
+impl Driver for Sysbench {
     fn program(&self) -> Program {
         Program::Sysbench
     }
 
     fn path(&self) -> Option<&Path> {
-        Some(&self.args.path)
-    }
-
-    fn common(&self) -> &AppCommon {
-        &self.args.common
+        Some(&self.options.path)
     }
 
     fn steps(&self) -> Vec<StepPlan> {
         let step = |mode: &String| {
-            let (size, threads) = (self.args.size, self.args.threads);
+            let (size, threads) = (self.options.size, self.options.threads);
             let title = format!("sysbench fileio {mode}, files of {size} in all, {threads} threads");
-            super::step(Program::Sysbench, mode.clone(), title, threads, 0, self.args.runtime)
+            crate::program::step(Program::Sysbench, mode.clone(), title, threads, 0, self.options.runtime_ns)
         };
-        let mut modes = self.args.mode.clone();
+        let mut modes = self.options.mode.clone();
         modes.dedup();
         modes.iter().map(step).collect()
     }
 
     fn space(&self) -> Bytes {
-        self.args.size
+        self.options.size
     }
 
     fn check(&mut self) -> Result<()> {
-        if self.args.size.0 < 128 * 16_384 {
+        if self.options.size.0 < 128 * 16_384 {
             bail!(qd1_model::Problem::usage("--size: sysbench's 128 files need 2MiB in all at least"));
         }
         self.file = find::needed("sysbench", &find::path_dirs(), "sysbench")?;
         Ok(())
     }
 
-    fn options(&self) -> Vec<String> {
-        let pairs = [
-            ("--mode", self.args.mode.join(",")),
-            ("--size", self.args.size.0.to_string()),
-            ("--runtime", format!("{}ms", self.args.runtime / 1_000_000)),
-            ("--threads", self.args.threads.to_string()),
-        ];
-        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
-    }
-
-    fn prepare(&mut self, world: &World<'_>, progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
-        self.dir = Some(world.scratch()?);
-        let said = child::Program::new(&self.file, &[&"--version"]).output(world.cancel)?;
-        progress.note(&format!("sysbench prepare: writing files of {} in all", self.args.size));
-        self.run(self.words("seqwr", "prepare", world.seed), world)?;
+    fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        self.dir = Some(site.scratch()?);
+        let said = child::Program::new(&self.file, &[&"--version"]).output(site.cancel)?;
+        watch.note(&format!("sysbench prepare: writing files of {} in all", self.options.size));
+        self.run(self.words("seqwr", "prepare", site.seed), site)?;
         let version = said.trim().trim_start_matches("sysbench").trim().to_owned();
-        let settings = [("file-total-size", self.args.size.0.to_string()), ("file-fsync-freq", "100".to_owned())];
+        let settings = [("file-total-size", self.options.size.0.to_string()), ("file-fsync-freq", "100".to_owned())];
         let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
         Ok((version, settings.map(setting).to_vec()))
     }
 
-    fn load(&mut self, step: &StepPlan, world: &World<'_>, _progress: &mut Progress) -> Result<Loaded> {
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
         let begin_ns = clock::now_ns();
-        let said = self.run(self.words(&step.name, "run", world.seed), world)?;
+        let said = self.run(self.words(&step.name, "run", site.seed), site)?;
         let runtime_ns = clock::now_ns() - begin_ns;
         let app = app_step(&said);
         if app.reported.is_empty() {

@@ -12,11 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::Signal;
 
-use super::super::child::{self, Cancelled, Program, Running, last_lines};
-use super::super::user::User;
-use super::super::{World, scratch_in_memory};
 use super::access::{Access, Tools};
-use crate::scratch::Scratch;
+use crate::program::{Site, scratch_in_memory};
+use qd1_system::child::{self, Cancelled, Program, Running, last_lines};
+use qd1_system::scratch::Scratch;
+use qd1_system::user::User;
 
 /// The database's superuser.
 const OWNER: &str = "qd1";
@@ -32,7 +32,7 @@ const GONE_STEPS: u32 = 250;
 const END: Duration = Duration::from_secs(10);
 
 /// The cluster; ended and removed by [`Cluster::stop`], or on drop.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     server: Running,
     access: Access,
     data: PathBuf,
@@ -48,17 +48,17 @@ impl Cluster {
     ///
     /// # Errors
     /// With the end of what initdb or the server said. [`Cancelled`] when it was stopped.
-    pub(super) fn start(
+    pub(crate) fn start(
         tools: &Tools,
         user: Option<User>,
         set: &[String],
         clients: u32,
-        world: &World<'_>,
+        site: &Site<'_>,
     ) -> Result<Self> {
         if let Some(user) = &user {
-            user.must_reach(world.path)?;
+            user.must_reach(site.path)?;
         }
-        let (disk, aside) = (world.scratch()?, world.scratch_aside()?);
+        let (disk, aside) = (site.scratch()?, site.scratch_aside()?);
         if let Some(user) = &user {
             user.must_reach(aside.path())?;
         }
@@ -74,26 +74,26 @@ impl Cluster {
         // One sync of the whole at the end instead of one for each of a thousand files.
         let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
         let words = fixed.into_iter().map(OsString::from).chain([data.clone().into_os_string()]).collect();
-        access.client(&tools.initdb, words).output(world.cancel)?;
+        access.client(&tools.initdb, words).output(site.cancel)?;
         rustix::fs::syncfs(File::open(&data)?).context("the disk does not take the new cluster")?;
-        let memory = share_memory(&data, access.user.as_ref(), world.id)?;
+        let memory = share_memory(&data, access.user.as_ref(), site.id)?;
         let messages = aside.path().join("server.log");
         let server = serve(&access, &data, &sockets, set, clients, &messages)?;
         let mut this = Self { server, access, data, messages, _disk: disk, _aside: aside, _memory: memory };
-        this.wait_until_ready(world)?;
+        this.wait_until_ready(site)?;
         Ok(this)
     }
 
-    pub(super) fn access(&self) -> &Access {
+    pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
-    fn wait_until_ready(&mut self, world: &World<'_>) -> Result<()> {
+    fn wait_until_ready(&mut self, site: &Site<'_>) -> Result<()> {
         for _ in 0..READY_STEPS {
             if let Some(status) = self.server.ended()? {
                 bail!("PostgreSQL's server does not start ({status}): {}", self.said());
             }
-            if world.is_cancelled() {
+            if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
             if self.of_pid_file(7).is_some_and(|status| status == "ready") {
@@ -120,7 +120,7 @@ impl Cluster {
     }
 
     /// An error of a client with what became of the server, if it is gone.
-    pub(super) fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+    pub(crate) fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
         if error.is::<Cancelled>() {
             return error;
         }
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Ends the server at once, without a last checkpoint: its data goes anyway.
-    pub(super) fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.server.stop(Signal::QUIT, END);
         child::end_orphans();
         self.free_memory();

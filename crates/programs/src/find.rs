@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use qd1_model::{Problem, ProblemKind};
 
 /// The program `name` in one of `dirs`.
-pub(super) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
+pub(crate) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
     let runs =
         |path: &PathBuf| std::fs::metadata(path).is_ok_and(|f| f.is_file() && f.permissions().mode() & 0o111 != 0);
     // Named in full, since a server changes its directory before it is become.
@@ -14,12 +14,12 @@ pub(super) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// The directories of PATH.
-pub(super) fn path_dirs() -> Vec<PathBuf> {
+pub(crate) fn path_dirs() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
 /// `--bindir`, or else PATH.
-pub(super) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
     bindir.map_or_else(path_dirs, |dir| vec![dir.to_owned()])
 }
 
@@ -27,7 +27,7 @@ pub(super) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// Where it is missing.
-pub(super) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<PathBuf, Problem> {
+pub(crate) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<PathBuf, Problem> {
     among(name, dirs).ok_or_else(|| {
         let message =
             format!("{name} is not installed, or not in PATH; on Debian and Ubuntu: apt-get install {package}");
@@ -36,7 +36,7 @@ pub(super) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<Path
 }
 
 /// Directories that match `base/prefix*/rest`, in the order of their names.
-pub(super) fn like(base: &str, prefix: &str, rest: &str) -> Vec<PathBuf> {
+pub(crate) fn like(base: &str, prefix: &str, rest: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(base) else { return Vec::new() };
     let named = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let mut dirs: Vec<PathBuf> = named.map(|entry| entry.path().join(rest)).filter(|dir| dir.is_dir()).collect();

@@ -8,10 +8,10 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result, bail};
 use qd1_model::app::Setting;
 
-use super::super::child::Program;
-use super::super::find;
-use super::super::user::User;
+use crate::find;
 use qd1_model::{Problem, ProblemKind};
+use qd1_system::child::Program;
+use qd1_system::user::User;
 
 /// The oldest version that is known to work.
 const MAJOR_MIN: u32 = 12;
@@ -23,13 +23,13 @@ const DECISIVE: &str = "'fsync','synchronous_commit','wal_sync_method','full_pag
 
 /// Where PostgreSQL's programs are.
 #[derive(Clone, Debug)]
-pub(super) struct Tools {
-    pub(super) initdb: PathBuf,
-    pub(super) postgres: PathBuf,
-    pub(super) pgbench: PathBuf,
-    pub(super) psql: PathBuf,
+pub(crate) struct Tools {
+    pub(crate) initdb: PathBuf,
+    pub(crate) postgres: PathBuf,
+    pub(crate) pgbench: PathBuf,
+    pub(crate) psql: PathBuf,
     /// Of the server's programs; 0 where only clients are needed.
-    pub(super) major: u32,
+    pub(crate) major: u32,
 }
 
 impl Tools {
@@ -37,7 +37,7 @@ impl Tools {
     ///
     /// # Errors
     /// Names what is missing.
-    pub(super) fn find(bindir: Option<&Path>, server: bool) -> Result<Self> {
+    pub(crate) fn find(bindir: Option<&Path>, server: bool) -> Result<Self> {
         let dirs = match bindir {
             Some(dir) => vec![dir.to_owned()],
             None => usual_dirs(),
@@ -96,18 +96,18 @@ fn major_in(said: &str) -> Option<u32> {
 }
 
 /// How a server is spoken to.
-pub(super) struct Access {
-    pub(super) tools: Tools,
+pub(crate) struct Access {
+    pub(crate) tools: Tools,
     /// What libpq takes in place of a database's name.
-    pub(super) conninfo: OsString,
-    pub(super) env: Vec<(&'static str, OsString)>,
+    pub(crate) conninfo: OsString,
+    pub(crate) env: Vec<(&'static str, OsString)>,
     /// Who its clients run as.
-    pub(super) user: Option<User>,
+    pub(crate) user: Option<User>,
 }
 
 impl Access {
     /// A client of the server, with `args` before the database.
-    pub(super) fn client<'a>(&'a self, file: &'a Path, args: Vec<OsString>) -> Program<'a> {
+    pub(crate) fn client<'a>(&'a self, file: &'a Path, args: Vec<OsString>) -> Program<'a> {
         let mut program = Program::new(file, &[]).user(self.user.as_ref());
         program.args = args;
         program.env.clone_from(&self.env);
@@ -118,13 +118,13 @@ impl Access {
     ///
     /// # Errors
     /// What the server says of it.
-    pub(super) fn query(&self, sql: &str, cancel: &AtomicBool) -> Result<Vec<Vec<String>>> {
+    pub(crate) fn query(&self, sql: &str, cancel: &AtomicBool) -> Result<Vec<Vec<String>>> {
         let text = self.client(&self.tools.psql, self.words(sql)).output(cancel)?;
         Ok(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
     }
 
     /// psql's arguments for one query.
-    pub(super) fn words(&self, sql: &str) -> Vec<OsString> {
+    pub(crate) fn words(&self, sql: &str) -> Vec<OsString> {
         let fixed = ["-X", "-A", "-t", "-q", "-w", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", sql, "-d"];
         fixed.into_iter().map(OsString::from).chain([self.conninfo.clone()]).collect()
     }
@@ -133,7 +133,7 @@ impl Access {
     ///
     /// # Errors
     /// As [`Access::query`].
-    pub(super) fn version_number(&self, cancel: &AtomicBool) -> Result<u32> {
+    pub(crate) fn version_number(&self, cancel: &AtomicBool) -> Result<u32> {
         let rows = self.query("show server_version_num", cancel)?;
         let number = rows.first().and_then(|row| row.first()).and_then(|text| text.parse().ok());
         number.context("the server does not say its version")
@@ -143,7 +143,7 @@ impl Access {
     ///
     /// # Errors
     /// As [`Access::query`], and for a server that is too old.
-    pub(super) fn version(&self, cancel: &AtomicBool) -> Result<String> {
+    pub(crate) fn version(&self, cancel: &AtomicBool) -> Result<String> {
         let number = self.version_number(cancel)?;
         if number / 10_000 < MAJOR_MIN {
             bail!("the server is PostgreSQL {}, and {MAJOR_MIN} or later is needed", number / 10_000);
@@ -155,7 +155,7 @@ impl Access {
     ///
     /// # Errors
     /// As [`Access::query`].
-    pub(super) fn settings(&self, set: &[String], cancel: &AtomicBool) -> Result<Vec<Setting>> {
+    pub(crate) fn settings(&self, set: &[String], cancel: &AtomicBool) -> Result<Vec<Setting>> {
         let plain = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         let named = set.iter().filter_map(|set| set.split('=').next()).map(str::trim).filter(plain);
         let names: String = named.map(|name| format!(",'{name}'")).collect();
@@ -186,7 +186,7 @@ mod tests {
     fn a_directory_without_postgresql_is_named_with_the_package() {
         let dir = tempfile::tempdir().unwrap();
         let error = Tools::find(Some(dir.path()), true).unwrap_err();
-        assert_eq!(crate::exit::exit_code(&error), 5);
+        assert_eq!(error.downcast_ref::<Problem>().unwrap().kind(), ProblemKind::Capability);
         let text = error.to_string();
         assert!(text.contains(dir.path().to_str().unwrap()) && text.contains("apt-get install postgresql"), "{text}");
     }

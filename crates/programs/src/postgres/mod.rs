@@ -10,6 +10,8 @@ mod log;
 mod pgbench;
 mod stats;
 
+pub use foreign::without_password;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -17,24 +19,26 @@ use qd1_model::Bytes;
 use qd1_model::app::{Program, Setting};
 use qd1_model::plan::StepPlan;
 
-use super::args::{AppCommon, PostgresArgs};
-use super::{App, Loaded, World, user};
-use crate::progress::Progress;
+use crate::options::PostgresOptions;
+use qd1_system::user;
+
+use crate::program::{Driver, Loaded, Site};
 use access::{Access, Tools};
 use cluster::Cluster;
 use foreign::Foreign;
 use qd1_model::Problem;
+use qd1_runner::watch::Watch;
 
 /// Space of one unit of pgbench's scale, its indexes included.
-pub(super) const SCALE_BYTES: u64 = 16 << 20;
+const SCALE_BYTES: u64 = 16 << 20;
 /// A new cluster.
 const CLUSTER_BYTES: u64 = 64 << 20;
 /// `max_wal_size` where nobody sets it.
 const WAL_BYTES: u64 = 1 << 30;
 
 /// The program with what it was asked.
-pub(super) struct Postgres {
-    args: PostgresArgs,
+pub struct Postgres {
+    options: PostgresOptions,
     scale: u32,
     tools: Option<Tools>,
     server: Server,
@@ -49,26 +53,38 @@ enum Server {
     Foreign(Box<Foreign>),
 }
 
+impl PostgresOptions {
+    /// With all of its data in the server's memory, as far as a quarter of the machine's holds it.
+    #[must_use]
+    pub fn in_memory(mut self, memory: Bytes) -> Self {
+        let scale = self.scale.or(self.clients.iter().copied().max()).unwrap_or(1);
+        let needed = (64 << 20) + u64::from(scale) * SCALE_BYTES * 5 / 4;
+        self.set.push(format!("shared_buffers={}MB", needed.min(memory.0 / 4) >> 20));
+        self.prewarm = true;
+        self
+    }
+}
+
 impl Postgres {
-    /// From the command line.
+    /// From what is asked.
     ///
     /// # Errors
     /// For times and settings that make no sense.
-    pub(super) fn new(args: PostgresArgs) -> Result<Self> {
-        if args.runtime < 1_000_000_000 {
+    pub fn new(options: PostgresOptions) -> Result<Self> {
+        if options.runtime_ns < 1_000_000_000 {
             return Err(Problem::usage("--runtime of at least one second: pgbench knows no less").into());
         }
-        if let Some(wrong) = args.set.iter().find(|set| !set.contains('=')) {
+        if let Some(wrong) = options.set.iter().find(|set| !set.contains('=')) {
             return Err(Problem::usage(format!("-c {wrong}: write NAME=VALUE")).into());
         }
         for name in ["listen_addresses", "unix_socket_directories", "port", "data_directory"] {
-            if args.set.iter().any(|set| set.split('=').next().is_some_and(|set| set.trim() == name)) {
+            if options.set.iter().any(|set| set.split('=').next().is_some_and(|set| set.trim() == name)) {
                 let message = format!("-c {name}: a throwaway server keeps to itself; leave it out");
                 return Err(Problem::usage(message).into());
             }
         }
-        let most = args.clients.iter().copied().max().unwrap_or(1);
-        Ok(Self { scale: args.scale.unwrap_or(most), args, tools: None, server: Server::None })
+        let most = options.clients.iter().copied().max().unwrap_or(1);
+        Ok(Self { scale: options.scale.unwrap_or(most), options, tools: None, server: Server::None })
     }
 
     fn access(&self) -> Result<&Access> {
@@ -81,8 +97,8 @@ impl Postgres {
 
     /// What the loads are, in a word.
     fn script(&self) -> String {
-        match self.args.script.as_slice() {
-            [] => self.args.builtin.clone(),
+        match self.options.script.as_slice() {
+            [] => self.options.builtin.clone(),
             [one] => one.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             many => format!("{} scripts", many.len()),
         }
@@ -90,43 +106,46 @@ impl Postgres {
 
     fn threads(&self, clients: u32) -> u32 {
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-        self.args.threads.unwrap_or(cpus).min(clients)
+        self.options.threads.unwrap_or(cpus).min(clients)
     }
 
     /// Largest log that the server keeps between checkpoints, from its settings.
     fn wal_max(&self) -> u64 {
         let named =
             |set: &String| set.split_once('=').filter(|(name, _)| name.trim() == "max_wal_size")?.1.parse().ok();
-        self.args.set.iter().rev().find_map(named).map_or(WAL_BYTES, |bytes: Bytes| bytes.0)
+        self.options.set.iter().rev().find_map(named).map_or(WAL_BYTES, |bytes: Bytes| bytes.0)
     }
 }
 
-impl App for Postgres {
+impl Driver for Postgres {
     fn program(&self) -> Program {
         Program::Postgres
     }
 
     fn path(&self) -> Option<&Path> {
-        self.args.path.as_deref()
-    }
-
-    fn common(&self) -> &AppCommon {
-        &self.args.common
+        self.options.path.as_deref()
     }
 
     fn steps(&self) -> Vec<StepPlan> {
         let step = |clients: &u32| {
             let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
             let title = format!("pgbench {}, scale {}, {name}", self.script(), self.scale);
-            super::step(Program::Postgres, name, title, *clients, self.args.warmup, self.args.runtime)
+            crate::program::step(
+                Program::Postgres,
+                name,
+                title,
+                *clients,
+                self.options.warmup_ns,
+                self.options.runtime_ns,
+            )
         };
-        let mut clients = self.args.clients.clone();
+        let mut clients = self.options.clients.clone();
         clients.dedup();
         clients.iter().map(step).collect()
     }
 
     fn space(&self) -> Bytes {
-        match self.args.dsn {
+        match self.options.dsn {
             Some(_) => Bytes(0),
             // The log may grow beyond its bound while a checkpoint is at work.
             None => Bytes(CLUSTER_BYTES + u64::from(self.scale) * SCALE_BYTES + self.wal_max() * 5 / 4),
@@ -134,104 +153,71 @@ impl App for Postgres {
     }
 
     fn caution(&self) -> String {
-        match self.args.dsn {
+        match self.options.dsn {
             Some(_) => "a schema of its own in that server, dropped at the end however it ends".to_owned(),
             None => "nothing after it: data, sockets and server go with the run".to_owned(),
         }
     }
 
     fn check(&mut self) -> Result<()> {
-        let tools = Tools::find(self.args.bindir.as_deref(), self.args.dsn.is_none())?;
-        for script in &self.args.script {
+        let tools = Tools::find(self.options.bindir.as_deref(), self.options.dsn.is_none())?;
+        for script in &self.options.script {
             if let Err(error) = std::fs::File::open(script) {
                 return Err(Problem::usage(format!("--script {}: {error}", script.display())).into());
             }
         }
-        match &self.args.dsn {
+        match &self.options.dsn {
             None => {
-                user::for_server(self.args.user.as_deref())?;
-                self.args.path.get_or_insert_with(|| PathBuf::from("."));
+                user::for_server(self.options.user.as_deref())?;
+                self.options.path.get_or_insert_with(|| PathBuf::from("."));
             }
-            Some(dsn) if self.args.path.is_none() => self.args.path = Some(foreign::data_directory(&tools, dsn)?),
+            Some(dsn) if self.options.path.is_none() => self.options.path = Some(foreign::data_directory(&tools, dsn)?),
             Some(_) => {}
         }
         self.tools = Some(tools);
         Ok(())
     }
 
-    fn options(&self) -> Vec<String> {
-        let args = &self.args;
-        let clients: Vec<String> = args.clients.iter().map(u32::to_string).collect();
-        let ms = |ns: u64| format!("{}ms", ns / 1_000_000);
-        let mut words = vec!["--clients".to_owned(), clients.join(","), "--scale".to_owned(), self.scale.to_string()];
-        words.extend(["--runtime".to_owned(), ms(args.runtime), "--warmup".to_owned(), ms(args.warmup)]);
-        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        if args.script.is_empty() {
-            option("--builtin", args.builtin.clone());
-        }
-        let absolute =
-            |path: &PathBuf| std::path::absolute(path).unwrap_or(path.clone()).to_string_lossy().into_owned();
-        args.script.iter().for_each(|script| option("--script", absolute(script)));
-        args.set.iter().for_each(|set| option("-c", set.clone()));
-        if args.prewarm {
-            words.push("--prewarm".to_owned());
-        }
-        let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        if let Some(threads) = args.threads {
-            option("--threads", threads.to_string());
-        }
-        if let Some(dir) = &args.bindir {
-            option("--bindir", absolute(dir));
-        }
-        if let Some(user) = &args.user {
-            option("--user", user.clone());
-        }
-        if let Some(dsn) = &args.dsn {
-            option("--dsn", foreign::without_password(dsn));
-        }
-        words
-    }
-
-    fn prepare(&mut self, world: &World<'_>, progress: &mut Progress) -> Result<(String, Vec<Setting>)> {
+    fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
         let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs were not looked for"))?;
-        self.server = match &self.args.dsn {
-            Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, world)?)),
+        self.server = match &self.options.dsn {
+            Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, site)?)),
             None => {
-                let user = user::for_server(self.args.user.as_deref())?;
-                let most = self.args.clients.iter().copied().max().unwrap_or(1);
-                progress.note("initdb: making a cluster");
-                Server::Own(Box::new(Cluster::start(&tools, user, &self.args.set, most, world)?))
+                let user = user::for_server(self.options.user.as_deref())?;
+                let most = self.options.clients.iter().copied().max().unwrap_or(1);
+                watch.note("initdb: making a cluster");
+                Server::Own(Box::new(Cluster::start(&tools, user, &self.options.set, most, site)?))
             }
         };
         let access = self.access()?;
-        let version = access.version(world.cancel)?;
-        progress.note(&format!("pgbench -i: filling the tables, scale {}", self.scale));
-        pgbench::fill(access, self.scale, world)?;
-        if self.args.prewarm {
-            progress.note("pg_prewarm: reading the tables");
-            pgbench::prewarm(access, world)?;
+        let version = access.version(site.cancel)?;
+        watch.note(&format!("pgbench -i: filling the tables, scale {}", self.scale));
+        pgbench::fill(access, self.scale, site)?;
+        if self.options.prewarm {
+            watch.note("pg_prewarm: reading the tables");
+            pgbench::prewarm(access, site)?;
         }
         let mut settings = vec![
             Setting { name: "pgbench script".to_owned(), value: self.script() },
             Setting { name: "pgbench scale".to_owned(), value: self.scale.to_string() },
         ];
-        if self.args.prewarm {
+        if self.options.prewarm {
             settings.push(Setting { name: "prewarmed".to_owned(), value: "tables and indexes".to_owned() });
         }
-        settings.extend(access.settings(&self.args.set, world.cancel)?);
+        settings.extend(access.settings(&self.options.set, site.cancel)?);
         Ok((version, settings))
     }
 
-    fn load(&mut self, step: &StepPlan, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let qd1_model::plan::Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
         let asked = pgbench::Asked {
             clients: work.clients,
             threads: self.threads(work.clients),
-            builtin: &self.args.builtin,
-            scripts: &self.args.script,
+            builtin: &self.options.builtin,
+            scripts: &self.options.script,
             stop: step.stop,
         };
-        let outcome = pgbench::run(self.access()?, &asked, world, progress);
+        let outcome = pgbench::run(self.access()?, &asked, site, watch);
         // pgbench only says that it lost its server; the server's log says why.
         match (&mut self.server, outcome) {
             (Server::Own(cluster), Err(error)) => Err(cluster.explained(error)),

@@ -11,33 +11,33 @@ use qd1_model::plan::Stop;
 use qd1_model::record::Ended;
 use rustix::process::Signal;
 
-use super::super::child::{Cancelled, Running, last_lines, whole};
-use super::super::text::number_after;
-use super::super::{Loaded, World};
 use super::access::Access;
 use super::log::Log;
 use super::stats::Stats;
-use crate::progress::{Looks, Progress};
+use crate::program::{Loaded, Site};
+use crate::text::number_after;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::{Cancelled, Running, last_lines, whole};
 
 /// How often the log is read.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One load.
-pub(super) struct Asked<'a> {
-    pub(super) clients: u32,
-    pub(super) threads: u32,
-    pub(super) builtin: &'a str,
-    pub(super) scripts: &'a [PathBuf],
-    pub(super) stop: Stop,
+pub(crate) struct Asked<'a> {
+    pub(crate) clients: u32,
+    pub(crate) threads: u32,
+    pub(crate) builtin: &'a str,
+    pub(crate) scripts: &'a [PathBuf],
+    pub(crate) stop: Stop,
 }
 
 /// Makes and fills pgbench's tables.
 ///
 /// # Errors
 /// With what pgbench said.
-pub(super) fn fill(access: &Access, scale: u32, world: &World<'_>) -> Result<()> {
+pub(crate) fn fill(access: &Access, scale: u32, site: &Site<'_>) -> Result<()> {
     let words = [OsString::from("-i"), "-q".into(), "-s".into(), scale.to_string().into(), access.conninfo.clone()];
-    access.client(&access.tools.pgbench, words.to_vec()).output(world.cancel)?;
+    access.client(&access.tools.pgbench, words.to_vec()).output(site.cancel)?;
     Ok(())
 }
 
@@ -45,34 +45,34 @@ pub(super) fn fill(access: &Access, scale: u32, world: &World<'_>) -> Result<()>
 ///
 /// # Errors
 /// Where the extension is not installed, or this user may not create it.
-pub(super) fn prewarm(access: &Access, world: &World<'_>) -> Result<()> {
+pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
     let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and the right to create it";
-    access.query("create extension if not exists pg_prewarm", world.cancel).context(explained)?;
+    access.query("create extension if not exists pg_prewarm", site.cancel).context(explained)?;
     let all = "select pg_prewarm(oid::regclass) from pg_class where relname like 'pgbench%' and relkind in ('r', 'i')";
-    access.query(all, world.cancel).map(drop)
+    access.query(all, site.cancel).map(drop)
 }
 
 /// Runs a load and counts its transactions.
 ///
 /// # Errors
 /// When none could be made: with what pgbench said.
-pub(super) fn run(access: &Access, asked: &Asked<'_>, world: &World<'_>, progress: &mut Progress) -> Result<Loaded> {
+pub(crate) fn run(access: &Access, asked: &Asked<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
     // Each load begins with nothing left to write out by the one before. Refused to those who do not own the server.
-    let _ = access.query("checkpoint", world.cancel);
-    let aside = world.scratch_aside_for("l")?;
+    let _ = access.query("checkpoint", site.cancel);
+    let aside = site.scratch_aside_for("l")?;
     let (scripts, prefix) = (copied(asked.scripts, aside.path())?, aside.path().join("p"));
     let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let before = Stats::read(access, world.cancel)?;
-    let words = words(access, asked, &scripts, &prefix, world.seed);
+    let before = Stats::read(access, site.cancel)?;
+    let words = words(access, asked, &scripts, &prefix, site.seed);
     let client = access.client(&access.tools.pgbench, words);
     let mut pgbench = client.start(said.try_clone()?.into(), told.try_clone()?.into(), true)?;
     let (warmup_ns, window_ns) = (asked.stop.ramp_ns, asked.stop.max_ns);
     let mut log = Log::new(&prefix, pgbench.pid(), asked.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
     pgbench.go()?;
-    let status = follow(&mut pgbench, &mut log, asked, world, progress)?;
+    let status = follow(&mut pgbench, &mut log, asked, site, watch)?;
     let (tally, errors, all) = log.finish();
     let (said, told) = (whole(&mut said)?, whole(&mut told)?);
-    let interrupted = world.is_cancelled();
+    let interrupted = site.is_cancelled();
     let good = status.is_some_and(|status| status.success());
     let fault = if good || interrupted { String::new() } else { format!("pgbench failed: {}", last_lines(&told)) };
     if tally.count() == 0 {
@@ -84,7 +84,7 @@ pub(super) fn run(access: &Access, asked: &Asked<'_>, world: &World<'_>, progres
     }
     // A load that ran to its end saw the whole window, also where its last moments were silent.
     let runtime_ns = if good { window_ns } else { tally.seen_ns().max(1) };
-    let app = if good { app_step(access, &before, all, &said, world)? } else { AppStep::default() };
+    let app = if good { app_step(access, &before, all, &said, site)? } else { AppStep::default() };
     let (stream, intervals) = tally.finish(runtime_ns);
     let ended = match (interrupted, good) {
         (true, _) => Ended::Interrupted,
@@ -130,11 +130,11 @@ fn follow(
     pgbench: &mut Running,
     log: &mut Log,
     asked: &Asked<'_>,
-    world: &World<'_>,
-    progress: &mut Progress,
+    site: &Site<'_>,
+    watch: &mut dyn Watch,
 ) -> Result<Option<std::process::ExitStatus>> {
     let start_ns = clock::now_ns();
-    let mut looks = Looks::new();
+    let mut pacer = Pacer::new();
     loop {
         let status = pgbench.ended()?;
         // After its end, so that nothing of the log is missed.
@@ -142,24 +142,24 @@ fn follow(
         if status.is_some() {
             return Ok(status);
         }
-        if world.is_cancelled() {
+        if site.is_cancelled() {
             pgbench.stop(Signal::INT, Duration::from_secs(1));
             log.take()?;
             return Ok(None);
         }
         let now_ns = clock::now_ns();
-        looks.take(now_ns - start_ns, || progress.figures(&log.tally().so_far()));
+        pacer.take(now_ns - start_ns, || watch.figures(&log.tally().so_far()));
         let stop = Stop { max_ns: asked.stop.ramp_ns + asked.stop.max_ns, ..asked.stop };
-        progress.tick(now_ns - start_ns, &stop);
+        watch.tick(now_ns - start_ns, &stop);
         std::thread::sleep(LOOK);
     }
 }
 
 /// What the server counted and what pgbench says.
-fn app_step(access: &Access, before: &Stats, all: u64, said: &str, world: &World<'_>) -> Result<AppStep> {
+fn app_step(access: &Access, before: &Stats, all: u64, said: &str, site: &Site<'_>) -> Result<AppStep> {
     // Sessions tell the server what they did when they end, which they do a moment after pgbench.
     std::thread::sleep(Duration::from_millis(if before.is_delayed() { 1200 } else { 300 }));
-    let after = match Stats::read(access, world.cancel) {
+    let after = match Stats::read(access, site.cancel) {
         Ok(after) => after,
         // The transactions are there; only the counters are not.
         Err(error) if error.is::<Cancelled>() => return Ok(AppStep::default()),

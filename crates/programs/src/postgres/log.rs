@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result};
 use qd1_model::record::{IoErrors, OpClass};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
-use super::super::tally::Tally;
-use super::super::user::User;
+use crate::tally::Tally;
+use qd1_system::user::User;
 
 /// Bytes that a pipe may hold while we are busy.
 const PIPE_BYTES: usize = 1 << 20;
@@ -44,7 +44,7 @@ struct Pipe {
 }
 
 /// The log of a run.
-pub(super) struct Log {
+pub(crate) struct Log {
     pipes: Vec<Pipe>,
     tally: Tally,
     warmup_ns: u64,
@@ -59,7 +59,7 @@ impl Log {
     ///
     /// # Errors
     /// When they cannot be made.
-    pub(super) fn new(
+    pub(crate) fn new(
         prefix: &Path,
         pid: u32,
         threads: u32,
@@ -79,7 +79,7 @@ impl Log {
     ///
     /// # Errors
     /// When a pipe cannot be read.
-    pub(super) fn take(&mut self) -> Result<bool> {
+    pub(crate) fn take(&mut self) -> Result<bool> {
         let mut chunk = vec![0; 64 << 10];
         let mut came = false;
         for at in 0..self.pipes.len() {
@@ -128,12 +128,12 @@ impl Log {
         IoErrors::once(how, 0).add_to(&mut self.errors);
     }
 
-    pub(super) fn tally(&self) -> &Tally {
+    pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
 
     /// The tally, what failed, and how many transactions there were with those of the warm-up.
-    pub(super) fn finish(self) -> (Tally, Vec<IoErrors>, u64) {
+    pub(crate) fn finish(self) -> (Tally, Vec<IoErrors>, u64) {
         for pipe in &self.pipes {
             let _ = std::fs::remove_file(&pipe.path);
         }

@@ -17,13 +17,13 @@ use qd1_model::app::AppStep;
 use qd1_model::plan::Stop;
 use qd1_model::record::{Ended, OpClass};
 
-use super::Loaded;
-use super::child::Cancelled;
-use super::tally::Tally;
-use crate::progress::{Looks, Progress};
+use crate::program::Loaded;
+use crate::tally::Tally;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::Cancelled;
 
 /// Bytes of a value: as many as etcd's documentation benchmarks with, as near as base64 comes.
-pub(super) const VALUE: usize = 258;
+pub(crate) const VALUE: usize = 258;
 /// The same in base64.
 const VALUE_LETTERS: usize = VALUE / 3 * 4;
 /// Keys that are put, over and over.
@@ -36,12 +36,12 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What is asked for.
-pub(super) struct Puts {
+pub(crate) struct Puts {
     /// Of the server, on 127.0.0.1.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// Puts a second.
-    pub(super) rate: u32,
-    pub(super) seed: u64,
+    pub(crate) rate: u32,
+    pub(crate) seed: u64,
 }
 
 /// What all connections share.
@@ -66,7 +66,7 @@ impl Puts {
     ///
     /// # Errors
     /// When one fails, or none is answered. [`Cancelled`] when it was stopped before.
-    pub(super) fn run(&self, stop: &Stop, cancel: &AtomicBool, progress: &mut Progress) -> Result<Loaded> {
+    pub(crate) fn run(&self, stop: &Stop, cancel: &AtomicBool, watch: &mut dyn Watch) -> Result<Loaded> {
         let due_ns = self.schedule(stop.max_ns);
         let shared = Shared {
             due_ns: &due_ns,
@@ -93,7 +93,7 @@ impl Puts {
                 }
             }
             drop(sender);
-            let outcome = gather(&receiver, &shared, stop, cancel, &mut tally, progress);
+            let outcome = gather(&receiver, &shared, stop, cancel, &mut tally, watch);
             shared.over.store(true, Ordering::Relaxed);
             outcome
         });
@@ -136,9 +136,9 @@ fn gather(
     stop: &Stop,
     cancel: &AtomicBool,
     tally: &mut Tally,
-    progress: &mut Progress,
+    watch: &mut dyn Watch,
 ) -> Result<()> {
-    let mut looks = Looks::new();
+    let mut pacer = Pacer::new();
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(Ok(answered)) => tally.add(answered.at_ns, answered.lat_ns),
@@ -150,9 +150,9 @@ fn gather(
         if cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + DRAIN_NS {
             return Ok(());
         }
-        looks.take(elapsed_ns, || {
-            progress.figures(&tally.so_far());
-            progress.tick(elapsed_ns.min(stop.max_ns), stop);
+        pacer.take(elapsed_ns, || {
+            watch.figures(&tally.so_far());
+            watch.tick(elapsed_ns.min(stop.max_ns), stop);
         });
     }
 }

@@ -22,7 +22,7 @@ const COLUMNS: [(&str, AppUnit, f64); 9] = [
 
 /// The counters at one moment; absent where this version does not have them.
 #[derive(Debug)]
-pub(super) struct Stats {
+pub(crate) struct Stats {
     version: u32,
     values: Vec<Option<f64>>,
 }
@@ -62,7 +62,7 @@ impl Stats {
     ///
     /// # Errors
     /// When the server does not answer.
-    pub(super) fn read(access: &Access, cancel: &AtomicBool) -> Result<Self> {
+    pub(crate) fn read(access: &Access, cancel: &AtomicBool) -> Result<Self> {
         let version = access.version_number(cancel)?;
         let rows = access.query(&sql(version), cancel)?;
         let row = rows.first().context("the server tells nothing of its counters")?;
@@ -70,12 +70,12 @@ impl Stats {
     }
 
     /// Whether counters come by way of a collector, which writes them down twice a second at most.
-    pub(super) fn is_delayed(&self) -> bool {
+    pub(crate) fn is_delayed(&self) -> bool {
         self.version < 150_000
     }
 
     /// The change since `before`.
-    pub(super) fn since(&self, before: &Self) -> Vec<Counter> {
+    pub(crate) fn since(&self, before: &Self) -> Vec<Counter> {
         let changes = self.values.iter().zip(&before.values).map(|(now, then)| Some(now.as_ref()? - then.as_ref()?));
         // Counters that somebody reset meanwhile say nothing.
         let changes = changes.map(|change: Option<f64>| change.filter(|change| *change >= 0.0));
