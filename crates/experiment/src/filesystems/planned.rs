@@ -11,12 +11,13 @@ use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
 use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
 
-use super::args::FilesystemsArgs;
-use super::kinds::{Entry, Field};
-use crate::apps::part::Part;
-use crate::place::Place;
-use crate::{plan, suites};
+use super::Options;
+use super::kinds::{Participant, Participants};
 use qd1_model::{Problem, ProblemKind, Subject};
+use qd1_programs::options::PostgresOptions;
+use qd1_programs::{Postgres, ProgramRun};
+use qd1_runner::place::Place;
+use qd1_runner::plan;
 
 /// Name of the suite, and of these runs in the history.
 pub(super) const SUITE: &str = "filesystems";
@@ -28,7 +29,7 @@ const EXTRA: u64 = 512 << 20;
 /// A program makes its own data and says itself what it takes; half of it more.
 const APP_ROOM: (u64, u64) = (3, 2);
 /// What PostgreSQL runs with: the clients at once, pgbench's scale, and the time of each load before and while it is measured.
-const CLIENTS: &str = "10,100";
+const CLIENTS: [u32; 2] = [10, 100];
 const SCALE: u32 = 100;
 const WARMUP: PerEffort<Span> =
     PerEffort { quick: Span(1_000_000_000), default: Span(3_000_000_000), full: Span(5_000_000_000) };
@@ -46,26 +47,25 @@ pub(super) struct Planned {
     pub(super) spec: Spec,
 }
 
-fn effort(args: &FilesystemsArgs) -> Effort {
-    match (args.quick, args.full) {
-        (true, _) => Effort::Quick,
-        (_, true) => Effort::Full,
-        _ => Effort::Default,
-    }
-}
-
 /// The program that is run as well, where one was asked for.
 ///
 /// # Errors
 /// When it is not there.
-pub(super) fn program(args: &FilesystemsArgs) -> Result<Option<Part>> {
-    if !args.postgres {
+pub(super) fn program(options: &Options) -> Result<Option<ProgramRun>> {
+    if !options.postgres {
         return Ok(None);
     }
-    let effort = effort(args);
-    let load_ns = args.runtime.map_or(LOAD.get(effort).0, |ns| ns.max(1_000_000_000));
+    let effort = options.effort;
+    let load_ns = options.runtime_ns.map_or(LOAD.get(effort).0, |ns| ns.max(1_000_000_000));
     let warmup_ns = WARMUP.get(effort).0.min(load_ns);
-    Part::postgres(CLIENTS, args.scale.unwrap_or(SCALE), warmup_ns, load_ns).map(Some)
+    let asked = PostgresOptions {
+        clients: CLIENTS.to_vec(),
+        scale: Some(options.scale.unwrap_or(SCALE)),
+        warmup_ns,
+        runtime_ns: load_ns,
+        ..PostgresOptions::default()
+    };
+    ProgramRun::new(Postgres::new(asked)?).map(Some)
 }
 
 /// Decides.
@@ -73,44 +73,44 @@ pub(super) fn program(args: &FilesystemsArgs) -> Result<Option<Part>> {
 /// # Errors
 /// What does not fit, and steps that there are not.
 pub(super) fn decide(
-    args: &FilesystemsArgs,
+    options: &Options,
     place: &Place,
-    field: &Field,
-    program: Option<&Part>,
+    participants: &Participants,
+    program: Option<&ProgramRun>,
     seed: u64,
 ) -> Result<Planned> {
-    let effort = effort(args);
+    let effort = options.effort;
     let of_program = program.map_or(0, |part| part.space().0);
-    let mut spec = spec(args, effort)?;
+    let mut spec = spec(options, effort)?;
     let on_loop = place.kind == PathKind::Directory;
     let usable = match place.kind {
         PathKind::Block(bytes) => bytes,
         _ => plan::space(place).usable,
     };
-    let least = field.entries.iter().map(|entry| entry.kind.least.0).max().unwrap_or(0);
+    let least = participants.entries.iter().map(|entry| entry.kind.least.0).max().unwrap_or(0);
     let (mut steps, mut disk);
     loop {
         steps = plan::decide(&spec, &boundless(place), seed)?;
         // The test file is gone before the program makes its data.
         let needed = steps.space_max().0.max(of_program);
         let wanted = (steps.space_max().0 * ROOMS).max(of_program * APP_ROOM.0 / APP_ROOM.1) + EXTRA;
-        disk = args.disk.map_or(wanted.max(least), |disk| disk.0);
+        disk = options.disk.map_or(wanted.max(least), |disk| disk.0);
         disk = disk / (1 << 20) * (1 << 20);
         let smaller = steps.target.size.0 / 2;
-        if disk <= usable || args.size.is_some() || args.disk.is_some() || smaller < SIZE_LEAST {
-            check(args, place, field, (needed, disk, usable))?;
+        if disk <= usable || options.size.is_some() || options.disk.is_some() || smaller < SIZE_LEAST {
+            check(options, place, participants, (needed, disk, usable))?;
             break;
         }
         spec.size = Some(Bytes(smaller));
     }
-    steps.steps.extend(program.map(Part::steps).unwrap_or_default());
+    steps.steps.extend(program.map(ProgramRun::steps).unwrap_or_default());
     // The same for each filesystem, however much of the disk it takes for itself.
     spec.size = Some(steps.target.size);
-    let rounds = args.rounds.unwrap_or_else(|| ROUNDS.get(effort));
-    let names: Vec<String> = field.entries.iter().map(|entry| entry.name.clone()).collect();
-    let order = qd1_analysis::sweep::order(&vec![0; names.len()], rounds, seed);
+    let rounds = options.rounds.unwrap_or_else(|| ROUNDS.get(effort));
+    let names: Vec<String> = participants.entries.iter().map(|entry| entry.name.clone()).collect();
+    let order = qd1_suites::order(&vec![0; names.len()], rounds, seed);
     let order = order.iter().map(|round| round.iter().map(|at| *at as u32).collect()).collect();
-    let asked = FilesystemsPlan { rounds, names, order, fair: args.fair, disk: Bytes(disk), on_loop };
+    let asked = FilesystemsPlan { rounds, names, order, fair: options.fair, disk: Bytes(disk), on_loop };
     steps.target = TargetPlan {
         path: place.path.clone(),
         kind: if on_loop { TargetKind::Directory } else { TargetKind::BlockDestroy },
@@ -119,23 +119,23 @@ pub(super) fn decide(
         align: place.direct.align,
         ..steps.target
     };
-    let missing = field.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
+    let missing = participants.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
     // What was left out by choice is not missed.
     steps.skipped = missing.collect();
     steps.filesystems = Some(asked.clone());
     Ok(Planned { plan: steps, asked, spec })
 }
 
-fn spec(args: &FilesystemsArgs, effort: Effort) -> Result<Spec> {
+fn spec(options: &Options, effort: Effort) -> Result<Spec> {
     Ok(Spec {
-        suite: Suite { subject: Subject::Filesystems, ..suites::builtin(SUITE).context("its suite is built in")? },
-        path: args.path.clone(),
+        suite: Suite { subject: Subject::Filesystems, ..qd1_suites::builtin(SUITE).context("its suite is built in")? },
+        path: options.path.clone(),
         effort,
-        size: args.size,
-        runtime_ns: args.runtime,
-        only: args.steps.clone(),
-        engine: args.device.engine,
-        seed: args.common.seed,
+        size: options.size,
+        runtime_ns: options.runtime_ns,
+        only: options.steps.clone(),
+        engine: options.engine,
+        seed: None,
         destroy: None,
         with_load: false,
     })
@@ -153,7 +153,12 @@ fn boundless(place: &Place) -> Place {
 }
 
 /// Refuses a disk that is too small for what is on it, or too large for where it is.
-fn check(args: &FilesystemsArgs, place: &Place, field: &Field, (needed, disk, usable): (u64, u64, u64)) -> Result<()> {
+fn check(
+    options: &Options,
+    place: &Place,
+    participants: &Participants,
+    (needed, disk, usable): (u64, u64, u64),
+) -> Result<()> {
     let (path, shown) = (place.path.display(), Bytes(disk));
     if disk > usable {
         let message = format!(
@@ -164,8 +169,8 @@ fn check(args: &FilesystemsArgs, place: &Place, field: &Field, (needed, disk, us
         );
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
-    let small = |entry: &&Entry| entry.kind.least.0 > disk;
-    if let Some(entry) = field.entries.iter().find(small) {
+    let small = |entry: &&Participant| entry.kind.least.0 > disk;
+    if let Some(entry) = participants.entries.iter().find(small) {
         let message = format!(
             "--disk {shown} is too small for {}, which wants {}; or leave it out with --only",
             entry.kind.name, entry.kind.least
@@ -175,7 +180,7 @@ fn check(args: &FilesystemsArgs, place: &Place, field: &Field, (needed, disk, us
     // Its own logs and tables come on top.
     if needed + needed / 4 + (64 << 20) > disk {
         let wanted = Bytes((needed + needed / 4 + (64 << 20)).next_multiple_of(1 << 20));
-        let what = if args.disk.is_some() { "--disk" } else { "the device" };
+        let what = if options.disk.is_some() { "--disk" } else { "the device" };
         let message = format!("{what} {shown} is too small for steps that need {}: {wanted} at least", Bytes(needed));
         return Err(Problem::usage(message).into());
     }
@@ -183,7 +188,7 @@ fn check(args: &FilesystemsArgs, place: &Place, field: &Field, (needed, disk, us
 }
 
 /// What would be done.
-pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
+pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String {
     let Planned { plan, asked, .. } = planned;
     let mut text = String::new();
     let path = plan.target.path.display();
@@ -194,7 +199,7 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
     let _ = writeln!(text, "plan of {SUITE}: on {place}");
     let _ = writeln!(text, "each round: write {} of random data, then for each filesystem", asked.disk);
     let _ = writeln!(text, "  make, mount, the steps below, unmount");
-    for entry in &field.entries {
+    for entry in &participants.entries {
         let made = entry.kind.command("DEVICE", (!asked.on_loop).then_some(asked.disk)).join(" ");
         let options = entry.kind.options(asked.fair).join(",");
         let options = if options.is_empty() { String::new() } else { format!("; {options}") };
@@ -203,7 +208,7 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
             let _ = writeln!(text, "  {:<9} ({})", "", entry.kind.fair_why);
         }
     }
-    for (name, why) in &field.missing {
+    for (name, why) in &participants.missing {
         let _ = writeln!(text, "  {name:<9} not measured: {why}");
     }
     let _ = writeln!(text, "steps");
@@ -238,37 +243,15 @@ pub(super) fn dry_run(planned: &Planned, field: &Field) -> String {
     text
 }
 
-/// The command that does the same again, from anywhere.
-pub(super) fn again(args: &FilesystemsArgs, planned: &Planned) -> Vec<String> {
+/// The options as they were decided, by their names on the command line: elsewhere more filesystems may be there, and the disk
+/// would get another size.
+pub(super) fn decided(options: &Options, planned: &Planned) -> Vec<(&'static str, String)> {
     let Planned { plan, asked, .. } = planned;
-    let mut words = vec!["qd1".to_owned(), SUITE.to_owned(), plan.target.path.to_string_lossy().into_owned()];
-    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    // Those that were there: elsewhere more may be.
-    let kinds: Vec<&str> = match args.only.as_slice() {
-        [] => asked.names.iter().map(String::as_str).collect(),
-        only => only.iter().map(String::as_str).collect(),
-    };
-    add("--only", kinds.join(","));
-    add("--rounds", asked.rounds.to_string());
-    if !args.steps.is_empty() {
-        add("--steps", args.steps.join(","));
-    }
-    add("--size", plan.target.size.0.to_string());
-    add("--disk", asked.disk.0.to_string());
-    if let Some(scale) = args.scale {
-        add("--scale", scale.to_string());
-    }
-    if let Some(ns) = args.runtime {
-        add("--runtime", format!("{}us", ns / 1000));
-    }
-    if let Some(device) = &args.device.destroy {
-        add("--destroy", device.to_string_lossy().into_owned());
-    }
-    if let Some(qd1_model::plan::EngineChoice::Kind(kind)) = args.device.engine {
-        add("--engine", kind.name().to_owned());
-    }
-    add("--seed", plan.seed.to_string());
-    let given = [("--fair", args.fair), ("--postgres", args.postgres), ("--quick", args.quick), ("--full", args.full)];
-    words.extend(given.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
-    words
+    let kinds = if options.only.is_empty() { &asked.names } else { &options.only };
+    vec![
+        ("only", kinds.join(",")),
+        ("rounds", asked.rounds.to_string()),
+        ("size", plan.target.size.0.to_string()),
+        ("disk", asked.disk.0.to_string()),
+    ]
 }

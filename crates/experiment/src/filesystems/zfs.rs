@@ -5,28 +5,28 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::journal::{Change, Journal};
-use crate::system;
+use qd1_system::journal::{Change, Journal};
+use qd1_system::tool;
 
 pub(super) const NAME: &str = "zfs";
 /// The program where the kernel has no zfs.
 const FUSE: &str = "zfs-fuse";
-/// Properties worth telling.
+/// Properties worth recording.
 const PROPERTIES: &str = "recordsize,logbias,atime,compression,checksum,primarycache";
 
 /// Whether the kernel has it.
 fn in_kernel() -> bool {
-    Path::new("/sys/module/zfs").exists() || system::tool("modprobe", &["-n", "-q", NAME]).is_ok()
+    Path::new("/sys/module/zfs").exists() || tool::tool("modprobe", &["-n", "-q", NAME]).is_ok()
 }
 
 /// Whether somebody answers to `zpool`.
 fn is_served() -> bool {
-    system::tool("zpool", &["list", "-H"]).is_ok()
+    tool::tool("zpool", &["list", "-H"]).is_ok()
 }
 
 /// Why there is none here; nothing where there is.
 pub(super) fn missing() -> Option<String> {
-    let there = in_kernel() || system::find(FUSE).is_some();
+    let there = in_kernel() || tool::find(FUSE).is_some();
     (!there).then(|| format!("this kernel has no zfs, and {FUSE} is not installed (Debian package zfs-fuse)"))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn version() -> String {
     if let Some(module) = std::fs::read_to_string("/sys/module/zfs/version").ok().filter(|_| in_kernel()) {
         return format!("zfs {}", module.trim());
     }
-    let pools = system::tool("zpool", &["upgrade", "-v"]).unwrap_or_default();
+    let pools = tool::tool("zpool", &["upgrade", "-v"]).unwrap_or_default();
     let pools = pools.lines().find_map(|line| line.split("version ").nth(1)).unwrap_or_default();
     let pools = pools.trim_end_matches(['.', ' ']);
     if in_kernel() { "zfs".to_owned() } else { format!("{FUSE}, in user space, pool version {pools}") }
@@ -50,20 +50,20 @@ pub(super) fn serve(scratch: &Path, journal: &mut Journal) -> Result<()> {
         return Ok(());
     }
     if in_kernel() {
-        system::tool("modprobe", &[NAME])?;
+        tool::tool("modprobe", &[NAME])?;
         return Ok(());
     }
     let pidfile = scratch.join("zfs-fuse.pid");
     let log = std::fs::File::create(scratch.join("zfs-fuse.log"))?;
     journal.note(Change::Daemon { program: FUSE.to_owned(), pidfile: pidfile.clone() })?;
-    let program = system::find(FUSE).with_context(|| format!("{FUSE} went away"))?;
+    let program = tool::find(FUSE).with_context(|| format!("{FUSE} went away"))?;
     // The shell writes its number down before it becomes the program: at no moment does it run without our knowing. It goes
     // past the page cache to its disk, as filesystems in the kernel do.
-    let mut shell = system::command("sh");
+    let mut shell = tool::command("sh");
     shell.args(["-c", "echo $$ > \"$1\" && exec \"$0\" --no-daemon --no-kstat-mount --disable-block-cache"]);
     shell.arg(&program).arg(&pidfile).current_dir("/").stdout(log.try_clone()?).stderr(log);
     shell.spawn().with_context(|| format!("cannot start {FUSE}"))?;
-    system::patiently(|| Ok(is_served()))?.then_some(()).with_context(|| format!("{FUSE} does not answer"))
+    tool::patiently(|| Ok(is_served()))?.then_some(()).with_context(|| format!("{FUSE} does not answer"))
 }
 
 /// The words that make a pool called `pool` with its filesystem at `dir`.
@@ -76,8 +76,8 @@ pub(super) fn rest(command: &mut Vec<String>, pool: &str, dir: &str, properties:
 
 /// Properties as they are, for the Record.
 pub(super) fn properties(pool: &str) -> Vec<String> {
-    let told = system::tool("zfs", &["get", "-H", "-o", "property,value", PROPERTIES, pool]).unwrap_or_default();
-    told.lines().filter_map(|line| line.split_once('\t')).map(|(name, value)| format!("{name}={value}")).collect()
+    let said = tool::tool("zfs", &["get", "-H", "-o", "property,value", PROPERTIES, pool]).unwrap_or_default();
+    said.lines().filter_map(|line| line.split_once('\t')).map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 #[cfg(test)]
