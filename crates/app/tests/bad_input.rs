@@ -260,7 +260,7 @@ fn thresholds_that_cannot_be_meant_are_refused_before_measuring() {
     let place = Place::new();
     let file = place.beside("mine.toml");
     let path = file.to_str().unwrap();
-    let good = include_str!("../src/thresholds.toml");
+    let good = include_str!("../../suites/src/thresholds.toml");
     for (text, words) in [
         ("this is not TOML [".to_owned(), &["mine.toml", "line 1"][..]),
         (good.replace("sync_p99_ns", "sync_p98_ns"), &["unknown metric", "sync_p98_ns", "lat_p999_ns"]),

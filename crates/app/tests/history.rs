@@ -32,7 +32,7 @@ fn an_old_run_is_judged_by_todays_thresholds() {
     let place = Place::new();
     let id = place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned();
     let mine = place.beside("mine.toml");
-    let text = include_str!("../src/thresholds.toml").replace("name = \"web\"", "name = \"mine\"");
+    let text = include_str!("../../suites/src/thresholds.toml").replace("name = \"web\"", "name = \"mine\"");
     fs::write(&mine, text).unwrap();
     let shown = common::json(place.qd1(&["history", "show", &id, "--json", "--thresholds", mine.to_str().unwrap()]));
     common::find(&shown["verdicts"], "class", "mine");

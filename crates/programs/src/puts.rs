@@ -138,7 +138,7 @@ fn gather(
     tally: &mut Tally,
     watch: &mut dyn Watch,
 ) -> Result<()> {
-    let mut pacer = Pacer::new();
+    let mut pacer = Pacer::default();
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(Ok(answered)) => tally.add(answered.at_ns, answered.lat_ns),

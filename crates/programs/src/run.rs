@@ -53,12 +53,17 @@ impl ProgramRun {
         self.0.caution()
     }
 
+    /// The directory it works in, as named.
+    pub fn path(&self) -> &Path {
+        self.0.path().unwrap_or(Path::new("."))
+    }
+
     /// Looks at the place. A server of others' is not ours to write beside, so its directory is only named.
     ///
     /// # Errors
     /// When it is no directory, or cannot be looked at.
     pub fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
-        let path = self.0.path().unwrap_or(Path::new("."));
+        let path = self.path();
         let place = if self.space().0 == 0 {
             let path = std::fs::canonicalize(path).with_context(|| format!("cannot look at {}", path.display()))?;
             let filesystem = machine.filesystem(&path).unwrap_or_default();

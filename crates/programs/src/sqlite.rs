@@ -249,7 +249,7 @@ impl Running {
         watch: &mut dyn Watch,
         mut operation: impl FnMut(&mut Rng, u64) -> rusqlite::Result<u64>,
     ) {
-        let mut pacer = Pacer::new();
+        let mut pacer = Pacer::default();
         while !cancel.load(std::sync::atomic::Ordering::Relaxed) {
             match operation(&mut self.random, self.rows) {
                 Ok(begin_ns) => {

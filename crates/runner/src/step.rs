@@ -183,7 +183,7 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 
 /// Watches a step: shows its figures, and wants it to end once they are tight enough.
 fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
-    let mut pacer = Pacer::new();
+    let mut pacer = Pacer::default();
     move |now| {
         let is_over = pacer.take(now.elapsed_ns, || {
             watch.figures(now.intervals);

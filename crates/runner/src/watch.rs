@@ -64,12 +64,14 @@ pub struct Pacer {
     next_ns: u64,
 }
 
-impl Pacer {
+impl Default for Pacer {
     /// From the start of a step.
-    pub const fn new() -> Self {
+    fn default() -> Self {
         Self { next_ns: PERIOD_NS }
     }
+}
 
+impl Pacer {
     /// Calls `look` if so much of the step's time has passed that it is due.
     pub fn take<T>(&mut self, elapsed_ns: u64, look: impl FnOnce() -> T) -> Option<T> {
         if elapsed_ns < self.next_ns {

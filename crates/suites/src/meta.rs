@@ -223,7 +223,7 @@ fn bonnie_size(asked: Option<Bytes>, ram: Option<Bytes>, memory: Bytes) -> Resul
                  choose --size {least} or more, or say with --ram how much memory is to count (0: none)",
                 ram
             );
-            Err(Problem::usage(message).into())
+            Err(Problem::usage(message))
         }
         Some(size) => Ok(size),
     }

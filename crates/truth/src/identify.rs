@@ -22,7 +22,7 @@ use crate::machines::environment;
 use crate::suite;
 
 /// The suite that the product runs: its steps are these steps.
-const SUITE: &str = include_str!("../../app/src/suites/identify.toml");
+const SUITE: &str = include_str!("../../suites/src/identify.toml");
 /// Sure enough to act on.
 pub const CONFIDENT: f64 = 0.9;
 const KINDS: usize = StorageKind::ALL.len();

@@ -16,6 +16,8 @@ pub mod limits;
 mod machines;
 mod scenario;
 mod suite;
+#[cfg(test)]
+mod sweep;
 pub mod sync;
 pub mod virtual_disk;
 

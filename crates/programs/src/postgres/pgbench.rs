@@ -134,7 +134,7 @@ fn follow(
     watch: &mut dyn Watch,
 ) -> Result<Option<std::process::ExitStatus>> {
     let start_ns = clock::now_ns();
-    let mut pacer = Pacer::new();
+    let mut pacer = Pacer::default();
     loop {
         let status = pgbench.ended()?;
         // After its end, so that nothing of the log is missed.

@@ -14,7 +14,7 @@ use super::scenario::{FILE, Scenario};
 use crate::suite;
 
 /// The suite as it comes with qd1.
-const SUITE: &str = include_str!("../../../app/src/suites/caches.toml");
+const SUITE: &str = include_str!("../../../suites/src/caches.toml");
 /// Longest time for writing the test file, as in a suite that names none.
 const PREPARE_NS: u64 = 12_000_000_000;
 /// Time between the steps of a run, ns: opening files and an engine.

@@ -5,8 +5,35 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use qd1_model::Bytes;
 
-use super::{etcd, sqlite};
-use crate::cli::{CommonArgs, FailOn, duration};
+use qd1_programs::options::{
+    EtcdLoad, EtcdOptions, JournalMode, PostgresOptions, RocksdbOptions, SqliteOptions, Synchronous, SysbenchOptions,
+};
+
+use crate::args::{Choice, CommonArgs, FailOn, choice, duration};
+
+const LOADS: [Choice<EtcdLoad>; 4] = [
+    ("s", "50 clients, 150 writes a second", EtcdLoad::S),
+    ("m", "200 clients, 1,000 writes a second", EtcdLoad::M),
+    ("l", "500 clients, 8,000 writes a second", EtcdLoad::L),
+    ("xl", "1,000 clients, 15,000 writes a second", EtcdLoad::Xl),
+];
+
+const JOURNALS: [Choice<JournalMode>; 4] = [
+    ("wal", "A log of new pages, and one sync a commit with synchronous=FULL, none with NORMAL", JournalMode::Wal),
+    ("delete", "A rollback journal that is deleted at each commit: SQLite's default", JournalMode::Delete),
+    ("truncate", "A rollback journal that is cut at each commit", JournalMode::Truncate),
+    ("persist", "A rollback journal that is overwritten at each commit", JournalMode::Persist),
+];
+
+const SYNCHRONOUS: [Choice<Synchronous>; 3] = [
+    (
+        "normal",
+        "At the moments that keep the database whole; in WAL mode the last commits may be lost",
+        Synchronous::Normal,
+    ),
+    ("full", "At each commit: SQLite's default", Synchronous::Full),
+    ("extra", "And the directory, after the journal is gone", Synchronous::Extra),
+];
 
 /// What every one of them takes.
 #[derive(Debug, Args)]
@@ -83,8 +110,8 @@ pub(crate) struct EtcdArgs {
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     /// Loads of `etcdctl check perf`, separated by commas; each takes a minute
-    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "s,m", value_enum)]
-    pub(crate) load: Vec<etcd::Load>,
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "s,m", value_parser = choice(&LOADS))]
+    pub(crate) load: Vec<EtcdLoad>,
     /// Instead: so many puts a second, separated by commas, each timed from when it was due
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "load", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Vec<u32>,
@@ -104,11 +131,11 @@ pub(crate) struct SqliteArgs {
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     /// Journal modes, separated by commas
-    #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "wal,delete", value_enum)]
-    pub(crate) journal: Vec<sqlite::Journal>,
+    #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "wal,delete", value_parser = choice(&JOURNALS))]
+    pub(crate) journal: Vec<JournalMode>,
     /// Synchronous modes, separated by commas
-    #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "normal,full", value_enum)]
-    pub(crate) synchronous: Vec<sqlite::Synchronous>,
+    #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "normal,full", value_parser = choice(&SYNCHRONOUS))]
+    pub(crate) synchronous: Vec<Synchronous>,
     /// Measured time of each load
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) runtime: u64,
@@ -162,4 +189,98 @@ pub(crate) struct SysbenchArgs {
     pub(crate) threads: u32,
     #[command(flatten)]
     pub(crate) common: AppCommon,
+}
+
+impl PostgresArgs {
+    pub(super) fn options(&self) -> PostgresOptions {
+        PostgresOptions {
+            path: self.path.clone(),
+            clients: self.clients.clone(),
+            scale: self.scale,
+            runtime_ns: self.runtime,
+            warmup_ns: self.warmup,
+            builtin: self.builtin.clone(),
+            script: self.script.clone(),
+            threads: self.threads,
+            set: self.set.clone(),
+            prewarm: self.prewarm,
+            bindir: self.bindir.clone(),
+            user: self.user.clone(),
+            dsn: self.dsn.clone(),
+        }
+    }
+}
+
+impl EtcdArgs {
+    pub(super) fn options(&self) -> EtcdOptions {
+        EtcdOptions {
+            path: self.path.clone(),
+            load: self.load.clone(),
+            rate: self.rate.clone(),
+            runtime_ns: self.runtime,
+            bindir: self.bindir.clone(),
+        }
+    }
+}
+
+impl SqliteArgs {
+    pub(super) fn options(&self) -> SqliteOptions {
+        SqliteOptions {
+            path: self.path.clone(),
+            journal: self.journal.clone(),
+            synchronous: self.synchronous.clone(),
+            runtime_ns: self.runtime,
+            rows: self.rows,
+            cache: self.cache,
+        }
+    }
+}
+
+impl RocksdbArgs {
+    pub(super) fn options(&self) -> RocksdbOptions {
+        RocksdbOptions {
+            path: self.path.clone(),
+            benchmarks: self.benchmarks.clone(),
+            num: self.num,
+            value_size: self.value_size,
+            runtime_ns: self.runtime,
+        }
+    }
+}
+
+impl SysbenchArgs {
+    pub(super) fn options(&self) -> SysbenchOptions {
+        SysbenchOptions {
+            path: self.path.clone(),
+            mode: self.mode.clone(),
+            size: self.size,
+            runtime_ns: self.runtime,
+            threads: self.threads,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line<A: Args> {
+        #[command(flatten)]
+        args: A,
+    }
+
+    fn unset<A: Args>() -> A {
+        Line::<A>::parse_from(["app"]).args
+    }
+
+    #[test]
+    fn without_flags_the_options_are_the_defaults_of_the_programs() {
+        let same = |ours: String, theirs: String| assert_eq!(ours, theirs);
+        same(format!("{:?}", unset::<PostgresArgs>().options()), format!("{:?}", PostgresOptions::default()));
+        same(format!("{:?}", unset::<EtcdArgs>().options()), format!("{:?}", EtcdOptions::default()));
+        same(format!("{:?}", unset::<SqliteArgs>().options()), format!("{:?}", SqliteOptions::default()));
+    }
 }

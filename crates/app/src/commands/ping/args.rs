@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use qd1_model::Bytes;
 use qd1_model::plan::Sync;
 
-use crate::cli::duration;
+use crate::args::duration;
 use qd1_model::Problem;
 
 /// Of this command; they are those of every command, and not ioping's.

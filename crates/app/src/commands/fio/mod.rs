@@ -22,9 +22,10 @@ use qd1_model::job::JobStat;
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
+use crate::session;
 use crate::signals::Signals;
-use crate::store::{Store, default_path};
 use qd1_model::{Problem, ProblemKind};
+use qd1_runner::id::random_id;
 use sink::Sink;
 use watch::Watch;
 use world::Outside;
@@ -70,14 +71,11 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     if normal {
         sink.write(&banner(invocation))?;
     }
-    let ran = execute(invocation, Manner::Fio(&mut sink))?;
+    let ran = execute(invocation, RunStyle::Fio(&mut sink))?;
     sink.write(&render(invocation, &ran, flags.status_interval.is_some()))?;
     keep(&ran.record);
     Ok(ran.exit_code())
 }
-
-/// The suite's name in the Record of such a run.
-pub(crate) const SUITE: &str = "fio";
 
 /// Reads a command line of fio's that has jobs.
 ///
@@ -99,8 +97,8 @@ pub(crate) fn command_lines(invocation: &Invocation) -> String {
     help::showcmd(&invocation.globals, &invocation.jobs)
 }
 
-/// In whose manner a run goes.
-pub(crate) enum Manner<'a> {
+/// In whose style a run goes.
+pub(crate) enum RunStyle<'a> {
     /// fio's: progress and interim reports are its own; a device that nothing uses is written as the job says.
     Fio(&'a mut Sink),
     /// qd1's: no output but the report, and a device is written only where `--destroy` names it again.
@@ -133,7 +131,7 @@ impl Ran {
 ///
 /// # Errors
 /// What keeps any of them from beginning. A failure of a job is in its result.
-pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran> {
+pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Ran> {
     let machine = Machine::new();
     let jobs = &invocation.jobs;
     let place = record::place(jobs);
@@ -141,22 +139,22 @@ pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran
     clock::use_tsc(&environment.clock.source);
     (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
     let signals = Signals::install()?;
-    let begun = record::Begun { id: crate::measure::random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
+    let start = record::Start { id: random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
     let watched = disks::Disks::begin(&machine, jobs);
-    let named = match &manner {
-        Manner::Fio(_) => None,
-        Manner::Own { destroy, .. } => Some(*destroy),
+    let named = match &style {
+        RunStyle::Fio(_) => None,
+        RunStyle::Own { destroy, .. } => Some(*destroy),
     };
     let may_write = |device: &Path| may_write(&machine, device, named);
     let around = Surroundings {
         cancel: signals.stop(),
         thread_cost: qd1_probe::thread_cost,
         may_write: &may_write,
-        drawn: u64::from_str_radix(&begun.id, 16).unwrap_or(1),
+        drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
     let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
-    let mut watch = Watch::new(invocation, manner, &watched, &mut kernel);
+    let mut watch = Watch::new(invocation, style, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
             _ if error.target_is_unsafe => ProblemKind::Unsafe,
@@ -171,7 +169,7 @@ pub(crate) fn execute(invocation: &Invocation, manner: Manner<'_>) -> Result<Ran
     watch.finish()?;
     let disks = watched.end();
     let interrupted = signals.exit_code();
-    let record = record::record(jobs, &results, environment, &begun, &place, &kernel, interrupted.is_some());
+    let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted.is_some());
     Ok(Ran { results, record, disks, signal: interrupted })
 }
 
@@ -182,7 +180,7 @@ fn standing(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
-/// Whether a block device may be written. In fio's manner what lies on it is overwritten, but nothing that is in use;
+/// Whether a block device may be written. In fio's style what lies on it is overwritten, but nothing that is in use;
 /// in qd1's it has to be named again, and nothing recognisable may lie on it.
 fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
     let same = |other: &Path| {
@@ -280,8 +278,7 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
 
 /// Keeps the run in the history, where there is one. Without a word where not: scripts take one on stderr for failure.
 pub(crate) fn keep(record: &Record) {
-    let opened = default_path(|name| std::env::var_os(name)).and_then(|path| Store::open(&path));
-    let kept = opened.and_then(|store| store.save(record).map(drop));
+    let kept = session::history().and_then(|store| store.save(record).map(drop));
     if let Err(error) = kept
         && std::io::stderr().is_terminal()
     {

@@ -1,55 +1,58 @@
-//! `qd1 sync`: every way to make writes durable, beside each other. This file makes the suite of its steps and says which ways
-//! the place refuses; `qd1_analysis::sync` compares them.
-//!
-//! All methods are measured at PostgreSQL's 8 KiB, one committer, over written data, each through the page cache and past it,
-//! with one and with two writes a commit: what `pg_test_fsync` does, and more. They are measured twice, the second time in
-//! reverse, so that a disk that becomes slower favours none. What follows (sizes, committers) uses the best of them.
+//! `qd1 sync`: every way to make writes durable, beside each other. This file says which ways the place refuses, and has later
+//! steps use the best way of those before; `qd1_analysis::sync` compares them.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use qd1_engine::target::PathKind;
 use qd1_engine::{EngineError, errno_name, try_method};
 use qd1_model::environment::FilesystemClass;
-use qd1_model::plan::{FileSync, FileUse, Plan, Rw, StepPlan, Sync, Work};
+use qd1_model::plan::{FileUse, Plan, StepPlan, Work};
 use qd1_model::record::StepRecord;
-use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
+use qd1_model::spec::Suite;
 use qd1_model::sync::{SyncMethod, uses_best_method};
-use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Subject};
-use qd1_probe::Machine;
+use qd1_model::{Problem, ProblemKind, Subject};
+use qd1_runner::id::random_id;
+use qd1_runner::place::Place;
+use qd1_runner::watch::AdaptiveSteps;
+use qd1_suites::sync::{BLOCK, suite};
 use rustix::io::Errno;
 
-use crate::cli::SyncArgs;
-use crate::measure::{self, Asked};
-use crate::place::{self, Place};
-use crate::run::Guide;
-use qd1_model::units::short_size;
-use qd1_model::{Problem, ProblemKind};
+use crate::again::CommandLine;
+use crate::args::MeasureArgs;
+use crate::session::Session;
+use crate::suite_job::{Overrides, SuiteJob, request};
 
-/// The suite's name in the Record.
-const SUITE: &str = "sync";
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// Directory on the disk to measure, or a block device that --destroy names as well
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
 /// Measures and compares.
 ///
 /// # Errors
 /// When the place cannot be written, or the run fails.
-pub(crate) fn run(args: &SyncArgs) -> Result<ExitCode> {
-    let place = place::look(&Machine::new(), &args.path, &measure::random_id()?)?;
-    may_write(&place, args)?;
-    let mut suite = suite(measure::effort(&args.how));
-    refuse(&mut suite, &place)?;
-    let mut guide = Following::default();
-    measure::run(Asked { guide: Some(&mut guide), ..Asked::of(SUITE, suite, &args.path, &args.how) })
-}
-
-/// Whether a plan is one of this command.
-pub(crate) fn is_of(plan: &Plan) -> bool {
-    plan.subject == Subject::Sync
+pub(crate) fn run(args: &SyncArgs, typed: &CommandLine) -> Result<ExitCode> {
+    let session = Session::begin(request(typed, Subject::Sync, &args.how))?;
+    let make = |place: &Place, _| {
+        may_write(place, args)?;
+        let mut suite = suite(args.how.effort());
+        refuse(&mut suite, place)?;
+        Ok(suite)
+    };
+    let mut following = Following::default();
+    session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), make).adaptive(&mut following))
 }
 
 /// Refuses what is only ever read, before anything else is said of it.
-fn may_write(place: &Place, args: &SyncArgs) -> Result<()> {
+fn may_write(place: &Place, args: &SyncArgs) -> Result<(), Problem> {
     let path = place.path.display();
     let message = match place.kind {
         PathKind::File(_) => {
@@ -61,7 +64,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(Problem::new(ProblemKind::Unsafe, message).into())
+    Err(Problem::new(ProblemKind::Unsafe, message))
 }
 
 /// Marks the jobs that cannot run here, with the reason.
@@ -107,7 +110,7 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
     if on_device {
         return Ok(None);
     }
-    let unique = measure::random_id()?;
+    let unique = random_id()?;
     match try_method(&place.path, &unique, method.sync, method.direct, BLOCK.0 as u32) {
         Ok(()) => Ok(None),
         Err(EngineError::Path { errno, .. }) if is_refusal(errno) => {
@@ -129,7 +132,7 @@ struct Following {
     steps: VecDeque<StepPlan>,
 }
 
-impl Guide for Following {
+impl AdaptiveSteps for Following {
     fn begin(&mut self, planned: Vec<StepPlan>) {
         self.steps = planned.into();
     }
@@ -156,6 +159,8 @@ fn adopt(step: &mut StepPlan, method: SyncMethod, align: u32) {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::plan::Sync;
+
     use super::*;
 
     #[test]

@@ -18,11 +18,13 @@ use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_model::record::{Interval, OpClass, Stream};
 use qd1_probe::Machine;
 
+use crate::again::CommandLine;
+use crate::session;
 use crate::signals::Signals;
-use crate::{measure, place};
 use args::Asked;
 use disk::{Disk, Outcome};
 use qd1_model::ProblemKind;
+use qd1_runner::id;
 use show::{Pong, Show};
 
 /// Length of the intervals from which the figures get theirs, ns.
@@ -51,12 +53,12 @@ pub(crate) struct Seen {
 ///
 /// # Errors
 /// When the place cannot be used as asked. Failing requests are shown and counted instead.
-pub(crate) fn run(args: &PingArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     let asked = Asked::of(args)?;
     let machine = Machine::new();
-    let id = measure::random_id()?;
-    let place = place::look(&machine, &args.path, &id)?;
-    let seed = args.seed.unwrap_or_else(|| measure::seed_of(&id));
+    let id = id::random_id()?;
+    let place = session::look(typed, &machine, &args.path, &id)?;
+    let seed = args.seed.unwrap_or_else(|| id::seed_of(&id));
     disk::may(&asked, &place, &machine, args.destroy.as_deref())?;
     let signals = Signals::install()?;
     let Some(mut disk) = Disk::open(&asked, &place, &id, seed, signals.stop())? else {

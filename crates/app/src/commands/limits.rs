@@ -1,111 +1,101 @@
 //! `qd1 limits`: carries out the procedure of `qd1_analysis::limits` on a real disk.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use qd1_analysis::limits::{Measured, Options, Probe, Procedure, of_record};
-use qd1_model::limits::{Direction, Limits};
+use clap::Args;
+use qd1_analysis::limits::{Measured as Measurement, Options, Probe, Procedure};
+use qd1_model::limits::Direction;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
 };
 use qd1_model::record::{Ended, Interval, StepRecord};
-use qd1_model::spec::{Effort, Job, PerEffort, Span, Spec, Suite};
+use qd1_model::spec::{Effort, Job as JobSpec, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Finding, Record, Report, SCHEMA_VERSION, Subject};
+use qd1_model::{Bytes, Problem, Subject};
 use qd1_probe::Machine;
-use serde::Serialize;
+use qd1_report::Format;
+use qd1_runner::place::Place;
+use qd1_runner::watch::{AdaptiveSteps, Watch};
+use qd1_runner::{RunContext, execute_adaptive, plan};
 
-use crate::cli::{LimitsArgs, OutputArgs};
-use crate::progress::Progress;
-use crate::report::Format;
-use crate::run::{self, Circumstances, Guide};
-use crate::signals::Signals;
-use crate::{measure, output, place, plan, report, thresholds};
-use qd1_model::{Problem, ProblemKind};
+use crate::again::CommandLine;
+use crate::args::{CommonArgs, DeviceArgs, duration};
+use crate::session::{self, Job, Measured, Request, Session};
 
-/// Name of the suite in Records.
-const SUITE: &str = "limits";
 /// Longest time for writing the test file.
 const PREPARE: Span = Span(10_000_000_000);
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Document<'a> {
-    schema_version: u32,
-    limits: &'a Limits,
-    findings: &'a [Finding],
-    record: &'a Record,
+#[derive(Debug, Args)]
+pub(crate) struct LimitsArgs {
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Look this long for the end of a burst, each for reads and writes, small and large requests. Writes more: see
+    /// --dry-run
+    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "120s")]
+    pub(crate) burst: Option<u64>,
+    /// Size of the test file
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    pub(crate) size: Bytes,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
 }
 
 /// Measures and reports.
 ///
 /// # Errors
-/// Each says what to do; `problem.rs` knows its exit code.
-pub(crate) fn run(args: &LimitsArgs) -> Result<ExitCode> {
+/// When what is asked makes no sense, or the run fails.
+pub(crate) fn run(args: &LimitsArgs, typed: &CommandLine) -> Result<ExitCode> {
     let format = args.common.output.format();
     if !matches!(format, Format::Human | Format::Json) {
         return Err(Problem::usage("qd1 limits prints text or JSON: choose --format human or json").into());
     }
-    if let Some(path) = &args.common.output.output {
-        output::check_destination(path)?;
-    }
-    let thresholds = thresholds::of_run(Subject::Limits, None)?;
-    let id = measure::random_id()?;
-    let machine = Machine::new();
-    let place = place::look(&machine, &args.path, &id)?;
-    let seed = args.common.seed.unwrap_or_else(|| measure::seed_of(&id));
-    let mut plan = plan::decide(&spec(args), &place, seed)?;
-    if plan.target.kind == TargetKind::BlockDestroy {
-        place::may_destroy(&machine, &plan.target.path)?;
-    }
-    let options = options(args, &plan);
-    let procedure = Procedure::new(options);
-    let engine = args.device.engine.unwrap_or_default();
-    plan.steps = procedure.outline().iter().map(|probe| step(probe, &plan, engine)).collect();
-    if args.common.dry_run {
-        output::write(&args.common.output, &dry_run(&plan, args.burst.is_some()))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let store = if args.common.no_save { None } else { measure::open_store() };
-    let signals = Signals::install()?;
-    let circumstances = Circumstances { id, command: command(args, &plan), machine: &machine };
-    let mut progress = Progress::new(args.common.quiet);
-    let mut guide = Adaptive { procedure, engine, probe: None };
-    let record = run::explore(plan, &circumstances, signals.stop(), &mut progress, &mut guide)?;
-    drop(progress);
-    if let Some(store) = &store {
-        measure::keep(store, &record);
-    }
-    let mut report = qd1_analysis::analyse(record, &thresholds);
-    print(&args.common.output, &mut report)?;
-    let has_failed = report.record.steps.iter().any(|step| step.ended == Ended::Failed);
-    let code = if has_failed { ProblemKind::Failed.exit_code() } else { 0 };
-    Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
+    let common = &args.common;
+    let session = Session::begin(Request { typed, subject: Subject::Limits, common, thresholds: None, fail_on: None })?;
+    session.run(&mut Search { args, typed, procedure: None })
 }
 
-/// Whether a Record is one of this command, kept or new.
-pub(crate) fn is_of(record: &Record) -> bool {
-    record.plan.subject == Subject::Limits
+/// A search for limits.
+struct Search<'a> {
+    args: &'a LimitsArgs,
+    typed: &'a CommandLine,
+    procedure: Option<Procedure>,
 }
 
-/// Writes what a Record of this command says, in its formats: text and JSON.
-///
-/// # Errors
-/// When it cannot be written.
-pub(crate) fn print(args: &OutputArgs, report: &mut Report) -> Result<()> {
-    let limits = of_record(&report.record);
-    if args.redact {
-        report::redact(report);
+impl Search<'_> {
+    fn engine(&self) -> EngineChoice {
+        self.args.device.engine.unwrap_or_default()
     }
-    let text = match args.format() {
-        Format::Json => {
-            let (findings, record) = (&report.findings[..], &report.record);
-            let document = Document { schema_version: SCHEMA_VERSION, limits: &limits, findings, record };
-            serde_json::to_string_pretty(&document)? + "\n"
-        }
-        _ => report::limits(&limits, report, &output::style(args)),
-    };
-    output::write(args, &text)
+}
+
+impl Job for Search<'_> {
+    fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
+        session::look(self.typed, machine, &self.args.path, id)
+    }
+
+    fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
+        let mut plan = plan::decide(&spec(self.args), place, seed)?;
+        let procedure = Procedure::new(options(self.args, &plan));
+        let engine = self.engine();
+        plan.steps = procedure.outline().iter().map(|probe| step(probe, &plan, engine)).collect();
+        self.procedure = Some(procedure);
+        Ok(plan)
+    }
+
+    fn dry_run(&self, plan: &Plan) -> String {
+        qd1_report::plan::limits(plan, self.args.burst.is_some())
+    }
+
+    fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
+        let engine = self.engine();
+        let procedure = self.procedure.take().expect("a search is planned before it is run");
+        let record = execute_adaptive(plan, context, watch, &mut Probing { procedure, engine, probe: None })?;
+        Ok(Some(record.into()))
+    }
 }
 
 fn options(args: &LimitsArgs, plan: &Plan) -> Options {
@@ -118,14 +108,14 @@ fn options(args: &LimitsArgs, plan: &Plan) -> Options {
 }
 
 /// Runs a procedure's probes as steps.
-struct Adaptive {
+struct Probing {
     procedure: Procedure,
     engine: EngineChoice,
     /// The one that runs.
     probe: Option<Probe>,
 }
 
-impl Guide for Adaptive {
+impl AdaptiveSteps for Probing {
     fn next(&mut self, plan: &Plan, done: &[StepRecord]) -> Option<(u64, StepPlan)> {
         if self.probe.is_some()
             && let (Some(step), Some(record)) = (plan.steps.last(), done.last())
@@ -134,7 +124,7 @@ impl Guide for Adaptive {
             if record.ended == Ended::Failed {
                 return None;
             }
-            self.procedure.feed(Measured::of(step, record)?);
+            self.procedure.feed(Measurement::of(step, record)?);
         }
         let probe = self.procedure.next()?;
         let step = step(&probe, plan, self.engine);
@@ -194,10 +184,10 @@ fn spec(args: &LimitsArgs) -> Spec {
     fn same<T: Copy>(value: T) -> PerEffort<T> {
         PerEffort { quick: value, default: value, full: value }
     }
-    let job = Job { name: "read-small".to_owned(), rw: Some(Rw::Randread), ..Job::default() };
+    let job = JobSpec { name: "read-small".to_owned(), rw: Some(Rw::Randread), ..JobSpec::default() };
     Spec {
         suite: Suite {
-            name: SUITE.to_owned(),
+            name: "limits".to_owned(),
             subject: Subject::Limits,
             title: "rate limits".to_owned(),
             source: String::new(),
@@ -213,26 +203,8 @@ fn spec(args: &LimitsArgs) -> Spec {
         runtime_ns: None,
         only: Vec::new(),
         engine: args.device.engine,
-        seed: args.common.seed,
+        seed: None,
         destroy: args.device.destroy.clone(),
         with_load: false,
     }
 }
-
-/// The command that does the same again, from anywhere.
-fn command(args: &LimitsArgs, plan: &Plan) -> Vec<String> {
-    let mut words = vec!["qd1".to_owned(), "limits".to_owned(), plan.target.path.to_string_lossy().into_owned()];
-    if let Some(ns) = args.burst {
-        words.push(format!("--burst={}ms", ns / 1_000_000));
-    }
-    words.extend(["--size".to_owned(), args.size.0.to_string()]);
-    if let Some(device) = &args.device.destroy {
-        words.extend(["--destroy".to_owned(), device.to_string_lossy().into_owned()]);
-    }
-    if let Some(EngineChoice::Kind(kind)) = args.device.engine {
-        words.extend(["--engine".to_owned(), kind.name().to_owned()]);
-    }
-    words.extend(["--seed".to_owned(), plan.seed.to_string()]);
-    words
-}
-

@@ -5,7 +5,7 @@ use qd1_jobs::{ThreadPlan, ThreadResult};
 use qd1_model::environment::Device;
 use qd1_probe::Machine;
 
-use crate::run::counters::{Change, Counters, Moment};
+use qd1_runner::counters::{Change, Counters, Moment};
 
 /// Counters around each job of a run.
 pub(crate) struct Around<'a> {

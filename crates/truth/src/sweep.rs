@@ -12,14 +12,19 @@ use qd1_engine::sim::{Bucket, Device, Mode, Service, Stall};
 use qd1_model::Record;
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, StepPlan, Stop, Sync, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::StepRecord;
 use qd1_model::sweep::{BendState, CellFlag, Surface};
 
-use super::*;
-use crate::report::sample;
+use qd1_model::spec::{Effort, Job};
+use qd1_model::{Bytes, Environment, Subject};
+use qd1_suites::sweep::{Axes, Grid, suite};
 
+use crate::suite::record;
+
+/// The time of a step of `qd1 sweep`, without flags.
+const RUNTIME_NS: u64 = 500_000_000;
 const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// A device that may change while it is measured: at the share 0..1 of the sweep.
@@ -28,13 +33,19 @@ type At<'a> = &'a dyn Fn(f64) -> Device;
 /// Runs a sweep on a device; `in_flight` is what the engine really keeps in flight of a depth.
 fn sweep(grid: &Grid, seed: u64, span_ns: u64, device: At<'_>, in_flight: impl Fn(u32) -> u32) -> Surface {
     let suite = suite(grid, None, Effort::Default, seed);
-    let mut record: Record = sample::fast_nvme().record;
+    let mut record: Record = record("sweep", Subject::Sweep, Bytes::gib(1), Environment::default());
     (record.plan.sweep, record.plan.suite) = (suite.sweep, suite.name.clone());
     (record.plan.steps, record.steps) = (Vec::new(), Vec::new());
     let count = suite.job.len() as f64;
     for (index, job) in suite.job.iter().enumerate() {
         let work = work(job);
-        let stop = Stop { min_ns: 0, max_ns: span_ns, ramp_ns: RAMP.0, quantile: 0.0, tolerance: 0.0 };
+        let stop = Stop {
+            min_ns: 0,
+            max_ns: span_ns,
+            ramp_ns: job.ramp_time.map_or(0, |ramp| ramp.0),
+            quantile: 0.0,
+            tolerance: 0.0,
+        };
         let real = IoWork { iodepth: in_flight(work.iodepth), ..work.clone() };
         let sim = Device { seed: seed * 1000 + index as u64, ..device(index as f64 / count) };
         record.steps.push(step(&job.name, &real, &stop, sim));
@@ -94,7 +105,7 @@ fn step(name: &str, work: &IoWork, stop: &Stop, sim: Device) -> StepRecord {
         intervals: outcome.intervals,
         errors: outcome.errors,
         device: None,
-        ..sample::fast_nvme().record.steps[0].clone()
+        ..StepRecord::default()
     }
 }
 
@@ -126,8 +137,13 @@ fn service(roll: &mut impl FnMut() -> f64, kind: u64) -> (Service, f64) {
     (Service { modes, per_byte_ns: 0.0 }, mean)
 }
 
+fn grid(blocks: Vec<Bytes>, depths: Vec<u32>) -> Grid {
+    let axes = Axes { rw: vec![Rw::Randread], blocks, depths, passes: Some(2) };
+    Grid::new(axes, Effort::Default).expect("these values make sense")
+}
+
 fn one_size(depths: &[u32]) -> Grid {
-    Grid { rw: vec![Rw::Randread], blocks: vec![Bytes::kib(4)], depths: depths.to_vec(), passes: 2 }
+    grid(vec![Bytes::kib(4)], depths.to_vec())
 }
 
 /// Time for about so many requests, of a step as it would really be.
@@ -220,8 +236,8 @@ fn the_crossover_is_where_the_two_limits_meet() {
             Device { read, channels: 8, ..Device::default() }
         };
         let sizes = [4, 16, 64, 256, 1024].map(Bytes::kib).to_vec();
-        let grid = Grid { rw: vec![Rw::Randread], blocks: sizes, depths: vec![16], passes: 2 };
-        let surface = sweep(&grid, seed, RUNTIME.default.0, &|_| device.clone(), |depth| depth);
+        let grid = grid(sizes, vec![16]);
+        let surface = sweep(&grid, seed, RUNTIME_NS, &|_| device.clone(), |depth| depth);
         let found = surface.crossovers[0].block;
         assert_eq!(found.state, BendState::Seen, "seed {seed}: {found:?} where the truth is {truth:.0}");
         let off = (found.at.value.unwrap() / truth).ln().abs();

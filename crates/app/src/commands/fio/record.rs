@@ -23,7 +23,7 @@ use super::kernel::Around;
 const INTERVAL_NS: u64 = 100_000_000;
 
 /// When and as what a run began.
-pub(crate) struct Begun {
+pub(crate) struct Start {
     pub(crate) id: String,
     pub(crate) unix_ns: u64,
     pub(crate) ns: u64,
@@ -41,7 +41,7 @@ pub(crate) fn record(
     jobs: &[FioJob],
     results: &[ThreadResult],
     environment: Environment,
-    begun: &Begun,
+    start: &Start,
     place: &Path,
     kernel: &Around<'_>,
     interrupted: bool,
@@ -53,7 +53,7 @@ pub(crate) fn record(
         .enumerate()
         .map(|(index, job)| {
             let results = of(index);
-            let mut step = step(job, &names[index], &results, begun.ns);
+            let mut step = step(job, &names[index], &results, start.ns);
             if let Some(change) = kernel.change(index, &results) {
                 (step.device, step.steal, step.busy) = (change.device, change.steal, change.busy);
                 step.pressure = change.pressure;
@@ -69,14 +69,14 @@ pub(crate) fn record(
     }
     Record {
         schema_version: SCHEMA_VERSION,
-        id: begun.id.clone(),
+        id: start.id.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command,
-        started_unix_ns: begun.unix_ns,
-        elapsed_ns: clock::now_ns() - begun.ns,
+        started_unix_ns: start.unix_ns,
+        elapsed_ns: clock::now_ns() - start.ns,
         interrupted,
         plan: Plan {
-            suite: super::SUITE.to_owned(),
+            suite: "fio".to_owned(),
             subject: Subject::Jobs,
             target: target(jobs, place, &environment),
             steps: plans,
@@ -215,9 +215,9 @@ fn io_work(job: &FioJob) -> IoWork {
 }
 
 /// All clones of a job as one step.
-fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> StepRecord {
+fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> StepRecord {
     let ran = || results.iter().filter(|result| result.measured_ns > 0);
-    let measured_ns = ran().map(|result| result.measured_ns).min().unwrap_or(begun_ns);
+    let measured_ns = ran().map(|result| result.measured_ns).min().unwrap_or(start_ns);
     let runtime_ns =
         ran().map(|result| result.ended_ns).max().unwrap_or(measured_ns).saturating_sub(measured_ns).max(1);
     let mut streams = Vec::new();
@@ -242,7 +242,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], begun_ns: u64) -> S
             .find(|text| !text.is_empty())
             .unwrap_or_default(),
         direct: job.direct && engine.is_some_and(EngineKind::does_io),
-        started_ns: measured_ns.saturating_sub(begun_ns),
+        started_ns: measured_ns.saturating_sub(start_ns),
         runtime_ns,
         end_fsync_ns: 0,
         ended: if failed { Ended::Failed } else { Ended::Done },

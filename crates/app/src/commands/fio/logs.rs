@@ -17,7 +17,7 @@ pub(crate) struct Logs<'a> {
     directory: PathBuf,
     /// Logs of earlier jobs of the same name are emptied when the first line of a job is written.
     files: HashMap<PathBuf, BufWriter<File>>,
-    begun_unix_ms: u64,
+    start_unix_ms: u64,
     aggregate: bool,
     aggregate_before: [u64; 3],
     aggregate_next_ms: u64,
@@ -29,12 +29,12 @@ const AGGREGATE_MS: u64 = 500;
 
 impl<'a> Logs<'a> {
     /// The logs of these jobs; nothing is opened yet.
-    pub(crate) fn new(invocation: &'a Invocation, begun_unix_ms: u64) -> Self {
+    pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Self {
         Self {
             jobs: &invocation.jobs,
             directory: invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default(),
             files: HashMap::new(),
-            begun_unix_ms,
+            start_unix_ms,
             aggregate: invocation.flags.bandwidth_log,
             aggregate_before: [0; 3],
             aggregate_next_ms: AGGREGATE_MS,
@@ -46,7 +46,7 @@ impl<'a> Logs<'a> {
     pub(crate) fn add(&mut self, thread: &ThreadPlan, mut chunk: Chunk) {
         let job = &self.jobs[thread.job];
         let number = job.per_job_logs.then_some(thread.number + 1);
-        let epoch_ms = if job.log_unix_epoch { self.begun_unix_ms } else { 0 };
+        let epoch_ms = if job.log_unix_epoch { self.start_unix_ms } else { 0 };
         for (kind, entries) in KINDS.into_iter().zip(&mut chunk.entries).filter(|(_, entries)| !entries.is_empty()) {
             entries.iter_mut().for_each(|entry| entry.ms += epoch_ms);
             let text = logs::lines(entries, job.log_offset);

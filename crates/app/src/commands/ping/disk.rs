@@ -17,9 +17,9 @@ use qd1_probe::Machine;
 use rustix::io::Errno;
 
 use super::args::{Asked, Turns};
-use crate::place::{self, Place};
-use crate::plan;
 use qd1_model::{Problem, ProblemKind};
+use qd1_runner::place::Place;
+use qd1_runner::{destroy, plan};
 
 /// Longest time for writing the file that is pinged, ns: a ping should begin soon.
 const PREPARE_NS: u64 = 5_000_000_000;
@@ -63,30 +63,23 @@ pub(crate) enum Outcome {
 ///
 /// # Errors
 /// With what to do instead.
-pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, destroy: Option<&Path>) -> Result<()> {
+pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
     let path = place.path.display();
     let is_block = matches!(place.kind, PathKind::Block(_));
-    let names_it = destroy.is_some_and(|named| std::fs::canonicalize(named).is_ok_and(|named| named == place.path));
-    if destroy.is_some() && !(is_block && names_it) {
-        let message = format!(
-            "--destroy has to name the same block device as PATH ({path}), so that no disk is overwritten by a slip; \
-             nothing was written"
-        );
-        return Err(Problem::new(ProblemKind::Unsafe, message).into());
-    }
+    destroy::is_allowed(place, named)?;
     if asked.writes() && matches!(place.kind, PathKind::File(_)) {
         let message = format!("{path} is a file, and files that exist are only read; name the directory it is in");
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     if asked.writes() && is_block {
-        if destroy.is_none() {
+        if named.is_none() {
             let message = format!(
                 "{path} is a block device, and is only read; name a directory on it, or, if all of its data may be lost, \
                  add --destroy {path}"
             );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
-        place::may_destroy(machine, &place.path)?;
+        destroy::refuse_in_use(machine, &place.path)?;
     }
     if asked.direct && !place.direct.supported {
         let kind = &place.filesystem.kind;

@@ -1,41 +1,52 @@
 //! `qd1 run`: a suite that is built in, a suite's file, or a job file of fio's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-
-use crate::cli::{MeasureArgs, RunArgs};
-use crate::measure::{self, Asked};
-use crate::{fio, output, suites, thresholds};
+use clap::Args;
 use qd1_model::{Problem, Subject};
+
+use crate::again::CommandLine;
+use crate::args::MeasureArgs;
+use crate::commands::fio;
+use crate::session::{Measured, Session};
+use crate::suite_job::{Overrides, SuiteJob, request};
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio's
+    #[arg(value_name = "SUITE|JOB")]
+    pub(crate) what: String,
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
 
 /// Runs what `SUITE` names.
 ///
 /// # Errors
 /// When there is no such suite, it is wrong, or the run fails.
-pub(crate) fn run(args: &RunArgs) -> Result<ExitCode> {
+pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let file = Path::new(&args.what);
-    let (suite, file) = if let Some(suite) = suites::builtin(&args.what) {
-        (suite, None)
-    } else if file.extension().is_some_and(|extension| extension == "toml") {
-        (suites::load(file)?, Some(args.what.as_str()))
-    } else if file.is_file() || file.extension().is_some_and(|extension| extension == "fio" || extension == "job") {
-        return job_file(file, args);
-    } else {
-        return Err(suites::unknown(&args.what).into());
+    let has = |extension: &str| file.extension().is_some_and(|found| found == extension);
+    let suite = match qd1_suites::builtin(&args.what) {
+        Some(suite) => suite,
+        None if has("toml") => qd1_suites::load(file)?,
+        None if file.is_file() || has("fio") || has("job") => return job_file(file, args, typed),
+        None => return Err(qd1_suites::unknown(&args.what).into()),
     };
-    measure::run(Asked { file, ..Asked::of("run", suite, &args.path, &args.how) })
+    let session = Session::begin(request(typed, suite.subject, &args.how))?;
+    session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite)))
 }
 
 /// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
-fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
+fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
-    let thresholds = thresholds::of_run(Subject::Jobs, how.thresholds.as_deref())?;
-    if let Some(path) = &how.common.output.output {
-        output::check_destination(path)?;
-    }
+    let session = Session::begin(request(typed, Subject::Jobs, how))?;
     let mut words: Vec<String> = how.only.iter().map(|name| format!("--section={name}")).collect();
     if args.path != Path::new(".") {
         words.push(format!("--directory={}", args.path.display()));
@@ -43,21 +54,17 @@ fn job_file(file: &Path, args: &RunArgs) -> Result<ExitCode> {
     words.push(file.display().to_string());
     let invocation = fio::invocation(&words)?;
     if how.common.dry_run {
-        output::write(&how.common.output, &fio::command_lines(&invocation))?;
-        return Ok(ExitCode::SUCCESS);
+        return session.show_plan(&fio::command_lines(&invocation));
     }
     if !how.common.quiet {
         for note in &invocation.notes {
             anstream::eprintln!("qd1: note: {note}");
         }
     }
-    let store = if how.common.no_save { None } else { measure::open_store() };
-    let ran = fio::execute(
-        &invocation,
-        fio::Manner::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() },
-    )?;
-    let code = measure::conclude(ran.record, &thresholds, store.as_ref(), &how.common.output, how.fail_on)?;
-    Ok(ExitCode::from(ran.signal.unwrap_or(code)))
+    let store = session.store();
+    let style = fio::RunStyle::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() };
+    let ran = fio::execute(&invocation, style)?;
+    session.finish(Measured::from(ran.record), store.as_ref(), ran.signal)
 }
 
 /// Flags that change a suite's steps. A job file says these things itself, and wins over options before it.

@@ -5,17 +5,14 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use qd1_model::Bytes;
-use qd1_model::plan::{FileOp, FileOrder};
+use qd1_model::plan::{FileOp, FileOrder, FilesSync};
+use qd1_suites::meta::{OPS, Options};
 
-use crate::cli::{CommonArgs, DeviceArgs, duration};
+use crate::args::{CommonArgs, DeviceArgs, duration, effort};
 use qd1_model::Problem;
 
 /// More files than any filesystem holds are a slip.
 const FILES_MAX: u64 = 1_000_000_000;
-
-/// Operations that `--ops` can name, in the order they are done.
-const OPS: [FileOp; 7] =
-    [FileOp::Create, FileOp::Stat, FileOp::Open, FileOp::List, FileOp::Rename, FileOp::Link, FileOp::Delete];
 
 #[derive(Debug, Args)]
 pub(crate) struct MetaArgs {
@@ -24,7 +21,7 @@ pub(crate) struct MetaArgs {
     pub(crate) path: PathBuf,
     /// What to do
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) suite: Kind,
+    pub(crate) suite: SuiteName,
     /// How many files, for example 20000, 100k or 1M [default: 20000, --quick 5000, --full 100000; bonnie: 16384]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) files: Option<u64>,
@@ -73,7 +70,7 @@ pub(crate) struct MetaArgs {
 
 /// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum SuiteName {
     /// Create, stat, open, list, rename, link and delete files, in order and in random order.
     #[default]
     Files,
@@ -108,7 +105,7 @@ impl MetaArgs {
     /// # Errors
     /// Says what to do instead.
     pub(super) fn check(&self) -> Result<()> {
-        let is_bonnie = self.suite == Kind::Bonnie;
+        let is_bonnie = self.suite == SuiteName::Bonnie;
         let refusals = [
             (self.device.engine.is_some(), "--engine: files are made by plain system calls; leave it out"),
             (self.device.destroy.is_some(), "--destroy: files need a filesystem, not a device; name a directory"),
@@ -149,17 +146,26 @@ impl MetaArgs {
         Ok(())
     }
 
-    /// Operations in the order they are done; files are made first and deleted last.
-    pub(super) fn ops(&self) -> Vec<FileOp> {
-        let always = |op: FileOp| matches!(op, FileOp::Create | FileOp::Delete);
-        OPS.into_iter().filter(|op| self.ops.is_empty() || always(*op) || self.ops.contains(op)).collect()
-    }
-
-    /// Orders, each once.
-    pub(super) fn orders(&self) -> Vec<FileOrder> {
-        let wanted = |order| self.order.is_empty() || self.order.contains(&order);
-        let all = [(Order::Sequential, FileOrder::Sequential), (Order::Random, FileOrder::Random)];
-        all.into_iter().filter(|(order, _)| wanted(*order)).map(|(_, order)| order).collect()
+    /// The same as plain data.
+    pub(super) fn options(&self) -> Options {
+        let has = |what| self.fsync.contains(&what);
+        let order = |order: &Order| match order {
+            Order::Sequential => FileOrder::Sequential,
+            Order::Random => FileOrder::Random,
+        };
+        Options {
+            effort: effort(self.quick, self.full),
+            files: self.files,
+            file_size: self.file_size,
+            per_dir: self.per_dir,
+            workers: self.workers,
+            fsync: FilesSync { files: has(Fsync::Files), dir: has(Fsync::Dir), end: has(Fsync::End) },
+            ops: self.ops.clone(),
+            orders: self.order.iter().map(order).collect(),
+            size: self.size,
+            ram: self.ram,
+            chunk: self.chunk,
+        }
     }
 }
 
@@ -203,5 +209,32 @@ mod tests {
         assert_eq!(sizes("0"), Ok((Bytes(0), Bytes(0))));
         assert!(sizes("64k..1k").is_err() && sizes("..").is_err());
         assert!(op("list").is_ok() && op("seek").unwrap_err().contains("rename"));
+    }
+
+    fn args(flags: &str) -> MetaArgs {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: MetaArgs,
+        }
+        <Line as clap::Parser>::parse_from(["meta"].into_iter().chain(flags.split_whitespace())).args
+    }
+
+    #[test]
+    fn flags_of_one_suite_are_refused_for_the_other() {
+        for (flags, word) in [
+            ("--size 1G", "--file-size"),
+            ("--ram 1G", "bonnie"),
+            ("--suite bonnie --ops stat", "--ops"),
+            ("--suite bonnie --workers 2", "--workers"),
+            ("--suite bonnie --quick", "--quick"),
+            ("--engine psync", "--engine"),
+            ("--destroy /dev/null", "--destroy"),
+            ("--files 0", "--files"),
+        ] {
+            let error = args(flags).check().unwrap_err().to_string();
+            assert!(error.contains(word), "{flags}: {error}");
+        }
+        assert!(args("--suite bonnie --ram 1G --size 2G --fsync files,dir").check().is_ok());
     }
 }

@@ -13,7 +13,7 @@ use qd1_probe::Machine;
 pub(crate) struct Disks<'a> {
     machine: &'a Machine,
     disks: Vec<Disk>,
-    begun_ns: u64,
+    start_ns: u64,
 }
 
 struct Disk {
@@ -43,12 +43,12 @@ impl<'a> Disks<'a> {
                 disks.push(Disk { name: top.name.clone(), before, members });
             }
         }
-        Self { machine, disks, begun_ns: clock::now_ns() }
+        Self { machine, disks, start_ns: clock::now_ns() }
     }
 
     /// Their change since then.
     pub(crate) fn end(&self) -> Vec<DiskUtil> {
-        let spent_ms = (clock::now_ns() - self.begun_ns) / 1_000_000;
+        let spent_ms = (clock::now_ns() - self.start_ns) / 1_000_000;
         let mut all = Vec::new();
         for disk in &self.disks {
             let change = |name: &str, before: &DeviceCounters| {

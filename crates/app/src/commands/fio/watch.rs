@@ -7,7 +7,7 @@ use qd1_jobs::log::Chunk;
 use qd1_jobs::{Now, ThreadPlan, Watcher};
 use qd1_model::job::JobStat;
 
-use super::Manner;
+use super::RunStyle;
 use super::disks::Disks;
 use super::eta::Line;
 use super::kernel::Around;
@@ -30,14 +30,14 @@ pub(crate) struct Watch<'a, 'b> {
 impl<'a, 'b> Watch<'a, 'b> {
     pub(crate) fn new(
         invocation: &'a Invocation,
-        manner: Manner<'b>,
+        style: RunStyle<'b>,
         disks: &'b Disks<'a>,
         kernel: &'b mut Around<'a>,
     ) -> Self {
         let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000);
-        let (sink, program, quiet) = match manner {
-            Manner::Fio(sink) => (Some(sink), "fio", false),
-            Manner::Own { quiet, .. } => (None, "qd1", quiet),
+        let (sink, program, quiet) = match style {
+            RunStyle::Fio(sink) => (Some(sink), "fio", false),
+            RunStyle::Own { quiet, .. } => (None, "qd1", quiet),
         };
         Self { invocation, sink, program, line: Line::new(invocation, quiet), logs, disks, kernel, problem: None }
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::Seen;
 use super::args::{Asked, PingArgs, Turns};
 use super::disk::{Outcome, Request};
-use crate::place::Place;
+use qd1_runner::place::Place;
 
 /// Prints to stdout.
 pub(crate) struct Show {
