@@ -5,7 +5,7 @@
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
 //! ranks are taken (see `rank.rs`). A figure that rests on few slow phases or stalls gets a wide interval, however many
-//! operations there are (see `episodes.rs`). How well all this works is measured in [`crate::coverage`], and so is
+//! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and so is
 //! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
 pub(crate) mod contrast;
@@ -49,7 +49,7 @@ pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> 
 }
 
 /// Several quantiles of one stream, whose histogram and intervals are walked only once.
-pub(crate) struct Quantiles {
+pub struct Quantiles {
     sorted: Sorted,
     series: Series,
     episodes: Episodes,
@@ -58,13 +58,15 @@ pub(crate) struct Quantiles {
 
 impl Quantiles {
     /// Prepares for [`quantile`] of `hist`.
-    pub(crate) fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
+    #[must_use]
+    pub fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
         let series = Series::while_active(intervals, class);
         Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, n: hist.count() }
     }
 
-    /// [`quantile`] `q`.
-    pub(crate) fn at(&self, q: f64) -> Estimate {
+    /// Returns [`quantile`] `q`.
+    #[must_use]
+    pub fn at(&self, q: f64) -> Estimate {
         quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank))
     }
 }

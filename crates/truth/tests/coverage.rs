@@ -2,7 +2,7 @@
 //! cover the truth in 93 to 97 % of the seeded runs that resolve the figure, and of all runs at most 7 % are wrong
 //! (resolve it and miss the truth), but for those that never met a slow phase.
 
-use qd1_analysis::coverage::{Case, CoverageRow, Process, study};
+use qd1_truth::coverage::{Case, CoverageRow, Process, study};
 
 /// Runs of a cell: few enough for a debug build. The standard error of a share of 7 % is then 2 %, and the bounds
 /// asserted here are the claims and two of them: they find what breaks, while the full table with 1,000 runs is the
