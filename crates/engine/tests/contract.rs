@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use qd1_engine::backing::{OpenAs, Target};
 use qd1_engine::buf::Buffers;
-use qd1_engine::target::{OpenAs, Target};
 use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, Tuning, clock, open, sim};
 use qd1_model::plan::EngineKind;
 
