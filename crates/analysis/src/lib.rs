@@ -22,6 +22,7 @@ pub mod limits;
 pub mod meta;
 pub mod predict;
 pub mod stats;
+mod steal;
 mod summarize;
 pub mod sweep;
 pub mod sync;

@@ -13,10 +13,8 @@ use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{found, io_of, percent, plan_of, workers};
+use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 
-const STEAL_WARNING: f64 = 0.02;
-/// From here on figures are spoiled.
-pub(crate) const STEAL_CRITICAL: f64 = 0.10;
 const DELAY_WARNING: f64 = 0.05;
 const DELAY_CRITICAL: f64 = 0.20;
 /// Run delay per operation relative to the median latency.
