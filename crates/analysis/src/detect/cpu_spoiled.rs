@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_processor_is_told_apart_from_waiting_for_the_disk() {
+    fn waits_for_a_processor_are_not_taken_for_the_disk() {
         let mut record = testing::record();
         record.steps[1].cost.run_delay_ns = record.steps[1].runtime_ns / 10;
         assert_eq!(testing::ids(&testing::run(detect, &record)), ["cpu_spoiled.run_delay"]);

@@ -368,7 +368,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn the_value_lies_in_its_interval_and_higher_quantiles_are_higher(
+        fn values_lie_in_their_intervals_and_rise_with_the_quantile(
             latencies in prop::collection::vec(prop::collection::vec(1_000u64..100_000_000, 0..60), 1..30)
         ) {
             let (hist, intervals) = run_of(&latencies);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_half_of_the_run_counts_as_two_samples_and_not_as_thousands() {
+    fn a_slow_half_of_the_run_counts_as_two_samples() {
         let shuffled: Vec<Vec<u64>> =
             (0..100).map(|_| (0..100).map(|op| 100_000 + 900_000 * (op % 2)).collect()).collect();
         let halves: Vec<Vec<u64>> = (0..100).map(|index| vec![100_000 + 900_000 * (index / 50); 100]).collect();

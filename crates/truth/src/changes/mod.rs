@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_moment_a_bucket_runs_dry_is_found_within_two_intervals_and_ten_percent() {
+    fn a_bucket_running_dry_is_found_in_time_and_size() {
         let row = some(Case::Bucket, Noise::Hyper(0.1, 10.0));
         assert_eq!(row.found, row.expected, "{row:?}");
         assert!(at(&row.time_errors, 0.6) <= 2.0 && at(&row.size_errors, 1.0) <= 0.1, "{row:?}");
