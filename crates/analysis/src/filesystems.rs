@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_filesystem_twice_shares_its_rank_and_a_slower_one_comes_after_both() {
+    fn equal_filesystems_share_a_rank_and_a_slower_one_follows() {
         let row = lead(&record(&[("ext4", 100_000), ("ext4-2", 100_020), ("slow", 180_000)], 5));
         assert_eq!(row.cells.iter().map(|cell| cell.rank).collect::<Vec<_>>(), [Some(1), Some(1), Some(3)]);
         let ratio = row.cells[2].to_best.unwrap();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filesystem_that_was_never_measured_is_in_the_table_without_figures() {
+    fn a_filesystem_never_measured_is_listed_without_figures() {
         let mut record = record(&[("ext4", 100_000)], 3);
         record.plan.filesystems.as_mut().unwrap().names.push("xfs".to_owned());
         let fault = "mkfs.xfs failed".to_owned();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_a_filesystem_in_user_space_answered_itself_are_told() {
+    fn reads_that_a_user_space_filesystem_answered_are_reported() {
         let mut record = record(&[("zfs", 20_000)], 2);
         for mount in &mut record.mounts {
             mount.filesystem.class = FilesystemClass::Fuse;
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_detector_says_of_one_filesystem_is_said_of_it_alone() {
+    fn a_finding_on_one_filesystem_names_it_alone() {
         let mut record = record(&[("ext4", 100_000), ("xfs", 100_000)], 3);
         for mount in record.mounts.iter_mut().filter(|mount| mount.name == "xfs") {
             mount.filesystem.options.push("nobarrier".to_owned());

@@ -6,15 +6,14 @@
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
 //! [`filesystems`] compares filesystems in rounds, [`change`] tells how a step went over time, [`identify`](mod@identify)
-//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals
-//! deserve their name.
+//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
+//! [`apps`] reads the counters of real programs. The `truth` crate measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod apps;
 mod blocks;
 pub mod change;
-pub mod coverage;
 mod detect;
 pub mod filesystems;
 pub mod identify;
@@ -23,6 +22,7 @@ pub mod limits;
 pub mod meta;
 pub mod predict;
 pub mod stats;
+mod steal;
 mod summarize;
 pub mod sweep;
 pub mod sync;

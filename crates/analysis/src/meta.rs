@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_with_one_operation_has_the_rate_of_all_its_workers_over_its_time() {
+    fn a_steps_rate_is_that_of_all_its_workers_over_its_time() {
         let record = measured(FileOp::Create);
         let row = row_of(&record);
         let seconds = record.steps[0].runtime_ns as f64 / 1e9;

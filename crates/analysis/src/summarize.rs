@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_fsync_is_inside_the_rate_and_one_drain_has_no_interval() {
+    fn a_final_fsync_is_in_the_rate_and_has_no_interval() {
         let mut record = testing::empty();
         let step =
             testing::step(&mut record, "big", testing::io(Rw::Write, 1 << 20, Sync::EndFsync, false), 50, 500_000);

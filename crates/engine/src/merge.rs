@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_intervals_hold_what_their_parts_held_and_later_parts_find_their_place() {
+    fn joined_intervals_hold_their_parts_and_later_ones_fit_in() {
         let mut merger = Merger::default();
         merger.add((0..20).map(|number| interval(number, 1)));
         assert_eq!(merger.join(10, 6, 1000), 40);

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow};
+use qd1_engine::backing::{DirectIo, PathKind};
 use qd1_engine::clock;
 use qd1_engine::run::Asked;
-use qd1_engine::target::{DirectIo, PathKind};
 use qd1_model::app::{AppRecord, AppStep};
 use qd1_model::plan::{Plan, StepPlan, TargetKind, TargetPlan};
 use qd1_model::record::{Ended, StepRecord};

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
+use qd1_engine::backing::{OpenAs, Target, drop_cache};
 use qd1_engine::run::{Asked, IoJob, Outcome, Progress, Wish, run_io};
 use qd1_engine::select::choose;
-use qd1_engine::target::{OpenAs, Target, drop_cache};
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
 

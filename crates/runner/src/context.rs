@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use qd1_engine::backing::Target;
 use qd1_engine::clock;
 use qd1_engine::files::Tree;
-use qd1_engine::target::Target;
 use qd1_model::plan::Plan;
 use qd1_model::record::{Prepare, Record, StepRecord};
 use qd1_model::{Environment, SCHEMA_VERSION};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use qd1_engine::target::PathKind;
+use qd1_engine::backing::PathKind;
 use qd1_model::{Problem, ProblemKind};
 use qd1_probe::Machine;
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_engine::target::{DirectIo, PathKind, Target, direct_io, direct_io_in, path_kind};
+use qd1_engine::backing::{DirectIo, PathKind, Target, direct_io, direct_io_in, path_kind};
 use qd1_model::environment::{Filesystem, FilesystemClass};
 use qd1_probe::Machine;
 

@@ -1,8 +1,8 @@
 //! Makes the target ready: writes the shared test file whole, or opens what is given.
 
 use anyhow::Result;
+use qd1_engine::backing::{Target, fill};
 use qd1_engine::run::Wish;
-use qd1_engine::target::{Target, fill};
 use qd1_model::plan::{Arrival, FileUse, IoWork, StepPlan, TargetKind};
 use qd1_model::record::Prepare;
 

@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
+use qd1_engine::backing::{OpenAs, Target, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
-use qd1_engine::target::{OpenAs, Target, drop_cache, fill};
 use qd1_model::OpClass;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
 use qd1_model::record::{Ended, Interval, StepRecord};

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pass_visits_every_cell_once_and_directions_stay_together() {
+    fn each_pass_visits_each_cell_once_directions_together() {
         let group: Vec<usize> = (0..70).map(|cell| cell / 35).collect();
         for pass in order(&group, 5, 7) {
             let mut sorted = pass.clone();

@@ -2,7 +2,7 @@
 //!
 //! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
 //! [`periodic()`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
-//! their assumptions and their measured errors are in docs/method.md; [`truth`] measures them.
+//! their assumptions and their errors are in docs/method.md; the `truth` crate measures those on simulated disks.
 
 mod drift;
 mod periodic;
@@ -11,7 +11,6 @@ mod random;
 mod segment;
 mod steady;
 mod trace;
-pub mod truth;
 
 pub use drift::Drift;
 pub use periodic::{Periodic, Returns, periodic};

@@ -92,7 +92,7 @@ mod tests {
     use qd1_model::plan::Rw;
 
     #[test]
-    fn a_ratio_on_a_large_machine_is_a_writeback_storm_in_the_making() {
+    fn a_ratio_on_a_large_machine_warns_of_a_writeback_storm() {
         let mut record = testing::record();
         record.environment.memory = Bytes(256_000_000_000);
         let found = testing::run(detect, &record);

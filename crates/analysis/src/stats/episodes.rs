@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_counted_once_each_however_many_operations_they_hold() {
+    fn each_stall_counts_once_whatever_it_holds() {
         assert_eq!(of_stalls(&[]), None);
         for stalls in [vec![40], vec![5, 30, 31, 77], (0..20).map(|index| index * index / 4).collect()] {
             let counted = of_stalls(&stalls).unwrap();

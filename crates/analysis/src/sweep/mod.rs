@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn littles_law_is_checked_in_every_cell_and_a_queue_half_empty_is_flagged() {
+    fn a_half_empty_queue_is_flagged_by_littles_law() {
         let mut record = testing::record(&[1, 2, 4, 8], 1.0);
         assert!(surface(&record).unwrap().cells.iter().all(|cell| cell.flags.is_empty()));
         assert_eq!(findings(&surface(&record).unwrap()), []);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_the_device_does_not_see_is_told() {
+    fn a_queue_that_the_device_does_not_see_is_reported() {
         let mut record = testing::record(&[1, 2, 4, 8, 16], 1.0);
         for step in &mut record.steps {
             testing::at_device(step, 1.0);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_slower_than_the_others_is_drift_and_not_a_property_of_a_cell() {
+    fn a_pass_slower_than_the_others_is_drift() {
         let cells: Vec<Cell> = (0..8)
             .map(|at| Cell {
                 pass_iops: vec![1000.0, 850.0 + f64::from(at)],

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use qd1_engine::target::PathKind;
+use qd1_engine::backing::PathKind;
 use qd1_engine::{EngineError, errno_name, try_method};
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{FileUse, Plan, StepPlan, Work};

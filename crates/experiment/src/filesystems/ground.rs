@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use qd1_engine::backing::{Target, fill};
 use qd1_engine::run::{Progress, Wish};
-use qd1_engine::target::{Target, fill};
 use qd1_model::Bytes;
 use qd1_model::record::Prepare;
 use qd1_probe::Machine;

@@ -13,7 +13,7 @@ mod zfs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_engine::target::PathKind;
+use qd1_engine::backing::PathKind;
 use qd1_model::plan::EngineChoice;
 use qd1_model::spec::Effort;
 use qd1_model::{Bytes, Problem, ProblemKind, Record};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
-use qd1_engine::target::{DirectIo, PathKind};
+use qd1_engine::backing::{DirectIo, PathKind};
 use qd1_model::Bytes;
 use qd1_model::environment::Filesystem;
 use qd1_model::filesystems::FilesystemsPlan;

@@ -5,7 +5,7 @@ mod load;
 mod space;
 
 use anyhow::Result;
-use qd1_engine::target::PathKind;
+use qd1_engine::backing::PathKind;
 use qd1_model::Bytes;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileSync, FileUse, IoWork, Order, Plan, Rw, Skipped, StepPlan,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use qd1_engine::backing::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
 use qd1_engine::buf::Buffers;
 use qd1_engine::load::{Load, Region};
 use qd1_engine::run::{Wish, tuning};
-use qd1_engine::target::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
 use qd1_engine::{Engine, Op, OpKind, Setup, errno_name, open};
 use qd1_model::Bytes;
 use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync};

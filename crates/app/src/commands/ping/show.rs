@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write as _};
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
-use qd1_engine::target::PathKind;
+use qd1_engine::backing::PathKind;
 use qd1_model::plan::Sync;
 use qd1_model::record::{OpClass, Stream};
 use qd1_model::sync::SyncMethod;

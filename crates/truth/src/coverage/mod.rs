@@ -2,7 +2,7 @@
 //!
 //! Processes with known distribution, independent and dependent, are run closed-loop as workers run them, giving the
 //! same histogram and intervals as a real step, at no cost but arithmetic. Each interval is compared with the truth,
-//! which is known in closed form. `cargo run --release -p qd1-analysis --example coverage` prints the table; the
+//! which is known in closed form. `cargo run --release -p qd1-truth --example coverage` prints the table; the
 //! test of the same name asserts a part of it, and `docs/statistics.md` says what it shows.
 //!
 //! Two claims are checked. A figure that at least half of the runs resolve is to be *covered* in 93 to 97 % of those
@@ -16,7 +16,7 @@ mod run;
 
 pub use process::Process;
 
-use process::Rng;
+use crate::random::Random;
 use run::run_once;
 
 /// One case of the study: a process, a mean latency, a duration, and perhaps an early stop.
@@ -134,7 +134,7 @@ pub fn study(case: Case, runs: usize, seed: u64) -> Vec<CoverageRow> {
             mean_duration_ns: 0.0,
         })
         .collect();
-    let mut seeds = Rng::new(seed);
+    let mut seeds = Random::new(seed);
     for _ in 0..runs {
         let outcome = run_once(&case, seeds.next_u64());
         for (row, estimate) in rows.iter_mut().zip(&outcome.estimates) {

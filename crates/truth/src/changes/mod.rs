@@ -4,13 +4,16 @@
 //! a small part with seed 500.
 
 mod disk;
+mod table;
 
+pub use table::table;
+
+use qd1_analysis::change::{Returns, courses, is_steady, periodic};
 use qd1_model::environment::ThreadCost;
 use qd1_model::record::{Ended, OpClass, StepRecord, Stream};
 use qd1_model::units::Bytes;
 
-use super::random::Random;
-use super::{Returns, courses, is_steady, periodic};
+use crate::random::Random;
 use disk::{Disk, INTERVAL_NS, Noise, Run, run};
 
 /// What was done to the disk.
@@ -88,6 +91,11 @@ pub fn at(sorted: &[f64], q: f64) -> f64 {
     sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
+/// The random numbers of a study, whose seeds differ in their low bits alone.
+fn seeded(seed: u64) -> Random {
+    Random::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
+}
+
 /// A change that took place.
 struct Step {
     at_ns: f64,
@@ -104,7 +112,7 @@ fn row(case: Case, noise: Noise, runs: usize, seed: u64) -> Row {
     let mut row = Row { noise: noise.name(), runs, ..Row::default() };
     for index in 0..runs {
         let seed = seed.wrapping_mul(7919).wrapping_add(index as u64 * 104_729);
-        let (disk, mut steps) = disk_of(case, noise, &mut Random::new(seed));
+        let (disk, mut steps) = disk_of(case, noise, &mut seeded(seed));
         let run = run(&disk, seed ^ 0xd15c);
         if let (Some((at_ns, completed)), Some((rate, _))) = (run.dry, disk.bucket)
             && case == Case::Bucket
@@ -273,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_moment_a_bucket_runs_dry_is_found_within_two_intervals_and_ten_percent() {
+    fn a_bucket_running_dry_is_found_in_time_and_size() {
         let row = some(Case::Bucket, Noise::Hyper(0.1, 10.0));
         assert_eq!(row.found, row.expected, "{row:?}");
         assert!(at(&row.time_errors, 0.6) <= 2.0 && at(&row.size_errors, 1.0) <= 0.1, "{row:?}");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filled_file_has_only_written_extents_and_no_two_equal_blocks() {
+    fn a_filled_file_is_all_written_with_no_two_equal_blocks() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::create_in(dir.path(), "fill").unwrap();
         let direct = super::super::direct_io(&target).unwrap().supported;

@@ -1,7 +1,7 @@
 //! Prints the table of measured coverage:
-//! `cargo run --release -p qd1-analysis --example coverage [RUNS [SEED [held-out]]]`.
+//! `cargo run --release -p qd1-truth --example coverage [RUNS [SEED [held-out]]]`.
 
-use qd1_analysis::coverage::{Case, CoverageRow, cases, held_out, study};
+use qd1_truth::coverage::{Case, CoverageRow, cases, held_out, study};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,9 +1,8 @@
-//! Changes, periods, drifts and steady states on simulated disks of known course.
+//! The table of changes, periods, drifts and steady states that were found.
 
 use std::fmt::Write as _;
 
-use qd1_analysis::change::truth::{Case, Row, at, study};
-
+use super::{Case, Row, at, study};
 use crate::Seeds;
 
 /// The table of `count` / 5 runs a line; `is_verbose` has a line for each kind of noise.

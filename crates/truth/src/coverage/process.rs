@@ -1,8 +1,8 @@
 //! Random processes of latencies whose distribution, and so every figure of it, is known.
 
-use std::f64::consts::TAU;
-
 use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::random::Random;
 
 /// Spread of each mode of a log-normal mixture, in the logarithm.
 const MODE_SIGMA: f64 = 0.2;
@@ -139,7 +139,9 @@ const EPISODE_OPS: u64 = 4;
 pub(super) struct Source {
     process: Process,
     scale: f64,
-    rng: Rng,
+    random: Random,
+    /// The second of the last pair of normal numbers, until it is used.
+    spare_normal: Option<f64>,
     /// State of the process: the AR(1) value, or 1 in a slow phase.
     state: f64,
     /// Slow operations so far in this phase.
@@ -150,19 +152,20 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(process: Process, mean_ns: f64, seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let state = match process.phases() {
-            Some(_) => f64::from(u8::from(rng.uniform() < process.mixture().slow)),
-            None => rng.normal(),
-        };
-        Self {
+        let mut source = Self {
             process,
             scale: process.scale(mean_ns),
-            rng,
-            state,
+            random: Random::new(seed),
+            spare_normal: None,
+            state: 0.0,
             slow_ops: 0,
             met_episode: process.phases().is_none(),
-        }
+        };
+        source.state = match process.phases() {
+            Some(_) => f64::from(u8::from(source.random.uniform() < process.mixture().slow)),
+            None => source.normal(),
+        };
+        source
     }
 
     /// The next latency, ns.
@@ -171,7 +174,7 @@ impl Source {
         let slow_now = match (self.process, self.process.phases()) {
             (_, Some((fast_ops, slow_ops))) => {
                 let leave = if self.state > 0.5 { 1.0 / slow_ops } else { 1.0 / fast_ops };
-                if self.rng.uniform() < leave {
+                if self.random.uniform() < leave {
                     self.state = 1.0 - self.state;
                 }
                 self.slow_ops = if self.state > 0.5 { self.slow_ops + 1 } else { 0 };
@@ -179,58 +182,25 @@ impl Source {
                 self.state > 0.5
             }
             (Process::Ar1 { sigma, rho }, _) => {
-                self.state = rho * self.state + (1.0 - rho * rho).sqrt() * self.rng.normal();
+                self.state = rho * self.state + (1.0 - rho * rho).sqrt() * self.normal();
                 return self.scale * (sigma * self.state).exp();
             }
-            _ => slow > 0.0 && self.rng.uniform() < slow,
+            _ => slow > 0.0 && self.random.uniform() < slow,
         };
         let of_mode = match sigma {
-            Some(sigma) => (sigma * self.rng.normal()).exp(),
-            None => -self.rng.uniform().ln(),
+            Some(sigma) => (sigma * self.normal()).exp(),
+            None => -self.random.uniform().ln(),
         };
         self.scale * of_mode * if slow_now { ratio } else { 1.0 }
     }
 
     /// A standard normal number from the same generator.
     pub(super) fn normal(&mut self) -> f64 {
-        self.rng.normal()
-    }
-}
-
-/// A seeded generator (SplitMix64, Steele et al. 2014), here so that the claim can be checked without any other
-/// crate.
-pub(super) struct Rng {
-    state: u64,
-    spare: Option<f64>,
-}
-
-impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { state: seed, spare: None }
-    }
-
-    pub(super) fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in 0..1, never 0.
-    fn uniform(&mut self) -> f64 {
-        ((self.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    /// Standard normal, by Box and Muller.
-    fn normal(&mut self) -> f64 {
-        if let Some(spare) = self.spare.take() {
-            return spare;
-        }
-        let radius = (-2.0 * self.uniform().ln()).sqrt();
-        let angle = TAU * self.uniform();
-        self.spare = Some(radius * angle.sin());
-        radius * angle.cos()
+        self.spare_normal.take().unwrap_or_else(|| {
+            let (first, second) = self.random.normal_pair();
+            self.spare_normal = Some(second);
+            first
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! A simulated run: workers that wait for one request each, on a disk that is one of the processes.
 
+use qd1_analysis::stats::{self, Quantiles};
 use qd1_model::hist::CoarseHist;
 use qd1_model::record::{Interval, IntervalStream, OpClass};
 use qd1_model::{Estimate, Hist};
 
 use super::Case;
 use super::process::Source;
-use crate::stats::{self, Quantiles};
 
 /// How often an adaptive run is looked at, ns.
 const LOOK_NS: u64 = 500_000_000;

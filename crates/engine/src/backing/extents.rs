@@ -88,7 +88,7 @@ fn add(total: &mut Extents, extent: &Extent, size: u64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::target::{OpenAs, Target};
+    use crate::backing::{OpenAs, Target};
 
     #[test]
     fn written_allocated_and_missing_parts_of_a_file_are_told_apart() {

@@ -10,7 +10,7 @@
 use qd1_model::hist::{CoarseHist, Hist};
 use qd1_model::record::{Interval, IntervalStream, OpClass};
 
-use crate::change::random::Random;
+use crate::random::Random;
 
 /// Length of an interval, ns.
 pub(super) const INTERVAL_NS: f64 = 1e8;
@@ -150,7 +150,7 @@ fn draw(noise: Noise, random: &mut Random) -> f64 {
 
 /// Runs `disk`.
 pub(super) fn run(disk: &Disk, seed: u64) -> Run {
-    let mut random = Random::new(seed);
+    let mut random = super::seeded(seed);
     let (stalls, multipliers) = (stalls_of(disk, &mut random), levels_of(disk, &mut random));
     let mut gather = Gather::new(disk.runtime_ns);
     let mut free = vec![0.0f64; disk.depth];
