@@ -2,34 +2,40 @@
 //!
 //! Each check prints one line; all of them run even where one fails, so that one round shows all that is wrong.
 
+mod circles;
 mod house;
 mod layers;
+mod modules;
 mod rust;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{clock, cmd, docs, setup};
+use crate::setup::{self, Tool};
+use crate::{clock, cmd, docs};
 
 /// What a check that passes still has to say, a line each.
 type Notes = Vec<String>;
 
 struct Check {
     name: &'static str,
+    /// The pinned program that it runs.
+    tool: Option<&'static Tool>,
     run: fn() -> Result<Notes>,
 }
 
 /// Quick ones first: a wrong format should not wait for clippy.
 const CHECKS: &[Check] = &[
-    Check { name: "fmt", run: fmt },
-    Check { name: "layers", run: layers::run },
-    Check { name: "house", run: house::run },
-    Check { name: "typos", run: typos },
-    Check { name: "licences", run: licences },
-    Check { name: "unused", run: unused },
-    Check { name: "clippy", run: clippy },
-    Check { name: "rustdoc", run: rustdoc },
-    Check { name: "docs", run: generated_docs },
+    Check { name: "fmt", tool: None, run: fmt },
+    Check { name: "layers", tool: None, run: layers::run },
+    Check { name: "circles", tool: None, run: circles::run },
+    Check { name: "house", tool: None, run: house::run },
+    Check { name: "typos", tool: Some(&setup::TYPOS), run: typos },
+    Check { name: "licences", tool: Some(&setup::DENY), run: licences },
+    Check { name: "unused", tool: Some(&setup::SHEAR), run: unused },
+    Check { name: "clippy", tool: None, run: clippy },
+    Check { name: "rustdoc", tool: None, run: rustdoc },
+    Check { name: "docs", tool: None, run: generated_docs },
 ];
 
 /// Runs the named checks, or all. False where one failed.
@@ -42,9 +48,10 @@ pub(crate) fn run(names: &[String]) -> Result<bool> {
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("there is no check {name}; the checks are {}", known.join(", "));
     }
-    setup::tools()?;
-    let chosen = CHECKS.iter().filter(|check| names.is_empty() || names.iter().any(|name| name == check.name));
-    let failed: Vec<_> = chosen.filter(|check| !passes(check)).map(|check| check.name).collect();
+    let chosen: Vec<_> =
+        CHECKS.iter().filter(|check| names.is_empty() || names.iter().any(|name| name == check.name)).collect();
+    chosen.iter().filter_map(|check| check.tool).try_for_each(Tool::install)?;
+    let failed: Vec<_> = chosen.into_iter().filter(|check| !passes(check)).map(|check| check.name).collect();
     if failed.is_empty() {
         println!("check: all passed");
     } else {

@@ -55,15 +55,15 @@ enum Source {
 }
 
 /// Licences, bans, duplicates, sources.
-pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", source: Source::Crate };
+pub(crate) static DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", source: Source::Crate };
 /// Unused dependencies. Newer versions want a newer Rust than ours.
-pub(crate) const SHEAR: Tool = Tool { name: "cargo-shear", version: "1.11.2", source: Source::Crate };
+pub(crate) static SHEAR: Tool = Tool { name: "cargo-shear", version: "1.11.2", source: Source::Crate };
 /// Spelling.
-pub(crate) const TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel };
+pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel };
 /// Fuzzing. Only `fuzz` installs it.
-pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
+pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
-const TOOLS: &[&Tool] = &[&DENY, &SHEAR, &TYPOS];
+static TOOLS: &[&Tool] = &[&DENY, &SHEAR, &TYPOS];
 
 /// Installs whatever is missing, and says what it did.
 pub(crate) fn run() -> Result<()> {
@@ -88,8 +88,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Installs the tools of `check` alone.
-pub(crate) fn tools() -> Result<()> {
+/// Installs the tools of `check`.
+fn tools() -> Result<()> {
     TOOLS.iter().try_for_each(|tool| tool.install())
 }
 

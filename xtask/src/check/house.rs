@@ -1,4 +1,5 @@
-//! House rules that no lint knows: how a file opens, how long it is, where `unsafe` lives, what must not be left behind.
+//! House rules that no lint knows: how a file opens, how long it is, where `unsafe` and clap may be, what must not be
+//! left behind.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +14,18 @@ use crate::cmd;
 const LINES_NOTED: usize = 400;
 const LINES_MAX: usize = 500;
 
-/// Where `unsafe` may be written.
-const UNSAFE_HOMES: &[&str] = &["crates/engine/", "crates/probe/", "crates/simdisk/"];
+/// Where `unsafe` may be written: what issues I/O, what asks the kernel, what traces it, and the simulated disk.
+const UNSAFE_HOMES: &[&str] = &["crates/engine/", "crates/probe/", "crates/trace/", "crates/simdisk/"];
+
+/// Where clap may be used: the commands themselves, and the command line that they share. All else is called with plain
+/// options. This package has a command line of its own.
+const CLAP_HOMES: &[&str] = &[
+    "crates/app/src/commands/",
+    "crates/app/src/cli.rs",
+    "crates/app/src/args.rs",
+    "crates/app/src/main.rs",
+    "xtask/",
+];
 
 /// Code that says that something is missing. Split, so that this table does not find itself.
 const LEFT_BEHIND: &[&str] = &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("#[", "ignore")];
@@ -63,7 +74,7 @@ fn scan(path: &str, source: &str, found: &mut Found) {
     let may_be_unsafe = UNSAFE_HOMES.iter().any(|home| path.starts_with(home));
     for (index, (line, raw)) in code.lines().zip(source.lines()).enumerate() {
         if !may_be_unsafe && has_word(line, "unsafe") {
-            fault(index + 1, "unsafe belongs in the engine and the probe only");
+            fault(index + 1, "unsafe belongs in engine, probe, trace and simdisk only");
         }
         for word in LEFT_BEHIND.iter().filter(|word| line.contains(**word)) {
             fault(index + 1, &format!("{word} must not be left behind"));
@@ -72,8 +83,12 @@ fn scan(path: &str, source: &str, found: &mut Found) {
             fault(index + 1, &format!("{mark} must not be left behind"));
         }
     }
+    let clap = code.lines().position(|line| has_word(line, "clap"));
+    if let Some(index) = clap.filter(|_| !CLAP_HOMES.iter().any(|home| path.starts_with(home))) {
+        fault(index + 1, "clap belongs in app/src/commands, cli.rs, args.rs and main.rs only: take plain options");
+    }
     if is_crate_root(path) && !may_be_unsafe && !code.contains("#![forbid(unsafe_code)]") {
-        fault(1, "a crate outside the engine and the probe says #![forbid(unsafe_code)]");
+        fault(1, "a crate other than engine, probe, trace and simdisk says #![forbid(unsafe_code)]");
     }
     let lines = lines_before_tests(&code);
     if lines > LINES_MAX {
@@ -133,6 +148,19 @@ mod tests {
     fn the_engine_may_be_unsafe_and_words_in_text_are_no_code() {
         assert!(found("crates/engine/src/uring.rs", "//! Rings.\nfn f() { unsafe {} }\n").faults.is_empty());
         assert!(found("crates/model/src/a.rs", "//! No unsafe here.\nconst A: &str = \"unsafe\";\n").faults.is_empty());
+    }
+
+    #[test]
+    fn clap_stays_with_the_commands() {
+        let with_clap = "//! Arguments.\nuse clap::Args;\n// Of clap.\n#[derive(clap::Parser)]\nstruct A;\n";
+        for home in ["crates/app/src/commands/ping/mod.rs", "crates/app/src/cli.rs", "xtask/src/fuzz.rs"] {
+            assert!(found(home, with_clap).faults.is_empty(), "{home}");
+        }
+        for elsewhere in ["crates/app/src/session.rs", "crates/programs/src/etcd.rs", "crates/app/src/ping/args.rs"] {
+            let faults = found(elsewhere, with_clap).faults;
+            assert_eq!(faults.len(), 1, "{elsewhere}: {faults:?}");
+            assert!(faults[0].starts_with(&format!("{elsewhere}:2: clap belongs in")), "{faults:?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Who may depend on whom, proved from `cargo metadata`.
 //!
-//! `model <- {engine, probe, analysis} <- app`: the three in the middle never see each other, nor the command line, the
-//! store or the terminal. A table of rules, one row for each package; a package without a row fails.
+//! Arrows run down: `app -> experiment -> programs -> runner -> {system, jobs} -> {analysis, report, suites, store,
+//! engine, probe, fio} -> model`. Two tables: what a package of the workspace may see of the others, where a package
+//! without a row fails, and which packages may use certain crates of others.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -14,31 +15,121 @@ struct Rule {
     package: &'static str,
     /// The workspace's own packages that it may see. All others are refused.
     sees: &'static [&'static str],
-    /// Crates of others that it must not see, in groups.
-    never: &'static [&'static [&'static str]],
 }
 
-/// The command line, the store and the terminal: the app's business.
-const APP_ONLY: &[&str] =
-    &["clap", "rusqlite", "indicatif", "comfy-table", "ratatui", "crossterm", "anstream", "anstyle", "anyhow"];
-/// System calls.
-const SYSCALLS: &[&str] = &["libc", "rustix", "nix", "io-uring"];
-
 const RULES: &[Rule] = &[
-    Rule { package: "qd1-model", sees: &[], never: &[APP_ONLY, SYSCALLS] },
-    Rule { package: "qd1-engine", sees: &["qd1-model"], never: &[APP_ONLY] },
-    Rule { package: "qd1-probe", sees: &["qd1-model"], never: &[APP_ONLY] },
-    Rule { package: "qd1-analysis", sees: &["qd1-model"], never: &[APP_ONLY, SYSCALLS] },
-    Rule { package: "qd1-fio", sees: &["qd1-model"], never: &[APP_ONLY, SYSCALLS] },
-    Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-engine", "qd1-fio"], never: &[APP_ONLY] },
+    Rule { package: "qd1-model", sees: &[] },
+    Rule { package: "qd1-engine", sees: &["qd1-model"] },
+    Rule { package: "qd1-probe", sees: &["qd1-model"] },
+    Rule { package: "qd1-analysis", sees: &["qd1-model"] },
+    Rule { package: "qd1-fio", sees: &["qd1-model"] },
+    Rule { package: "qd1-suites", sees: &["qd1-model"] },
+    Rule { package: "qd1-report", sees: &["qd1-model"] },
+    Rule { package: "qd1-store", sees: &["qd1-model"] },
+    Rule { package: "qd1-system", sees: &["qd1-model", "qd1-probe"] },
+    Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-engine", "qd1-fio", "qd1-probe"] },
+    Rule { package: "qd1-runner", sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"] },
+    Rule {
+        package: "qd1-programs",
+        sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system", "qd1-runner"],
+    },
+    Rule {
+        package: "qd1-experiment",
+        sees: &[
+            "qd1-model",
+            "qd1-engine",
+            "qd1-probe",
+            "qd1-analysis",
+            "qd1-suites",
+            "qd1-system",
+            "qd1-runner",
+            "qd1-programs",
+        ],
+    },
     Rule {
         package: "qd1",
-        sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-analysis", "qd1-fio", "qd1-jobs", "qd1-simdisk"],
-        never: &[],
+        sees: &[
+            "qd1-model",
+            "qd1-engine",
+            "qd1-probe",
+            "qd1-analysis",
+            "qd1-fio",
+            "qd1-suites",
+            "qd1-report",
+            "qd1-store",
+            "qd1-system",
+            "qd1-jobs",
+            "qd1-runner",
+            "qd1-programs",
+            "qd1-experiment",
+            "qd1-simdisk",
+        ],
     },
-    Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-engine"], never: &[] },
-    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-analysis"], never: &[APP_ONLY] },
-    Rule { package: "xtask", sees: &[], never: &[] },
+    // For tests only.
+    Rule { package: "qd1-simdisk", sees: &["qd1-model", "qd1-engine"] },
+    Rule { package: "qd1-truth", sees: &["qd1-model", "qd1-engine", "qd1-analysis", "qd1-suites"] },
+    Rule { package: "xtask", sees: &[] },
+];
+
+/// Crates of others that not everyone may use.
+struct Home {
+    crates: &'static [&'static str],
+    /// The packages that may depend on them. All others are refused.
+    packages: &'static [&'static str],
+    /// Packages whose tests may, too.
+    in_tests: &'static [&'static str],
+}
+
+const HOMES: &[Home] = &[
+    // The command line and signals: who has a `main`.
+    Home {
+        crates: &["clap", "clap_complete", "signal-hook"],
+        packages: &["qd1", "xtask", "qd1-simdisk"],
+        in_tests: &[],
+    },
+    // The terminal.
+    Home {
+        crates: &["indicatif", "comfy-table", "ratatui", "crossterm", "anstream"],
+        packages: &["qd1"],
+        in_tests: &[],
+    },
+    Home { crates: &["anstyle"], packages: &["qd1", "qd1-report"], in_tests: &[] },
+    // The history, and SQLite as a program to measure. Tests of the binary look into its history as a stranger would.
+    Home { crates: &["rusqlite", "libsqlite3-sys"], packages: &["qd1-store", "qd1-programs"], in_tests: &["qd1"] },
+    // System calls.
+    Home {
+        crates: &["libc", "rustix", "nix", "io-uring", "syscalls"],
+        packages: &[
+            "qd1-engine",
+            "qd1-probe",
+            "qd1-system",
+            "qd1-jobs",
+            "qd1-runner",
+            "qd1-programs",
+            "qd1-experiment",
+            "qd1",
+            "qd1-simdisk",
+        ],
+        in_tests: &[],
+    },
+    // Errors without a type: who reports to a person. The others say which error it is.
+    Home {
+        crates: &["anyhow"],
+        packages: &[
+            "qd1-suites",
+            "qd1-store",
+            "qd1-system",
+            "qd1-runner",
+            "qd1-programs",
+            "qd1-experiment",
+            "qd1",
+            "qd1-simdisk",
+            "xtask",
+        ],
+        in_tests: &[],
+    },
+    // Serves the simulated disk; it must not enter the binary.
+    Home { crates: &["fuser"], packages: &["qd1-simdisk"], in_tests: &[] },
 ];
 
 pub(super) fn run() -> Result<Notes> {
@@ -67,8 +158,11 @@ fn violations(metadata: &Value) -> Vec<String> {
             if names.contains(&on) && on != name && !rule.sees.contains(&on) {
                 found.push(format!("{manifest}: {name} must not depend on {on}: it may see {:?}", rule.sees));
             }
-            if rule.never.iter().any(|group| group.contains(&on)) {
-                found.push(format!("{manifest}: {name} must not depend on {on}"));
+            if let Some(home) = HOMES.iter().find(|home| home.crates.contains(&on)) {
+                let in_tests = dependency["kind"] == "dev" && home.in_tests.contains(&name);
+                if !home.packages.contains(&name) && !in_tests {
+                    found.push(format!("{manifest}: {name} must not depend on {on}: only {:?} may", home.packages));
+                }
             }
         }
     }
@@ -97,29 +191,54 @@ mod tests {
             ("qd1-engine", &["qd1-model", "libc", "io-uring"]),
             ("qd1-probe", &["qd1-model", "rustix"]),
             ("qd1-analysis", &["qd1-model", "statrs"]),
-            ("qd1", &["qd1-model", "qd1-engine", "qd1-probe", "qd1-analysis", "clap"]),
+            ("qd1-store", &["qd1-model", "rusqlite"]),
+            ("qd1-runner", &["qd1-model", "qd1-engine", "qd1-probe", "qd1-suites"]),
+            ("qd1-programs", &["qd1-runner", "qd1-system", "rusqlite"]),
+            ("qd1", &["qd1-model", "qd1-engine", "qd1-probe", "qd1-analysis", "qd1-store", "clap"]),
         ]);
         assert_eq!(violations(&layout), Vec::<String>::new());
     }
 
     #[test]
-    fn the_middle_never_sees_each_other() {
-        let found = violations(&metadata(&[("qd1-engine", &["qd1-probe"]), ("qd1-probe", &[])]));
-        assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("qd1-engine/Cargo.toml: qd1-engine must not depend on qd1-probe"), "{found:?}");
-    }
-
-    #[test]
-    fn the_terminal_and_the_store_stay_in_the_app() {
-        for on in APP_ONLY {
-            let found = violations(&metadata(&[("qd1-analysis", &[on])]));
-            assert_eq!(found.len(), 1, "{on}");
+    fn arrows_never_run_up_or_sideways() {
+        for (package, on) in [
+            ("qd1-engine", "qd1-probe"),
+            ("qd1-report", "qd1-store"),
+            ("qd1-runner", "qd1-programs"),
+            ("qd1-programs", "qd1-experiment"),
+            ("qd1-system", "qd1"),
+        ] {
+            let found = violations(&metadata(&[(package, &[on]), (on, &[])]));
+            assert_eq!(found.len(), 1, "{found:?}");
+            let expected = format!("{package}/Cargo.toml: {package} must not depend on {on}");
+            assert!(found[0].starts_with(&expected), "{found:?}");
         }
     }
 
     #[test]
-    fn analysis_and_model_make_no_system_calls() {
-        assert_eq!(violations(&metadata(&[("qd1-analysis", &["libc"]), ("qd1-model", &["io-uring"])])).len(), 2);
+    fn every_package_is_seen_from_above_only() {
+        for rule in RULES {
+            for seen in rule.sees {
+                let below = RULES.iter().find(|other| other.package == *seen);
+                assert!(below.is_some_and(|below| !below.sees.contains(&rule.package)), "{} and {seen}", rule.package);
+            }
+        }
+    }
+
+    #[test]
+    fn the_command_line_the_store_and_the_terminal_stay_at_home() {
+        for on in ["clap", "indicatif", "ratatui", "rusqlite", "libc", "anyhow", "fuser"] {
+            let found = violations(&metadata(&[("qd1-analysis", &[on])]));
+            assert_eq!(found.len(), 1, "{on}");
+        }
+        assert_eq!(violations(&metadata(&[("qd1-programs", &["clap"]), ("qd1", &["rusqlite"])])).len(), 2);
+    }
+
+    #[test]
+    fn tests_of_the_binary_may_read_its_history() {
+        let mut layout = metadata(&[("qd1", &["rusqlite"])]);
+        layout["packages"][0]["dependencies"][0]["kind"] = json!("dev");
+        assert_eq!(violations(&layout), Vec::<String>::new());
     }
 
     #[test]

@@ -1,0 +1,373 @@
+//! What each file of a crate takes from which other, read from the sources.
+//!
+//! Names are resolved as far as this question needs: by `crate`, `self` and `super`, by the modules that a file
+//! declares and by what it imports. A name is followed to the file that defines it, so a `mod.rs` that only re-exports
+//! ties nothing together.
+//! What counts as taking:
+//!
+//! - an import that is not a re-export, and each path in code, in a macro's arguments or in an attribute's text;
+//! - a glob import, which takes the module's own file if that defines anything, and all that it re-exports by name.
+//!
+//! What does not count: `mod x;`, a re-export as such, a module named without anything in it, test code, and what is
+//! used without being named (methods, fields).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, UseTree, Visibility};
+
+/// Reads a source file; nothing where there is none.
+pub(super) type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
+
+/// File to file, with the names that the first takes from the second.
+pub(super) type Ties = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
+
+type Names = Vec<String>;
+
+/// The modules of one crate; the first is its root.
+#[derive(Default)]
+struct Modules(Vec<Module>);
+
+#[derive(Default)]
+struct Module {
+    file: PathBuf,
+    parent: usize,
+    children: BTreeMap<String, usize>,
+    /// What it defines: types, functions, constants, macros.
+    items: BTreeSet<String>,
+    imports: Vec<Import>,
+    /// Paths in its code.
+    used: BTreeSet<Names>,
+}
+
+#[derive(Clone, Debug)]
+struct Import {
+    /// The name that it brings; nothing for a glob.
+    name: Option<String>,
+    path: Names,
+    re_export: bool,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    /// Something that this module's file defines.
+    Inside(usize),
+    /// The module as such.
+    Itself(usize),
+}
+
+/// The ties between the files of the crate with this root file.
+pub(super) fn ties(root: &Path, read: Reader<'_>) -> Result<Ties> {
+    let mut modules = Modules::default();
+    let source = read(root).with_context(|| format!("cannot read {}", root.display()))?;
+    let dir = root.parent().context("a crate's root lies in a directory")?;
+    modules.load(root, &source, dir, 0, read)?;
+    Ok(modules.ties())
+}
+
+impl Modules {
+    /// Reads a file and the files of its modules. `dir` is where those lie.
+    fn load(&mut self, file: &Path, source: &str, dir: &Path, parent: usize, read: Reader<'_>) -> Result<usize> {
+        let parsed = syn::parse_file(source).with_context(|| format!("cannot parse {}", file.display()))?;
+        let at = self.push(file, parent);
+        if !is_test(&parsed.attrs) {
+            self.fill(at, &parsed.items, dir, read)?;
+        }
+        Ok(at)
+    }
+
+    fn push(&mut self, file: &Path, parent: usize) -> usize {
+        self.0.push(Module { file: file.to_owned(), parent, ..Module::default() });
+        self.0.len() - 1
+    }
+
+    /// Notes what a module declares, imports, defines and uses.
+    fn fill(&mut self, at: usize, items: &[Item], dir: &Path, read: Reader<'_>) -> Result<()> {
+        for item in items {
+            if is_test(attributes(item)) {
+                continue;
+            }
+            if let Item::Mod(module) = item {
+                let name = module.ident.to_string();
+                let below = dir.join(&name);
+                let child = match &module.content {
+                    Some((_, items)) => {
+                        let child = self.push(&self.0[at].file.clone(), at);
+                        self.fill(child, items, &below, read)?;
+                        child
+                    }
+                    None => {
+                        let places = [dir.join(format!("{name}.rs")), below.join("mod.rs")];
+                        let found = places.iter().find_map(|place| Some((place, read(place)?)));
+                        let (file, source) =
+                            found.with_context(|| format!("{}: no file for mod {name}", self.0[at].file.display()))?;
+                        self.load(file, &source, &below, at, read)?
+                    }
+                };
+                self.0[at].children.insert(name, child);
+                continue;
+            }
+            self.0[at].items.extend(defined(item));
+            Collector(&mut self.0[at]).visit_item(item);
+        }
+        Ok(())
+    }
+
+    fn ties(&self) -> Ties {
+        let mut ties = Ties::new();
+        for (at, module) in self.0.iter().enumerate() {
+            let imports = module.imports.iter().filter(|import| !import.re_export);
+            let taken = imports.map(|import| (&import.path, import.name.is_none()));
+            for (path, glob) in taken.chain(module.used.iter().map(|path| (path, false))) {
+                for file in self.files(at, path, glob) {
+                    if *file != module.file {
+                        let names = ties.entry((module.file.clone(), file.clone())).or_default();
+                        names.insert(shown(path));
+                    }
+                }
+            }
+        }
+        ties
+    }
+
+    /// The files that a path in this module leads to.
+    fn files(&self, at: usize, path: &[String], glob: bool) -> BTreeSet<&PathBuf> {
+        let mut files = BTreeSet::new();
+        for target in self.resolve(at, path, &mut BTreeSet::new()) {
+            match target {
+                Target::Inside(module) => drop(files.insert(&self.0[module].file)),
+                Target::Itself(module) if glob => {
+                    let module_at = &self.0[module];
+                    if !module_at.items.is_empty() {
+                        files.insert(&module_at.file);
+                    }
+                    for import in module_at.imports.iter().filter(|import| import.re_export && import.name.is_some()) {
+                        files.extend(self.files(module, &import.path, false));
+                    }
+                }
+                Target::Itself(_) => {}
+            }
+        }
+        files
+    }
+
+    /// Where a path in this module leads; nowhere where it leaves the crate. `open` holds the
+    /// imports that are being followed, which ends those that lead to each other.
+    fn resolve(&self, at: usize, path: &[String], open: &mut BTreeSet<(usize, usize)>) -> BTreeSet<Target> {
+        let Some(first) = path.first() else { return BTreeSet::from([Target::Itself(at)]) };
+        match first.as_str() {
+            "crate" => self.inside(0, &path[1..], true, open),
+            "self" => self.inside(at, &path[1..], true, open),
+            "super" => match &path[1..] {
+                rest @ [next, ..] if next == "super" => self.resolve(self.0[at].parent, rest, open),
+                rest => self.inside(self.0[at].parent, rest, true, open),
+            },
+            _ => self.inside(at, path, false, open),
+        }
+    }
+
+    /// As [`Self::resolve`], for a path from within a module. `ours` says that the path is known to be the crate's own:
+    /// what is not found is then taken to be the file's.
+    fn inside(&self, at: usize, path: &[String], ours: bool, open: &mut BTreeSet<(usize, usize)>) -> BTreeSet<Target> {
+        let Some((name, rest)) = path.split_first() else { return BTreeSet::from([Target::Itself(at)]) };
+        let module = &self.0[at];
+        let mut found = BTreeSet::new();
+        let child = module.children.get(name);
+        if let Some(child) = child {
+            found.extend(self.inside(*child, rest, true, open));
+        }
+        // A function may have the name of a module, but then nothing lies inside it.
+        if module.items.contains(name) && (rest.is_empty() || child.is_none()) {
+            found.insert(Target::Inside(at));
+        }
+        for (index, import) in module.imports.iter().enumerate() {
+            if import.name.as_ref() == Some(name) && open.insert((at, index)) {
+                found.extend(self.resolve(at, &[&import.path, rest].concat(), open));
+                open.remove(&(at, index));
+            }
+        }
+        if found.is_empty() {
+            for (index, glob) in module.imports.iter().enumerate() {
+                if glob.name.is_none() && open.insert((at, index)) {
+                    for target in self.resolve(at, &glob.path, open) {
+                        if let Target::Itself(source) = target {
+                            found.extend(self.inside(source, path, false, open));
+                        }
+                    }
+                    open.remove(&(at, index));
+                }
+            }
+        }
+        if found.is_empty() && ours {
+            found.insert(Target::Inside(at));
+        }
+        found
+    }
+}
+
+/// Gathers the imports and paths of one item, down into its bodies.
+struct Collector<'a>(&'a mut Module);
+
+impl Collector<'_> {
+    fn uses(&mut self, tree: &UseTree, before: &[String], re_export: bool) {
+        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
+        let mut import = |name: Option<String>, path: Names| self.0.imports.push(Import { name, path, re_export });
+        match tree {
+            UseTree::Path(path) => self.uses(&path.tree, &with(&path.ident), re_export),
+            UseTree::Name(name) if name.ident == "self" => import(before.last().cloned(), before.to_vec()),
+            UseTree::Name(name) => import(Some(name.ident.to_string()), with(&name.ident)),
+            UseTree::Rename(rename) if rename.ident == "self" => {
+                import(Some(rename.rename.to_string()), before.to_vec());
+            }
+            UseTree::Rename(rename) => import(Some(rename.rename.to_string()), with(&rename.ident)),
+            UseTree::Glob(_) => import(None, before.to_vec()),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.uses(tree, before, re_export)),
+        }
+    }
+
+    /// Paths in what a macro is given: words joined by `::`. A word after a dot is a field or a method.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let (mut path, mut colons, mut dots) = (Names::new(), 0, 0);
+        for token in tokens {
+            match token {
+                TokenTree::Ident(word) if colons == 2 && !path.is_empty() => path.push(word.to_string()),
+                TokenTree::Ident(word) => {
+                    self.path(std::mem::take(&mut path));
+                    // A path that begins with colons is of another crate.
+                    if dots != 1 && colons != 2 {
+                        path.push(word.to_string());
+                    }
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' => {
+                    (colons, dots) = (colons + 1, 0);
+                    continue;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == '.' => {
+                    self.path(std::mem::take(&mut path));
+                    (colons, dots) = (0, dots + 1);
+                    continue;
+                }
+                TokenTree::Group(group) => {
+                    self.path(std::mem::take(&mut path));
+                    self.tokens(group.stream());
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => self.path(std::mem::take(&mut path)),
+            }
+            (colons, dots) = (0, 0);
+        }
+        self.path(path);
+    }
+
+    fn path(&mut self, path: Names) {
+        if !path.is_empty() {
+            self.0.used.insert(path);
+        }
+    }
+
+    fn syn_path(&mut self, path: &syn::Path) {
+        if path.leading_colon.is_none() {
+            self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Collector<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if !is_test(attributes(item)) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if !is_test(&item.attrs) {
+            visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if item.leading_colon.is_none() {
+            self.uses(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.syn_path(path);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.syn_path(&call.path);
+        self.tokens(call.tokens.clone());
+    }
+
+    /// serde and clap take paths as text: `#[serde(with = "crate::model::text")]`.
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        let syn::Meta::List(list) = &attribute.meta else { return };
+        self.tokens(list.tokens.clone());
+        for token in list.tokens.clone() {
+            let TokenTree::Literal(literal) = token else { continue };
+            let text = syn::parse_str::<syn::LitStr>(&literal.to_string());
+            if let Some(path) = text.ok().and_then(|text| text.parse::<syn::Path>().ok()) {
+                self.syn_path(&path);
+            }
+        }
+    }
+}
+
+/// A path's type or trait, where it names one: `Kind` of `crate::kinds::Kind::Fast`; else its last word.
+fn shown(path: &[String]) -> String {
+    let of_a_type = |name: &&String| name.starts_with(char::is_uppercase);
+    path.iter().find(of_a_type).or(path.last()).cloned().unwrap_or_default()
+}
+
+/// The name that an item brings into its module, if it has one.
+fn defined(item: &Item) -> Option<String> {
+    let ident = match item {
+        Item::Const(item) => &item.ident,
+        Item::Enum(item) => &item.ident,
+        Item::Fn(item) => &item.sig.ident,
+        Item::Macro(item) => item.ident.as_ref()?,
+        Item::Static(item) => &item.ident,
+        Item::Struct(item) => &item.ident,
+        Item::Trait(item) => &item.ident,
+        Item::TraitAlias(item) => &item.ident,
+        Item::Type(item) => &item.ident,
+        Item::Union(item) => &item.ident,
+        _ => return None,
+    };
+    Some(ident.to_string())
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// Whether this is only there in tests: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let text = match &attribute.meta {
+            syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string().replace(' ', ""),
+            meta => return meta.path().is_ident("test"),
+        };
+        let all = text.strip_prefix("all(").and_then(|rest| rest.strip_suffix(')'));
+        text == "test" || all.is_some_and(|parts| parts.split(',').any(|part| part == "test"))
+    })
+}
