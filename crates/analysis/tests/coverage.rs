@@ -62,7 +62,7 @@ fn autocorrelated_latencies_are_covered() {
 }
 
 #[test]
-fn the_tail_of_a_run_short_for_its_correlation_is_bounded_from_further_out() {
+fn the_tail_of_a_short_correlated_run_is_bounded_further_out() {
     let rows = seldom_wrong(case(Process::Ar1 { sigma: 0.5, rho: 0.9 }, 1, 3), RUNS);
     let p99 = row(&rows, "p99");
     assert!(p99.resolved_share() > 0.9 && p99.coverage() * 100.0 >= COVERED_MIN, "{:.3}", p99.coverage());
@@ -93,7 +93,7 @@ fn five_stalls_resolve_the_median_and_leave_p99_wide_open() {
 }
 
 #[test]
-fn the_sync_part_of_commits_is_covered_by_the_dependence_of_the_whole() {
+fn the_sync_part_of_commits_is_as_dependent_as_the_whole() {
     let whole = case(Process::Ar1 { sigma: 0.5, rho: 0.5 }, 1, 6);
     covers(Case { part: true, ..whole }, 120, &["p50", "p99"]);
 }
