@@ -1,5 +1,5 @@
-//! The binary from its command line to what it prints and keeps. Needs no root, no other program and no disk of its own;
-//! what the other tests need is in `system` and `programs`.
+//! The binary from its command line to what it prints and keeps. Needs no root, no other program and no disk of its
+//! own; what the other tests need is in `system` and `programs`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! `qd1 meta` from the command line to its result, on real filesystems, with few files: what is asserted holds for any number.
+//! `qd1 meta` from the command line to its result, on real filesystems, with few files: what is asserted holds for any
+//! number.
 
 use std::fs;
 

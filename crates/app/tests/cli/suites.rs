@@ -1,4 +1,5 @@
-//! `qd1 run` and `qd1 suites` from the command line to the result: built-in suites, files of one's own, sweeps, criteria.
+//! `qd1 run` and `qd1 suites` from the command line to the result: built-in suites, files of one's own, sweeps,
+//! criteria.
 //!
 //! The runs are too short for figures; what is asserted holds at any length.
 

@@ -1,5 +1,5 @@
-//! `qd1 sweep` from the command line to its result, on a real disk, too short for figures: what is asserted holds at any
-//! length. Whether knees and crossovers are true is tested on simulated devices (src/sweep/truth.rs).
+//! `qd1 sweep` from the command line to its result, on a real disk, too short for figures: what is asserted holds at
+//! any length. Whether knees and crossovers are true is tested on simulated devices (src/sweep/truth.rs).
 
 use std::collections::BTreeSet;
 

@@ -89,8 +89,8 @@ impl Ground {
         names(self.aside.path()).first().map(|name| self.aside.path().join(name))
     }
 
-    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1 and
-    /// its helpers.
+    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1
+    /// and its helpers.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let dirs = [self.place.dir_str().to_owned(), self.aside.path().to_str().unwrap().to_owned()];
         let mut found = Vec::new();

@@ -27,7 +27,8 @@ pub(crate) fn can(programs: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the next.
+/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the
+/// next.
 pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
     let memory = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail * fs.f_frsize);

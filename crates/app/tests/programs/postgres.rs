@@ -1,4 +1,5 @@
-//! `qd1 app postgres` with the PostgreSQL that is installed: its figures, and that nothing of it is left however it ends.
+//! `qd1 app postgres` with the PostgreSQL that is installed: its figures, and that nothing of it is left however it
+//! ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -223,8 +224,8 @@ fn a_client_alone_waits_as_long_as_a_commit_takes() {
     let stream = typed.summary.stream("1 client", OpClass::Transaction).unwrap();
     let commit_ns = Law::commits(&scenario.device, 8192, 10_000).quantile(0.5);
     let p50_ns = stream.lat_p50_ns.value.unwrap();
-    // A transaction waits for one commit, and for the processor to work out what to commit, which on a busy machine takes
-    // a while; it cannot be done before its commit is.
+    // A transaction waits for one commit, and for the processor to work out what to commit, which on a busy machine
+    // takes a while; it cannot be done before its commit is.
     assert!((0.95..1.6).contains(&(p50_ns / commit_ns)), "p50 {p50_ns} ns, a commit takes {commit_ns}");
     let tps = stream.iops.value.unwrap();
     assert!((0.5..1.1).contains(&(tps * commit_ns / 1e9)), "{tps} a second, a commit takes {commit_ns} ns");

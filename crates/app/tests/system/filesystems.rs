@@ -107,7 +107,8 @@ fn zfs_is_served_measured_and_ended_again() {
     assert_eq!(zfs_programs(), before);
 }
 
-/// A limit counts requests in slices of 20 to 100 ms. More than one a slice come in gusts, the rate of which is no figure.
+/// A limit counts requests in slices of 20 to 100 ms. More than one a slice come in gusts, the rate of which is no
+/// figure.
 const ONE_A_SLICE: u32 = 10;
 
 /// Slows reads of the device of `name` down whenever that is mounted, until told to stop.

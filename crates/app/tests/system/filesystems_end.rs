@@ -1,5 +1,5 @@
-//! However a run of `qd1 filesystems` ends, no mount, loop device, file or journal is left: by a signal, by the helper, by
-//! `qd1 restore` or by the next run.
+//! However a run of `qd1 filesystems` ends, no mount, loop device, file or journal is left: by a signal, by the helper,
+//! by `qd1 restore` or by the next run.
 
 use predicates::prelude::*;
 use rustix::process::Signal;

@@ -1,5 +1,5 @@
-//! The binary on disks, filesystems and mounts that the tests make: loop devices, simulated disks behind FUSE, limits that
-//! the kernel sets. Most of it needs root; what cannot run is skipped and says so.
+//! The binary on disks, filesystems and mounts that the tests make: loop devices, simulated disks behind FUSE, limits
+//! that the kernel sets. Most of it needs root; what cannot run is skipped and says so.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -260,12 +260,13 @@ fn every_commit_reaches_the_disk_as_a_flush_with_barriers_only() {
 
 #[test]
 fn a_cache_that_ignores_flushes_shows_in_the_commits() {
-    // What is stated, the law's own, and how far off a mount may be whose way was measured on a busy machine: no more than
-    // was taken off.
+    // What is stated, the law's own, and how far off a mount may be whose way was measured on a busy machine: no more
+    // than was taken off.
     let p50 = |name: &str| -> Result<(f64, f64, f64), String> {
         let disk = Disk::named(name)?;
         let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "commit1"]);
-        // Whether a flush was obeyed cannot be seen from inside, and on FUSE no counter tells of one: nothing is claimed.
+        // Whether a flush was obeyed cannot be seen from inside, and on FUSE no counter tells of one: nothing is
+        // claimed.
         assert!(!ids(&report).iter().any(|id| id.starts_with("flush_ignored")), "{:?}", ids(&report));
         let commits = qd1_model::OpClass::Commit;
         let report: qd1_model::Report = serde_json::from_value(report).unwrap();
