@@ -158,7 +158,7 @@ fn does_io(kind: EngineKind) -> bool {
 }
 
 #[test]
-fn each_request_returns_once_with_its_times_in_order() {
+fn every_request_comes_back_once_with_its_times_in_order() {
     for_each_engine(|bench| {
         for round in 0..20 {
             let kinds = [OpKind::Write, OpKind::Read, OTHERS[round % 4], OTHERS[(round + 1) % 4]];
@@ -389,7 +389,7 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
 }
 
 #[test]
-fn reaping_nothing_waits_no_longer_than_the_time_given() {
+fn reaping_nothing_waits_until_the_time_given() {
     for_each_engine(|bench| {
         let mut done = Vec::new();
         bench.engine.reap(&mut bench.slots, 0, u64::MAX, &mut done).unwrap();

@@ -47,7 +47,7 @@ fn files(dir: &Path) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_step_that_creates_and_deletes_leaves_nothing() {
+fn a_step_that_creates_and_deletes_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let mut tree = Tree::new(dir.path());
     let outcome = run(&FilesWork { size: Bytes(5000), count: 300, ..FilesWork::default() }, &mut tree);
@@ -61,7 +61,7 @@ fn a_step_that_creates_and_deletes_leaves_nothing() {
 }
 
 #[test]
-fn each_file_is_met_once_in_any_order_by_any_number_of_workers() {
+fn every_operation_meets_every_file_once() {
     for order in [FileOrder::Sequential, FileOrder::Random, FileOrder::Listed] {
         for (workers, per_dir) in [(1, 0), (3, 0), (3, 70)] {
             let dir = tempfile::tempdir().unwrap();

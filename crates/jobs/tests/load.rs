@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn mixed_block_sizes_cover_everything_once(
+    fn blocks_of_several_sizes_cover_all_and_none_twice(
         length in 16_384_u64..2_000_000,
         sizes in prop_oneof![
             Just("bsrange=4k-16k"), Just("bsrange=4k-10k"), Just("bssplit=4k/20:8k/30:64k/50"),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn each_seed_gives_its_own_requests_again(seed in any::<u64>()) {
+    fn the_same_seed_gives_the_same_requests(seed in any::<u64>()) {
         for options in ["rw=randrw", "rw=randread random_generator=lfsr", "rw=randread random_distribution=zipf:1.2",
             "rw=randwrite bsrange=4k-16k", "rw=randread norandommap"] {
             let files = extents(1, 4 << 20);

@@ -148,7 +148,7 @@ fn the_disk_under_the_root_is_refused() {
 }
 
 #[test]
-fn a_blank_loop_device_may_be_overwritten() {
+fn a_blank_loop_device_may_be_overwritten_and_names_its_disk() {
     let Some(device) = Loop::new() else { return };
     let machine = Machine::new();
     machine.block_in_use(&device.dev).unwrap();

@@ -4,7 +4,7 @@ use qd1_truth::Seeds;
 use qd1_truth::sync::tally;
 
 #[test]
-fn each_methods_truth_lies_in_its_interval() {
+fn the_law_of_each_method_lies_in_the_intervals_of_the_table() {
     let tally = tally(Seeds::Tuning, 0..5);
     let (figures, held) = tally.figures;
     assert!(figures > 75, "{tally:?}");
