@@ -5,8 +5,11 @@
 //! passes by the rules of its own documentation.
 
 use qd1_model::Record;
-use qd1_model::app::{AppCheck, AppLoad, AppStep, AppSummary, AppUnit, BucketQuantile, Buckets, Counter, Program};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
+use qd1_model::op::OpClass;
+use qd1_model::plan::program::Program;
+use qd1_model::record::StepRecord;
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter};
 use qd1_model::verdict::Grade;
 
 use crate::stats::Z_975;

@@ -2,10 +2,12 @@
 //! differ for sure (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it was.
 
 use qd1_model::environment::FilesystemClass;
-use qd1_model::filesystems::{Candidate, CellOf, Comparison, MountRecord, Note, RoundFigure, Row};
+use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
 use qd1_model::metric::{METRICS, Metric};
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::StepRecord;
+use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 
 use crate::blocks::{is_better, over_rounds, pair, stand};
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use qd1_model::environment::DeviceCounters;
-    use qd1_model::filesystems::FilesystemsPlan;
+    use qd1_model::plan::filesystems::FilesystemsPlan;
     use qd1_model::plan::{Rw, Sync};
 
     /// Rounds of reads that take so many ns on each filesystem; each round is a little slower than the one before.

@@ -3,8 +3,9 @@
 
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::metric::{Better, Metric, metric};
-use qd1_model::record::OpClass;
-use qd1_model::verdict::{Criterion, Judged, ThresholdClass};
+use qd1_model::op::OpClass;
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::{Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
 /// Grades every class of `thresholds`.

@@ -1,8 +1,9 @@
 //! File operations as a table: a row for each step that does one thing with files.
 
 use qd1_model::meta::{Meta, MetaRow};
+use qd1_model::op::OpClass;
 use qd1_model::plan::{FileOp, FilesWork, StepPlan, Work};
-use qd1_model::record::{OpClass, Record, StepRecord};
+use qd1_model::record::{Record, StepRecord};
 use qd1_model::{StepSummary, Summary};
 
 /// The table; none for runs in which no step does one thing with files alone.

@@ -1,8 +1,9 @@
 //! From what a step measured to the figures shown for it: one row of estimates per kind of operation.
 
 use qd1_model::figure::Estimate;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{StepPlan, Sync, Work};
-use qd1_model::record::{Background, OpClass, Record, StepRecord, Stream};
+use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::stats::{self, Quantiles};

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
 use qd1_model::hist::CoarseHist;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::record::{DeviceDelta, Ended, Extents, Interval, IntervalStream, OpClass, Prepare, StepRecord, Stream};
+use qd1_model::record::{DeviceDelta, Extents, Interval, IntervalStream, Prepare, StepRecord, Stream};
 use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Subject, Summary};
 
 /// Intervals of every step: two seconds.

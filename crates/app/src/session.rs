@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
+use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
-use qd1_model::record::Ended;
 use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds};
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
+use qd1_model::op::Ended;
+use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
 use crate::worker::{Asked, Finished, Window};
@@ -199,7 +200,7 @@ fn merge_interval(interval: &mut Interval, other: IntervalStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::record::OpClass;
+    use qd1_model::op::OpClass;
 
     fn interval(number: u64, ios: u64) -> (u64, Interval) {
         let stream =

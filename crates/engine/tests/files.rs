@@ -8,8 +8,8 @@ use qd1_engine::files::{Tree, run_files};
 use qd1_engine::run::{Outcome, Progress, Wish};
 use qd1_model::Bytes;
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{FileOp, FileOrder, FilesSync, FilesWork, Stop};
-use qd1_model::record::{Ended, OpClass};
 
 const LONG: Stop = Stop { min_ns: 0, max_ns: 600_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
 

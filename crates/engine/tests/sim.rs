@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use qd1_engine::run::{IoJob, Outcome, Wish, run_io};
 use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::*;
-use qd1_model::record::{Ended, OpClass};
 use qd1_model::units::Bytes;
 
 fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use qd1_engine::clock;
-use qd1_model::filesystems::MountRecord;
 use qd1_model::plan::Plan;
+use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Record, SCHEMA_VERSION};
 use qd1_runner::RunContext;
 use qd1_runner::watch::Watch;

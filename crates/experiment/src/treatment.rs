@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_model::filesystems::MountRecord;
 use qd1_model::record::Prepare;
+use qd1_model::record::mounts::MountRecord;
 use qd1_runner::RunContext;
 use qd1_runner::watch::Watch;
 use qd1_system::journal::Journal;

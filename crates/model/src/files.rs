@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::op::OpClass;
 use crate::plan::{Plan, StepPlan, Work};
-use crate::record::OpClass;
 use crate::units::Bytes;
 
 /// What is done with each file, each directory, or each piece of one large file.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
 use crate::files::{FileOp, FileOrder};
-use crate::record::Ended;
+use crate::op::Ended;
 
 /// bonnie++ counts files in these.
 pub const BONNIE_UNIT: u64 = 1024;

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
+use crate::plan::criterion::Criterion;
+use crate::plan::sweep::SweepPlan;
 use crate::plan::{EngineChoice, FileOp, FileOrder, FileSync, FilesSync, Rw, Sync};
 use crate::subject::Subject;
-use crate::sweep::SweepPlan;
 use crate::units::Bytes;
-use crate::verdict::Criterion;
 
 /// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]

@@ -12,9 +12,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use qd1_engine::clock;
 use qd1_model::Bytes;
-use qd1_model::app::{AppStep, AppUnit, AppWork, Buckets, Counter, Program, Setting};
+use qd1_model::op::Ended;
+use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::plan::{StepPlan, Work};
-use qd1_model::record::Ended;
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter, Setting};
 use rustix::process::Signal;
 
 use crate::find;

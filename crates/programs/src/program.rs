@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_model::Bytes;
-use qd1_model::app::{AppStep, AppWork, Program, Setting};
+use qd1_model::op::Ended;
+use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::plan::{StepPlan, Stop, Work};
-use qd1_model::record::{Ended, Interval, IoErrors, Stream};
+use qd1_model::record::program::{AppStep, Setting};
+use qd1_model::record::{Interval, IoErrors, Stream};
 use qd1_runner::watch::Watch;
 use qd1_system::scratch::Scratch;
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
 use qd1_engine::clock;
-use qd1_model::app::AppStep;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::Stop;
-use qd1_model::record::{Ended, OpClass};
+use qd1_model::record::program::AppStep;
 
 use crate::program::Loaded;
 use crate::tally::Tally;

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use qd1_engine::clock;
 use qd1_model::Bytes;
-use qd1_model::app::{AppStep, AppUnit, Buckets, Counter, Program, Setting};
+use qd1_model::op::Ended;
 use qd1_model::plan::StepPlan;
-use qd1_model::record::Ended;
+use qd1_model::plan::program::Program;
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter, Setting};
 
 use crate::find;
 use crate::options::RocksdbOptions;

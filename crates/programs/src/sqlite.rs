@@ -11,9 +11,10 @@ use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::Bytes;
-use qd1_model::app::{AppStep, Program, Setting};
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::plan::program::Program;
 use qd1_model::plan::{StepPlan, Stop};
-use qd1_model::record::{Ended, OpClass};
+use qd1_model::record::program::{AppStep, Setting};
 use rusqlite::{Connection, params};
 
 use crate::options::{JournalMode, SqliteOptions, Synchronous};

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use qd1_model::Bytes;
 use qd1_model::hist::{CoarseHist, Recorder};
-use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, Stream};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 
 /// Length of an interval, as everywhere.
 pub(crate) const INTERVAL_NS: u64 = 100_000_000;

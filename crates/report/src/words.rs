@@ -3,9 +3,10 @@
 //! The house rule lives here: no figure leaves without its 95 % interval and sample count.
 
 use qd1_model::metric::{Better, Metric, Unit, metric};
-use qd1_model::record::{Ended, OpClass};
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::plan::criterion::Criterion;
 use qd1_model::units::format_rate_binary;
-use qd1_model::verdict::{Criterion, Judged};
+use qd1_model::verdict::Judged;
 use qd1_model::{Estimate, Grade, LoadSummary, Report, Severity, StepSummary, Subject, Verdict};
 
 /// `48211` as `48,211`.

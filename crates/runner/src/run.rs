@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use qd1_engine::clock;
+use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, Work};
-use qd1_model::record::{Ended, Interval, Record, StepRecord};
+use qd1_model::record::{Interval, Record, StepRecord};
 
 use crate::context::{Run, RunContext};
 use crate::counters::Counters;

@@ -9,8 +9,9 @@ use qd1_engine::files::{Tree, run_durable_files, run_files};
 use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_model::OpClass;
+use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
-use qd1_model::record::{Ended, Interval, StepRecord};
+use qd1_model::record::{Interval, StepRecord};
 
 use crate::background::BackgroundLoad;
 use crate::context::Files;

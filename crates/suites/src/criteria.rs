@@ -5,11 +5,11 @@ use toml::de::{DeTable, DeValue};
 
 use qd1_model::Bytes;
 use qd1_model::metric::{Better, METRICS, Metric, Unit, metric};
-use qd1_model::record::OpClass;
+use qd1_model::op::OpClass;
+use qd1_model::plan::criterion::Criterion;
 use qd1_model::spec::Job;
 use qd1_model::suggest::nearest;
 use qd1_model::units::parse_duration_ns;
-use qd1_model::verdict::Criterion;
 
 use super::axes::{Step, written};
 use super::keys::{self, Fault};

@@ -2,8 +2,8 @@
 //! (docs/method.md).
 
 use qd1_model::plan::Rw;
+use qd1_model::plan::sweep::SweepPlan;
 use qd1_model::spec::{Effort, Job, PerEffort, Span, Suite};
-use qd1_model::sweep::SweepPlan;
 use qd1_model::units::short_size;
 use qd1_model::{Bytes, Problem, Subject};
 

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 
 use qd1_model::OpClass;
 use qd1_model::metric::METRICS;
+use qd1_model::plan::criterion::Criterion;
 use qd1_model::plan::{Rw, Sync};
 use qd1_model::spec::Job;
-use qd1_model::verdict::Criterion;
 
 use super::*;
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use qd1_model::Subject;
 use qd1_model::metric::{Better, METRICS, metric};
-use qd1_model::verdict::{Criterion, Thresholds};
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::Thresholds;
 
 use qd1_model::Problem;
 

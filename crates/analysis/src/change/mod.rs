@@ -17,7 +17,8 @@ pub use periodic::{Periodic, Returns, periodic};
 pub use points::{Change, Looks, Ratio, Stretch};
 pub use steady::{Steady, WINDOW_MIN_NS, is_steady, steady_of};
 
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 
 use drift::{misfit_of_line, misfit_of_steps};
 use trace::{CLASSES, Trace};

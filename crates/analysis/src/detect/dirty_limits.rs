@@ -9,8 +9,8 @@
 //! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
 
 use qd1_model::environment::Dirty;
+use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
-use qd1_model::record::OpClass;
 use qd1_model::units::{Bytes, format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 

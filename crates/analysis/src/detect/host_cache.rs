@@ -14,8 +14,9 @@
 
 use std::cmp::Reverse;
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, TargetKind};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 

@@ -7,8 +7,8 @@
 //!
 //! It cannot tell the load from a neighbour who came between the two steps, and the load is one load: another may do more.
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
-use qd1_model::record::OpClass;
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
 use super::found;

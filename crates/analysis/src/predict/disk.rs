@@ -5,7 +5,8 @@
 //! never meets the slow ones. A slow disk has the same latencies in no such order.
 
 use qd1_model::Hist;
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 
 use super::draw::{Draw, Latency};
 

@@ -16,9 +16,11 @@ mod work;
 
 use std::ops::Range;
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
-use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts, plain_name};
-use qd1_model::record::{OpClass, StepRecord, Stream};
+use qd1_model::plan::prediction::plain_name;
+use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
+use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};

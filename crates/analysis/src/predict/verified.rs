@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use qd1_model::app::{AppWork, Program};
 use qd1_model::hist::coarse_low_ns;
+use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
+use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::prediction::{Exactness, Predicted, Predicts, Verified};
-use qd1_model::record::{Interval, OpClass, StepRecord};
+use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::ETCD_BOUND_NS;

@@ -142,7 +142,8 @@ pub(super) fn upper_limit(k: f64) -> f64 {
 mod tests {
     use super::*;
     use qd1_model::hist::CoarseHist;
-    use qd1_model::record::{Interval, IntervalStream, OpClass};
+    use qd1_model::op::OpClass;
+    use qd1_model::record::{Interval, IntervalStream};
 
     /// A hundred intervals of a hundred operations; those of `stalls` hold eight slow ones.
     fn with_stalls(stalls: &[usize]) -> Series {

@@ -15,7 +15,8 @@ pub(crate) mod long_run;
 mod rank;
 mod series;
 
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
 
 use episodes::{Episodes, Rests};

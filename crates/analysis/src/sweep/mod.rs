@@ -101,7 +101,8 @@ fn unknown_bend() -> Bend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::sweep::{CellFlag, SweepPlan};
+    use qd1_model::plan::sweep::SweepPlan;
+    use qd1_model::sweep::CellFlag;
 
     #[test]
     fn only_a_sweep_has_a_surface() {

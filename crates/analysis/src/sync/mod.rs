@@ -10,8 +10,9 @@ mod settings;
 mod tests;
 
 use qd1_model::hist::Hist;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{FileUse, FilesWork, IoWork, Plan, Sync, Work};
-use qd1_model::record::{Interval, OpClass, StepRecord};
+use qd1_model::record::{Interval, StepRecord};
 use qd1_model::sync::{SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncTable};
 use qd1_model::{Estimate, Record, Subject};
 

@@ -7,10 +7,11 @@ use anyhow::Result;
 use clap::Args;
 use qd1_analysis::limits::{Measured as Measurement, Options, Probe, Procedure};
 use qd1_model::limits::Direction;
+use qd1_model::op::Ended;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Plan, Rw, StepPlan, Stop, Sync, TargetKind, Work,
 };
-use qd1_model::record::{Ended, Interval, StepRecord};
+use qd1_model::record::{Interval, StepRecord};
 use qd1_model::spec::{Effort, Job as JobSpec, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Problem, Subject};

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use qd1_analysis::predict::{CLIENTS, etcd_rate};
 use qd1_model::plan::Plan;
-use qd1_model::prediction::{PredictionPlan, name_in_round};
+use qd1_model::plan::prediction::{PredictionPlan, name_in_round};
 use qd1_model::{Bytes, Problem, Record, Subject};
 use qd1_probe::Machine;
 use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};

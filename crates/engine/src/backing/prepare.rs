@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use qd1_model::environment::ThreadCost;
 use qd1_model::hist::Hist;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, FileUse, IoWork, Order, Rw, Stop, Sync};
-use qd1_model::record::{IoErrors, OpClass, Prepare};
+use qd1_model::record::{IoErrors, Prepare};
 use qd1_model::units::Bytes;
 
 use super::{OpenAs, Target};

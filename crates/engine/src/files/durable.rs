@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{FileSync, FilesWork, Stop};
-use qd1_model::record::{Ended, IoErrors, OpClass};
+use qd1_model::record::IoErrors;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
 use rustix::io::{Errno, pwrite};
 

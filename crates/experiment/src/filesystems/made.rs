@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_model::filesystems::{FilesystemsPlan, MountRecord};
+use qd1_model::plan::filesystems::FilesystemsPlan;
+use qd1_model::record::mounts::MountRecord;
 use qd1_system::journal::Change;
 use qd1_system::{mounts, tool};
 

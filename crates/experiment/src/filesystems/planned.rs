@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use qd1_engine::backing::{DirectIo, PathKind};
 use qd1_model::Bytes;
 use qd1_model::environment::Filesystem;
-use qd1_model::filesystems::FilesystemsPlan;
+use qd1_model::plan::filesystems::FilesystemsPlan;
 use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
 use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
 use qd1_model::units::format_span_ns;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result, bail};
-use qd1_model::app::Setting;
+use qd1_model::record::program::Setting;
 
 use crate::find;
 use qd1_model::{Problem, ProblemKind};

@@ -9,7 +9,8 @@ use std::os::unix::fs::fchown;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use qd1_model::record::{IoErrors, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::IoErrors;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use crate::tally::Tally;

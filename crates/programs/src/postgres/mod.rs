@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::app::{Program, Setting};
 use qd1_model::plan::StepPlan;
+use qd1_model::plan::program::Program;
+use qd1_model::record::program::Setting;
 
 use crate::options::PostgresOptions;
 use qd1_system::user;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use qd1_engine::clock;
-use qd1_model::app::{AppStep, AppUnit, Counter};
+use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
-use qd1_model::record::Ended;
+use qd1_model::record::program::{AppStep, AppUnit, Counter};
 use rustix::process::Signal;
 
 use super::access::Access;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
-use qd1_model::app::{AppUnit, Counter};
+use qd1_model::record::program::{AppUnit, Counter};
 
 use super::access::Access;
 

@@ -1,7 +1,7 @@
 //! One row per step, kind of operation and metric (of a sweep: per cell), as RFC 4180 has it: a spreadsheet or a data frame takes it as it is.
 
 use qd1_model::metric::{METRICS, Unit};
-use qd1_model::verdict::Criterion;
+use qd1_model::plan::criterion::Criterion;
 use qd1_model::{OpClass, Report};
 
 use crate::sections::apps;

@@ -1,8 +1,8 @@
 //! Runs of `qd1 meta`: file operations of which one was cut, and bonnie++'s job.
 
 use qd1_model::meta::{Meta, MetaRow};
+use qd1_model::op::Ended;
 use qd1_model::plan::{FileOp, FileOrder, FilesSync, FilesWork, StepPlan, Work};
-use qd1_model::record::Ended;
 use qd1_model::{Bytes, Estimate, Report, Subject};
 
 use super::slow_vps;

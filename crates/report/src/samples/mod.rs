@@ -10,11 +10,12 @@ pub use suite::suite;
 use std::path::PathBuf;
 
 use qd1_model::figure::{StepSummary, StreamSummary, Summary};
+use qd1_model::op::Ended;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
     StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
-use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
+use qd1_model::record::{Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
 use qd1_model::verdict::{Judged, Thresholds, Verdict};
 use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION, Subject};
 
@@ -315,7 +316,7 @@ fn record(steps: &[Step]) -> Record {
 
 /// The built-in thresholds applied in the plain way, enough for a sample.
 fn verdicts(summary: &Summary) -> Vec<Verdict> {
-    let judge = |criterion: qd1_model::verdict::Criterion| {
+    let judge = |criterion: qd1_model::plan::criterion::Criterion| {
         let metric = qd1_model::metric::metric(&criterion.metric).unwrap();
         let figure = summary.stream(&criterion.step, criterion.op).and_then(metric.get);
         let sign = if criterion.pass <= criterion.fail { 1.0 } else { -1.0 };

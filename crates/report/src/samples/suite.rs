@@ -1,9 +1,10 @@
 //! A run of a suite with criteria of every grade, on the slow VPS.
 
 use qd1_model::metric::metric;
+use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
-use qd1_model::record::OpClass;
-use qd1_model::verdict::{Criterion, Judged};
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report, Subject};
 
 use super::slow_vps;
@@ -31,7 +32,7 @@ pub fn suite() -> Report {
         io.io_size = qd1_model::Bytes::mib(22);
     }
     let wal = report.summary.steps.iter_mut().find(|step| step.name == "wal").unwrap();
-    wal.ended = qd1_model::record::Ended::Time;
+    wal.ended = qd1_model::op::Ended::Time;
 
     let standard = about("bytes_per_second", 200e6, None, "standard droplet");
     let larger = about("bytes_per_second", 300e6, Some(180e6), "High CPU droplet; marginal is a standard one");

@@ -1,7 +1,8 @@
 //! A real program's run as text: what it did per second and how long its users waited, then what it says of itself.
 
-use qd1_model::app::{AppCheck, AppLoad, AppRecord, AppUnit, BucketQuantile, Counter};
+use qd1_model::app::{AppCheck, AppLoad, BucketQuantile};
 use qd1_model::metric::Unit;
+use qd1_model::record::program::{AppRecord, AppUnit, Counter};
 use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Bytes, Report, StepSummary};
 
@@ -279,7 +280,9 @@ fn worded(unit: AppUnit, value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::app::{AppStep, AppSummary, Program, Setting};
+    use qd1_model::app::AppSummary;
+    use qd1_model::plan::program::Program;
+    use qd1_model::record::program::{AppStep, Setting};
     use qd1_model::verdict::Grade;
 
     use super::*;

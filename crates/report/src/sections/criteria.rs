@@ -1,7 +1,8 @@
 //! A suite's own criteria in words: those with one bound and source stand together, each with its grade and figure.
 
 use qd1_model::metric::metric;
-use qd1_model::verdict::{Criterion, Judged};
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report};
 
 use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};

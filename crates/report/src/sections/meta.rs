@@ -3,8 +3,8 @@
 
 use qd1_model::meta::{Meta, MetaRow};
 use qd1_model::metric::Unit;
+use qd1_model::op::Ended;
 use qd1_model::plan::{FileOp, FileOrder, FilesWork, Work};
-use qd1_model::record::Ended;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Estimate, Report, Subject};
 

@@ -2,9 +2,9 @@
 //! stand beside their figures and titles are left to `--dry-run`. And the list of the suites that are built in.
 
 use qd1_model::metric::Unit;
+use qd1_model::op::Ended;
 use qd1_model::plan::Work;
-use qd1_model::prediction::plain_name;
-use qd1_model::record::Ended;
+use qd1_model::plan::prediction::plain_name;
 use qd1_model::spec::{Effort, Suite};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, OpClass, Report, StepSummary};

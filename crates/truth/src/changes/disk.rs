@@ -8,7 +8,8 @@
 //! request, and a debt is waited for. A stall moves every completion inside it to its end.
 
 use qd1_model::hist::{CoarseHist, Hist};
-use qd1_model::record::{Interval, IntervalStream, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream};
 
 use crate::random::Random;
 

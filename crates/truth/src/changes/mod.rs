@@ -10,7 +10,8 @@ pub use table::table;
 
 use qd1_analysis::change::{Returns, courses, is_steady, periodic};
 use qd1_model::environment::ThreadCost;
-use qd1_model::record::{Ended, OpClass, StepRecord, Stream};
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::record::{StepRecord, Stream};
 use qd1_model::units::Bytes;
 
 use crate::random::Random;

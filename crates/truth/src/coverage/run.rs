@@ -2,7 +2,8 @@
 
 use qd1_analysis::stats::{self, Quantiles};
 use qd1_model::hist::CoarseHist;
-use qd1_model::record::{Interval, IntervalStream, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream};
 use qd1_model::{Estimate, Hist};
 
 use super::Case;

@@ -9,11 +9,12 @@ use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, Distribution, SyncMode};
 use qd1_jobs::ThreadResult;
 use qd1_model::environment::{Environment, ThreadCost};
+use qd1_model::op::Ended;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
     Sync, TargetKind, TargetPlan, Work,
 };
-use qd1_model::record::{Ended, IoErrors, Record, StepRecord};
+use qd1_model::record::{IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
 use qd1_model::{SCHEMA_VERSION, Subject};
 

@@ -15,7 +15,8 @@ use anyhow::Result;
 use qd1_engine::clock;
 use qd1_engine::merge::Merger;
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
-use qd1_model::record::{Interval, OpClass, Stream};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, Stream};
 use qd1_probe::Machine;
 
 use crate::again::CommandLine;

@@ -1,8 +1,9 @@
 //! A table made by hand, for tests of how it is shown.
 
 use qd1_model::figure::Estimate;
-use qd1_model::filesystems::{Candidate, CellOf, Comparison, FilesystemsPlan, Note, RoundFigure, Row};
+use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
 use qd1_model::plan::Skipped;
+use qd1_model::plan::filesystems::FilesystemsPlan;
 use qd1_model::{Bytes, OpClass, Report, Subject};
 
 use crate::samples as sample;

@@ -2,14 +2,18 @@
 //!
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
+pub mod mounts;
+pub mod program;
+
+use crate::op::{Ended, OpClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::{AppRecord, AppStep};
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
-use crate::filesystems::MountRecord;
 use crate::hist::Hist;
 use crate::plan::{EngineKind, Plan};
+use crate::record::mounts::MountRecord;
+use crate::record::program::{AppRecord, AppStep};
 use crate::units::Bytes;
 
 /// One run.
@@ -83,85 +87,6 @@ pub struct Extents {
     pub count: u64,
 }
 
-/// What a measured operation was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OpClass {
-    /// A read.
-    Read,
-    /// A write that is not a commit.
-    Write,
-    /// A trim.
-    Trim,
-    /// A write and its sync as one.
-    Commit,
-    /// Create a file, write it, close it.
-    Create,
-    /// stat of a file.
-    Stat,
-    /// Unlink of a file.
-    Delete,
-    /// Open a file, read it whole, close it.
-    Open,
-    /// Read a directory whole.
-    List,
-    /// Rename a file.
-    Rename,
-    /// Give a file a second name.
-    Link,
-    /// Read, change and write back a piece of a file, as one.
-    Rewrite,
-    /// A read at a random place of a file, every tenth with a write back.
-    Seek,
-    /// A transaction of a database, from its beginning to its commit.
-    Transaction,
-}
-
-impl OpClass {
-    /// All of them, in the order of streams.
-    pub const ALL: [Self; 14] = [
-        Self::Read,
-        Self::Write,
-        Self::Trim,
-        Self::Commit,
-        Self::Create,
-        Self::Stat,
-        Self::Delete,
-        Self::Open,
-        Self::List,
-        Self::Rename,
-        Self::Link,
-        Self::Rewrite,
-        Self::Seek,
-        Self::Transaction,
-    ];
-
-    /// Name in JSON, tables and thresholds.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Trim => "trim",
-            Self::Commit => "commit",
-            Self::Create => "create",
-            Self::Stat => "stat",
-            Self::Delete => "delete",
-            Self::Open => "open",
-            Self::List => "list",
-            Self::Rename => "rename",
-            Self::Link => "link",
-            Self::Rewrite => "rewrite",
-            Self::Seek => "seek",
-            Self::Transaction => "transaction",
-        }
-    }
-
-    /// Whether it moves no bytes.
-    pub const fn moves_nothing(self) -> bool {
-        matches!(self, Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
-    }
-}
-
 /// What one step measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepRecord {
@@ -228,23 +153,6 @@ pub struct Background {
     pub streams: Vec<Stream>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,
-}
-
-/// Why a step ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// Its time was up.
-    #[default]
-    Time,
-    /// The figures were tight enough.
-    Precise,
-    /// It did all there was to do (`io_size`, `count`).
-    Done,
-    /// The user stopped it.
-    Interrupted,
-    /// Too many errors.
-    Failed,
 }
 
 /// One kind of operation in one step.

@@ -1,18 +1,24 @@
 //! What will run: every default filled, every refusal made. Knows its duration, bytes written and space.
 
+pub mod criterion;
+pub mod filesystems;
+pub mod prediction;
+pub mod program;
+pub mod sweep;
+
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::AppWork;
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
-use crate::filesystems::FilesystemsPlan;
-use crate::prediction::PredictionPlan;
+use crate::plan::criterion::Criterion;
+use crate::plan::filesystems::FilesystemsPlan;
+use crate::plan::prediction::PredictionPlan;
+use crate::plan::program::AppWork;
+use crate::plan::sweep::SweepPlan;
 use crate::subject::Subject;
-use crate::sweep::SweepPlan;
 use crate::units::Bytes;
-use crate::verdict::Criterion;
 
 /// An engine asked for: one of them, or the best that works here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
