@@ -141,8 +141,8 @@ pub(super) fn page(commands: &[Command]) -> String {
     let shared = shared(commands);
     let exit_codes = usual_exit_codes(commands);
     let mut page = String::from("\n## Options that commands share\n\n");
-    page.push_str("A command that has some of them names them; one that differs is printed there. ");
-    page.push_str("Every command has `-h` and `--help`.\n");
+    page.push_str("Each command below names the ones it has. An option that a command describes in other words is ");
+    page.push_str("printed with that\ncommand. All commands have `-h` and `--help`.\n");
     for (group, _) in GROUPS {
         let of_group: Vec<&OptionHelp> = shared.iter().filter(|option| option.group() == *group).collect();
         if !of_group.is_empty() {
