@@ -143,11 +143,11 @@ impl Libaio {
         Some(iocb)
     }
 
-    /// Carries out here and now what the kernel would not queue.
+    /// Performs at once what the kernel would not queue.
     #[cold]
-    fn at_once(&mut self, op: &Op) -> Done {
+    fn complete_now(&mut self, op: &Op) -> Done {
         let issued_ns = self.clock.now_ns();
-        let result = self.handles.attend(op);
+        let result = self.handles.sync_or_trim(op);
         Done { result, issued_ns, submitted_ns: issued_ns, completed_ns: self.clock.now_ns() }
     }
 
@@ -224,7 +224,7 @@ fn refused(errno: Errno, issued_ns: u64, now_ns: u64) -> Done {
     Done { result: -errno.raw_os_error(), issued_ns, submitted_ns: now_ns, completed_ns: now_ns }
 }
 
-/// What to do with an event: its slot's outcome is filled in, and its number is done.
+/// Returns the handler of an event: it fills in the slot's outcome and lists its number as done.
 #[inline(always)]
 fn deliver(slots: &mut [Slot], done: &mut Vec<u32>) -> impl FnMut(&Event, u64) {
     |event, now_ns| {
@@ -258,7 +258,7 @@ impl Engine for Libaio {
         }
         if let (true, Some(first)) = (self.queue.is_empty(), queue.first()) {
             let slot = &mut slots[*first as usize];
-            slot.done = self.at_once(&slot.op);
+            slot.done = self.complete_now(&slot.op);
             done.push(*first);
             return Ok(1);
         }
@@ -306,7 +306,7 @@ impl Engine for Libaio {
 
     #[inline(always)]
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
-        let Some(iocb) = self.prepare(number, op) else { return Ok(self.at_once(op)) };
+        let Some(iocb) = self.prepare(number, op) else { return Ok(self.complete_now(op)) };
         let list = [iocb];
         let issued_ns = self.clock.now_ns();
         loop {
