@@ -1,11 +1,12 @@
 //! The blocks that were written and can still be verified.
 //!
 //! A later write replaces what it overlaps: an older block that it covers in part can no longer be verified, since its
-//! checksum is over all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size over
-//! the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by that.
+//! checksum is over all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size
+//! over the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by that.
 //!
-//! Requests in flight are the caller's duty: a block must not be verified while a write to it is under way. It is enough
-//! to [`History::remove`] the range when a write is issued and to [`History::add`] the block when it has completed.
+//! Requests in flight are the caller's duty: a block must not be verified while a write to it is under way. It is
+//! enough to [`History::remove`] the range when a write is issued and to [`History::add`] the block when it has
+//! completed.
 
 use std::collections::{BTreeMap, VecDeque};
 
