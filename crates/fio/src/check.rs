@@ -1,6 +1,6 @@
 //! What options mean together: defaults that follow from others, limits that they put on each other, contradictions.
 //!
-//! Where fio says something and goes on, so does this, as a note; where fio stops, it is an error. What needs a look at
+//! Where fio prints something and goes on, this gives a note; where fio stops, it is an error. What needs a look at
 //! the files (a size that is missing, a directory that is not there) is left to who opens them.
 
 use crate::Limits;
@@ -9,7 +9,7 @@ use crate::job::{FioJob, Given};
 use crate::settings::Settings;
 use crate::types::{Amount, Range, SteadyState, Verify, ZoneMode};
 
-/// One job: fills what follows from other options and reports what cannot be.
+/// Checks one job: fills what follows from other options and reports contradictions.
 pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, findings: &mut Findings) {
     let place_of = |job: &FioJob, name: &str| -> Place {
         let mut all = job.given.iter().rev().chain(globals.iter().take(job.globals).rev());
@@ -39,7 +39,7 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     }
 }
 
-/// What is wrong, with the option it is put down to.
+/// What is wrong, with the option it is attributed to.
 type Remarks = Vec<(&'static str, String)>;
 
 fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
@@ -173,7 +173,7 @@ fn fill(job: &mut FioJob) {
     }
 }
 
-/// All jobs together.
+/// Checks all jobs together.
 pub(crate) fn all(jobs: &[FioJob], settings: &Settings, findings: &mut Findings) {
     let workers: u64 = jobs.iter().map(|job| u64::from(job.numjobs)).sum();
     if workers > u64::from(settings.max_jobs) {
