@@ -167,7 +167,7 @@ fn disk_of(case: Case, noise: Noise, random: &mut Random) -> (Disk, Vec<Step>) {
     (disk, steps)
 }
 
-/// Compares what is said of `run` with what was done.
+/// Compares what the analysis says of `run` with what was done.
 fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
     let returning = periodic(&run.intervals);
     let course = courses(&run.intervals, returning.as_ref()).into_iter().next();
