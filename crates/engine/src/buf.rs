@@ -84,6 +84,7 @@ impl Buffers {
     /// Must not be called while a request on `slot` is in flight.
     #[inline]
     pub fn stamp(&self, slot: u32, len: u32, stamp: u64) {
+        debug_assert!(len as usize <= self.stride, "no request is longer than the buffers it was opened with");
         let buffer = self.ptr(slot);
         let mut at = self.first_stamp;
         while at + 8 <= len as usize {

@@ -45,6 +45,9 @@ struct Event {
     res2: i64,
 }
 
+/// Sizes in the kernel's interface.
+const _: () = assert!(size_of::<Iocb>() == 64 && size_of::<Event>() == 32);
+
 /// Head of the completion ring that the kernel maps into the process at the context's address
 /// (`struct aio_ring` of fs/aio.c): events can be read from it without a system call.
 #[repr(C)]
@@ -58,6 +61,9 @@ struct Ring {
     incompat_features: u32,
     header_length: u32,
 }
+
+/// The events follow their head at this distance.
+const _: () = assert!(size_of::<Ring>() == 32);
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 const PREAD: u16 = 0;

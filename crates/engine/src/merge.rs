@@ -71,7 +71,17 @@ pub(crate) fn merge(brought: Vec<WorkerResult>, merger: Merger, window: &Window,
         outcome.caveat = worker.caveat;
     }
     outcome.streams.sort_by_key(|stream| stream.class);
+    debug_assert!(adds_up(&outcome), "the intervals hold each operation that the histograms hold");
     outcome
+}
+
+/// Whether the intervals and the histograms count the same operations.
+fn adds_up(outcome: &Outcome) -> bool {
+    let in_intervals = |class| {
+        let streams = outcome.intervals.iter().flat_map(|interval| &interval.streams);
+        streams.filter(|stream| stream.class == class).map(|stream| stream.ios).sum::<u64>()
+    };
+    outcome.streams.iter().all(|stream| in_intervals(stream.class) == stream.lat.count())
 }
 
 /// Adds a stream to those of its kind.

@@ -79,6 +79,7 @@ impl Sim {
 
     /// The disk back, for the next step.
     pub(crate) fn into_disk(self) -> Disk {
+        assert!(self.pending.is_empty(), "a worker drains its engine before the disk goes to the next step");
         self.disk
     }
 

@@ -289,7 +289,15 @@ impl Worker<'_> {
             }
             done.clear();
         }
+        debug_assert!(self.is_idle(), "each request that was submitted comes back exactly once");
         Ok(())
+    }
+
+    /// Whether every slot is among the free ones, once.
+    fn is_idle(&self) -> bool {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        free.into_iter().eq(0..self.slots.len() as u32)
     }
 
     /// Queues a request for each free slot, as far as requests are due.

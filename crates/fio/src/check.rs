@@ -34,9 +34,23 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     verification(job, &mut notes);
     open_files(job, &mut notes);
     fill(job);
+    debug_assert!(is_consistent(job), "the jobs' loops rely on what the checks fill in");
     for (option, text) in notes {
         findings.note(&place_of(job, option), format!("job `{}`: {text}", job.name));
     }
+}
+
+/// Whether batches fit the queue, open files are some of the files, and headers divide the blocks.
+fn is_consistent(job: &FioJob) -> bool {
+    let Range { min, max } = job.block_range(1);
+    let divides = |size: u64| job.verify_interval > 0 && size.is_multiple_of(job.verify_interval);
+    (1..=job.iodepth).contains(&job.iodepth_batch)
+        && (1..=job.iodepth).contains(&job.iodepth_low)
+        && job.iodepth_batch_complete_min <= job.iodepth
+        && (1..=job.file_count()).contains(&job.openfiles)
+        && job.ba.iter().all(|align| *align > 0)
+        && divides(min)
+        && divides(max)
 }
 
 /// What is wrong, with the option it is attributed to.

@@ -127,6 +127,9 @@ struct Passthrough {
     result: u32,
 }
 
+/// The size is part of the ioctl's number.
+const _: () = assert!(size_of::<Passthrough>() == 72);
+
 /// `NVME_IOCTL_ADMIN_CMD`: `_IOWR('N', 0x41, struct nvme_passthru_cmd)`.
 const ADMIN: libc::c_ulong = 0xC000_0000 | (size_of::<Passthrough>() as libc::c_ulong) << 16 | 0x4E41;
 /// A controller that does not answer within this is left alone.

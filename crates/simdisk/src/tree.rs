@@ -187,6 +187,7 @@ impl Tree {
         if self.nodes.get(&ino).is_some_and(|node| node.links == 0 && node.lookups == 0)
             && let Some(Node { kind: NodeKind::File(store), .. }) = self.nodes.remove(&ino)
         {
+            debug_assert!(store.stored() <= self.stored, "every change of a file goes through Tree::change");
             self.stored -= store.stored();
         }
     }

@@ -82,6 +82,10 @@ fn normalized(logs: [f64; KINDS]) -> [f64; KINDS] {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logs.map(|log| (log - most).exp());
     let sum: f64 = weights.iter().sum();
+    debug_assert!(
+        sum.is_finite() && sum >= 1.0,
+        "some kind is possible, whatever the table says of the figures: {logs:?}"
+    );
     weights.map(|weight| weight / sum)
 }
 

@@ -77,6 +77,10 @@ impl Procedure {
 
     /// Takes the result of a probe. The next probe depends on all results.
     pub fn feed(&mut self, measured: Measured) {
+        debug_assert!(
+            self.of(measured.direction, measured.role).is_none(),
+            "next() names each probe once, so each has one result"
+        );
         self.done.push(measured);
     }
 

@@ -38,6 +38,9 @@ struct Map {
     extents: [Extent; BATCH],
 }
 
+/// Sizes in the kernel's interface: a header of 32 bytes, and the extents right after it.
+const _: () = assert!(size_of::<Extent>() == 56 && size_of::<Map>() == 32 + BATCH * 56);
+
 /// Adds up the extents of the first `size` bytes of `fd`; `None` where the filesystem does not support it.
 pub(super) fn read(fd: BorrowedFd<'_>, size: u64) -> Option<Extents> {
     let mut total = Extents::default();

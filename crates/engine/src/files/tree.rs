@@ -151,6 +151,7 @@ impl Group {
 
 /// The part of `count` things that falls to worker `index` of `workers`.
 pub(super) fn share(count: u64, workers: u32, index: u32) -> Range<u64> {
+    assert!(index < workers.max(1), "worker {index} of {workers}");
     let at = |index: u32| (u128::from(count) * u128::from(index) / u128::from(workers.max(1))) as u64;
     at(index)..at(index + 1)
 }

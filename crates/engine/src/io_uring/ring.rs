@@ -40,6 +40,9 @@ pub(super) struct Sqe {
     pub(super) pad: u64,
 }
 
+/// The kernel walks its array of entries in steps of this size.
+const _: () = assert!(size_of::<Sqe>() == 64);
+
 /// `struct io_uring_cqe`.
 #[repr(C)]
 #[derive(Clone, Copy)]

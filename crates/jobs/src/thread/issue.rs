@@ -266,6 +266,7 @@ impl Thread<'_> {
         while self.depth_now > 0 {
             self.take_back(self.depth_now as usize, u64::MAX)?;
         }
+        debug_assert_eq!(self.free.len(), self.slots.len(), "with nothing in flight every slot is free");
         Ok(())
     }
 

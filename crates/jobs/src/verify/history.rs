@@ -45,7 +45,14 @@ impl History {
             self.queue.push_back(Some(expected));
             self.by_place.insert((expected.file, expected.offset), number);
         }
+        debug_assert!(self.overlaps_none(&expected), "what a write overlaps was removed before it is added");
         dropped
+    }
+
+    /// Whether the block's neighbours end before it and begin after it.
+    fn overlaps_none(&self, block: &Expected) -> bool {
+        let end = block.offset.saturating_add(u64::from(block.len));
+        block.len == 0 || self.by_place.range((block.file, block.offset + 1)..(block.file, end)).next().is_none()
     }
 
     /// Forgets every block that has a byte in this range, which was trimmed or is being written. Returns how many.
