@@ -13,7 +13,7 @@ use crate::{Op, OpKind, Setup};
 
 /// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
 const BLKDISCARD: u32 = 0x1277;
-/// How a trim of a regular file is asked for: its blocks are given back, its length stays.
+/// Flags of a trim of a regular file: its blocks are given back, its length stays.
 pub(crate) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
 /// One open file.
@@ -62,11 +62,11 @@ impl Handles {
         self.all[usize::from(file)].block_device
     }
 
-    /// Carries out a sync or a trim; the result as [`crate::Done`] has it. Interrupted calls are made again.
+    /// Syncs or trims; the result as [`crate::Done`] has it. Interrupted calls are repeated.
     #[inline(never)]
-    pub(crate) fn attend(&self, op: &Op) -> i32 {
+    pub(crate) fn sync_or_trim(&self, op: &Op) -> i32 {
         loop {
-            match self.attend_once(op) {
+            match self.sync_or_trim_once(op) {
                 Err(Errno::INTR) => {}
                 Err(errno) => return -errno.raw_os_error(),
                 Ok(()) => return op.len as i32,
@@ -74,7 +74,7 @@ impl Handles {
         }
     }
 
-    fn attend_once(&self, op: &Op) -> Result<(), Errno> {
+    fn sync_or_trim_once(&self, op: &Op) -> Result<(), Errno> {
         let Handle { fd, block_device } = self.all[usize::from(op.file)];
         match op.kind {
             OpKind::Fsync => fsync(fd),

@@ -111,7 +111,7 @@ impl Default for Slot {
     }
 }
 
-/// Something that carries out requests and times them.
+/// Something that performs requests and times them.
 ///
 /// The contract, checked by one suite over all engines (`tests/contract.rs`): the number of every request taken
 /// by `submit` comes back exactly once, with `issued <= submitted <= completed`; a failing request is a [`Done`]
@@ -164,14 +164,14 @@ pub trait Engine {
         Ok(())
     }
 
-    /// Carries out one request from issue to completion on the buffer of slot `number`: what `submit` and `reap` do
+    /// Performs one request from issue to completion on the buffer of slot `number`: what `submit` and `reap` do
     /// together, without lists, since depth 1 is what users wait for. Nothing else may be in flight.
     ///
     /// # Errors
     /// Only when the engine itself is broken; a request's own failure is its `Done`.
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError>;
 
-    /// What the engine could not have (registered buffers, say), for the Record; empty when nothing.
+    /// What the kernel did not grant the engine (registered buffers, say), for the Record; empty when nothing.
     fn caveat(&self) -> String {
         String::new()
     }
@@ -189,12 +189,12 @@ pub struct Setup {
     pub buffers: Arc<buf::Buffers>,
     /// For `sim`: the device.
     pub sim: Option<sim::Device>,
-    /// How the engine goes about it.
+    /// How the engine issues requests.
     pub tuning: Tuning,
 }
 
-/// How an engine goes about its requests, where it has a choice: fio's options of these names. The default is the
-/// cheapest way to issue a request, which is what a check uses. What an engine does not know it ignores.
+/// How an engine issues its requests, where it has a choice: fio's options of these names. The default is the
+/// cheapest way to issue a request, which is what a check uses. An engine ignores what it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// io_uring: register the buffers with the kernel once.

@@ -1,5 +1,5 @@
-//! Whether a filesystem takes a way to make writes durable: some refuse O_DIRECT, older kernels and FUSE filesystems a flag
-//! of a single write. One write tells, before a run is planned with it.
+//! Whether a filesystem supports a way to make writes durable: some refuse O_DIRECT, older kernels and FUSE filesystems
+//! a flag of a single write. One write finds out, before a run is planned with it.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! psync and its kin: the ways that Linux has to read and write at a place and wait for it. Programs use all of them, and
-//! fio has an engine for each. One file for five engines, since each is two system calls.
+//! psync and similar engines: the ways that Linux has to read and write at an offset and wait for it. Programs use all
+//! of them, and fio has an engine for each. One file for five engines, since each is two system calls.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -41,8 +41,8 @@ impl Calls for Positional {
     }
 }
 
-/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its own,
-/// so that the plain one has no branch for it.
+/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its
+/// own, so that the plain one has no branch for it.
 pub(crate) struct Durable;
 
 impl Calls for Durable {

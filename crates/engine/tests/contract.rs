@@ -247,7 +247,7 @@ fn each_request_goes_to_its_own_file() {
             assert!(bench.content(file, 0, 8192) == expected, "{}: file {file}", bench.name);
             let all = Op { kind: OpKind::Read, file: file as u16, len: 8192, offset: 0 };
             assert_eq!(bench.one(5, all), 8192, "{}", bench.name);
-            assert!(bench.buffers.look(5, 8192, |bytes| bytes == expected), "{}: file {file}", bench.name);
+            assert!(bench.buffers.inspect(5, 8192, |bytes| bytes == expected), "{}: file {file}", bench.name);
         }
     });
 }
@@ -280,7 +280,7 @@ fn what_was_trimmed_reads_as_zeros_and_the_rest_stays() {
             assert!(seen.iter().all(|byte| *byte == expected), "{name}: block {block}");
             let read = Op { kind: OpKind::Read, file: 1, len: 4096, offset: block * 4096 };
             assert_eq!(bench.one(6, read), 4096, "{name}");
-            assert!(bench.buffers.look(6, 4096, |bytes| bytes == seen), "{name}: block {block}");
+            assert!(bench.buffers.inspect(6, 4096, |bytes| bytes == seen), "{name}: block {block}");
         }
         let length = rustix::fs::seek(bench.targets[1].open(OpenAs::default()).unwrap(), rustix::fs::SeekFrom::End(0));
         assert_eq!(length, Ok(SIZE), "{name}: a trim changes no length");

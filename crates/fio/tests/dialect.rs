@@ -147,7 +147,7 @@ fn errors_name_place_text_and_what_would_be_right() {
 }
 
 #[test]
-fn all_errors_of_a_file_are_told_at_once() {
+fn all_errors_of_a_file_are_reported_at_once() {
     let errors = file("[a]\nbogus=1\nbs=x\n[b]\nuid=0\n").unwrap_err();
     assert_eq!(errors.lines().count(), 3, "{errors}");
 }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_is_told_of_where_the_filesystem_tells() {
+    fn a_sparse_file_is_reported_where_the_filesystem_tells() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn written_zeros_are_told_of_and_data_is_not() {
+    fn written_zeros_are_reported_and_data_is_not() {
         assert!(told(&vec![0; 1 << 20])[0].contains("only zeros"));
         let mut data = vec![0; 1 << 20];
         Xoshiro256PlusPlus::seed_from_u64(3).fill_bytes(&mut data);

@@ -218,8 +218,17 @@ impl Stat {
             logs.finish(now_ns.saturating_sub(self.started_ns));
             chunk = logs.take();
         }
-        (self.stat, self.meter.finish(), chunk)
+        let streams = self.meter.finish();
+        debug_assert!(counts_agree(&self.stat, &streams), "fio's counters and the streams see the same requests");
+        (self.stat, streams, chunk)
     }
+}
+
+/// Whether fio's counters and the streams hold as many requests of each direction.
+fn counts_agree(stat: &JobStat, streams: &[Stream]) -> bool {
+    let classes = [OpClass::Read, OpClass::Write, OpClass::Trim];
+    let counted = |class| streams.iter().find(|stream| stream.class == class).map_or(0, |stream| stream.lat.count());
+    stat.dirs.iter().zip(classes).all(|(direction, class)| direction.total_ios == counted(class))
 }
 
 fn meter(queues: bool, begin_ns: u64, outbox: Outbox) -> Meter<LANES> {

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use qd1_fio::{FioJob, System, World, parse_job_file};
-use qd1_jobs::load::{Extent, Load, Next, READ, TRIM, WRITE};
+use qd1_jobs::load::{Extent, JobLoad, Next, READ, TRIM, WRITE};
 
 /// A job file and nothing else.
 struct Text(String);
@@ -28,7 +28,7 @@ impl World for Text {
     }
 }
 
-/// The job of these options, parted by spaces.
+/// The job of these options, separated by spaces.
 fn job(options: &str) -> FioJob {
     // The dialect refuses a zonerange below the zonesize; fio takes it, and so does the load.
     let (zonerange, given): (Vec<_>, Vec<_>) = options.split(' ').partition(|option| option.starts_with("zonerange="));
@@ -46,12 +46,12 @@ fn extents(files: u64, length: u64) -> Vec<Extent> {
     (0..files).map(|_| Extent { start: 0, length }).collect()
 }
 
-fn load(options: &str, files: &[Extent], seed: u64) -> Load {
-    Load::new(&job(options), files, seed)
+fn load(options: &str, files: &[Extent], seed: u64) -> JobLoad {
+    JobLoad::new(&job(options), files, seed)
 }
 
 /// One round, at most so many bytes of it.
-fn round(load: &mut Load, bytes: u64) -> Vec<Next> {
+fn round(load: &mut JobLoad, bytes: u64) -> Vec<Next> {
     let mut requests = Vec::new();
     let mut sum = 0;
     while sum < bytes {

@@ -1,5 +1,6 @@
 //! Whether a block device may be overwritten. The answer is no whenever anything uses it, anything recognisable lies
-//! on it, or anything that should be known cannot be read: of all of qd1, only this takes silence for a refusal.
+//! on it, or anything that should be known cannot be read: in all of qd1, only this treats missing information as a
+//! refusal.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -87,7 +88,7 @@ pub enum InUse {
         /// Kernel name of the loop device.
         loop_device: String,
     },
-    /// The kernel says it is in use, but nothing visible tells by whom.
+    /// The kernel reports it as in use, but nothing visible shows by what.
     #[error("refusing to overwrite {}: the kernel says that it is in use; find out by whom (lsblk, lsof), or name \
              another device", device.display())]
     Busy {
@@ -182,7 +183,7 @@ impl Machine {
     }
 }
 
-/// One decision on its way.
+/// One decision in progress.
 struct Check<'a> {
     machine: &'a Machine,
     dev: &'a Path,
@@ -234,7 +235,7 @@ impl Check<'_> {
     }
 
     /// The mounts of every namespace that can be seen. Not seeing this process's own is an error; the others are an
-    /// extra, behind which the kernel's own word (`O_EXCL`) stands.
+    /// extra, since the kernel's own check (`O_EXCL`) follows.
     fn every_mount(&self) -> (Vec<Mount>, Option<(String, io::Error)>) {
         let own = "/proc/self/mountinfo";
         let read =

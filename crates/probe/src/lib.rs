@@ -4,7 +4,7 @@
 //! `/` in use and a temporary directory in tests, so that a laptop with LVM on dm-crypt can be examined inside a
 //! small virtual machine. What cannot be read is empty, never an error: a benchmark must also run where half of
 //! sysfs is hidden. The one exception is [`guard`], which decides whether a device may be overwritten and therefore
-//! takes silence for a refusal.
+//! treats missing information as a refusal.
 
 #![deny(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! What was put upon a directory: mounts on it or below it, and loop devices over files in it. Whoever clears away such a
-//! directory has to take these off first.
+//! What depends on a directory: mounts on it or below it, and loop devices over files in it. These have to be removed
+//! before the directory is.
 
 use std::path::{Path, PathBuf};
 

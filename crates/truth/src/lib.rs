@@ -35,6 +35,7 @@ pub enum Seeds {
 impl Seeds {
     /// The `number`-th seed of this set. The sets differ in their highest bits.
     pub const fn seed(self, number: u64) -> u64 {
+        assert!(number < 1 << 48, "the seeds of the sets must differ in their highest bits");
         let set = match self {
             Self::Tuning => 1,
             // 2 has been looked at.

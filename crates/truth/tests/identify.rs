@@ -5,7 +5,7 @@ use qd1_truth::Seeds;
 use qd1_truth::identify::judged;
 
 #[test]
-fn nine_kinds_of_disks_are_told_apart_with_and_without_labels() {
+fn nine_kinds_of_disks_are_distinguished_without_labels_too() {
     // Five of each kind.
     let all = judged(Seeds::Tuning, 0..45);
     let wrong: Vec<_> = all.iter().filter(|one| !one.is_right()).map(|one| (&one.name, one.identity.top())).collect();

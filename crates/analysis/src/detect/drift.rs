@@ -1,10 +1,10 @@
 //! A rate or a median latency that creeps over a whole step, so that its figures depend on how long it ran.
 //!
 //! Concludes from the robust slope of [`crate::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
-//! describes the step no worse than changes of level do. Told from 15 % over the step.
+//! describes the step no worse than changes of level do. Reported from 15 % over the step.
 //!
-//! It cannot tell a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from a neighbour
-//! that grows, and a slope over a few seconds may be the start of a slower wave.
+//! It cannot distinguish a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from
+//! a neighbour that grows, and a slope over a few seconds may be the start of a slower wave.
 
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
@@ -12,9 +12,9 @@ use qd1_model::{Finding, Record, Severity, Summary};
 use super::{found, percent};
 use crate::change::{Course, Drift, courses, periodic};
 
-/// Smallest drift told over the step: the larger end over the smaller.
+/// Smallest drift reported over the step: the larger end over the smaller.
 const FACTOR_MIN: f64 = 1.15;
-/// From which it warns.
+/// Factor from which it warns.
 const WARNING: f64 = 1.4;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {

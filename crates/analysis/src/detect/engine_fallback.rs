@@ -2,7 +2,7 @@
 //!
 //! Concludes from `engine_why`, which starts with "fell back" then (engine/select.rs). One finding for all steps of
 //! the same reason. Threads in place of a queue cost more processor time and warn; libaio in place of io_uring is
-//! only named.
+//! only mentioned.
 
 use qd1_model::plan::EngineKind;
 use qd1_model::{Finding, Record, Severity, Summary};

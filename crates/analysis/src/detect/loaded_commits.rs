@@ -2,21 +2,22 @@
 //!
 //! Compares a step of commits that ran under a background load with the step of the same work that ran without one.
 //! Formula: the ratio of their p99, else of their p99.9, else of their medians; its interval is the widest that the two
-//! intervals allow, low under load over high without and high over low, which is wider than 95 %. Told as slower from a
-//! lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and none of the others is slower.
+//! intervals allow, low under load over high without and high over low, which is wider than 95 %. Reported as slower
+//! from a lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and none of the others is slower.
 //!
-//! It cannot tell the load from a neighbour who came between the two steps, and the load is one load: another may do more.
+//! It cannot distinguish the load from a neighbour who came between the two steps, and the load is one load: another
+//! may do more.
 
 use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
 use super::found;
-use super::paired::shown;
+use super::paired::format_estimate;
 
 /// Lower end of the ratio from which commits are slower under load.
 const SLOWER: f64 = 1.2;
-/// From which it warns.
+/// Factor from which it warns.
 const WARNING: f64 = 2.0;
 /// Upper end of the ratio up to which they are not.
 const STEADY: f64 = 1.5;
@@ -57,7 +58,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         under.high.zip(before.low).is_some_and(|(under, before)| under / before <= STEADY)
     });
     let evidence = |what: &str, before: &Estimate, under: &Estimate| {
-        format!("{what} {} alone, {} beside {load}", shown(before), shown(under))
+        format!("{what} {} single_requests, {} beside {load}", format_estimate(before), format_estimate(under))
     };
     if let Some((what, before, under, least)) = slower {
         let ratio = under.value.zip(before.value).map_or(least, |(under, before)| under / before);
@@ -98,7 +99,7 @@ mod tests {
     use qd1_model::plan::{Rw, Sync};
     use qd1_model::record::Background;
 
-    /// Commits of 1.5 ms alone, and of `lat_ns` beside 32 MB/s.
+    /// Commits of 1.5 ms single_requests, and of `lat_ns` beside 32 MB/s.
     fn record(lat_ns: u64) -> Record {
         let mut record = testing::record();
         let work = testing::io(Rw::Write, 4096, Sync::Fdatasync, false);

@@ -1,4 +1,4 @@
-//! The device saw another number of requests than was asked: large ones were split, neighbours were merged.
+//! The device saw another number of requests than was issued: large ones were split, neighbours were merged.
 //!
 //! Formula: ratio = requests the device counted / requests we made, for direct I/O only, and only where the bytes
 //! agree within 20 %, so that neither a cache nor other traffic explains it. From 1.5 up requests were split (the

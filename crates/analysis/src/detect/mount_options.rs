@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn ubuntu_cloud_images_are_told_of_discard_and_commit() {
+    fn discard_and_commit_of_ubuntu_cloud_images_are_reported() {
         let found = with("ext4", "rw,relatime,discard,errors=remount-ro,commit=30");
         let expected = ["mount_options.discard", "mount_options.commit"];
         assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), expected);

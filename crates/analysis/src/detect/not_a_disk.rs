@@ -1,7 +1,7 @@
 //! What was measured is not (only) a disk of this machine: memory, layers, a network, a user-space program, a file.
 //!
 //! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, zram,
-//! ram) every figure is memory's: critical. The rest is named so that nobody compares it with a local disk. What a
+//! ram) every figure is memory's: critical. The rest is mentioned so that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
 use qd1_model::environment::{Device, FilesystemClass};
@@ -12,7 +12,8 @@ use super::found;
 /// Transports that lead over a network.
 const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp", "nvme-rdma", "nvme-fc"];
 
-/// Drivers of the kernel that pretend to be a disk, for tests of the kernel (Documentation/block/null_blk.rst; scsi_debug).
+/// Drivers of the kernel that pretend to be a disk, for tests of the kernel (Documentation/block/null_blk.rst;
+/// scsi_debug).
 const PRETENDED: &[&str] = &["null_blk", "scsi (scsi_debug)"];
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! Requests failed or were cut short: the step measured a broken path, not a disk.
 //!
-//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot tell a broken medium from a full
-//! filesystem or a quota: the error's name does.
+//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish a broken medium from a
+//! full filesystem or a quota: the error's name does.
 
 use qd1_model::{Finding, Record, Severity, Summary};
 

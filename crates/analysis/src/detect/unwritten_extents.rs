@@ -5,8 +5,8 @@
 //! Encoded extents (compressed, encrypted) read other bytes than were asked for; from 1 % they warn. Source: kernel
 //! `filesystems/fiemap.rst` (FIEMAP_EXTENT_UNWRITTEN, FIEMAP_EXTENT_ENCODED).
 //!
-//! Said only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay unseen;
-//! a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
+//! Reported only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay
+//! unseen; a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
 
 use qd1_model::plan::{FileUse, Work};
 use qd1_model::record::Extents;

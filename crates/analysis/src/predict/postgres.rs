@@ -1,10 +1,10 @@
 //! PostgreSQL under pgbench's TPC-B-like transaction, as stations in virtual time: processors, one row of
 //! `pgbench_branches` for each unit of scale, and one flush of the log at a time that carries everybody who waits.
 //!
-//! A transaction is work, a row that it locks, some more work, and a commit; the row is free again once the commit is durable
-//! (PostgreSQL, "Explicit Locking": locks are held until the end of the transaction). A flush takes all transactions whose
-//! records are in the log when it begins (group commit; `XLogFlush`), and takes as long as a commit that was measured, and
-//! the time that more bytes take.
+//! A transaction is work, a row that it locks, some more work, and a commit; the row is free again once the commit is
+//! durable (PostgreSQL, "Explicit Locking": locks are held until the end of the transaction). A flush takes all
+//! transactions whose records are in the log when it begins (group commit; `XLogFlush`), and takes as long as a commit
+//! that was measured, and the time that more bytes take.
 
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -13,17 +13,19 @@ use qd1_model::prediction::Bound;
 use super::disk::{Commits, Disk};
 use super::draw::Draw;
 
-/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of them.
+/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of
+/// them.
 const WORK_BEFORE_LOCK: f64 = 0.7;
 /// Transactions that are left out at the beginning, for each client, and that are counted in all.
 const WARM_UP: u64 = 20;
 const COUNTED: u64 = 20_000;
 
-/// Where twice as many clients as processors want to work, it takes 1 + this times ln 2 as long: processes of server and clients
-/// take turns, meet cold caches and each other's locks, and are woken by each flush to see whether it was theirs.
+/// Where twice as many clients as processors want to work, it takes 1 + this times ln 2 as long: processes of server
+/// and clients take turns, meet cold caches and each other's locks, and are woken by each flush to see whether it was
+/// theirs.
 const CROWDED: f64 = 0.52;
 
-/// What goes on.
+/// The load and its costs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) clients: u32,
@@ -36,13 +38,13 @@ pub(super) struct Load {
     pub(super) idle_ns: f64,
     /// What the log of a transaction adds to a flush of a page, ns.
     pub(super) more_ns: f64,
-    /// Processor time that a transaction and a flush cost beside what is waited for: pages that are written out, the kernel's
-    /// threads, ns.
+    /// Processor time that a transaction and a flush cost beside what is waited for: pages that are written out, the
+    /// kernel's threads, ns.
     pub(super) aside_ns: f64,
     pub(super) flush_work_ns: f64,
 }
 
-/// What comes of it.
+/// The outcome of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     /// Transactions a second.
@@ -106,7 +108,7 @@ struct Server<'a> {
     working: u32,
 }
 
-/// What `load` brings on a disk whose commits take `commit`.
+/// Simulates `load` on a disk whose commits take `commits`.
 pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
     let clients = load.clients as usize;
     let mut server = Server {
@@ -129,7 +131,7 @@ pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
     let warm_up = WARM_UP * u64::from(load.clients);
     while let Some(event) = server.events.pop() {
         let before = done;
-        done += server.happen(event);
+        done += server.handle(event);
         if before < warm_up && done >= warm_up {
             begin_ns = event.at_ns;
             (server.flushed_ns, server.worked_ns, server.locked_ns) = (0.0, 0.0, 0.0);
@@ -144,8 +146,8 @@ pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
 }
 
 impl Server<'_> {
-    /// What an event leads to; the transactions that it ends.
-    fn happen(&mut self, Event { at_ns, client, stage }: Event) -> u64 {
+    /// Handles an event; returns how many transactions it ends.
+    fn handle(&mut self, Event { at_ns, client, stage }: Event) -> u64 {
         self.working -= u32::from(matches!(stage, Stage::Row | Stage::Commit));
         match stage {
             Stage::Begin => self.work(at_ns, client, WORK_BEFORE_LOCK, Stage::Row),
@@ -189,7 +191,7 @@ impl Server<'_> {
     }
 
     /// Work that nobody waits for.
-    fn aside(&mut self, at_ns: f64, work_ns: f64) {
+    fn unwaited_work(&mut self, at_ns: f64, work_ns: f64) {
         let first = self.processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
         *first = first.max(at_ns) + work_ns;
         self.worked_ns += work_ns;
@@ -205,7 +207,7 @@ impl Server<'_> {
             takes_ns += self.load.flush_work_ns * self.crowding();
         }
         self.flushed_ns += takes_ns;
-        self.aside(at_ns, self.load.flush_work_ns + self.flushing.len() as f64 * self.load.aside_ns);
+        self.unwaited_work(at_ns, self.load.flush_work_ns + self.flushing.len() as f64 * self.load.aside_ns);
         self.events.push(Event { at_ns: at_ns + takes_ns, client, stage: Stage::Flushed });
     }
 
@@ -278,7 +280,8 @@ mod tests {
 
     #[test]
     fn many_clients_share_flushes() {
-        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly everybody.
+        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly
+        // everybody.
         let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(50_000_000), 1);
         assert!(outcome.tps > 0.9 * 100.0 / 0.1 && outcome.tps < 1.1 * 100.0 / 0.05, "{}", outcome.tps);
     }

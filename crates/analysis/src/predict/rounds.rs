@@ -1,5 +1,5 @@
-//! Which commits a program is held against: a disk that is shared is another one some minutes later. With `--verify` commits
-//! are measured again after each program, so that each ran between two rounds of them.
+//! Which commits a program is compared with: a shared disk behaves differently some minutes later. With `--verify`
+//! commits are measured again after each program, so that each ran between two rounds of them.
 
 use std::ops::Range;
 
@@ -76,8 +76,8 @@ impl Rounds {
     }
 }
 
-/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was before
-/// and after, where is not known.
+/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was
+/// before and after, where is not known.
 pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
     let of = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].map(|figure| figure.unwrap_or(0.0));
     let ([value_a, low_a, high_a], [value_b, low_b, high_b]) = (of(before), of(after));

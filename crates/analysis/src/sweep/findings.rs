@@ -5,7 +5,7 @@ use qd1_model::sweep::{Cell, CellFlag, Surface};
 
 use crate::detect::{found, percent};
 
-/// A pass this much off the mean of all passes is worth a word.
+/// A pass this much off the mean of all passes is reported.
 const DRIFT: f64 = 0.05;
 
 /// Conclusions, one for each kind.

@@ -159,7 +159,7 @@ impl Target {
         rustix::fs::ftruncate(self.file()?, size).map_err(|errno| EngineError::path("truncate", &self.path, errno))
     }
 
-    /// What FIEMAP says of the file's extents; `None` where the filesystem does not answer.
+    /// Returns the file's extents by FIEMAP; `None` where the filesystem does not support it.
     pub fn extents(&self, size: u64) -> Option<Extents> {
         match &self.holder {
             Some(holder) => extents::read(holder.as_fd(), size),
@@ -264,8 +264,8 @@ pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
     })
 }
 
-/// Drops clean cached pages of a file, so that buffered reads go to the disk, and begins to write out dirty ones. A hint;
-/// failure is harmless.
+/// Drops clean cached pages of a file, so that buffered reads go to the disk, and begins to write out dirty ones. A
+/// hint; failure is harmless.
 pub fn drop_cache(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
 }
@@ -275,7 +275,7 @@ pub fn drop_cached_range(fd: &OwnedFd, offset: u64, length: u64) {
     let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
 }
 
-/// Says that requests come in no order, so that the kernel reads nothing ahead.
+/// Advises the kernel that requests come in random order, so that it reads nothing ahead.
 pub fn no_readahead(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Random);
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn path_kinds_are_told_apart() {
+    fn path_kinds_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
         std::fs::write(&file, b"12345").unwrap();

@@ -24,7 +24,7 @@ use qd1_model::job::JobStat;
 
 use crate::job::{FioJob, Given};
 
-/// All that a report says.
+/// Everything in a report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// Name and version as consumers of fio's reports expect it; it has to hold `fio-3`.

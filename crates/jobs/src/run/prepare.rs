@@ -17,7 +17,7 @@ pub(super) fn prepare<'a>(
         if plan_is_first(&plan) {
             verifiable(job)?;
         }
-        let files = files::look(job, plan.clone, plan.seed)?;
+        let files = files::plan_files(job, plan.clone, plan.seed)?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed ^ 0xDE1A);
         let (least, most) = (job.startdelay.min.as_nanos() as u64, job.startdelay.max.as_nanos() as u64);
         prepared.push(Prepared {
@@ -34,7 +34,7 @@ pub(super) fn prepare<'a>(
     }
     refuse_unsafe(&prepared, around)?;
     raise_file_limit(prepared.iter().map(|thread| thread.files.len() as u64).sum());
-    let mut made = Made::default();
+    let mut made = LaidOutFiles::default();
     for thread in &prepared {
         if plan_is_first(&thread.plan) {
             crate::honest::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));

@@ -88,6 +88,10 @@ impl Verifier {
             0 => usize::try_from(sizes.min).ok(),
             bytes => usize::try_from(bytes).ok(),
         };
+        debug_assert!(
+            interval.is_none_or(|interval| sizes.min.is_multiple_of(interval as u64)),
+            "the dialect's checks make verify_interval a divisor of the blocks"
+        );
         let place = usize::try_from(job.verify_offset).unwrap_or(0);
         let random = Compressible::new(job, Repeat::new(&job.buffer_pattern));
         let content = Arc::new(Content { pattern: Repeat::new(&job.verify_pattern), random });

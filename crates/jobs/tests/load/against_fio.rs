@@ -25,7 +25,7 @@ fn fio_is_missing(name: &str) -> bool {
     missing
 }
 
-/// What fio requests, with the options of a job parted by spaces.
+/// What fio requests, with the options of a job separated by spaces.
 fn fio(options: &str) -> Vec<Next> {
     let dir = tempfile::tempdir().expect("a temp directory");
     let output = Command::new("fio")
