@@ -11,8 +11,10 @@ use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::Clock;
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
 use crate::handles::Handles;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup};
+use crate::request::{Done, Op, OpKind};
 
 /// How one such engine reaches its files.
 pub(crate) trait Calls {

@@ -8,7 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::EngineError;
+use crate::error::EngineError;
 
 /// Data is made unique at this granularity: the smallest block that storage deduplicates.
 const STAMP_EVERY: usize = 4096;

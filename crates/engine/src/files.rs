@@ -23,10 +23,11 @@ use qd1_model::record::{IoErrors, Stream};
 pub use durable::run_durable_files;
 pub use tree::Tree;
 
+use crate::clock;
+use crate::error::EngineError;
 use crate::merge::{Merger, merge_stream};
 use crate::meter::Outbox;
 use crate::run::{Decision, Outcome, Progress, RequestCounts};
-use crate::{EngineError, clock};
 use block::Block;
 use lane::{Lane, Limits};
 use many::{Many, unlink_all};

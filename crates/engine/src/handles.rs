@@ -9,7 +9,8 @@ use rustix::fs::{FallocateFlags, FileType, fallocate, fdatasync, fstat, fsync};
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
 
-use crate::{Op, OpKind, Setup};
+use crate::engine::Setup;
+use crate::request::{Op, OpKind};
 
 /// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
 const BLKDISCARD: u32 = 0x1277;

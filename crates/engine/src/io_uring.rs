@@ -12,8 +12,10 @@ use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::engine::{Engine, Setup, Tuning};
+use crate::error::EngineError;
 use crate::handles::{self, Handles};
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, Tuning};
+use crate::request::{Done, Op, OpKind, Slot};
 use ring::{Ring, RingOptions, Sqe};
 
 pub(crate) struct Uring {

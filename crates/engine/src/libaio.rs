@@ -14,8 +14,10 @@ use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
 use crate::handles::Handles;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
 #[repr(C)]

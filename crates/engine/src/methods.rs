@@ -10,8 +10,11 @@ use rustix::io::Errno;
 
 use crate::backing::{OpenAs, Target};
 use crate::buf::Buffers;
+use crate::engine::Setup;
+use crate::error::EngineError;
+use crate::open;
+use crate::request::{Op, OpKind};
 use crate::run::tuning;
-use crate::{EngineError, Op, OpKind, Setup, open};
 
 /// Makes `len` bytes of a file without a name in `dir` durable in this way.
 ///

@@ -16,8 +16,9 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 use crate::blocking::{Blocking, Calls};
+use crate::engine::Setup;
 use crate::handles::{Handles, result_of};
-use crate::{Op, OpKind, Setup};
+use crate::request::{Op, OpKind};
 
 pub(crate) type Mmap = Blocking<Mapped>;
 

@@ -12,6 +12,8 @@ use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
 use qd1_model::record::Interval;
 
 use crate::buf::Buffers;
+use crate::engine::{Engine, Setup, Tuning};
+use crate::error::EngineError;
 use crate::io_uring::Uring;
 use crate::libaio::Libaio;
 use crate::load::Region;
@@ -26,7 +28,7 @@ pub use crate::worker::RequestCounts;
 #[doc(hidden)]
 pub use crate::worker::RequestCounts as Asked;
 use crate::worker::{self, Task, Window};
-use crate::{Engine, EngineError, Setup, Tuning, clock, sim};
+use crate::{clock, sim};
 
 /// One step of block I/O, ready to run.
 pub struct IoJob<'a> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use qd1_model::plan::{EngineChoice, EngineKind, IoWork, Sync};
 
 use crate::buf::Buffers;
-use crate::{EngineError, Setup, Tuning, open};
+use crate::engine::{Setup, Tuning};
+use crate::error::EngineError;
+use crate::open;
 
 /// The engine for one step.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,9 @@ pub use noise::{Link, Neighbours};
 pub use seek::Mechanics;
 
 use crate::buf::Buffers;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// A simulated device and its time: what it has seen stays with it from one step to the next.
 pub struct Disk {

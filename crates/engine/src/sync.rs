@@ -10,8 +10,9 @@ use rustix::io::{
 };
 
 use crate::blocking::{Blocking, Calls};
+use crate::engine::Setup;
 use crate::handles::Handles;
-use crate::{Op, Setup};
+use crate::request::Op;
 
 pub(crate) type Psync = Blocking<Positional>;
 pub(crate) type DurablePsync = Blocking<Durable>;

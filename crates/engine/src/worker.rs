@@ -10,9 +10,11 @@ use qd1_model::record::IoErrors;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
+use crate::engine::Engine;
+use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::{Done, Engine, EngineError, Op, OpKind, Slot, errno_name};
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;

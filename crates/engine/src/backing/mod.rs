@@ -12,7 +12,7 @@ use qd1_model::record::Extents;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::EngineError;
+use crate::error::EngineError;
 
 pub use prepare::{Filled, fill};
 

@@ -11,8 +11,9 @@ use qd1_model::record::{IoErrors, Prepare};
 use qd1_model::units::Bytes;
 
 use super::{OpenAs, Target};
+use crate::error::EngineError;
 use crate::run::{Decision, IoJob, Progress, run_io};
-use crate::{EngineError, clock, select};
+use crate::{clock, select};
 
 const BLOCK: u32 = 1 << 20;
 const DEPTH: u32 = 4;

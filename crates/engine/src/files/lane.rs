@@ -6,9 +6,10 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{IoErrors, Stream};
 use rustix::io::Errno;
 
+use crate::clock;
+use crate::error::errno_name;
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::worker::RequestCounts;
-use crate::{clock, errno_name};
 
 /// Failures after which a worker gives up.
 const ERRORS_MAX: u64 = 16;

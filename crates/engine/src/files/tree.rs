@@ -9,7 +9,7 @@ use qd1_model::plan::{FileOrder, FilesWork};
 use rustix::fs::{Mode, OFlags, mkdirat};
 
 use super::names::{NameKind, Naming};
-use crate::EngineError;
+use crate::error::EngineError;
 use crate::load::Permutation;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

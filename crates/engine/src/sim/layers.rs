@@ -7,7 +7,7 @@ use super::draw::{Service, draw};
 use super::host_cache::{CacheLines, HostCache};
 use super::ranges::Ranges;
 use super::reduction::{Reduction, StoredBlocks};
-use crate::{Op, OpKind};
+use crate::request::{Op, OpKind};
 
 /// Reads of what was never written are answered without the device: a filesystem's unwritten extents, a thin volume, a
 /// sparse image.

@@ -12,7 +12,7 @@ use super::draw::{Service, draw_bytes};
 use super::layers::{LayerOutcome, Layers, LayersState};
 use super::noise::{Link, NeighbourLoad, Neighbours, Wire};
 use super::seek::{Heads, Mechanics};
-use crate::{Op, OpKind};
+use crate::request::{Op, OpKind};
 
 /// A token bucket: `rate` per second, at most `burst` saved up; full at the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
