@@ -4,6 +4,8 @@ use qd1_model::plan::EngineKind;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+use crate::buf::Buffers;
+
 use crate::error::EngineError;
 use crate::request::{Done, Op, Slot};
 
