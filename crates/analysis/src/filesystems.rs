@@ -262,7 +262,7 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
             detect::percent(from_device)
         ),
         advice: "compare its reads with a test file larger than the memory (--size)".to_owned(),
-        ..detect::found("cache_answered.filesystem", Severity::Warning, 0.95)
+        ..detect::base_finding("cache_answered.filesystem", Severity::Warning, 0.95)
     })
 }
 

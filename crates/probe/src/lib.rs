@@ -15,6 +15,7 @@ use std::str::FromStr;
 mod block;
 mod cgroup;
 mod counters;
+mod dependents;
 mod devices;
 mod environment;
 mod filesystem;
@@ -25,13 +26,12 @@ mod mounts;
 mod nvme;
 pub mod signature;
 mod transport;
-mod upon;
 mod vendor;
 mod virtualization;
 
 pub use counters::thread_cost;
+pub use dependents::LoopOver;
 pub use filesystem::class_of;
-pub use upon::LoopOver;
 
 /// A machine, as its `/proc`, `/sys` and `/etc` describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use qd1_model::plan::Sync;
 use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 
 /// Factor between shown and true from which it is reported.
 const FACTOR_MIN: f64 = 1.25;
@@ -49,7 +49,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
                 format_span_ns(step.end_fsync_ns)
             ),
             advice: "With dd use conv=fsync or oflag=direct.".to_owned(),
-            ..found("buffered_not_durable", Severity::Info, 1.0)
+            ..base_finding("buffered_not_durable", Severity::Info, 1.0)
         });
     }
     all

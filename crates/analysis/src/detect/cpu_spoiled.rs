@@ -12,7 +12,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of, percent, plan_of, workers};
+use super::{base_finding, io_of, percent, plan_of, workers};
 use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 
 const DELAY_WARNING: f64 = 0.05;
@@ -36,7 +36,7 @@ fn steal(step: &StepRecord) -> Option<Finding> {
         advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
                  dedicated processors."
             .to_owned(),
-        ..found("cpu_spoiled.steal", severity, 0.85)
+        ..base_finding("cpu_spoiled.steal", severity, 0.85)
     })
 }
 
@@ -65,7 +65,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
             record.environment.cpus
         ),
         advice: "Stop other programs, use fewer workers, or raise the processor limit of the container.".to_owned(),
-        ..found("cpu_spoiled.run_delay", severity, 0.9)
+        ..base_finding("cpu_spoiled.run_delay", severity, 0.9)
     })
 }
 

@@ -13,7 +13,7 @@ use qd1_model::plan::{Data, IoWork};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{class_of, format_estimate, is_behind, only_writes, single_requests, was_written};
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Contrast, Sample, contrast};
 
 const Z_MIN: f64 = 3.0;
@@ -100,7 +100,7 @@ fn conclude(reference: &Sample, faster: &[Faster]) -> Option<Finding> {
             "The figures of this tool are of random data, the worst case. Tools that write zeros or repeat a buffer \
                  (dd, fio with zero_buffers) show more than programs will get."
                 .to_owned(),
-        ..found(id, Severity::Info, if one.difference.z > 5.0 { 0.9 } else { 0.8 })
+        ..base_finding(id, Severity::Info, if one.difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 

@@ -14,7 +14,7 @@ use qd1_model::plan::Sync;
 use qd1_model::units::{Bytes, format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 
 /// Memory from which a ratio is a mistake, bytes (the brief: 32+ GB).
 const MEMORY_LARGE: u64 = 32_000_000_000;
@@ -50,7 +50,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
         title: format!("the kernel may hold up to {limit} of unwritten data before it slows writers down"),
         evidence: format!("{}{drain}", setting(dirty, environment.memory)),
         advice: advice(rate),
-        ..found("dirty_limits", severity, 0.8)
+        ..base_finding("dirty_limits", severity, 0.8)
     }]
 }
 

@@ -9,7 +9,7 @@
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::change::{Course, Drift, courses, periodic};
 
 /// Smallest drift reported over the step: the larger end over the smaller.
@@ -56,7 +56,7 @@ fn drifting(step: &StepRecord) -> Option<Finding> {
         advice: "Run longer, until the rate settles: the figures of this step depend on its length, and none of them \
                  is sustained."
             .to_owned(),
-        ..found(
+        ..base_finding(
             "drift",
             if worse && size(&drift) >= WARNING { Severity::Warning } else { Severity::Info },
             if drift.low > 1.05 || drift.high < 0.95 { 0.9 } else { 0.75 },

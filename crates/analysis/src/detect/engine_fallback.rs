@@ -7,7 +7,7 @@
 use qd1_model::plan::EngineKind;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let mut all: Vec<(Finding, Vec<&str>)> = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             advice: "Compare only with runs of the same engine. Containers often block io_uring; on the host, or with \
                      a seccomp profile that allows it, it works."
                 .to_owned(),
-            ..found("engine_fallback", severity, 1.0)
+            ..base_finding("engine_fallback", severity, 1.0)
         };
         all.push((finding, vec![&step.name]));
     }

@@ -20,7 +20,7 @@ use super::host_cache::{CacheSize, find_cache};
 use super::paired::{
     class_of, counters, format_estimate, is_behind, only_writes, rounds, single_requests, was_written,
 };
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 3.5;
@@ -80,7 +80,7 @@ fn writes(record: &Record) -> Option<Finding> {
         advice: "A log that grows pays this with each block; one whose file is written once and then reused does not. \
                  Other figures of this run are of blocks written before."
             .to_owned(),
-        ..found("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
+        ..base_finding("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 
@@ -99,7 +99,7 @@ fn reads(record: &Record) -> Option<Finding> {
             "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a cache of \
              at least {size} answers what was read before. Reading the whole device once tells, and cures the first."
         ),
-        ..found("first_touch.read", Severity::Warning, 0.7)
+        ..base_finding("first_touch.read", Severity::Warning, 0.7)
     })
 }
 

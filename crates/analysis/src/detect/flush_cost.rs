@@ -18,7 +18,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 use super::paired::{counters, format_estimate, only_writes, single_requests, was_written};
 use crate::stats::contrast::{Sample, contrast};
 
@@ -83,7 +83,7 @@ fn nothing(record: &Record) -> Option<Finding> {
                  honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
                  inside: ask who runs the storage before trusting it with a database."
             .to_owned(),
-        ..found("flush_cost.nothing", severity, 0.6)
+        ..base_finding("flush_cost.nothing", severity, 0.6)
     })
 }
 
@@ -98,7 +98,7 @@ fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
         title: format!("the disk has a write cache and writes it out when told, at about {}", format_rate(rate)),
         advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
             .to_owned(),
-        ..found("flush_cost.waits", Severity::Info, 0.85)
+        ..base_finding("flush_cost.waits", Severity::Info, 0.85)
     })
 }
 

@@ -22,7 +22,7 @@ use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
-use super::{found, io_of, percent};
+use super::{base_finding, io_of, percent};
 use crate::stats::contrast::{Sample, Split, split};
 
 /// Share of a part that has to be read before it counts as read whole.
@@ -88,7 +88,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         advice: "What is read often will be faster than the disk's figures, as long as that memory is not another \
                  guest's. Tests on a file that fits into it measure the cache; use a larger --size for the disk."
             .to_owned(),
-        ..found("host_cache", Severity::Warning, seen.confidence)
+        ..base_finding("host_cache", Severity::Warning, seen.confidence)
     }]
 }
 

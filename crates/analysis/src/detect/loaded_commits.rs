@@ -12,7 +12,7 @@ use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
-use super::found;
+use super::base_finding;
 use super::paired::format_estimate;
 
 /// Lower end of the ratio from which commits are slower under load.
@@ -72,7 +72,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
                 "Judge the disk for a database or etcd by the figures under load, and give their logs a disk of their \
                      own where these are too slow."
                     .to_owned(),
-            ..found("loaded_commits.slower", severity, 0.95)
+            ..base_finding("loaded_commits.slower", severity, 0.95)
         });
     }
     let (what, before, under) = steady?;
@@ -80,7 +80,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         step: loaded.name.clone(),
         title: format!("commits take no longer under load than in {}", idle.name),
         evidence: evidence(what, before, under),
-        ..found("loaded_commits.steady", Severity::Info, 0.95)
+        ..base_finding("loaded_commits.steady", Severity::Info, 0.95)
     })
 }
 

@@ -12,7 +12,7 @@
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{counted_steps, found};
+use super::{base_finding, counted_steps};
 
 /// Ratio from which requests count as split; its inverse, as merged.
 const RATIO: f64 = 1.5;
@@ -51,7 +51,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     Bytes(asked_bytes / asked),
                     Bytes(seen_bytes / seen)
                 ),
-                ..found(id, Severity::Info, 0.9)
+                ..base_finding(id, Severity::Info, 0.9)
             });
         }
     }

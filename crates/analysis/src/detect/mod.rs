@@ -108,7 +108,7 @@ pub(crate) fn merge_repeated(findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// Returns a finding to be filled in with struct update syntax.
-pub(crate) fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
+pub(crate) fn base_finding(id: &str, severity: Severity, confidence: f64) -> Finding {
     Finding {
         id: id.to_owned(),
         severity,
@@ -169,9 +169,13 @@ mod tests {
 
     #[test]
     fn what_was_seen_in_several_steps_is_said_once() {
-        let seen = |step: &str| Finding { step: step.to_owned(), ..found("stalls", Severity::Info, 0.8) };
-        let said =
-            merge_repeated(vec![seen("wal"), found("dirty_limits", Severity::Info, 0.8), seen("qd1"), seen("files")]);
+        let seen = |step: &str| Finding { step: step.to_owned(), ..base_finding("stalls", Severity::Info, 0.8) };
+        let said = merge_repeated(vec![
+            seen("wal"),
+            base_finding("dirty_limits", Severity::Info, 0.8),
+            seen("qd1"),
+            seen("files"),
+        ]);
         assert_eq!(said.len(), 2);
         assert_eq!((said[0].step.as_str(), said[0].also_in.join(" ").as_str()), ("wal", "qd1 files"));
     }

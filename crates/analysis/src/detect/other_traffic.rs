@@ -14,7 +14,7 @@ use qd1_model::record::DeviceDelta;
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{counted_steps, found};
+use super::{base_finding, counted_steps};
 
 /// Allowed beyond what was asked, relative.
 const ALLOWED_SHARE: f64 = 0.1;
@@ -54,7 +54,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 format_rate((read + written) / seconds)
             ),
             advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
-            ..found("other_traffic", Severity::Warning, 0.7)
+            ..base_finding("other_traffic", Severity::Warning, 0.7)
         });
     }
     all

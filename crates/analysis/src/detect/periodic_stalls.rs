@@ -11,7 +11,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::change::{Periodic, Recurrence, periodic};
 
 /// Shortest stall reported, ns.
@@ -59,7 +59,7 @@ fn returning(step: &StepRecord) -> Option<Finding> {
             percent(periodic.false_alarm.max(1e-3)),
         ),
         advice: advice(&periodic),
-        ..found("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
+        ..base_finding("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
     })
 }
 

@@ -12,7 +12,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::change::{Change, ChangeKind, courses, periodic, steady_state_of};
 
 /// Smallest change of a rate describe, in either direction: the larger level over the smaller.
@@ -64,7 +64,7 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         title: title(step, spent_last.unwrap_or(main), changes.len()),
         evidence: listed.join("; "),
         advice: advice(spent_last.unwrap_or(main).kind).to_owned(),
-        ..found(
+        ..base_finding(
             "rate_changed",
             if spent || lost >= WARNING_LOST { Severity::Warning } else { Severity::Info },
             if doubt < 1e-6 { 0.95 } else { 0.85 },

@@ -17,7 +17,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_count, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 use crate::limits::{Fit, Series, fingerprint};
 
 /// Shortest time and fewest requests from which a flat top is recognised.
@@ -98,7 +98,7 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
         advice: "The figures of this step are the limiter's, not the disk's. qd1 limits tells which limits there are, \
                  what a burst holds and which one binds at which block size."
             .to_owned(),
-        ..found("rate_limited", Severity::Warning, confidence)
+        ..base_finding("rate_limited", Severity::Warning, confidence)
     })
 }
 

@@ -13,7 +13,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 /// Multiple of p99 from which a latency is a stall.
 const TIMES_P99: f64 = 10.0;
@@ -89,7 +89,7 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
         advice: "Compare with the machine's log and the provider's maintenance at these times, and measure again; \
                  programs with timeouts will feel these."
             .to_owned(),
-        ..found(
+        ..base_finding(
             "stalls",
             if worst >= WARNING_NS { Severity::Warning } else { Severity::Info },
             if step.steal > STEAL_DOUBT { 0.5 } else { 0.8 },

@@ -6,7 +6,7 @@
 use qd1_model::identity::{EvidenceSource, Identity, KindProbability};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::identify::{PARTS_MIN, identify};
 
 /// Below this no kind is stated.
@@ -39,5 +39,5 @@ fn finding(identity: &Identity) -> Finding {
     let mut texts: Vec<String> = for_it.take(LISTED).map(|one| one.text.clone()).collect();
     texts.insert(0, format!("{}, {}", named(&first), named(&second)));
     texts.extend(identity.contradictions.iter().cloned());
-    Finding { title, evidence: texts.join("; "), ..found("storage_kind", Severity::Info, first.probability) }
+    Finding { title, evidence: texts.join("; "), ..base_finding("storage_kind", Severity::Info, first.probability) }
 }

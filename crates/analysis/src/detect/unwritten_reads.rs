@@ -17,7 +17,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 4.0;
@@ -61,7 +61,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         ),
         advice: "Write a file whole before reading it, as qd1 does; figures of benchmarks that did not are fantasy."
             .to_owned(),
-        ..found("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
+        ..base_finding("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
     }]
 }
 

@@ -24,7 +24,7 @@ use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};
-use self::rounds::{Around, Rounds};
+use self::rounds::{AdjacentCommits, Rounds};
 use crate::stats::{self, Z_975};
 
 /// Numbers of clients of PostgreSQL.
@@ -76,7 +76,7 @@ pub fn predict(record: &Record) -> Option<Prediction> {
 }
 
 /// What is to be expected of a program that ran where `around` says.
-fn ran_between(record: &Record, around: &Around, what: Predicts, clients: u32) -> Option<Estimate> {
+fn ran_between(record: &Record, around: &AdjacentCommits, what: Predicts, clients: u32) -> Option<Estimate> {
     let of = |steps: &Range<usize>| Some(Inputs::of(record, steps, &around.whole())?.predict(what, clients)?.value);
     let before = of(&around.before)?;
     match around.after.as_ref().and_then(of) {
@@ -166,7 +166,7 @@ impl<'a> Inputs<'a> {
     fn postgres(&self, clients: u32) -> Predicted {
         let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
         let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
-        let load = postgres::Load {
+        let load = postgres::PgbenchLoad {
             clients,
             rows: self.scale,
             processors: self.processors,

@@ -27,7 +27,7 @@ const CROWDED: f64 = 0.52;
 
 /// The load and its costs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct PgbenchLoad {
     pub(super) clients: u32,
     /// Rows of `pgbench_branches`: pgbench's scale.
     pub(super) rows: u32,
@@ -87,7 +87,7 @@ impl PartialOrd for Event {
 }
 
 struct Server<'a> {
-    load: Load,
+    load: PgbenchLoad,
     disk: Disk<'a>,
     draw: Draw,
     events: BinaryHeap<Event>,
@@ -109,7 +109,7 @@ struct Server<'a> {
 }
 
 /// Simulates `load` on a disk whose commits take `commits`.
-pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
+pub(super) fn simulate(load: PgbenchLoad, commits: &Commits, seed: u64) -> Outcome {
     let clients = load.clients as usize;
     let mut server = Server {
         load,
@@ -256,7 +256,7 @@ mod tests {
         Commits::new(&hist, None, 1.0)
     }
 
-    const LOAD: Load = Load {
+    const LOAD: PgbenchLoad = PgbenchLoad {
         clients: 1,
         rows: 1000,
         processors: 2,
@@ -282,13 +282,13 @@ mod tests {
     fn many_clients_share_flushes() {
         // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly
         // everybody.
-        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(50_000_000), 1);
+        let outcome = simulate(PgbenchLoad { clients: 100, ..LOAD }, &constant(50_000_000), 1);
         assert!(outcome.tps > 0.9 * 100.0 / 0.1 && outcome.tps < 1.1 * 100.0 / 0.05, "{}", outcome.tps);
     }
 
     #[test]
     fn a_fast_disk_leaves_the_processors() {
-        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(10_000), 1);
+        let outcome = simulate(PgbenchLoad { clients: 100, ..LOAD }, &constant(10_000), 1);
         // All but those that wait for a row or a flush want a processor.
         let crowding = 1.0 + CROWDED * f64::ln(50.0);
         near(outcome.tps, 2.0 * 1e9 / 300e3 / crowding, 0.05);
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn one_row_makes_transactions_come_one_after_another() {
-        let outcome = simulate(Load { clients: 10, rows: 1, ..LOAD }, &constant(5_000_000), 1);
+        let outcome = simulate(PgbenchLoad { clients: 10, rows: 1, ..LOAD }, &constant(5_000_000), 1);
         near(outcome.tps, 1e9 / (5e6 + 0.3 * 400e3), 0.02);
         assert_eq!(outcome.bound, Bound::Locks);
     }

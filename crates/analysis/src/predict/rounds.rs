@@ -22,13 +22,13 @@ struct Part {
 }
 
 /// What a program ran between.
-pub(super) struct Around {
+pub(super) struct AdjacentCommits {
     pub(super) before: Range<usize>,
     /// Nothing where a run ended with the program.
     pub(super) after: Option<Range<usize>>,
 }
 
-impl Around {
+impl AdjacentCommits {
     /// All of it, the program's loads with it.
     pub(super) fn whole(&self) -> Range<usize> {
         let end = self.after.as_ref().map_or(self.before.end, |after| after.end);
@@ -63,12 +63,12 @@ impl Rounds {
     }
 
     /// The commits around the program of a figure; nothing where that was not run.
-    pub(super) fn around(&self, what: Predicts) -> Option<Around> {
+    pub(super) fn around(&self, what: Predicts) -> Option<AdjacentCommits> {
         let at = self.parts.iter().position(|part| part.program == Some(what.program()))?;
         let is_commits = |part: &&Part| part.program.is_none();
         let before = self.parts[..at].iter().rfind(is_commits)?.steps.clone();
         let after = self.parts[at + 1..].iter().find(is_commits).map(|part| part.steps.clone());
-        Some(Around { before, after })
+        Some(AdjacentCommits { before, after })
     }
 
     fn commits(&self) -> impl Iterator<Item = Range<usize>> {

@@ -72,7 +72,7 @@ impl Target {
                 let fd = create()?;
                 rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
                 // Steps open it again with flags of their own.
-                match rustix::fs::open(again(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+                match rustix::fs::open(reopenable_path(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
                     Err(Errno::NOENT | Errno::STALE) => {
                         let fd = create()?;
                         kept = Some(name);
@@ -124,7 +124,7 @@ impl Target {
         }
         let path = match (&self.name, &self.holder) {
             (Some(name), _) => name.clone(),
-            (None, Some(holder)) => again(holder),
+            (None, Some(holder)) => reopenable_path(holder),
             (None, None) => self.path.clone(),
         };
         let open = |flags| rustix::fs::open(&path, flags, Mode::empty());
@@ -176,7 +176,7 @@ impl Target {
 }
 
 /// A name for an open file: /proc/self/fd reopens it with other flags, even one without a name of its own.
-fn again(fd: &OwnedFd) -> PathBuf {
+fn reopenable_path(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 

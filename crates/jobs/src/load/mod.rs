@@ -47,7 +47,7 @@ pub struct Extent {
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct JobRequest {
     /// [`READ`], [`WRITE`] or [`TRIM`].
     pub direction: usize,
     /// Which of the files.
@@ -75,7 +75,7 @@ pub struct JobLoad {
     /// Requests until the next random offset.
     run_left: u32,
     /// `trimwrite`: the request that [`JobLoad::direction`] had to draw.
-    drawn: Option<Option<Next>>,
+    drawn: Option<Option<JobRequest>>,
     round_bytes: u64,
     /// A file went on at its start within the round.
     wrapped: bool,
@@ -169,7 +169,7 @@ impl JobLoad {
     /// `time_based`, and where files are chosen by popularity, files start again where they end, as in fio, and there
     /// is no end but a file that is too small.
     #[inline]
-    pub fn next(&mut self, direction: usize) -> Option<Next> {
+    pub fn next(&mut self, direction: usize) -> Option<JobRequest> {
         match self.kind {
             RwKind::Trimwrite | RwKind::Randtrimwrite => self.drawn.take().unwrap_or_else(|| self.fill(None)),
             _ => self.fill(Some(direction)),
@@ -209,7 +209,7 @@ impl JobLoad {
 
     /// A request of the first file that has one.
     #[inline]
-    fn fill(&mut self, direction: Option<usize>) -> Option<Next> {
+    fn fill(&mut self, direction: Option<usize>) -> Option<JobRequest> {
         loop {
             let index = self.service.pick(&mut self.choose)?;
             let direction = direction.unwrap_or_else(|| self.files[index].trim_or_write());
@@ -219,7 +219,7 @@ impl JobLoad {
                 if let Some(zone) = &mut self.zone {
                     zone.went(len);
                 }
-                return Some(Next { direction, file: index as u16, offset, len });
+                return Some(JobRequest { direction, file: index as u16, offset, len });
             }
             self.service.finish(index);
         }

@@ -106,7 +106,7 @@ impl History {
         self.queue.len()
     }
 
-    /// Keeps the queue's length within a constant factor of the live blocks.
+    /// MeasuredLatencies the queue's length within a constant factor of the live blocks.
     fn tidy(&mut self) {
         while let Some(None) = self.queue.front() {
             self.queue.pop_front();

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_upon_a_directory_is_listed_the_last_mounted_first() {
+    fn mounts_on_a_directory_are_listed_the_last_mounted_first() {
         let machine = Fixture::new()
             .file(
                 "/proc/self/mountinfo",
