@@ -289,3 +289,22 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     assert!(output.status.success() && said(&output.stdout).contains("100 clients"), "{}", said(&output.stdout));
     ground.assert_clean();
 }
+
+#[test]
+fn a_server_gets_to_a_closed_directory_from_a_closed_binary() {
+    let test = "a_server_gets_to_a_closed_directory_from_a_closed_binary";
+    let Some(ground) = Ground::new(test, Place::new(), &NEEDED) else { return };
+    // As in root's home, with a umask that keeps everybody out.
+    let binary = ground.place.beside("qd1");
+    fs::copy(common::qd1(), &binary).unwrap();
+    for path in [&binary, binary.parent().unwrap()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let mut command = std::process::Command::new(&binary);
+    ground.place.environment(&mut command).args(["app", "postgres", ground.place.dir_str(), "--json"]).args(BRIEF);
+    let output = command.args(["--clients", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(int(&find(&step(&report, "1 client")["streams"], "class", "transaction")["lat"]["count"]) > 0);
+    ground.assert_clean();
+}
