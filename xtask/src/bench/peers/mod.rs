@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::Args;
+use super::args::Args;
 use super::rounds::{Spread, in_turn};
 use super::table::{Table, Target};
 use crate::{cmd, dist, lab};
