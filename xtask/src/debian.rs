@@ -36,8 +36,8 @@ pub(crate) fn missing(packages: &[Package]) -> Vec<Package> {
     packages.iter().filter(|package| !package.is_there()).copied().collect()
 }
 
-/// Installs packages without any of their services. An error where one of `needed` cannot be had; those of `wished` that
-/// cannot be had are named, and what needs them is left out.
+/// Installs packages without any of their services. An error where one of `needed` cannot be had; those of `wished`
+/// that cannot be had are named, and what needs them is left out.
 pub(crate) fn install(needed: &[Package], wished: &[Package]) -> Result<()> {
     let names = |packages: &[Package]| packages.iter().map(|package| package.name).collect::<Vec<_>>();
     let all = [names(needed), names(wished)].concat();

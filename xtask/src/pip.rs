@@ -1,5 +1,5 @@
-//! Python's pip: it brings programs of PyPI into a directory of ours, for which neither root nor a virtual environment is
-//! needed.
+//! Python's pip: it brings programs of PyPI into a directory of ours, for which neither root nor a virtual environment
+//! is needed.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! The real programs that `qd1 app` runs, and zfs-fuse for `qd1 filesystems`, installed without any of their services:
 //! no cluster is made, none is started.
 //!
-//! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and a
-//! developer's machine keeps quiet.
+//! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and
+//! a developer's machine keeps quiet.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -32,8 +32,8 @@ pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source:
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
-/// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean` and
-/// a second clone keep it.
+/// Where pinned tools lie, one directory for each version. It is outside the target directory, so that `cargo clean`
+/// and a second clone keep it.
 pub(crate) fn tools_dir() -> Result<PathBuf> {
     let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let cache = cache.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
@@ -43,9 +43,9 @@ pub(crate) fn tools_dir() -> Result<PathBuf> {
     })
 }
 
-/// Makes `dir`, named `what` in messages, where it is missing. `fill` is given an empty directory and says which directory
-/// in it is to become `dir`; only then is that moved into place, so an interrupted install leaves nothing that looks
-/// complete. Another process that makes the same is waited for.
+/// Makes `dir`, named `what` in messages, where it is missing. `fill` is given an empty directory and says which
+/// directory in it is to become `dir`; only then is that moved into place, so an interrupted install leaves nothing
+/// that looks complete. Another process that makes the same is waited for.
 pub(crate) fn make_once(dir: &Path, what: &str, fill: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<()> {
     if dir.is_dir() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! What may enter the binary, by `deny.toml`: licences, banned crates, and where crates come from.
 //!
-//! The file is cargo-deny's, so `cargo deny check` agrees with this check, which needs no tool that takes minutes to build. A
-//! key or value that is not known here is refused, since it would be a rule that nobody keeps. Advisories are not read: their
-//! database lies on the network, and a new entry must not turn an old commit red.
+//! The file is cargo-deny's, so `cargo deny check` agrees with this check, which needs no tool that takes minutes to
+//! build. A key or value that is not known here is refused, since it would be a rule that nobody keeps. Advisories are
+//! not read: their database lies on the network, and a new entry must not turn an old commit red.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Dependencies that nobody uses, or only tests.
 //!
-//! A dependency counts as used where a path in the package's sources begins with its name and does not lead to something
-//! of the crate's own. One that only switches features on is named in `IGNORED` with the reason.
+//! A dependency counts as used where a path in the package's sources begins with its name and does not lead to
+//! something of the crate's own. One that only switches features on is named in `IGNORED` with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

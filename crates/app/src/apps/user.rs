@@ -80,8 +80,8 @@ impl Way {
 }
 
 impl User {
-    /// Returns the way to a directory. Where one above it is closed to the user, such as root's home, the path begins at
-    /// an open file that programs inherit: only from there on does the kernel ask what the user may do.
+    /// Returns the way to a directory. Where one above it is closed to the user, such as root's home, the path begins
+    /// at an open file that programs inherit: only from there on does the kernel ask what the user may do.
     ///
     /// # Errors
     /// When the directory cannot be opened.

@@ -1,7 +1,7 @@
 //! Our commands beside the programs they replace, on the same loop device with ext4, in turn.
 //!
-//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of figures;
-//! what counts is the median of the rounds' ratios, ours to the peer's.
+//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of
+//! figures; what counts is the median of the rounds' ratios, ours to the peer's.
 
 mod bonnie;
 mod ioping;
