@@ -3,6 +3,7 @@
 //! One file per benchmark and one row in `BENCHES`. A figure on a shared machine moves: fio and we run in turn, and the
 //! median of the ratios is what counts.
 
+mod args;
 mod cost;
 mod ebpf;
 mod fio;
@@ -16,29 +17,8 @@ mod zram;
 
 use anyhow::{Result, bail};
 
+pub(crate) use self::args::Args;
 use crate::{lab, setup};
-
-/// What to measure, and for how long.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Only these benchmarks (all without); `list` prints them
-    names: Vec<String>,
-    /// Rounds in which fio and we run in turn
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Seconds of one run
-    #[arg(long, default_value_t = 3)]
-    seconds: u64,
-    /// Only this peer of `peers` (can be given several times; all without)
-    #[arg(long, value_name = "NAME")]
-    peer: Vec<String>,
-    /// This binary for `peers` instead of one built for it
-    #[arg(long, value_name = "FILE")]
-    binary: Option<std::path::PathBuf>,
-    /// Exit 1 where a target is missed
-    #[arg(long)]
-    strict: bool,
-}
 
 struct Bench {
     name: &'static str,

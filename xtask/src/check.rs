@@ -5,13 +5,14 @@
 mod circles;
 mod house;
 mod layers;
+mod licences;
 mod modules;
 mod rust;
+mod unused;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result, bail};
 
-use crate::setup::{self, Tool};
+use crate::tools::{TYPOS, Tool};
 use crate::{clock, cmd, docs};
 
 /// What a check that passes still has to say, a line each.
@@ -30,9 +31,9 @@ const CHECKS: &[Check] = &[
     Check { name: "layers", tool: None, run: layers::run },
     Check { name: "circles", tool: None, run: circles::run },
     Check { name: "house", tool: None, run: house::run },
-    Check { name: "typos", tool: Some(&setup::TYPOS), run: typos },
-    Check { name: "licences", tool: Some(&setup::DENY), run: licences },
-    Check { name: "unused", tool: Some(&setup::SHEAR), run: unused },
+    Check { name: "typos", tool: Some(&TYPOS), run: typos },
+    Check { name: "licences", tool: None, run: licences::run },
+    Check { name: "unused", tool: None, run: unused::run },
     Check { name: "clippy", tool: None, run: clippy },
     Check { name: "rustdoc", tool: None, run: rustdoc },
     Check { name: "docs", tool: None, run: generated_docs },
@@ -94,34 +95,8 @@ fn rustdoc() -> Result<Notes> {
     Ok(Vec::new())
 }
 
-/// Reads no advisories: their database lives on the network, and a new entry must not turn an old commit red.
-fn licences() -> Result<Notes> {
-    let mut deny = setup::DENY.command()?;
-    cmd::capture(
-        deny.args(["--color", "never", "check", "--hide-inclusion-graph"]).args(["licenses", "bans", "sources"]),
-    )?;
-    Ok(Vec::new())
-}
-
-fn unused() -> Result<Notes> {
-    // The pictures of its human output are longer than what they show.
-    let output = cmd::output(setup::SHEAR.command()?.arg("--format=json"))?;
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("cargo-shear: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
-    let errors: Vec<_> = report["findings"].as_array().into_iter().flatten().filter_map(shear_error).collect();
-    ensure!(errors.is_empty(), "{}", errors.join("\n"));
-    ensure!(output.status.success(), "cargo-shear failed: {}", output.status);
-    Ok(Vec::new())
-}
-
-/// A finding of cargo-shear as a line; its warnings (a crate without doctests) are none of ours.
-fn shear_error(finding: &Value) -> Option<String> {
-    let text = |name: &str| finding[name].as_str().unwrap_or_default();
-    (text("severity") == "error").then(|| format!("{}: {}", text("file"), text("message")))
-}
-
 fn typos() -> Result<Notes> {
-    cmd::capture(setup::TYPOS.command()?.args(["--color", "never", "--format", "brief"]))?;
+    cmd::capture(TYPOS.command()?.args(["--color", "never", "--format", "brief"]))?;
     Ok(Vec::new())
 }
 

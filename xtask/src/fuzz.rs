@@ -8,7 +8,8 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use clap::Args as Arguments;
 
-use crate::{cmd, metadata, setup};
+use crate::tools::FUZZ;
+use crate::{cmd, metadata};
 
 /// The targets, as in fuzz/Cargo.toml.
 const TARGETS: &[&str] = &["fio_job", "fio_args"];
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for target in &args.targets {
         ensure!(TARGETS.contains(&target.as_str()), "no target is called {target}; there are {}", TARGETS.join(", "));
     }
-    setup::FUZZ.install()?;
+    FUZZ.install()?;
     let wanted = |target: &&&str| args.targets.is_empty() || args.targets.iter().any(|name| name == **target);
     TARGETS.iter().filter(wanted).try_for_each(|target| one(target, args))
 }
@@ -59,7 +60,7 @@ fn one(target: &str, args: &Args) -> Result<()> {
 /// cargo-fuzz in the fuzz package. Its instrumentation needs compiler flags that only a nightly compiler takes, or the
 /// pinned one when told that it may.
 fn cargo_fuzz() -> Result<std::process::Command> {
-    let mut fuzz = setup::FUZZ.command()?;
+    let mut fuzz = FUZZ.command()?;
     fuzz.current_dir(cmd::root().join("fuzz")).env("RUSTC_BOOTSTRAP", "1");
     Ok(fuzz)
 }

@@ -9,7 +9,6 @@ mod claim;
 mod disks;
 mod initramfs;
 mod modules;
-pub(crate) mod packages;
 mod scenario;
 
 use std::fs;
@@ -20,8 +19,8 @@ use serde_json::Value;
 
 use self::boot::{Outcome, Sent};
 pub(crate) use self::disks::*;
-use self::packages::{QEMU, Unpacked};
 use self::scenario::{Run, Scenario};
+use crate::packages::{self, QEMU, Unpacked};
 use crate::{clock, cmd, elf, metadata, setup};
 
 /// The probability from which on a report is sure of a kind of storage: its text drops the "probably" there.
@@ -91,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
 
 /// The packages, fetched if need be; or why there can be no lab here.
 fn available() -> Result<Unpacked> {
-    ensure!(cmd::find(QEMU.0).is_some(), "{} is missing (Debian package {})", QEMU.0, QEMU.1);
+    ensure!(QEMU.is_there(), "{} is missing (Debian package {})", QEMU.program, QEMU.name);
     packages::fetch()?;
     Unpacked::found()?.context("the lab's packages are gone")
 }

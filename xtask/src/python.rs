@@ -4,12 +4,12 @@
 //! They lie beside the pinned tools in a directory that `PYTHONPATH` takes, which needs neither root nor a virtual
 //! environment. Compiled packages are for one version of Python, which is therefore a part of the directory's name.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::{clock, cmd, setup};
+use crate::tools::{make_once, tools_dir};
+use crate::{cmd, pip};
 
 /// Plots and drives fio.
 const PLOT: &str = "fio-plot==1.1.21";
@@ -42,7 +42,12 @@ pub(crate) fn dir() -> Result<Option<PathBuf>> {
     }
     let ask = ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"];
     let version = cmd::capture(cmd::command("python3").args(ask))?;
-    Ok(Some(setup::tools_dir()?.join(format!("{}-python{}", PLOT.replace("==", "-"), version.trim()))))
+    Ok(Some(tools_dir()?.join(format!("{}-python{}", PLOT.replace("==", "-"), version.trim()))))
+}
+
+/// Whether they are missing.
+pub(crate) fn are_missing() -> Result<bool> {
+    Ok(dir()?.is_none_or(|dir| !dir.is_dir()))
 }
 
 /// Installs them if they are missing. Without them some tests are skipped, aloud: no reason to fail.
@@ -51,33 +56,15 @@ pub(crate) fn fetch() -> Result<()> {
         println!("setup: no {PLOT}: there is no python3");
         return Ok(());
     };
-    if dir.is_dir() {
-        return Ok(());
-    }
-    println!("setup: installing {PLOT}");
-    let (outcome, took) = clock::timed(|| install(&dir));
-    match outcome {
-        Ok(()) => println!("setup: installed {PLOT} ({:.0} s)", took.as_secs_f64()),
-        Err(error) => {
-            let text = format!("{error:#}");
-            // pip's own reason is the last line that says ERROR.
-            let why = text.lines().rfind(|line| line.contains("ERROR")).or(text.lines().last());
-            println!("setup: no {PLOT}: {}", why.unwrap_or_default());
-        }
+    // Only fio-plot, all Python, comes as source; to compile the others would take half an hour.
+    let options = ["--only-binary=:all:", "--no-binary=fio-plot"];
+    let packages: Vec<String> = PACKAGES.iter().map(|package| (*package).to_owned()).collect();
+    let outcome = make_once(&dir, PLOT, |fresh| {
+        pip::install(fresh, &options, &packages)?;
+        Ok(fresh.to_owned())
+    });
+    if let Err(error) = outcome {
+        println!("setup: no {PLOT}: {error:#}");
     }
     Ok(())
-}
-
-/// Installs beside the final place and moves it there, so that an interrupted install leaves nothing that looks
-/// complete.
-fn install(dir: &Path) -> Result<()> {
-    let base = dir.parent().context("the tools' directory has no parent")?;
-    fs::create_dir_all(base).with_context(|| format!("cannot make {}", base.display()))?;
-    let fresh = tempfile::Builder::new().prefix("install-").tempdir_in(base)?;
-    let mut pip = cmd::command("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", "--retries", "1"]);
-    // Only fio-plot, all Python, comes as source; to compile the others would take half an hour.
-    pip.args(["--only-binary=:all:", "--no-binary=fio-plot", "--target"]).arg(fresh.path()).args(PACKAGES);
-    cmd::capture(&mut pip)?;
-    fs::rename(fresh.path(), dir).context("cannot move it into place")
 }

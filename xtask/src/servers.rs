@@ -1,25 +1,28 @@
-//! The real programs that `qd1 app` runs, and zfs-fuse for `qd1 filesystems`, installed without any of their services: no
-//! cluster is made, none is started.
+//! The real programs that `qd1 app` runs, and zfs-fuse for `qd1 filesystems`, installed without any of their services:
+//! no cluster is made, none is started.
 //!
-//! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and a
-//! developer's machine keeps quiet.
+//! Debian's packages make a cluster and start their servers when they are installed. Tests want the programs alone, and
+//! a developer's machine keeps quiet.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::cmd;
+use crate::debian::Package;
 
-/// A program that shows that a package is there, and the Debian package.
-const WANTED: &[(&str, &str)] = &[
-    ("initdb", "postgresql"),
-    ("etcd", "etcd-server"),
-    ("etcdctl", "etcd-client"),
-    ("sysbench", "sysbench"),
-    ("db_bench", "rocksdb-tools"),
-    ("zfs-fuse", "zfs-fuse"),
+const POSTGRESQL: &str = "postgresql";
+const PURPOSE: &str = "tests of `qd1 app` and `qd1 filesystems`";
+
+/// Without them their tests are skipped, aloud.
+pub(crate) const PACKAGES: &[Package] = &[
+    Package { program: "initdb", name: POSTGRESQL, purpose: PURPOSE },
+    Package { program: "etcd", name: "etcd-server", purpose: PURPOSE },
+    Package { program: "etcdctl", name: "etcd-client", purpose: PURPOSE },
+    Package { program: "sysbench", name: "sysbench", purpose: PURPOSE },
+    Package { program: "db_bench", name: "rocksdb-tools", purpose: PURPOSE },
+    Package { program: "zfs-fuse", name: "zfs-fuse", purpose: PURPOSE },
 ];
 
 /// What says whether a service may be started (Debian policy, invoke-rc.d).
@@ -28,47 +31,20 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 const CLUSTERS: &str = "/etc/postgresql-common/createcluster.conf";
 const NO_CLUSTER: &str = "create_main_cluster = false";
 
-/// Installs those that are missing. Without them their tests are skipped, aloud.
-pub(crate) fn install() -> Result<()> {
-    let missing: Vec<&str> =
-        WANTED.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    if !cmd::is_root() || cmd::find("apt-get").is_none() {
-        bail!(
-            "missing for tests of `qd1 app` and `qd1 filesystems`: {}. On Debian, as root: apt-get install them",
-            missing.join(" ")
-        );
-    }
-    println!("setup: apt-get install {} (no services)", missing.join(" "));
-    cmd::capture(apt().args(["update", "-q"]))?;
+/// Installs packages by `install` so that no service is started and no cluster made.
+pub(crate) fn without_services(names: &[&str], install: impl Fn(&[&str]) -> Result<()>) -> Result<()> {
     let policy = Kept::changed(POLICY, |_| "#!/bin/sh\nexit 101\n".to_owned())?;
     fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)).with_context(|| POLICY.to_owned())?;
-    let install = |packages: &[&str]| {
-        cmd::capture(apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(packages)).map(drop)
-    };
-    let mut clusters = None;
-    if missing.contains(&"postgresql") {
-        install(&["postgresql-common"])?;
-        clusters = Some(Kept::changed(CLUSTERS, |old| format!("{}\n{NO_CLUSTER}\n", old.unwrap_or_default()))?);
+    if !names.contains(&POSTGRESQL) {
+        return install(names);
     }
-    let outcome = install(&missing);
+    // The file that keeps it from making a cluster comes with a package of its own, which goes first with the rest.
+    let others: Vec<&str> = names.iter().filter(|name| **name != POSTGRESQL).copied().collect();
+    install(&[&others[..], &["postgresql-common"]].concat())?;
+    let clusters = Kept::changed(CLUSTERS, |old| format!("{}\n{NO_CLUSTER}\n", old.unwrap_or_default()))?;
+    let outcome = install(&[POSTGRESQL]);
     drop((policy, clusters));
     outcome
-}
-
-fn apt() -> std::process::Command {
-    let mut apt = cmd::command("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive");
-    apt
-}
-
-/// In PATH, or where Debian keeps each version of PostgreSQL.
-fn is_there(program: &str) -> bool {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    cmd::find(program).is_some()
-        || versions.into_iter().any(|version| version.path().join("bin").join(program).is_file())
 }
 
 /// A file of the system that is otherwise for a while: as it was again when this is dropped.

@@ -16,12 +16,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use qd1_engine::clock;
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 
 use crate::user::User;
 
 /// How often a program that is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// Says to the guard that the program runs as the user of qd1.
+const OWN: &str = "-";
 /// Last lines of a program's messages that an error quotes.
 const QUOTED_LINES: usize = 4;
 
@@ -77,7 +79,9 @@ impl<'a> Program<'a> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("__guard").arg(self.on_death.as_raw().to_string());
         command.arg(rustix::process::getpid().as_raw_nonzero().to_string());
-        command.arg(if hold { "hold" } else { "go" }).arg("--").arg(self.file).args(&self.args);
+        // The guard changes to the user and not we: that user may not be able to run our file.
+        let user = self.user.map_or_else(|| OWN.to_owned(), |user| format!("{}:{}", user.uid, user.gid));
+        command.arg(if hold { "hold" } else { "go" }).arg("--").arg(user).arg(self.file).args(&self.args);
         command.stdin(if hold { Stdio::piped() } else { Stdio::null() }).stdout(stdout).stderr(stderr);
         // A user's own settings for clients (PGHOST, PGOPTIONS, ETCDCTL_ENDPOINTS) are not meant for a server of ours.
         for (name, _) in std::env::vars_os() {
@@ -88,9 +92,6 @@ impl<'a> Program<'a> {
         }
         command.envs(self.env.iter().map(|(name, value)| (name, value))).env("LC_ALL", "C");
         command.current_dir(self.dir).process_group(0);
-        if let Some(user) = self.user {
-            command.uid(user.uid).gid(user.gid);
-        }
         let name = self.file.file_name().unwrap_or(self.file.as_os_str()).to_string_lossy().into_owned();
         let child = command.spawn().with_context(|| format!("cannot start {}", self.file.display()))?;
         Ok(Running { child, name })
@@ -252,12 +253,18 @@ fn parent_of(pid: i32) -> Option<i32> {
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `qd1 __guard SIGNAL PARENT go|hold -- PROGRAM ARGS`: becomes the program, with a signal to come when the parent dies.
+/// `qd1 __guard SIGNAL PARENT go|hold -- UID:GID PROGRAM ARGS`: becomes the program, as that user (`-`: our own), with a
+/// signal to come when the parent dies.
 ///
 /// # Errors
 /// When it cannot become the program.
 pub fn guard(signal: i32, parent: i32, hold: bool, command: &[OsString]) -> Result<ExitCode> {
     let signal = Signal::from_named_raw(signal).context("no such signal")?;
+    let [user, program, args @ ..] = command else { bail!("no program") };
+    // Before the signal is asked for, which the kernel forgets when the user changes.
+    if user != OWN {
+        become_user(&user.to_string_lossy()).with_context(|| format!("cannot become the user {}", user.display()))?;
+    }
     rustix::process::set_parent_process_death_signal(Some(signal)).context("no signal for the parent's death")?;
     // It may have died before the kernel was asked.
     let is_there = || rustix::process::getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent);
@@ -265,12 +272,20 @@ pub fn guard(signal: i32, parent: i32, hold: bool, command: &[OsString]) -> Resu
     if !is_there() || (hold && std::io::stdin().read(&mut byte).unwrap_or(0) == 0) {
         return Ok(ExitCode::FAILURE);
     }
-    let Some((program, args)) = command.split_first() else { bail!("no program") };
     let mut become_it = Command::new(program);
     if hold {
         become_it.stdin(Stdio::null());
     }
     Err(become_it.args(args).exec()).with_context(|| format!("cannot run {}", Path::new(program).display()))
+}
+
+/// Becomes a user, given as `UID:GID`, for good. Only this thread does; the guard has no other.
+fn become_user(user: &str) -> Result<()> {
+    let (uid, gid) = user.split_once(':').context("no UID:GID")?;
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_gid(Gid::from_raw(gid.parse()?))?;
+    rustix::thread::set_thread_uid(Uid::from_raw(uid.parse()?))?;
+    Ok(())
 }
 
 #[cfg(test)]

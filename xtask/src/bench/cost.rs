@@ -76,8 +76,8 @@ fn count(program: &Path, args: &[String], dir: &Path, wanted: u64, ios: fn(&str)
     total(&text).context("callgrind's figures have no total")
 }
 
-/// Runs valgrind and returns what the program printed. Valgrind 3.19 itself fails an assertion now and then (once in some
-/// seventy runs on a busy machine); that run says nothing of the program and is made again, with a word.
+/// Runs valgrind and returns what the program printed. Valgrind 3.19 itself fails an assertion now and then (once in
+/// some seventy runs on a busy machine); that run says nothing of the program and is made again, with a word.
 fn patiently(valgrind: &mut Command) -> Result<String> {
     let mut outcome = cmd::capture(valgrind);
     for _ in 0..2 {

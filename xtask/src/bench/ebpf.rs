@@ -7,8 +7,8 @@
 //! - what the kernel does above the device: submission, and waking the thread that waits (system call less device), and
 //! - what lies outside the tracepoints: the way into the kernel and back, the tracepoints' own programs, our clock.
 //!
-//! The second is measured apart, as the same difference for reads of a file that is cached, where nothing waits: it does
-//! not depend on what happens inside the call. What remains unexplained after both is held against 1 %.
+//! The second is measured apart, as the same difference for reads of a file that is cached, where nothing waits: it
+//! does not depend on what happens inside the call. What remains unexplained after both is held against 1 %.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -128,9 +128,9 @@ fn words(drive: &Path, rw: &str, on: &Path, direct: bool, seconds: u64) -> Strin
     )
 }
 
-/// The program for bpftrace. The requests of one device at depth 1 are told apart by their sector; system calls by their
-/// thread, pread64 and pwrite64 being 17 and 18 on x86-64. A call is counted at the entry of the next one, behind its
-/// stamp: so the counting is inside both windows, and next to nothing outside.
+/// The program for bpftrace. The requests of one device at depth 1 are told apart by their sector; system calls by
+/// their thread, pread64 and pwrite64 being 17 and 18 on x86-64. A call is counted at the entry of the next one, behind
+/// its stamp: so the counting is inside both windows, and next to nothing outside.
 fn script(device: u64) -> String {
     let bin = format!(
         "$ns < {limit} ? $ns / {FINE_NS} : ($ns < {most} ? {FINE_BINS} + ($ns - {limit}) / {COARSE_NS} : {BINS})",

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use wait4::Wait4;
 
-use super::Args;
+use super::args::Args;
 use super::table::{Table, Target};
 use crate::{dist, lab};
 

@@ -1,4 +1,4 @@
-//! What each file of a crate takes from which other, read from the sources.
+//! What each file of a crate takes from which other, and from which other crates, read from the sources.
 //!
 //! Names are resolved as far as this question needs: by `crate`, `self` and `super`, by the modules that a file
 //! declares and by what it imports. A name is followed to the file that defines it, so a `mod.rs` that only re-exports
@@ -41,6 +41,8 @@ struct Module {
     imports: Vec<Import>,
     /// Paths in its code.
     used: BTreeSet<Names>,
+    /// Crates named by a path that begins with colons, or by `extern crate`.
+    outside: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,14 +64,31 @@ enum Target {
 
 /// The ties between the files of the crate with this root file.
 pub(super) fn ties(root: &Path, read: Reader<'_>) -> Result<Ties> {
-    let mut modules = Modules::default();
-    let source = read(root).with_context(|| format!("cannot read {}", root.display()))?;
-    let dir = root.parent().context("a crate's root lies in a directory")?;
-    modules.load(root, &source, dir, 0, read)?;
-    Ok(modules.ties())
+    Ok(Modules::of(root, read)?.ties())
+}
+
+/// First words of the paths in a crate that lead out of it: other crates, and names that are known everywhere.
+pub(super) fn outside(root: &Path, read: Reader<'_>) -> Result<BTreeSet<String>> {
+    Ok(Modules::of(root, read)?.outside())
+}
+
+/// First words of all paths in a source, its tests included.
+pub(super) fn first_words(source: &str) -> Result<BTreeSet<String>> {
+    let mut module = Module::default();
+    Collector { module: &mut module, tests: true }.visit_file(&syn::parse_file(source)?);
+    let paths = module.imports.into_iter().map(|import| import.path).chain(module.used);
+    Ok(paths.filter_map(|path| path.into_iter().next()).collect())
 }
 
 impl Modules {
+    fn of(root: &Path, read: Reader<'_>) -> Result<Self> {
+        let mut modules = Self::default();
+        let source = read(root).with_context(|| format!("cannot read {}", root.display()))?;
+        let dir = root.parent().context("a crate's root lies in a directory")?;
+        modules.load(root, &source, dir, 0, read)?;
+        Ok(modules)
+    }
+
     /// Reads a file and the files of its modules. `dir` is where those lie.
     fn load(&mut self, file: &Path, source: &str, dir: &Path, parent: usize, read: Reader<'_>) -> Result<usize> {
         let parsed = syn::parse_file(source).with_context(|| format!("cannot parse {}", file.display()))?;
@@ -112,7 +131,7 @@ impl Modules {
                 continue;
             }
             self.0[at].items.extend(defined(item));
-            Collector(&mut self.0[at]).visit_item(item);
+            Collector { module: &mut self.0[at], tests: false }.visit_item(item);
         }
         Ok(())
     }
@@ -132,6 +151,20 @@ impl Modules {
             }
         }
         ties
+    }
+
+    fn outside(&self) -> BTreeSet<String> {
+        let mut words = BTreeSet::new();
+        for (at, module) in self.0.iter().enumerate() {
+            let imports = module.imports.iter().map(|import| &import.path);
+            for path in imports.chain(&module.used) {
+                if self.resolve(at, path, &mut BTreeSet::new()).is_empty() {
+                    words.extend(path.first().cloned());
+                }
+            }
+            words.extend(module.outside.iter().cloned());
+        }
+        words
     }
 
     /// The files that a path in this module leads to.
@@ -210,12 +243,20 @@ impl Modules {
 }
 
 /// Gathers the imports and paths of one item, down into its bodies.
-struct Collector<'a>(&'a mut Module);
+struct Collector<'a> {
+    module: &'a mut Module,
+    /// Those of tests too.
+    tests: bool,
+}
 
 impl Collector<'_> {
+    fn skips(&self, attributes: &[Attribute]) -> bool {
+        !self.tests && is_test(attributes)
+    }
+
     fn uses(&mut self, tree: &UseTree, before: &[String], re_export: bool) {
         let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
-        let mut import = |name: Option<String>, path: Names| self.0.imports.push(Import { name, path, re_export });
+        let mut import = |name: Option<String>, path: Names| self.module.imports.push(Import { name, path, re_export });
         match tree {
             UseTree::Path(path) => self.uses(&path.tree, &with(&path.ident), re_export),
             UseTree::Name(name) if name.ident == "self" => import(before.last().cloned(), before.to_vec()),
@@ -237,8 +278,10 @@ impl Collector<'_> {
                 TokenTree::Ident(word) if colons == 2 && !path.is_empty() => path.push(word.to_string()),
                 TokenTree::Ident(word) => {
                     self.path(std::mem::take(&mut path));
-                    // A path that begins with colons is of another crate.
-                    if dots != 1 && colons != 2 {
+                    if colons == 2 {
+                        // Of another crate, or what follows `Vec::<T>`: nothing of ours either way.
+                        self.module.outside.insert(word.to_string());
+                    } else if dots != 1 {
                         path.push(word.to_string());
                     }
                 }
@@ -264,26 +307,29 @@ impl Collector<'_> {
 
     fn path(&mut self, path: Names) {
         if !path.is_empty() {
-            self.0.used.insert(path);
+            self.module.used.insert(path);
         }
     }
 
     fn syn_path(&mut self, path: &syn::Path) {
+        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if path.leading_colon.is_none() {
-            self.path(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+            self.path(names);
+        } else {
+            self.module.outside.extend(names.into_iter().next());
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !is_test(attributes(item)) {
+        if !self.skips(attributes(item)) {
             visit::visit_item(self, item);
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !is_test(&item.attrs) {
+        if !self.skips(&item.attrs) {
             visit::visit_impl_item_fn(self, item);
         }
     }
@@ -291,7 +337,13 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         if item.leading_colon.is_none() {
             self.uses(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
+        } else if let UseTree::Path(path) = &item.tree {
+            self.module.outside.insert(path.ident.to_string());
         }
+    }
+
+    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
+        self.module.outside.insert(item.ident.to_string());
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
@@ -306,6 +358,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     /// serde and clap take paths as text: `#[serde(with = "crate::model::text")]`.
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        self.syn_path(attribute.meta.path());
         let syn::Meta::List(list) = &attribute.meta else { return };
         self.tokens(list.tokens.clone());
         for token in list.tokens.clone() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::initramfs::Archive;
-use super::packages::{QEMU, Unpacked};
 use super::scenario::{Scenario, serial};
 use super::{interrupted, modules};
+use crate::packages::{QEMU, Unpacked};
 use crate::{clock, cmd};
 
 /// Memory of the guest: its files, and what null_blk keeps.
@@ -76,7 +76,7 @@ pub(super) fn tail(console: &str) -> String {
 /// The machine without its disks. The console goes to our pipe, results through a port of their own: the console is
 /// slow, and the kernel writes to it as well.
 fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
-    let mut qemu = cmd::command(QEMU.0);
+    let mut qemu = cmd::command(QEMU.program);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
     // An emulated processor runs anywhere; what is measured here is behaviour.
     qemu.args(["-machine", "q35", "-accel", "tcg", "-cpu", "Nehalem", "-smp", "2"]);

@@ -94,8 +94,8 @@ impl Zram {
     const DEVICE: &str = "/dev/zram0";
     const SYSFS: &str = "/sys/block/zram0";
 
-    /// Makes it `bytes` large. Refuses where somebody uses it: the kernel answers EBUSY to a second size, so two runs at
-    /// a time cannot both get it.
+    /// Makes it `bytes` large. Refuses where somebody uses it: the kernel answers EBUSY to a second size, so two runs
+    /// at a time cannot both get it.
     pub(crate) fn set_up(bytes: u64) -> Result<Self> {
         need_root("zram")?;
         let size = format!("{}/disksize", Self::SYSFS);

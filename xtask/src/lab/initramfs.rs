@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::packages::Unpacked;
+use crate::packages::Unpacked;
 use crate::{cmd, elf};
 
 const DIRECTORY: u32 = 0o040_755;

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use super::initramfs::Archive;
-use super::packages::Unpacked;
+use crate::packages::Unpacked;
 
 /// Loaded before any scenario: the bus of the virtual disks, the port that results go through, the driver of all SCSI
 /// disks, and the checksum that ext4 asks for when it is mounted.

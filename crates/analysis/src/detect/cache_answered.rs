@@ -11,7 +11,7 @@ use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Subject, Summary};
 
-use super::{counted_steps, found, percent};
+use super::{base_finding, counted_steps, percent};
 
 /// Share of bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;
@@ -64,7 +64,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 "Use direct I/O, or a test file much larger than memory."
             }
             .to_owned(),
-            ..found("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
+            ..base_finding("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
         });
     }
     all

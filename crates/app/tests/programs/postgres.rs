@@ -304,3 +304,23 @@ fn postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table() {
     assert!(one["app"]["version"].as_str().is_some_and(|version| !version.is_empty()), "{one}");
     assert_nothing_left(&place);
 }
+
+#[test]
+fn a_server_gets_to_a_closed_directory_from_a_closed_binary() {
+    let test = test_name!();
+    let dir = tempfile::tempdir().unwrap();
+    let ground = or_skip!(Ground::at(dir.path(), &NEEDED));
+    // As in root's home, with a umask that keeps everybody out.
+    let binary = ground.place.beside("qd1");
+    fs::copy(common::qd1(), &binary).unwrap();
+    for path in [&binary, binary.parent().unwrap()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let mut command = std::process::Command::new(&binary);
+    ground.place.environment(&mut command).args(["app", "postgres", ground.place.dir_str(), "--json"]).args(BRIEF);
+    let output = command.args(["--clients", "1"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(int(&find(&step(&report, "1 client")["streams"], "class", "transaction")["lat"]["count"]) > 0);
+    ground.assert_clean();
+}

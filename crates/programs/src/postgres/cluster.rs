@@ -16,7 +16,7 @@ use super::access::{Access, Tools};
 use crate::program::{Site, scratch_in_memory};
 use qd1_system::child::{self, Cancelled, Program, Running, last_lines};
 use qd1_system::scratch::Scratch;
-use qd1_system::user::User;
+use qd1_system::user::{User, Way};
 
 /// The database's superuser.
 const OWNER: &str = "qd1";
@@ -37,6 +37,7 @@ pub(crate) struct Cluster {
     access: Access,
     data: PathBuf,
     messages: PathBuf,
+    _way: Way,
     // Dropped last: the directories of what runs above.
     _disk: Scratch,
     _aside: Scratch,
@@ -55,9 +56,6 @@ impl Cluster {
         clients: u32,
         site: &Site<'_>,
     ) -> Result<Self> {
-        if let Some(user) = &user {
-            user.must_reach(site.path)?;
-        }
         let (disk, aside) = (site.scratch()?, site.scratch_aside()?);
         if let Some(user) = &user {
             user.must_reach(aside.path())?;
@@ -65,6 +63,8 @@ impl Cluster {
         let (data, sockets) = (disk.path().join("data"), aside.path().join("s"));
         private_dir(&data, user.as_ref())?;
         private_dir(&sockets, user.as_ref())?;
+        let way = user.as_ref().map_or_else(|| Ok(Way::own(disk.path())), |user| user.way_to(disk.path()))?;
+        let servers_data = way.path().join("data");
         let env = vec![
             ("PGHOST", sockets.clone().into_os_string()),
             ("PGPORT", OsString::from("5432")),
@@ -73,13 +73,13 @@ impl Cluster {
         let access = Access { tools: tools.clone(), conninfo: "postgres".into(), env, user };
         // One sync of the whole at the end instead of one for each of a thousand files.
         let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
-        let words = fixed.into_iter().map(OsString::from).chain([data.clone().into_os_string()]).collect();
+        let words = fixed.into_iter().map(OsString::from).chain([servers_data.clone().into_os_string()]).collect();
         access.client(&tools.initdb, words).output(site.cancel)?;
         rustix::fs::syncfs(File::open(&data)?).context("the disk does not take the new cluster")?;
         let memory = share_memory(&data, access.user.as_ref(), site.id)?;
         let messages = aside.path().join("server.log");
-        let server = serve(&access, &data, &sockets, set, clients, &messages)?;
-        let mut this = Self { server, access, data, messages, _disk: disk, _aside: aside, _memory: memory };
+        let server = serve(&access, &servers_data, &sockets, set, clients, &messages)?;
+        let mut this = Self { server, access, data, messages, _way: way, _disk: disk, _aside: aside, _memory: memory };
         this.wait_until_ready(site)?;
         Ok(this)
     }

@@ -14,15 +14,15 @@ pub(super) const PEER: Peer = Peer {
     ours,
 };
 
-/// The large file, and the memory that both are told to outdo; MiB. The page cache holds it all: what is compared are the
-/// programs, and a larger one would not fit beside the space that stays free.
+/// The large file, and the memory that both are told to outdo; MiB. The page cache holds it all: what is compared are
+/// the programs, and a larger one would not fit beside the space that stays free.
 const SIZE_MIB: u64 = 768;
 const RAM_MIB: u64 = 384;
 /// Files, in bonnie++'s units of 1,024: so many that none of what is written takes less than half a second.
 const FILES: u64 = 96;
 
-/// What is compared: the field of bonnie++'s line (format 1.98), and by what it is divided. Not reads, seeks and stats: in
-/// memory they are over within the half second below which bonnie++ tells nothing.
+/// What is compared: the field of bonnie++'s line (format 1.98), and by what it is divided. Not reads, seeks and stats:
+/// in memory they are over within the half second below which bonnie++ tells nothing.
 const FIELDS: [(&str, usize, f64); 6] = [
     ("write", 11, 1024.0),
     ("rewrite", 13, 1024.0),

@@ -1,7 +1,7 @@
 //! Our commands beside the programs they replace, on the same loop device with ext4, in turn.
 //!
-//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of figures;
-//! what counts is the median of the rounds' ratios, ours to the peer's.
+//! One file for each peer and one row in `PEERS`. Both sides measure the same in a round and bring the same names of
+//! figures; what counts is the median of the rounds' ratios, ours to the peer's.
 
 mod bonnie;
 mod ioping;
@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use super::Args;
+use super::args::Args;
 use super::rounds::{Spread, in_turn};
 use super::table::{Table, Target};
 use crate::{cmd, dist, lab};

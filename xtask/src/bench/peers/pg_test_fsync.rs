@@ -1,7 +1,7 @@
 //! PostgreSQL's pg_test_fsync against `qd1 sync`: microseconds a commit of 8 KiB, one and two writes.
 //!
-//! Both overwrite a file of 16 MiB that was written before. pg_test_fsync writes its first blocks again and again, we go
-//! through the file; it opens open_datasync's and open_sync's files with O_DIRECT, and so do we here.
+//! Both overwrite a file of 16 MiB that was written before. pg_test_fsync writes its first blocks again and again, we
+//! go through the file; it opens open_datasync's and open_sync's files with O_DIRECT, and so do we here.
 
 use std::path::PathBuf;
 

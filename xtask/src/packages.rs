@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{clock, cmd, setup};
+use crate::cmd;
+use crate::debian::{self, Package};
+use crate::tools::{make_once, tools_dir};
 
 /// Unpacked beside the kernel. `lvm` needs the libraries, which not every machine has.
 const PACKAGES: &[&str] = &[
@@ -42,19 +44,23 @@ const MODULES_KEPT: &[&str] = &[
     "drivers/virtio",
 ];
 
-/// The program that boots it, and the package that brings it.
-pub(crate) const QEMU: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
+/// What boots it.
+pub(crate) const QEMU: Package = Package {
+    program: "qemu-system-x86_64",
+    name: "qemu-system-x86",
+    purpose: "another kernel and other devices (lab, its test)",
+};
 
 /// The unpacked packages.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     root: PathBuf,
     /// The kernel's release, `6.1.0-56-amd64`.
-    pub(super) release: String,
+    pub(crate) release: String,
 }
 
 impl Unpacked {
     /// What was fetched before, if it was.
-    pub(super) fn found() -> Result<Option<Self>> {
+    pub(crate) fn found() -> Result<Option<Self>> {
         let root = dir()?;
         if !root.is_dir() {
             return Ok(None);
@@ -64,60 +70,48 @@ impl Unpacked {
     }
 
     /// The kernel.
-    pub(super) fn kernel(&self) -> PathBuf {
+    pub(crate) fn kernel(&self) -> PathBuf {
         self.root.join("boot").join(format!("vmlinuz-{}", self.release))
     }
 
     /// The directory of the kernel's modules.
-    pub(super) fn modules(&self) -> Result<PathBuf> {
+    pub(crate) fn modules(&self) -> Result<PathBuf> {
         modules(&self.root, &self.release)
     }
 
     /// A program by name.
-    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
         let places = ["bin", "sbin", "usr/bin", "usr/sbin"].map(|dir| self.root.join(dir).join(name));
         places.into_iter().find(|path| path.is_file()).with_context(|| format!("the lab's packages have no {name}"))
     }
 
     /// Where the loader looks for their libraries, before those of this machine.
-    pub(super) fn library_path(&self) -> String {
+    pub(crate) fn library_path(&self) -> String {
         let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|dir| self.root.join(dir));
         dirs.map(|dir| dir.to_string_lossy().into_owned()).join(":")
     }
 }
 
 fn dir() -> Result<PathBuf> {
-    Ok(setup::tools_dir()?.join("lab-debian"))
+    Ok(tools_dir()?.join("lab-debian"))
 }
 
 /// Fetches the packages if they are missing.
 pub(crate) fn fetch() -> Result<()> {
-    let dir = dir()?;
-    if dir.is_dir() {
-        return Ok(());
-    }
-    for tool in ["apt-get", "apt-cache", "dpkg-deb"] {
-        ensure!(cmd::find(tool).is_some(), "Debian's kernel comes by {tool}, which is not here");
-    }
-    println!("setup: fetching {KERNEL} and tools for the lab");
-    let (outcome, took) = clock::timed(|| unpack(&dir));
-    outcome?;
-    println!("setup: unpacked the lab's packages ({:.0} s)", took.as_secs_f64());
-    Ok(())
+    make_once(&dir()?, "Debian's kernel and tools for the lab", |fresh| {
+        for tool in ["apt-get", "apt-cache", "dpkg-deb"] {
+            ensure!(cmd::find(tool).is_some(), "Debian's kernel comes by {tool}, which is not here");
+        }
+        unpack(fresh)
+    })
 }
 
-/// Unpacks beside the final place and moves it there, so that an interrupted fetch leaves nothing that looks complete.
-fn unpack(dir: &Path) -> Result<()> {
-    let base = dir.parent().context("the tools' directory has no parent")?;
-    fs::create_dir_all(base).with_context(|| format!("cannot make {}", base.display()))?;
-    let fresh = tempfile::Builder::new().prefix("unpack-").tempdir_in(base)?;
-    let (packages, root) = (fresh.path().join("packages"), fresh.path().join("root"));
+/// Where it unpacked them.
+fn unpack(fresh: &Path) -> Result<PathBuf> {
+    let (packages, root) = (fresh.join("packages"), fresh.join("root"));
     fs::create_dir(&packages)?;
-    if download(&packages).is_err() {
-        // A new machine knows of no packages before its first update, and an old one only of those that are gone.
-        cmd::capture(cmd::command("apt-get").args(["update", "-q"]))?;
-        download(&packages)?;
-    }
+    let kernel = kernel().or_else(|_| debian::update().and_then(|()| kernel()))?;
+    debian::download(&[&[kernel.as_str()], PACKAGES].concat(), &packages)?;
     for entry in fs::read_dir(&packages)? {
         cmd::capture(cmd::command("dpkg-deb").arg("-x").arg(entry?.path()).arg(&root))?;
     }
@@ -126,13 +120,12 @@ fn unpack(dir: &Path) -> Result<()> {
     // busybox's own depmod, since the machine may have none. It wants the modules where they were before /usr took all.
     let mut depmod = cmd::command(root.join("bin/busybox"));
     cmd::capture(depmod.args(["depmod", "-b"]).arg(&root).arg(&release))?;
-    fs::rename(&root, dir).context("cannot move it into place")
+    Ok(root)
 }
 
-fn download(into: &Path) -> Result<()> {
-    let kernel = kernel_package(&cmd::capture(cmd::command("apt-cache").args(["depends", KERNEL]))?)?;
-    let mut apt = cmd::command("apt-get");
-    cmd::capture(apt.args(["download", "-q", &kernel]).args(PACKAGES).current_dir(into)).map(drop)
+/// The name of the current kernel's package.
+fn kernel() -> Result<String> {
+    kernel_package(&cmd::capture(cmd::command("apt-cache").args(["depends", KERNEL]))?)
 }
 
 /// The kernel that the package depends on, from what `apt-cache depends` says.

@@ -1,0 +1,108 @@
+//! Debian's packages: which are missing, and all of them installed at once.
+//!
+//! Only root installs; anybody else is told what to install.
+
+use std::fs;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::servers;
+use crate::{clock, cmd};
+
+/// A package of Debian.
+#[derive(Clone, Copy)]
+pub(crate) struct Package {
+    /// The program that shows it is there.
+    pub(crate) program: &'static str,
+    /// The package's name.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+}
+
+impl Package {
+    /// Whether its program is in PATH, or where Debian keeps each version of PostgreSQL.
+    pub(crate) fn is_there(&self) -> bool {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        cmd::find(self.program).is_some()
+            || versions.into_iter().any(|version| version.path().join("bin").join(self.program).is_file())
+    }
+}
+
+/// Those of `packages` that are missing.
+pub(crate) fn missing(packages: &[Package]) -> Vec<Package> {
+    packages.iter().filter(|package| !package.is_there()).copied().collect()
+}
+
+/// Installs packages without any of their services. An error where one of `needed` cannot be had; those of `wished`
+/// that cannot be had are named, and what needs them is left out.
+pub(crate) fn install(needed: &[Package], wished: &[Package]) -> Result<()> {
+    let names = |packages: &[Package]| packages.iter().map(|package| package.name).collect::<Vec<_>>();
+    let all = [names(needed), names(wished)].concat();
+    if all.is_empty() {
+        return Ok(());
+    }
+    if !cmd::is_root() || cmd::find("apt-get").is_none() {
+        for Package { program, name, purpose } in needed.iter().chain(wished) {
+            println!("missing: {program} (Debian package {name}): {purpose}");
+        }
+        let how = format!("On Debian, as root: apt-get install {}", all.join(" "));
+        if needed.is_empty() {
+            println!("setup: what needs these is left out. {how}");
+            return Ok(());
+        }
+        bail!("install these, then run this again. {how}");
+    }
+    println!("setup: apt-get install {}", all.join(" "));
+    let (outcome, took) = clock::timed(|| {
+        update()?;
+        if servers::without_services(&all, install_now).is_ok() {
+            return Ok(());
+        }
+        // One that this release of Debian lacks must not keep the others out.
+        servers::without_services(&names(needed), install_now)?;
+        for package in wished {
+            if let Err(error) = servers::without_services(&[package.name], install_now) {
+                let why = error.to_string();
+                println!("setup: no {}: {}", package.name, why.lines().last().unwrap_or_default());
+            }
+        }
+        Ok(())
+    });
+    println!("setup: apt-get is done ({:.0} s)", took.as_secs_f64());
+    outcome
+}
+
+fn install_now(names: &[&str]) -> Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    cmd::capture(apt().args(["install", "-q", "-y", "--no-install-recommends"]).args(names)).map(drop)
+}
+
+/// Asks for the lists of packages anew, once: a new machine knows of none before, and an old one only of those that are
+/// gone.
+pub(crate) fn update() -> Result<()> {
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*done {
+        cmd::capture(apt().args(["update", "-q"])).context("cannot fetch Debian's lists of packages")?;
+        *done = true;
+    }
+    Ok(())
+}
+
+/// Fetches packages into the current directory of `download`, which is run again after an update where it failed.
+pub(crate) fn download(names: &[&str], into: &std::path::Path) -> Result<()> {
+    let fetch = || cmd::capture(apt().args(["download", "-q"]).args(names).current_dir(into)).map(drop);
+    fetch().or_else(|_| update().and_then(|()| fetch()))
+}
+
+/// Asks no questions, and waits for an apt-get of somebody else.
+fn apt() -> Command {
+    let mut apt = cmd::command("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-o", "DPkg::Lock::Timeout=300"]);
+    apt
+}
