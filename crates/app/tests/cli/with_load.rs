@@ -1,7 +1,6 @@
 //! `--with-load`: commits while buffered writes and reads go on, from the command line to the report. What it shows on
 //! a disk with a known law is in simdisk.rs.
 
-
 use crate::common::{Place, find, int, list, step};
 use crate::kept::kept;
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::process::Command;
 
-
 use crate::common::{Place, skip, test_name};
 
 /// bonnie++'s job, small enough for a test.
