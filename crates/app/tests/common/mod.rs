@@ -91,7 +91,8 @@ impl Place {
 
     /// On a disk in memory where one can be made, since a shared disk stands still for longer than a brief step takes.
     pub(crate) fn quiet() -> Self {
-        match device::Mounted::ext4("nodiscard") {
+        // Some suites want a file of 1 GiB, beside as much that stays free.
+        match device::Loop::ext4(4 << 30).and_then(|disk| device::Mounted::new(disk, "nodiscard")) {
             Ok(disk) => Self { dir: disk.path().to_owned(), _disk: Some(disk), ..Self::new() },
             Err(_) => Self::new(),
         }
