@@ -10,6 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::{cmd, metadata};
 
+mod help;
+
 /// One generated file.
 struct Page {
     /// Below the workspace's root.
@@ -23,7 +25,7 @@ enum Form {
     Output(&'static [&'static str]),
     /// What another program prints, with a line before it that says where it is from.
     Example(Program),
-    /// A page of help texts: for each row of arguments a heading and the output in a code block.
+    /// A page of help texts, one for each row of arguments. Any other output follows as it is.
     Help(&'static [&'static [&'static str]]),
 }
 
@@ -117,21 +119,27 @@ fn render(form: &Form, ask: Ask<'_>) -> Result<String> {
     let mut page = match form {
         Form::Output(args) => ask(Program::Binary, args)?,
         Form::Example(program) => format!("{GENERATED_BY_EXAMPLE}\n\n{}", ask(*program, &[])?),
-        Form::Help(commands) => {
-            let mut page = format!("{GENERATED}\n\n# The command line\n");
-            for args in *commands {
-                let help = ask(Program::Binary, args)?;
-                let lines: Vec<_> = help.lines().map(str::trim_end).collect();
-                let shown = args.join(" ");
-                page.push_str(&format!("\n## `qd1 {shown}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
-            }
-            page
-        }
+        Form::Help(commands) => render_help(commands, ask)?,
     };
     if !page.ends_with('\n') {
         page.push('\n');
     }
     Ok(page)
+}
+
+fn render_help(commands: &[&[&str]], ask: Ask<'_>) -> Result<String> {
+    let mut helps = Vec::new();
+    let mut outputs = String::new();
+    for args in commands {
+        let printed = ask(Program::Binary, args)?;
+        let shown = ["qd1"].iter().chain(*args).copied().filter(|word| *word != "--help").collect::<Vec<_>>().join(" ");
+        if args.contains(&"--help") {
+            helps.push(help::Command::new(&shown, &printed));
+        } else {
+            outputs.push_str(&format!("\n## What `{shown}` prints\n\n{}", help::code(printed.trim_end())));
+        }
+    }
+    Ok(format!("{GENERATED}\n\n# The command line\n{}{outputs}", help::page(&helps)))
 }
 
 fn build() -> Result<()> {
@@ -175,8 +183,17 @@ mod tests {
     #[test]
     fn help_texts_become_sections() {
         let page = render(&SAMPLE.form, &|_, args| Ok(format!("help of {args:?}   \n"))).unwrap();
-        assert!(page.contains("## `qd1 --help`\n\n```text\nhelp of [\"--help\"]\n```\n"), "{page}");
-        assert!(page.contains("## `qd1 check --help`\n"), "{page}");
+        assert!(page.contains("## `qd1`\n\n```text\nhelp of [\"--help\"]\n```\n"), "{page}");
+        assert!(page.contains("## `qd1 check`\n"), "{page}");
+    }
+
+    #[test]
+    fn output_that_is_no_help_follows_the_commands() {
+        let form = Form::Help(&[&["suites"], &["suites", "--help"]]);
+        let page = render(&form, &|_, args| Ok(format!("{args:?}\n"))).unwrap();
+        let (commands, outputs) = page.split_once("## What `qd1 suites` prints").unwrap();
+        assert!(commands.contains("## `qd1 suites`"), "{page}");
+        assert_eq!(outputs, "\n\n```text\n[\"suites\"]\n```\n");
     }
 
     #[test]

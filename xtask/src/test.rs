@@ -1,16 +1,23 @@
 //! `cargo xtask test`: builds and runs every test and sums the result up in one line.
 //!
+//! Most tests wait: for disks, servers, signals. So the test programs run side by side, more of them than there are
+//! processors; the tests are written for a machine that is busy. With arguments it is `cargo test` that runs them.
+//!
 //! A test that cannot run here (no root, no loop device) passes for cargo. It says so by appending `name: why` to the
 //! file that QD1_SKIP_LOG names; it is then counted as skipped and listed, never silently green.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
-use crate::{cmd, examples, metadata, python, setup};
+use crate::{clock, cmd, examples, metadata, python, setup};
 
 /// The counts of one run.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -20,6 +27,9 @@ struct Sum {
     skipped: u64,
 }
 
+/// What the tests are told by their environment.
+type Environment = Vec<(&'static str, OsString)>;
+
 /// Runs the tests with these arguments for cargo. False where one failed.
 pub(crate) fn run(args: &[String]) -> Result<bool> {
     setup::run()?;
@@ -27,32 +37,51 @@ pub(crate) fn run(args: &[String]) -> Result<bool> {
     fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
     // A log of its own for each run: two runs at a time must not count each other's tests.
     let log = tempfile::Builder::new().prefix("skipped-").suffix(".log").tempfile_in(&target)?;
+    let environment = environment(log.path())?;
+    let mut sum = if args.is_empty() { side_by_side(&environment)? } else { by_cargo(args, &environment)? };
+    let skips = read_skips(log.path())?;
+    sum.take_off(skips.len());
+    for skip in &skips {
+        println!("SKIPPED: {skip}");
+    }
+    println!("{sum}");
+    Ok(sum.failed == 0)
+}
+
+fn environment(log: &Path) -> Result<Environment> {
+    let mut environment = vec![("QD1_SKIP_LOG", log.as_os_str().to_owned())];
+    let jobs = examples::dir()?;
+    if jobs.is_dir() {
+        environment.push(("QD1_FIO_EXAMPLES", jobs.into()));
+    }
+    if let Some(plot) = python::dir()?.filter(|dir| dir.is_dir()) {
+        environment.push(("QD1_FIO_PLOT", plot.into()));
+    }
+    // The test that runs the lab calls us.
+    environment.push(("QD1_XTASK", std::env::current_exe().context("cannot find our own program")?.into()));
+    Ok(environment)
+}
+
+/// Lets cargo run the tests that the arguments choose, one program after the other.
+fn by_cargo(args: &[String], environment: &Environment) -> Result<Sum> {
     let mut test = cmd::cargo();
     test.args(["test", "--no-fail-fast"]);
     if !names_a_package(args) {
         test.arg("--workspace");
     }
-    test.args(args).env("QD1_SKIP_LOG", log.path());
-    let jobs = examples::dir()?;
-    if jobs.is_dir() {
-        test.env("QD1_FIO_EXAMPLES", jobs);
+    let mut child = test.args(args).envs(environment.iter().cloned()).stdout(Stdio::piped()).spawn()?;
+    let pipe = child.stdout.take().context("cargo test has no stdout")?;
+    let mut sum = Sum::default();
+    for line in BufReader::new(pipe).split(b'\n') {
+        // A test may print anything; only the summary lines must be text.
+        let line = line.context("cannot read what cargo test prints")?;
+        sum.add(&String::from_utf8_lossy(&line));
+        let mut out = stdout().lock();
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
     }
-    if let Some(plot) = python::dir()?.filter(|dir| dir.is_dir()) {
-        test.env("QD1_FIO_PLOT", plot);
-    }
-    // The test that runs the lab calls us.
-    test.env("QD1_XTASK", std::env::current_exe().context("cannot find our own program")?);
-    let (mut sum, success) = stream(&mut test)?;
-    let skips = read_skips(log.path())?;
-    sum.finish(skips.len(), success);
-    for skip in &skips {
-        println!("SKIPPED: {skip}");
-    }
-    if !success && sum.failed == 1 {
-        eprintln!("cargo test failed; the reason is above");
-    }
-    println!("{sum}");
-    Ok(sum.failed == 0)
+    sum.end(child.wait()?.success());
+    Ok(sum)
 }
 
 /// Whether the arguments choose packages themselves; `--workspace` would override them.
@@ -64,20 +93,105 @@ fn names_a_package(args: &[String]) -> bool {
     })
 }
 
-/// Runs cargo, passes its output on as it comes, and adds up the results in it.
-fn stream(test: &mut Command) -> Result<(Sum, bool)> {
-    let mut child = test.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
-    let pipe = child.stdout.take().context("cargo test has no stdout")?;
-    let mut sum = Sum::default();
-    for line in BufReader::new(pipe).split(b'\n') {
-        // A test may print anything; only the summary lines must be text.
-        let line = line.context("cannot read what cargo test prints")?;
-        sum.add(&String::from_utf8_lossy(&line));
-        let mut out = stdout().lock();
-        out.write_all(&line)?;
-        out.write_all(b"\n")?;
+/// A test program that cargo built.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// Its package's directory, where cargo would start it.
+    package: PathBuf,
+    /// The source of its root, as cargo shows it.
+    source: PathBuf,
+    executable: PathBuf,
+}
+
+impl Program {
+    /// What a message of cargo's tells, where it is of a test program.
+    fn of(message: &Value) -> Option<Self> {
+        let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
+        let path = |value: &Value| value.as_str().map(PathBuf::from);
+        let executable = path(&message["executable"]).filter(|_| is_test)?;
+        let package = path(&message["manifest_path"])?.parent()?.to_owned();
+        Some(Self { package, source: path(&message["target"]["src_path"])?, executable })
     }
-    Ok((sum, child.wait()?.success()))
+
+    /// Those that take longest begin first: the whole binary's, then whatever lies in `tests`.
+    fn rank(&self) -> (bool, bool) {
+        let is_integration = self.source.components().any(|part| part.as_os_str() == "tests");
+        let is_of_binary = self.package.join("src/main.rs").is_file();
+        (!(is_integration && is_of_binary), !is_integration)
+    }
+
+    /// Runs it; what it printed, and whether it succeeded.
+    fn run(&self, threads: usize, environment: &Environment) -> Result<(Vec<u8>, bool)> {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package).stdin(Stdio::null());
+        if std::env::var_os("RUST_TEST_THREADS").is_none() {
+            command.env("RUST_TEST_THREADS", threads.to_string());
+        }
+        let output = cmd::output(command.envs(environment.iter().cloned()))?;
+        Ok(([output.stdout, output.stderr].concat(), output.status.success()))
+    }
+}
+
+/// Programs that run at a time, and tests at a time in each, for so many processors.
+fn breadth(processors: usize) -> (usize, usize) {
+    (processors + 1, 2 * processors)
+}
+
+/// Builds all test programs and runs several at a time. Each one's output is printed when it is through.
+fn side_by_side(environment: &Environment) -> Result<Sum> {
+    let mut build = cmd::cargo();
+    build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
+    let messages = build.stderr(Stdio::inherit()).output().context("cannot start cargo test")?;
+    let mut sum = Sum::default();
+    if !messages.status.success() {
+        eprintln!("the tests do not build; the reason is above");
+        sum.end(false);
+        return Ok(sum);
+    }
+    let messages = String::from_utf8_lossy(&messages.stdout).into_owned();
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut programs: Vec<Program> = parsed.filter_map(|message| Program::of(&message)).collect();
+    programs.sort_by_key(Program::rank);
+    let (at_a_time, threads) = breadth(std::thread::available_parallelism()?.get());
+    let (next, total) = (AtomicUsize::new(0), Mutex::new((sum, Vec::new())));
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (outcome, took) = clock::timed(|| program.run(threads, environment));
+                    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                    let (sum, errors) = &mut *total;
+                    errors.extend(outcome.and_then(|outcome| finish(program, &outcome, took, sum)).err());
+                }
+            });
+        }
+    });
+    let (mut sum, errors) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for error in errors {
+        eprintln!("error: {error:#}");
+        sum.end(false);
+    }
+    // Examples in the documentation are no programs of their own.
+    let documentation = by_cargo(&["--doc".to_owned()], environment)?;
+    Ok(sum.plus(&documentation))
+}
+
+/// Prints what a program printed and adds it up.
+fn finish(
+    program: &Program,
+    (printed, success): &(Vec<u8>, bool),
+    took: std::time::Duration,
+    sum: &mut Sum,
+) -> Result<()> {
+    let source = program.source.strip_prefix(cmd::root()).unwrap_or(&program.source);
+    let mut own = Sum::default();
+    String::from_utf8_lossy(printed).lines().for_each(|line| own.add(line));
+    own.end(*success);
+    let mut out = stdout().lock();
+    writeln!(out, "\n{} ({:.0} s)", source.display(), took.as_secs_f64())?;
+    out.write_all(printed)?;
+    *sum = std::mem::take(sum).plus(&own);
+    Ok(())
 }
 
 /// The lines that tests wrote, each once, in order.
@@ -108,14 +222,26 @@ impl Sum {
         }
     }
 
-    /// Moves the tests that said they could not run from passed to skipped, and makes sure that a run which failed
-    /// without a failed test (it did not compile, a test binary was killed) counts as a failure.
-    fn finish(&mut self, skips: usize, success: bool) {
+    /// Makes sure that a run which failed without a failed test (it did not compile, it was killed) counts as a
+    /// failure.
+    fn end(&mut self, success: bool) {
+        if !success && self.failed == 0 {
+            self.failed = 1;
+        }
+    }
+
+    /// Moves the tests that said they could not run from passed to skipped.
+    fn take_off(&mut self, skips: usize) {
         let skips = u64::try_from(skips).unwrap_or(u64::MAX);
         self.passed = self.passed.saturating_sub(skips);
         self.skipped += skips;
-        if !success && self.failed == 0 {
-            self.failed = 1;
+    }
+
+    fn plus(self, other: &Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
         }
     }
 }
@@ -148,15 +274,17 @@ mod tests {
     #[test]
     fn a_skipped_test_is_not_a_passed_one() {
         let mut sum = Sum { passed: 5, failed: 0, skipped: 0 };
-        sum.finish(2, true);
+        sum.take_off(2);
         assert_eq!(sum, Sum { passed: 3, failed: 0, skipped: 2 });
     }
 
     #[test]
     fn a_run_that_dies_counts_as_failed() {
         let mut sum = Sum { passed: 5, failed: 0, skipped: 0 };
-        sum.finish(0, false);
+        sum.end(false);
         assert_eq!(sum.failed, 1);
+        sum.end(false);
+        assert_eq!(sum.failed, 1, "what failed is counted already");
     }
 
     #[test]
@@ -172,5 +300,20 @@ mod tests {
         assert!(names_a_package(&words("-p qd1-model")));
         assert!(names_a_package(&words("--package=qd1-model hist")));
         assert!(!names_a_package(&words("hist -- -p")));
+    }
+
+    #[test]
+    fn test_programs_are_told_from_other_artifacts() {
+        let message = |test: bool, executable: &str| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "manifest_path": "/w/crates/a/Cargo.toml", "profile": {"test": test},
+                "target": {"src_path": "/w/crates/a/tests/b.rs"}, "executable": executable,
+            })
+        };
+        let program = Program::of(&message(true, "/w/target/b-1")).unwrap();
+        assert_eq!(program.package, Path::new("/w/crates/a"));
+        assert_eq!(program.executable, Path::new("/w/target/b-1"));
+        assert_eq!(Program::of(&message(false, "/w/target/a")), None);
+        assert_eq!(Program::of(&serde_json::json!({"reason": "build-finished", "success": true})), None);
     }
 }

@@ -5,8 +5,11 @@
 //! passes by the rules of its own documentation.
 
 use qd1_model::Record;
-use qd1_model::app::{AppCheck, AppLoad, AppStep, AppSummary, AppUnit, BucketQuantile, Buckets, Counter, Program};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
+use qd1_model::op::OpClass;
+use qd1_model::plan::program::Program;
+use qd1_model::record::StepRecord;
+use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter};
 use qd1_model::verdict::Grade;
 
 use crate::stats::Z_975;
@@ -164,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_of_buckets_is_bounded_by_them_and_never_a_number_between() {
+    fn a_percentile_of_buckets_is_bounded_by_their_edges() {
         assert_eq!(bounds([0, 9_000, 1_000, 0, 0, 0], 0.5), (Some(1), Some(2)));
         assert_eq!(bounds([0, 9_000, 1_000, 0, 0, 0], 0.99), (Some(2), Some(4)));
         assert_eq!(bounds([10_000, 0, 0, 0, 0, 0], 0.99), (None, Some(1)));
     }
 
     #[test]
-    fn few_values_or_values_above_all_bounds_leave_the_upper_end_open() {
+    fn too_few_values_or_too_large_ones_leave_the_upper_end_open() {
         assert_eq!(bounds([100, 0, 0, 0, 0, 0], 0.99), (None, None), "p99 of 100 values may lie above all of them");
         assert_eq!(bounds([0, 0, 0, 0, 5_000, 5_000], 0.99), (Some(16), None));
         assert_eq!(bounds([0; 6], 0.99), (None, None));

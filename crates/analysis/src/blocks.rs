@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_from_round_to_round_does_not_hide_what_differs_within_each() {
+    fn changes_between_rounds_do_not_hide_differences_within_them() {
         let (slow, fast) = (rounds(&[220.0, 440.0, 108.0, 880.0], 0.02), rounds(&[200.0, 400.0, 100.0, 800.0], 0.02));
         let found = pair(&slow, &fast);
         assert!(found.p < 0.01 && (found.ratio.value.unwrap() - 1.095).abs() < 0.01, "{found:?}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ways_nothing_is_said_to_differ_in_nineteen_tables_of_twenty() {
+    fn equal_ways_differ_in_at_most_one_table_in_twenty() {
         let (tables, ways, figures, count) = (400, 3, 8, 5);
         let mut normal = normal(5);
         let mut wrong = 0;

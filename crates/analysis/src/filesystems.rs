@@ -2,10 +2,12 @@
 //! differ for sure (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it was.
 
 use qd1_model::environment::FilesystemClass;
-use qd1_model::filesystems::{Candidate, CellOf, Comparison, MountRecord, Note, RoundFigure, Row};
+use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
 use qd1_model::metric::{METRICS, Metric};
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::StepRecord;
+use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 
 use crate::blocks::{is_better, over_rounds, pair, stand};
@@ -282,7 +284,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use qd1_model::environment::DeviceCounters;
-    use qd1_model::filesystems::FilesystemsPlan;
+    use qd1_model::plan::filesystems::FilesystemsPlan;
     use qd1_model::plan::{Rw, Sync};
 
     /// Rounds of reads that take so many ns on each filesystem; each round is a little slower than the one before.
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_filesystem_twice_shares_its_rank_and_a_slower_one_comes_after_both() {
+    fn equal_filesystems_share_a_rank_and_a_slower_one_follows() {
         let row = lead(&record(&[("ext4", 100_000), ("ext4-2", 100_020), ("slow", 180_000)], 5));
         assert_eq!(row.cells.iter().map(|cell| cell.rank).collect::<Vec<_>>(), [Some(1), Some(1), Some(3)]);
         let ratio = row.cells[2].to_best.unwrap();
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filesystem_that_was_never_measured_is_in_the_table_without_figures() {
+    fn a_filesystem_never_measured_is_listed_without_figures() {
         let mut record = record(&[("ext4", 100_000)], 3);
         record.plan.filesystems.as_mut().unwrap().names.push("xfs".to_owned());
         let fault = "mkfs.xfs failed".to_owned();
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_a_filesystem_in_user_space_answered_itself_are_told() {
+    fn reads_that_a_user_space_filesystem_answered_are_reported() {
         let mut record = record(&[("zfs", 20_000)], 2);
         for mount in &mut record.mounts {
             mount.filesystem.class = FilesystemClass::Fuse;
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_detector_says_of_one_filesystem_is_said_of_it_alone() {
+    fn a_finding_on_one_filesystem_names_it_alone() {
         let mut record = record(&[("ext4", 100_000), ("xfs", 100_000)], 3);
         for mount in record.mounts.iter_mut().filter(|mount| mount.name == "xfs") {
             mount.filesystem.options.push("nobarrier".to_owned());

@@ -3,8 +3,9 @@
 
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::metric::{Better, Metric, metric};
-use qd1_model::record::OpClass;
-use qd1_model::verdict::{Criterion, Judged, ThresholdClass};
+use qd1_model::op::OpClass;
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::{Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
 /// Grades every class of `thresholds`.
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_from_a_cache_are_not_resolved_and_commits_of_another_step_are() {
+    fn a_cache_spoils_the_reads_but_not_the_commits_of_another_step() {
         let mut record = testing::record();
         record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
         let (grade, why) = outcome(&record, criterion("lat_p50_ns", 1e9, 2e9));
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_across_the_only_bound_is_not_resolved_and_says_so() {
+    fn an_interval_across_the_only_bound_is_not_resolved() {
         let figure = Estimate { value: Some(10.0), low: Some(9.0), high: Some(11.0), ..Estimate::default() };
         let (grade, why) = grade_figure(metric("iops").unwrap(), &criterion("iops", 10.0, 10.0), &figure);
         assert_eq!((grade, why.as_str()), (Grade::NotResolved, "the interval 9..11 lies across the bound"));

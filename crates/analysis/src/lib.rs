@@ -6,15 +6,14 @@
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
 //! [`filesystems`] compares filesystems in rounds, [`change`] tells how a step went over time, [`identify`](mod@identify)
-//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it. [`apps`] reads the counters of real programs. [`coverage`] measures whether the intervals
-//! deserve their name.
+//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
+//! [`apps`] reads the counters of real programs. The `truth` crate measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod apps;
 mod blocks;
 pub mod change;
-pub mod coverage;
 mod detect;
 pub mod filesystems;
 pub mod identify;
@@ -23,6 +22,7 @@ pub mod limits;
 pub mod meta;
 pub mod predict;
 pub mod stats;
+mod steal;
 mod summarize;
 pub mod sweep;
 pub mod sync;
@@ -35,7 +35,7 @@ pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;
 
 use qd1_model::figure::Summary;
-use qd1_model::{Record, Report, SCHEMA_VERSION, Thresholds};
+use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 
 /// Everything the analysis has to say about `record`: figures, findings (most severe first), verdicts by `thresholds`
 /// and the grades of what its suite expects.
@@ -61,8 +61,9 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report.identity = identify::identify(record);
     report.meta = meta::table(record, summary);
     report.sync = sync::table(record);
+    report.limits = (record.plan.subject == Subject::Limits).then(|| limits::of_record(record));
     report.app = apps::summarize(record);
-    let is_asked = record.plan.suite == predict::SUITE || record.plan.prediction.is_some();
+    let is_asked = record.plan.subject == Subject::Predict || record.plan.prediction.is_some();
     report.prediction = is_asked.then(|| predict::predict(record)).flatten();
     report
 }
@@ -78,6 +79,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         meta: None,
         identity: None,
         sync: None,
+        limits: None,
         filesystems: None,
         app: None,
         prediction: None,

@@ -1,8 +1,9 @@
 //! File operations as a table: a row for each step that does one thing with files.
 
 use qd1_model::meta::{Meta, MetaRow};
+use qd1_model::op::OpClass;
 use qd1_model::plan::{FileOp, FilesWork, StepPlan, Work};
-use qd1_model::record::{OpClass, Record, StepRecord};
+use qd1_model::record::{Record, StepRecord};
 use qd1_model::{StepSummary, Summary};
 
 /// The table; none for runs in which no step does one thing with files alone.
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_with_one_operation_has_the_rate_of_all_its_workers_over_its_time() {
+    fn a_steps_rate_is_that_of_all_its_workers_over_its_time() {
         let record = measured(FileOp::Create);
         let row = row_of(&record);
         let seconds = record.steps[0].runtime_ns as f64 / 1e9;

@@ -1,8 +1,9 @@
 //! From what a step measured to the figures shown for it: one row of estimates per kind of operation.
 
 use qd1_model::figure::Estimate;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{StepPlan, Sync, Work};
-use qd1_model::record::{Background, OpClass, Record, StepRecord, Stream};
+use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::stats::{self, Quantiles};
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_final_fsync_is_inside_the_rate_and_one_drain_has_no_interval() {
+    fn a_final_fsync_is_in_the_rate_and_has_no_interval() {
         let mut record = testing::empty();
         let step =
             testing::step(&mut record, "big", testing::io(Rw::Write, 1 << 20, Sync::EndFsync, false), 50, 500_000);

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
 use qd1_model::hist::CoarseHist;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, TargetKind,
     TargetPlan, Work,
 };
-use qd1_model::record::{DeviceDelta, Ended, Extents, Interval, IntervalStream, OpClass, Prepare, StepRecord, Stream};
-use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Summary};
+use qd1_model::record::{DeviceDelta, Extents, Interval, IntervalStream, Prepare, StepRecord, Stream};
+use qd1_model::{Bytes, Finding, Hist, Plan, Record, SCHEMA_VERSION, Subject, Summary};
 
 /// Intervals of every step: two seconds.
 pub(crate) const INTERVALS: u64 = 20;
@@ -175,6 +176,7 @@ pub(crate) fn empty() -> Record {
         interrupted: false,
         plan: Plan {
             suite: "check".to_owned(),
+            subject: Subject::Check,
             target,
             steps: Vec::new(),
             skipped: Vec::new(),

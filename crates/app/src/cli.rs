@@ -1,35 +1,26 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::any::TypeId;
+use std::ffi::OsString;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
-use qd1_model::Bytes;
-use qd1_model::plan::{EngineChoice, Rw};
-use qd1_model::units::parse_duration_ns;
+use clap::builder::ArgAction;
+use clap::{Arg, CommandFactory as _, Parser, Subcommand};
 
-use crate::meta::MetaArgs;
-use crate::report::Format;
-
-/// Names of all commands, for "did you mean".
-pub(crate) const COMMANDS: &[&str] = &[
-    "check",
-    "run",
-    "sweep",
-    "limits",
-    "sync",
-    "meta",
-    "ping",
-    "identify",
-    "app",
-    "filesystems",
-    "restore",
-    "predict",
-    "suites",
-    "history",
-    "fio",
-    "schema",
-    "help",
-];
+use crate::again::{CommandLine, Word};
+use crate::commands::app::AppCommand;
+use crate::commands::check::CheckArgs;
+use crate::commands::filesystems::FilesystemsArgs;
+use crate::commands::helpers::HelperCommand;
+use crate::commands::history::HistoryArgs;
+use crate::commands::limits::LimitsArgs;
+use crate::commands::meta::MetaArgs;
+use crate::commands::ping::{self, PingArgs};
+use crate::commands::predict::PredictArgs;
+use crate::commands::restore::RestoreArgs;
+use crate::commands::run::RunArgs;
+use crate::commands::suites::SuitesArgs;
+use crate::commands::sweep::SweepArgs;
+use crate::commands::sync::SyncArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
@@ -48,12 +39,14 @@ impl Cli {
 /// A misspelt command with a path after it reads as a path with something after it, which clap says of it.
 fn misspelt(error: &clap::Error, first: &str) -> Option<clap::Error> {
     let is_conflict = error.kind() == clap::error::ErrorKind::ArgumentConflict;
-    if !is_conflict || first.starts_with('-') || COMMANDS.contains(&first) || std::path::Path::new(first).exists() {
+    let commands = names(&Cli::command());
+    let is_known = commands.iter().any(|name| name == first);
+    if !is_conflict || first.starts_with('-') || is_known || std::path::Path::new(first).exists() {
         return None;
     }
-    let hint = match qd1_fio::suggest::nearest(first, COMMANDS.iter().copied()) {
+    let hint = match qd1_model::suggest::nearest(first, commands.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => format!("the commands are {}", COMMANDS.join(", ")),
+        None => format!("the commands are {}", commands.join(", ")),
     };
     let message = format!("there is no command {first}, and no such file or directory; {hint}");
     Some(Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, message))
@@ -92,21 +85,21 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sync(SyncArgs),
     /// Send one request after another and print a line for each, as ping does
-    #[command(after_help = crate::ping::EXIT_CODES, args_override_self = true)]
-    Ping(crate::ping::PingArgs),
+    #[command(after_help = ping::EXIT_CODES, args_override_self = true)]
+    Ping(PingArgs),
     /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
-    Filesystems(crate::filesystems::args::FilesystemsArgs),
+    Filesystems(FilesystemsArgs),
     /// Undo what a killed run left changed in the system: mounts, loop devices, files
     Restore(RestoreArgs),
     /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench
     #[command(after_help = EXIT_CODES)]
     App {
         #[command(subcommand)]
-        command: crate::apps::args::AppCommand,
+        command: AppCommand,
     },
     /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see docs/method.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
@@ -124,299 +117,95 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of what `--json` prints
     Schema,
-    /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
-    #[command(hide = true, name = "__janitor")]
-    Janitor { path: PathBuf },
-    /// Becomes a program that the kernel ends when the process that asked for it is gone.
-    #[command(hide = true, name = "__guard")]
-    Guard {
-        signal: i32,
-        parent: i32,
-        hold: String,
-        #[arg(last = true)]
-        command: Vec<std::ffi::OsString>,
-    },
-    /// Runs a command when the process that asked for it is gone.
-    #[command(hide = true, name = "__afterwards")]
-    Afterwards {
-        #[arg(last = true)]
-        command: Vec<std::ffi::OsString>,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CheckArgs {
-    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) how: MeasureArgs,
+    Helper(HelperCommand),
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct PredictArgs {
-    /// Directory to measure
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    /// Measure nothing: take the commits of this kept run of check or predict (see `qd1 history`)
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
-    pub(crate) from: Option<String>,
-    /// Then run these programs on the same disk, and show how far the predictions are off [default: all three]
-    #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_enum, num_args = 0.., require_equals = true,
-          default_missing_values = ["postgres", "etcd", "sqlite"])]
-    pub(crate) verify: Vec<crate::predict::Verified>,
-    /// pgbench's scale, about 16 MB each with --verify
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) scale: u32,
-    #[command(flatten)]
-    pub(crate) how: MeasureArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio's
-    #[arg(value_name = "SUITE|JOB")]
-    pub(crate) what: String,
-    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    #[command(flatten)]
-    pub(crate) how: MeasureArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SweepArgs {
-    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    /// Block sizes, separated by commas [default: 4k,16k,64k,256k,1M]
-    #[arg(long, value_name = "SIZES", value_delimiter = ',')]
-    pub(crate) bs: Vec<Bytes>,
-    /// Requests in flight, separated by commas [default: 1,2,4,8,16,32,64]
-    #[arg(long, value_name = "DEPTHS", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) iodepth: Vec<u32>,
-    /// Directions, separated by commas: read, write, randread, randwrite, rw, randrw [default: randread,randwrite]
-    #[arg(long, value_name = "RW", value_delimiter = ',', value_parser = direction)]
-    pub(crate) rw: Vec<Rw>,
-    /// How often each cell is measured, spread over the run: with two or more, drift shows [default: 2; --full: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub(crate) passes: Option<u32>,
-    /// Longest p99 that is acceptable, for example 2ms: says which depth it allows
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) max_p99: Option<u64>,
-    #[command(flatten)]
-    pub(crate) how: MeasureArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LimitsArgs {
-    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    /// Look this long for the end of a burst, each for reads and writes, small and large requests. Writes more: see
-    /// --dry-run
-    #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "120s")]
-    pub(crate) burst: Option<u64>,
-    /// Size of the test file
-    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
-    pub(crate) size: Bytes,
-    #[command(flatten)]
-    pub(crate) device: DeviceArgs,
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SyncArgs {
-    /// Directory on the disk to measure, or a block device that --destroy names as well
-    #[arg(default_value = ".")]
-    pub(crate) path: PathBuf,
-    #[command(flatten)]
-    pub(crate) how: MeasureArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
-    /// Only say what would be undone
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SuitesArgs {
-    /// Print the TOML of this one
-    pub(crate) name: Option<String>,
-}
-
-/// How to measure, and where the result goes: the same for every command that measures.
-#[derive(Debug, Args)]
-pub(crate) struct MeasureArgs {
-    /// The shortest times of the suite (check: about 15 seconds); wider intervals
-    #[arg(long, conflicts_with = "full")]
-    pub(crate) quick: bool,
-    /// The longest times of the suite (check: minutes); tighter intervals
-    #[arg(long)]
-    pub(crate) full: bool,
-    /// Size of the test file, for example 4G (check: 1GiB)
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) size: Option<Bytes>,
-    /// Longest time of each step, for example 30s
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) runtime: Option<u64>,
-    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them; check has qd1, commit1,
-    /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
-    #[arg(long, value_name = "STEP", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// Commits once more while buffered writes and reads go on: an idle disk's fsync misleads (check --full does it)
-    #[arg(long)]
-    pub(crate) with_load: bool,
-    #[command(flatten)]
-    pub(crate) device: DeviceArgs,
-    #[command(flatten)]
-    pub(crate) common: CommonArgs,
-    /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) thresholds: Option<PathBuf>,
-    /// Exit with code 3 if any verdict or criterion is this bad or worse
-    #[arg(long, value_name = "GRADE", value_enum)]
-    pub(crate) fail_on: Option<FailOn>,
-}
-
-/// What every command takes that makes a run.
-#[derive(Debug, Args)]
-pub(crate) struct CommonArgs {
-    /// Seed of every choice by chance (offsets, data, arrivals), to repeat a run exactly
-    #[arg(long)]
-    pub(crate) seed: Option<u64>,
-    /// Show what would be done: steps, time, bytes written, space
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Do not keep the run in the history
-    #[arg(long)]
-    pub(crate) no_save: bool,
-    /// No progress on stderr
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// What a command takes whose requests are our own.
-#[derive(Debug, Args)]
-pub(crate) struct DeviceArgs {
-    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
-    #[arg(long, value_name = "ENGINE", value_parser = engine)]
-    pub(crate) engine: Option<EngineChoice>,
-    /// Overwrite this block device; has to name PATH again
-    #[arg(long, value_name = "DEVICE")]
-    pub(crate) destroy: Option<PathBuf>,
-}
-
-/// The grades that `--fail-on` takes, from strict to lenient.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FailOn {
-    /// One failed.
-    Fail,
-    /// One failed or could not be resolved.
-    NotResolved,
-    /// One failed, could not be resolved, or is marginal.
-    Marginal,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OutputArgs {
-    /// Form of the result on stdout
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
-    /// The same as --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
-    /// Write the result to this file instead of stdout (whole, or not at all)
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Leave out names, addresses, models and paths, to share the result
-    #[arg(long)]
-    pub(crate) redact: bool,
-    /// Colour: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) color: When,
-}
-
-impl OutputArgs {
-    /// What commands without output options do: text on stdout.
-    pub(crate) fn stdout() -> Self {
-        Self { format: Format::Human, json: false, output: None, redact: false, color: When::Auto }
+/// The command line as typed, taken apart by its own definition.
+pub(crate) fn command_line(typed: impl Iterator<Item = OsString>) -> CommandLine {
+    let root = Cli::command();
+    let commands = names(&root);
+    let mut typed = typed.map(|word| word.to_string_lossy().into_owned()).peekable();
+    let (mut command, mut words) = (&root, Vec::new());
+    while let Some(next) = typed.peek().and_then(|word| command.find_subcommand(word)) {
+        words.push(Word::Command(next.get_name().to_owned()));
+        command = next;
+        typed.next();
     }
-
-    pub(crate) fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
+    if words.is_empty() {
+        words.push(Word::Command("check".to_owned()));
     }
-}
-
-/// When to colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// On a terminal.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct HistoryArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<HistoryCommand>,
-    /// How many runs to list, the newest first
-    #[arg(long, default_value_t = 20)]
-    pub(crate) limit: usize,
-    /// List as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum HistoryCommand {
-    /// Print one run again, from what was measured then, with today's analysis
-    Show {
-        /// Its id, or the beginning of it
-        id: String,
-        /// Thresholds of your own instead of the built-in ones
-        #[arg(long, value_name = "FILE")]
-        thresholds: Option<PathBuf>,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
-}
-
-pub(crate) fn duration(text: &str) -> Result<u64, String> {
-    match parse_duration_ns(text) {
-        // Sums of a few such still fit into nanoseconds.
-        Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
-        Ok(_) => Err("that is longer than a thousand hours".to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn direction(text: &str) -> Result<Rw, String> {
-    Ok(match text {
-        "read" => Rw::Read,
-        "write" => Rw::Write,
-        "randread" => Rw::Randread,
-        "randwrite" => Rw::Randwrite,
-        "rw" | "readwrite" => Rw::Rw,
-        "randrw" => Rw::Randrw,
-        other => {
-            return Err(format!("unknown rw {other:?}; choose read, write, randread, randwrite, rw or randrw"));
+    let mut positionals = command.get_positionals();
+    let mut only_positionals = false;
+    while let Some(word) = typed.next() {
+        if word == "--" && !only_positionals {
+            only_positionals = true;
+            words.push(Word::Flag(word));
+            continue;
         }
-    })
+        let (flag, inline) = match word.split_once('=') {
+            Some((flag, value)) if word.starts_with("--") => (flag.to_owned(), Some(value.to_owned())),
+            _ => (word.clone(), None),
+        };
+        let found = if only_positionals { None } else { argument(command, &flag) };
+        words.push(match found {
+            None if word.starts_with('-') && word.len() > 1 && !only_positionals => Word::Flag(word),
+            None => {
+                let id = positionals.next().map_or_else(String::new, |arg| arg.get_id().to_string());
+                Word::Positional { id, value: word }
+            }
+            Some((arg, flag, rest)) => {
+                let (id, is_input) = (arg.get_id().to_string(), is_input(arg));
+                let takes_next = takes_value(arg) && !arg.is_require_equals_set();
+                match inline.or(rest) {
+                    Some(value) => {
+                        let joined = flag.starts_with("--");
+                        Word::Option { id, flag, value, joined, is_input }
+                    }
+                    None if takes_next => match typed.next() {
+                        Some(value) => Word::Option { id, flag, value, joined: false, is_input },
+                        None => Word::Flag(word),
+                    },
+                    None => Word::Flag(word),
+                }
+            }
+        });
+    }
+    CommandLine { words, commands }
 }
 
-fn engine(text: &str) -> Result<EngineChoice, String> {
-    text.parse()
+/// Names of the commands that help shows.
+fn names(root: &clap::Command) -> Vec<String> {
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_owned()).chain(["help".to_owned()]).collect()
+}
+
+/// The argument that a flag is of, the flag itself, and what of the word is its value: `-ofile` is `-o` and `file`. Flags
+/// without a value may stand before it behind the same dash.
+fn argument<'a>(command: &'a clap::Command, flag: &str) -> Option<(&'a Arg, String, Option<String>)> {
+    if let Some(long) = flag.strip_prefix("--") {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long))?;
+        return Some((arg, flag.to_owned(), None));
+    }
+    let letters = flag.strip_prefix('-')?;
+    for (at, letter) in letters.char_indices() {
+        let arg = command.get_arguments().find(|arg| arg.get_short() == Some(letter))?;
+        let end = at + letter.len_utf8();
+        if takes_value(arg) || end == letters.len() {
+            let rest = letters[end..].trim_start_matches('=');
+            return Some((arg, format!("-{}", &letters[..end]), (!rest.is_empty()).then(|| rest.to_owned())));
+        }
+    }
+    None
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
+}
+
+/// Whether its value names a file that is read; the one that a result is written to is not.
+fn is_input(arg: &Arg) -> bool {
+    arg.get_value_parser().type_id() == TypeId::of::<std::path::PathBuf>() && arg.get_id() != "output"
 }
 
 #[cfg(test)]
@@ -428,11 +217,69 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    fn again(typed: &str, changes: &[(&str, String)]) -> String {
+        let words = typed.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
+        command_line(words).again(changes).join(" ")
+    }
+
+    fn at(path: &str) -> [(&'static str, String); 1] {
+        [("path", path.to_owned())]
+    }
+
     #[test]
-    fn every_visible_command_is_known_to_did_you_mean() {
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert!(COMMANDS.contains(&command.get_name()), "{}", command.get_name());
+    fn the_command_to_run_again_works_from_anywhere() {
+        for (typed, expected) in [
+            ("files --only files", "qd1 check /srv/files --only files"),
+            ("check --quick .", "qd1 check --quick /srv/files"),
+            ("", "qd1 check /srv/files"),
+            ("--quick -- .", "qd1 check --quick -- /srv/files"),
+            ("run yabs yabs", "qd1 run yabs /srv/files"),
+            ("app etcd --rate 5 data", "qd1 app etcd --rate 5 /srv/files"),
+            ("limits --burst=9s", "qd1 limits --burst=9s /srv/files"),
+            ("check -qofile files --thresholds=/t", "qd1 check -qo file /srv/files --thresholds=/t"),
+        ] {
+            assert_eq!(again(typed, &at("/srv/files")), expected, "{typed}");
         }
+    }
+
+    #[test]
+    fn what_was_decided_stands_in_the_command_to_run_again() {
+        let changes = [("path", "/d".to_owned()), ("rounds", "3".to_owned()), ("disk", "9".to_owned())];
+        assert_eq!(again("filesystems --rounds 1 d", &changes), "qd1 filesystems --rounds 3 /d --disk 9");
+    }
+
+    #[test]
+    fn files_that_are_read_are_named_in_full() {
+        let here = std::env::current_dir().unwrap();
+        let (line, here) = (again("run a.toml . --thresholds t.toml -o out", &at("/d")), here.display());
+        assert_eq!(line, format!("qd1 run a.toml /d --thresholds {here}/t.toml -o out"));
+    }
+
+    /// Every option of every command that measures, with a value that is also the path: only the path may change.
+    #[test]
+    fn no_option_is_taken_for_the_path_to_measure() {
+        let root = Cli::command();
+        let measuring = root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "fio");
+        let nested = measuring.flat_map(|command| {
+            let inner = command
+                .get_subcommands()
+                .map(move |inner| (format!("{} {}", command.get_name(), inner.get_name()), inner));
+            [(command.get_name().to_owned(), command)].into_iter().chain(inner).collect::<Vec<_>>()
+        });
+        let mut tried = 0;
+        for (name, command) in nested.filter(|(_, command)| command.get_positionals().any(|arg| arg.get_id() == "path"))
+        {
+            let before = if command.get_positionals().count() > 1 { "suite " } else { "" };
+            for arg in command.get_arguments().filter(|arg| !arg.is_positional() && takes_value(arg)) {
+                let long = arg.get_long().map(|long| format!("--{long}"));
+                let flag = long.or(arg.get_short().map(|short| format!("-{short}"))).unwrap();
+                let separate = if arg.is_require_equals_set() { "=" } else { " " };
+                let line = again(&format!("{name} {flag}{separate}/x {before}/x"), &at("/d"));
+                assert_eq!(line, format!("qd1 {name} {flag}{separate}/x {before}/d"));
+                tried += 1;
+            }
+        }
+        assert!(tried > 100, "{tried} options");
     }
 
     #[test]

@@ -1,35 +1,16 @@
 //! qd1: what a disk will feel like to the programs on it.
 #![forbid(unsafe_code)]
 
-mod apps;
-mod check;
+mod again;
+mod args;
 mod cli;
-mod filesystems;
-mod fio;
-mod history;
-mod identify;
-mod journal;
-mod limits;
-mod measure;
-mod meta;
+mod commands;
+mod exit;
 mod output;
-mod ping;
-mod place;
-mod plan;
-mod predict;
-mod problem;
 mod progress;
-mod report;
-mod run;
-mod run_command;
-mod scratch;
+mod session;
 mod signals;
-mod store;
-mod suites;
-mod sweep;
-mod sync;
-mod system;
-mod thresholds;
+mod suite_job;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,7 +18,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, command_line};
+use commands::{
+    app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, predict, restore, suites,
+};
+use commands::{run as run_command, sweep, sync};
 
 /// musl's allocator is several times slower; the hot loop allocates nothing, but the rest need not wait either.
 #[global_allocator]
@@ -56,7 +41,7 @@ fn main() -> ExitCode {
                 anstyle::AnsiColor::Red.on_default().bold(),
                 anstyle::Style::new()
             );
-            ExitCode::from(problem::exit_code(&error))
+            ExitCode::from(exit::exit_code(&error))
         }
     }
 }
@@ -73,28 +58,25 @@ fn fio_args() -> Option<impl Iterator<Item = OsString>> {
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
-    match cli.command {
-        None => check::run(&cli.check),
-        Some(Command::Check(args)) => check::run(&args),
-        Some(Command::Run(args)) => run_command::run(&args),
-        Some(Command::Sweep(args)) => sweep::run(args),
-        Some(Command::Limits(args)) => limits::run(&args),
-        Some(Command::Meta(args)) => meta::run(args),
-        Some(Command::Sync(args)) => sync::run(&args),
-        Some(Command::Ping(args)) => ping::run(&args),
-        Some(Command::Identify(args)) => identify::run(args),
-        Some(Command::Filesystems(args)) => filesystems::run(&args),
-        Some(Command::Restore(args)) => journal::restore(&args),
-        Some(Command::Predict(args)) => predict::run(&args),
-        Some(Command::Suites(args)) => suites::show(&args),
-        Some(Command::History(args)) => history::run(&args),
+    let typed = &command_line(std::env::args_os().skip(1));
+    match &cli.command {
+        None => check::run(&cli.check, typed),
+        Some(Command::Check(args)) => check::run(args, typed),
+        Some(Command::Run(args)) => run_command::run(args, typed),
+        Some(Command::Sweep(args)) => sweep::run(args, typed),
+        Some(Command::Limits(args)) => limits::run(args, typed),
+        Some(Command::Meta(args)) => meta::run(args, typed),
+        Some(Command::Sync(args)) => sync::run(args, typed),
+        Some(Command::Ping(args)) => ping::run(args, typed),
+        Some(Command::Identify(args)) => identify::run(args, typed),
+        Some(Command::Filesystems(args)) => filesystems::run(args, typed),
+        Some(Command::Restore(args)) => restore::run(args),
+        Some(Command::App { command }) => app::run(command, typed),
+        Some(Command::Predict(args)) => predict::run(args, typed),
+        Some(Command::Suites(args)) => suites::run(args),
+        Some(Command::History(args)) => history::run(args),
+        Some(Command::Fio { args }) => fio::run(args),
         Some(Command::Schema) => history::schema(),
-        Some(Command::App { command }) => apps::run(command),
-        Some(Command::Guard { signal, parent, hold, command }) => {
-            apps::child::guard(signal, parent, hold == "hold", &command)
-        }
-        Some(Command::Afterwards { command }) => scratch::afterwards(&command),
-        Some(Command::Janitor { path }) => scratch::janitor(&path),
-        Some(Command::Fio { args }) => fio::run(&args),
+        Some(Command::Helper(command)) => helpers::run(command),
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use crate::cli::{OutputArgs, When};
-use crate::problem::Problem;
-use crate::report::{self, Style};
+use crate::args::{OutputArgs, When};
+use qd1_model::Problem;
+use qd1_report::{Style, redact, render};
 
 /// Columns where nothing tells.
 const WIDTH: usize = 80;
@@ -102,9 +102,9 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
 /// When it cannot be written.
 pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report) -> Result<()> {
     if args.redact {
-        report::redact(report);
+        redact(report);
     }
-    write(args, &report::render(report, args.format(), &style(args))?)
+    write(args, &render(report, args.format(), &style(args)))
 }
 
 #[cfg(test)]

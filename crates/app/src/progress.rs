@@ -10,39 +10,11 @@ use qd1_engine::run::Progress as Watched;
 use qd1_model::plan::{Plan, StepPlan, Stop};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
-use qd1_model::{Estimate, OpClass};
+use qd1_model::{Estimate, OpClass, Subject};
+use qd1_runner::watch::Watch;
 
 /// Without a terminal, a line at most this often.
 const LINE_EVERY_NS: u64 = 10_000_000_000;
-
-/// How often the figures of a running step are worked out, at most.
-const LOOK_NS: u64 = 500_000_000;
-/// Working them out takes the longer the more there is to look at, on processors that the disk's own path needs: it may
-/// take one part in so many of the time.
-const LOOK_COST: u64 = 200;
-
-/// When the figures of a running step are worked out next.
-pub(crate) struct Looks {
-    next_ns: u64,
-}
-
-impl Looks {
-    pub(crate) const fn new() -> Self {
-        Self { next_ns: LOOK_NS }
-    }
-
-    /// Does `look` if so much of the step's time has passed that it is due; nothing else.
-    pub(crate) fn take<T>(&mut self, elapsed_ns: u64, look: impl FnOnce() -> T) -> Option<T> {
-        if elapsed_ns < self.next_ns {
-            return None;
-        }
-        let begin_ns = clock::now_ns();
-        let seen = look();
-        let took_ns = clock::now_ns().saturating_sub(begin_ns);
-        self.next_ns = elapsed_ns + LOOK_NS.max(LOOK_COST * took_ns);
-        Some(seen)
-    }
-}
 
 /// Progress of one run.
 pub(crate) struct Progress {
@@ -86,112 +58,6 @@ impl Progress {
         }
     }
 
-    pub(crate) fn begin(&mut self, plan: &Plan) {
-        self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
-        self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
-        self.brief = plan.sweep.is_some() || plan.filesystems.is_some() || crate::sync::is_of(plan);
-        if plan.filesystems.is_some() {
-            // One of many short runs, which the heading before it names.
-            return;
-        }
-        let place = plan.target.path.display();
-        let longest = format_span_ns(plan.duration_max_ns());
-        self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
-    }
-
-    /// What the following steps are about.
-    pub(crate) fn heading(&mut self, text: &str) {
-        self.say(text);
-    }
-
-    pub(crate) fn prepare(&mut self, size: Bytes) {
-        self.figures = format!("writing the test file, {size}");
-        self.show(&self.figures.clone());
-    }
-
-    /// What a program does before its first load.
-    pub(crate) fn note(&mut self, text: &str) {
-        self.show(text);
-    }
-
-    /// While the test file is written.
-    pub(crate) fn prepared(&mut self, now: &Watched<'_>) {
-        let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
-        if now.elapsed_ns > 0 {
-            let rate = format_rate(bytes as f64 * 1e9 / now.elapsed_ns as f64);
-            self.show(&format!("{}: {} done, {rate}", self.figures.clone(), Bytes(bytes >> 20 << 20)));
-        }
-    }
-
-    /// A step that was decided on the way: in its place, where the plan did not have it there already.
-    pub(crate) fn insert(&mut self, index: usize, step: &StepPlan) {
-        if self.names.get(index) != Some(&step.name) {
-            let at = index.min(self.names.len());
-            self.names.insert(at, step.name.clone());
-            self.budgets_ns.insert(at, step.stop.ramp_ns + step.stop.max_ns);
-        }
-    }
-
-    pub(crate) fn step(&mut self, index: usize, step: &StepPlan) {
-        self.current = index;
-        self.figures.clear();
-        self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
-    }
-
-    /// Works out the running figures of a step: p99.9 of the operation that is waited for.
-    pub(crate) fn figures(&mut self, intervals: &[Interval]) {
-        if matches!(self.mode, Mode::Quiet) {
-            return;
-        }
-        let classes = OpClass::ALL.into_iter().filter_map(|class| {
-            let of_class = || intervals.iter().flat_map(|i| &i.streams).filter(move |stream| stream.class == class);
-            let ios: u64 = of_class().map(|stream| stream.ios).sum();
-            (ios > 0).then(|| {
-                let last = of_class().next_back().map_or(0, |stream| stream.ios);
-                let length_ns = intervals.last().map_or(1, |interval| interval.length_ns.max(1));
-                let rate = format_count(last as f64 * 1e9 / length_ns as f64);
-                format!("{} {rate}/s, {}", class.name(), percentile(intervals, class))
-            })
-        });
-        self.figures = classes.collect::<Vec<_>>().join("; ");
-    }
-
-    pub(crate) fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
-        let later: u64 = self.budgets_ns.iter().skip(self.current + 1).sum();
-        let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
-        let name = self.names.get(self.current).map_or("", String::as_str);
-        let position = self.position();
-        let line = format!("{position} {name}, at most {left} left  {}", self.figures);
-        self.show(&line);
-    }
-
-    pub(crate) fn step_done(&mut self, record: &StepRecord) {
-        // Operations that came one kind after another share no rate.
-        let mixed = record.streams.len() > 2;
-        let parts: Vec<String> = record
-            .streams
-            .iter()
-            .map(|stream| {
-                let (class, p50) = (stream.class.name(), format_ns(stream.lat.quantile(0.5) as f64));
-                let rate = format_count(stream.lat.count() as f64 * 1e9 / record.runtime_ns.max(1) as f64);
-                if mixed { format!("{class} p50 {p50}") } else { format!("{class} {rate}/s, p50 {p50}") }
-            })
-            .collect();
-        if self.brief && record.errors.is_empty() && record.fault.is_empty() {
-            return;
-        }
-        let parts = if parts.is_empty() && record.app.is_some() { vec!["done".to_owned()] } else { parts };
-        let failed: u64 = record.errors.iter().map(|error| error.count).sum();
-        let failed = match failed {
-            _ if !record.fault.is_empty() => format!("FAILED: {}", record.fault),
-            0 => String::new(),
-            failed => format!("; {failed} requests FAILED"),
-        };
-        let position = self.position();
-        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
-        self.say(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
-    }
-
     /// `[ 3/10]`: as wide for every step.
     fn position(&self) -> String {
         let count = self.names.len().to_string();
@@ -216,6 +82,114 @@ impl Progress {
             Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.say(line),
             Mode::Lines => {}
         }
+    }
+}
+
+impl Watch for Progress {
+    fn begin(&mut self, plan: &Plan) {
+        self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
+        self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
+        self.brief = plan.subject.has_many_short_steps();
+        if plan.subject == Subject::Filesystems {
+            // One of many short runs, which the heading before it names.
+            return;
+        }
+        let place = plan.target.path.display();
+        let longest = format_span_ns(plan.duration_max_ns());
+        self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
+    }
+
+    /// What the following steps are about.
+    fn heading(&mut self, text: &str) {
+        self.say(text);
+    }
+
+    fn prepare(&mut self, size: Bytes) {
+        self.figures = format!("writing the test file, {size}");
+        self.show(&self.figures.clone());
+    }
+
+    /// What a program does before its first load.
+    fn note(&mut self, text: &str) {
+        self.show(text);
+    }
+
+    /// While the test file is written.
+    fn prepared(&mut self, now: &Watched<'_>) {
+        let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
+        if now.elapsed_ns > 0 {
+            let rate = format_rate(bytes as f64 * 1e9 / now.elapsed_ns as f64);
+            self.show(&format!("{}: {} done, {rate}", self.figures.clone(), Bytes(bytes >> 20 << 20)));
+        }
+    }
+
+    /// A step that was decided on the way: in its place, where the plan did not have it there already.
+    fn insert(&mut self, index: usize, step: &StepPlan) {
+        if self.names.get(index) != Some(&step.name) {
+            let at = index.min(self.names.len());
+            self.names.insert(at, step.name.clone());
+            self.budgets_ns.insert(at, step.stop.ramp_ns + step.stop.max_ns);
+        }
+    }
+
+    fn step(&mut self, index: usize, step: &StepPlan) {
+        self.current = index;
+        self.figures.clear();
+        self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
+    }
+
+    /// Works out the running figures of a step: p99.9 of the operation that is waited for.
+    fn figures(&mut self, intervals: &[Interval]) {
+        if matches!(self.mode, Mode::Quiet) {
+            return;
+        }
+        let classes = OpClass::ALL.into_iter().filter_map(|class| {
+            let of_class = || intervals.iter().flat_map(|i| &i.streams).filter(move |stream| stream.class == class);
+            let ios: u64 = of_class().map(|stream| stream.ios).sum();
+            (ios > 0).then(|| {
+                let last = of_class().next_back().map_or(0, |stream| stream.ios);
+                let length_ns = intervals.last().map_or(1, |interval| interval.length_ns.max(1));
+                let rate = format_count(last as f64 * 1e9 / length_ns as f64);
+                format!("{} {rate}/s, {}", class.name(), percentile(intervals, class))
+            })
+        });
+        self.figures = classes.collect::<Vec<_>>().join("; ");
+    }
+
+    fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
+        let later: u64 = self.budgets_ns.iter().skip(self.current + 1).sum();
+        let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
+        let name = self.names.get(self.current).map_or("", String::as_str);
+        let position = self.position();
+        let line = format!("{position} {name}, at most {left} left  {}", self.figures);
+        self.show(&line);
+    }
+
+    fn step_done(&mut self, record: &StepRecord) {
+        // Operations that came one kind after another share no rate.
+        let mixed = record.streams.len() > 2;
+        let parts: Vec<String> = record
+            .streams
+            .iter()
+            .map(|stream| {
+                let (class, p50) = (stream.class.name(), format_ns(stream.lat.quantile(0.5) as f64));
+                let rate = format_count(stream.lat.count() as f64 * 1e9 / record.runtime_ns.max(1) as f64);
+                if mixed { format!("{class} p50 {p50}") } else { format!("{class} {rate}/s, p50 {p50}") }
+            })
+            .collect();
+        if self.brief && record.errors.is_empty() && record.fault.is_empty() {
+            return;
+        }
+        let parts = if parts.is_empty() && record.app.is_some() { vec!["done".to_owned()] } else { parts };
+        let failed: u64 = record.errors.iter().map(|error| error.count).sum();
+        let failed = match failed {
+            _ if !record.fault.is_empty() => format!("FAILED: {}", record.fault),
+            0 => String::new(),
+            failed => format!("; {failed} requests FAILED"),
+        };
+        let position = self.position();
+        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+        self.say(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
     }
 }
 

@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use qd1_engine::backing::{OpenAs, Target};
 use qd1_engine::run::{IoJob, Wish, run_io};
-use qd1_engine::target::{OpenAs, Target};
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::*;
 use qd1_model::units::Bytes;

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn compressible_data_holds_its_share_of_zeros_and_no_two_equal_blocks() {
+    fn compressible_data_has_its_zeros_and_no_two_equal_blocks() {
         let buffers = Buffers::with_data(2, 1 << 20, 7, Data::Compressible { percent: 75 }).unwrap();
         let mut seen = std::collections::HashSet::new();
         for (slot, stamp) in [(0, 1), (1, 2), (0, 3)] {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_stay_zeros_and_repeated_data_is_one_incompressible_block() {
+    fn repeated_data_is_one_incompressible_block_and_zeros_stay() {
         let zeros = Buffers::with_data(1, 8192, 7, Data::Zeros).unwrap();
         zeros.stamp(0, 8192, 5);
         assert!(zeros.copy(0, 8192).iter().all(|byte| *byte == 0));

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::Ended;
 use qd1_model::plan::{FileOp, FilesWork, Stop};
-use qd1_model::record::{Ended, IoErrors, Stream};
+use qd1_model::record::{IoErrors, Stream};
 
 pub use durable::run_durable_files;
 pub use tree::Tree;

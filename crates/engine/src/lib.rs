@@ -4,6 +4,7 @@
 //! An engine is opened by [`open()`], driven by a worker of [`run::run_io`], and stamps every request itself, so
 //! that the simulated device can keep its own time.
 
+pub mod backing;
 mod blocking;
 pub mod buf;
 pub mod clock;
@@ -24,7 +25,6 @@ pub mod run;
 pub mod select;
 pub mod sim;
 mod sync;
-pub mod target;
 mod worker;
 
 use std::os::fd::RawFd;
@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use qd1_model::plan::EngineKind;
 
+#[doc(hidden)]
 pub use error::{EngineError, errno_name};
 pub use methods::try_method;
 pub use priority::set_io_priority;

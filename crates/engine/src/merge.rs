@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use qd1_model::environment::ThreadCost;
-use qd1_model::record::{Ended, Interval, IntervalStream, IoErrors, Stream};
+use qd1_model::op::Ended;
+use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
 use crate::worker::{Asked, Finished, Window};
@@ -199,7 +200,7 @@ fn merge_interval(interval: &mut Interval, other: IntervalStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::record::OpClass;
+    use qd1_model::op::OpClass;
 
     fn interval(number: u64, ios: u64) -> (u64, Interval) {
         let stream =
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_intervals_hold_what_their_parts_held_and_later_parts_find_their_place() {
+    fn joined_intervals_hold_their_parts_and_later_ones_fit_in() {
         let mut merger = Merger::default();
         merger.add((0..20).map(|number| interval(number, 1)));
         assert_eq!(merger.join(10, 6, 1000), 40);

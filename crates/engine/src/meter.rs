@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex};
 
 use qd1_model::hist::{CoarseHist, Recorder};
-use qd1_model::record::{Interval, IntervalStream, OpClass, SLOWEST_MAX, Slow, Stream};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 use qd1_model::units::Bytes;
 
 /// Finished intervals of one worker, with their number since the start, for the controller to take.

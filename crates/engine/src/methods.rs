@@ -8,9 +8,9 @@ use std::sync::Arc;
 use qd1_model::plan::{EngineKind, Sync};
 use rustix::io::Errno;
 
+use crate::backing::{OpenAs, Target};
 use crate::buf::Buffers;
 use crate::run::tuning;
-use crate::target::{OpenAs, Target};
 use crate::{EngineError, Op, OpKind, Setup, open};
 
 /// Makes `len` bytes of a file without a name in `dir` durable in this way.

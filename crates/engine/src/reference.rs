@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sorting_takes_more_than_a_nanosecond_a_number_and_less_than_a_millisecond() {
+    fn a_sorted_number_takes_between_a_nanosecond_and_a_millisecond() {
         let ns = sort_ns() / NUMBERS as f64;
         assert!((1.0..1e6).contains(&ns), "{ns}");
     }

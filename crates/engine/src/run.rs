@@ -7,8 +7,9 @@ use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
-use qd1_model::record::{Ended, Interval};
+use qd1_model::record::Interval;
 
 use crate::buf::Buffers;
 use crate::io_uring::Uring;

@@ -2,6 +2,7 @@
 //!
 //! The law of the device is in [`model`], and has no clock of its own; `qd1-simdisk` serves the same one in real time.
 
+mod draw;
 mod host_cache;
 mod layers;
 pub mod model;
@@ -16,11 +17,12 @@ use std::sync::Arc;
 
 use qd1_model::plan::EngineKind;
 
+pub use draw::{Mode, Service};
 pub use host_cache::HostCache;
 pub use layers::{FirstTouch, Layers, Unwritten};
 pub use reduction::Reduction;
 
-pub use model::{Bucket, Cache, Device, Limit, Mode, Scope, Service, Stall, State};
+pub use model::{Bucket, Cache, Device, Limit, Scope, Stall, State};
 pub use noise::{Link, Neighbours};
 pub use seek::Mechanics;
 

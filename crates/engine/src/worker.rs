@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{Arrival, IoWork, Sync};
-use qd1_model::record::{IoErrors, OpClass};
+use qd1_model::record::IoErrors;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
+use qd1_engine::backing::{OpenAs, Target};
 use qd1_engine::buf::Buffers;
-use qd1_engine::target::{OpenAs, Target};
 use qd1_engine::{Engine, EngineError, Op, OpKind, Setup, Slot, Tuning, clock, open, sim};
 use qd1_model::plan::EngineKind;
 
@@ -158,7 +158,7 @@ fn does_io(kind: EngineKind) -> bool {
 }
 
 #[test]
-fn every_request_comes_back_exactly_once_with_its_times_in_order() {
+fn every_request_comes_back_once_with_its_times_in_order() {
     for_each_engine(|bench| {
         for round in 0..20 {
             let kinds = [OpKind::Write, OpKind::Read, OTHERS[round % 4], OTHERS[(round + 1) % 4]];
@@ -327,7 +327,7 @@ fn polled_requests_are_carried_out_or_refused_one_by_one() {
 }
 
 #[test]
-fn a_file_cut_short_under_a_mapping_fails_its_requests_and_nothing_else() {
+fn a_file_cut_short_under_a_mapping_fails_only_its_requests() {
     let Some(mut bench) = bench(EngineKind::Mmap, Tuning::default()) else { return };
     let read = |file, offset| Op { kind: OpKind::Read, file, len: 8192, offset };
     let write = |offset| Op { kind: OpKind::Write, file: 0, len: 8192, offset };
@@ -389,7 +389,7 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
 }
 
 #[test]
-fn reaping_nothing_waits_until_the_time_given_and_no_longer_than_asked() {
+fn reaping_nothing_waits_until_the_time_given() {
     for_each_engine(|bench| {
         let mut done = Vec::new();
         bench.engine.reap(&mut bench.slots, 0, u64::MAX, &mut done).unwrap();

@@ -89,7 +89,7 @@ fn the_first_write_of_each_chunk_pays_once() {
 }
 
 #[test]
-fn the_time_of_a_write_depends_on_its_data_where_it_is_compressed() {
+fn a_write_takes_what_its_data_compresses_to() {
     let reduction = Reduction { compresses: true, deduplicates: true, share_min: 0.0, per_byte_ns: 0.0 };
     let made = || disk(Layers { reduction: Some(reduction.clone()), ..Layers::default() });
     let of = |data| step(made(), &IoWork { data, ..work(Rw::Randwrite, 1 << 20, 8 << 20) }, 0).1 - 50e3;

@@ -4,8 +4,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use qd1_engine::backing::{OpenAs, Target};
 use qd1_engine::buf::Buffers;
-use qd1_engine::target::{OpenAs, Target};
 use qd1_engine::{Op, OpKind, Setup, Slot, Tuning, open};
 use qd1_model::plan::EngineKind;
 

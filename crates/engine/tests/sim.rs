@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use qd1_engine::run::{IoJob, Outcome, Wish, run_io};
 use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::*;
-use qd1_model::record::{Ended, OpClass};
 use qd1_model::units::Bytes;
 
 fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {
@@ -183,7 +183,7 @@ fn a_stall_is_not_hidden_from_an_open_loop() {
 }
 
 #[test]
-fn a_cache_acknowledges_until_it_is_full_and_a_flush_waits_for_it() {
+fn a_cache_acknowledges_until_full_and_a_flush_waits_for_it() {
     let cache = Cache { capacity: 64e6, drain: 100e6, ack_ns: 20e3, honours_flush: true };
     let device = Device { cache: Some(cache), write: constant(10e6), flush: constant(1e6), ..Device::default() };
     let mut bound = work(Rw::Write, 1 << 20, 1);
@@ -235,7 +235,7 @@ fn intervals_add_up_to_the_whole_and_have_no_gaps() {
 }
 
 #[test]
-fn two_exponential_phases_have_the_mean_and_the_spread_of_a_hyper_exponential() {
+fn two_exponential_phases_have_their_mean_and_spread() {
     // H2: 0.9 of requests with a mean of 0.5 ms, 0.1 with 8 ms. Mean 1.25 ms; P(X > x) = sum of weight * exp(-x/mean).
     let modes = vec![Mode::exponential(0.9, 0.5e6), Mode::exponential(0.1, 8e6)];
     let device = Device { read: Service { modes, per_byte_ns: 0.0 }, ..Device::default() };

@@ -11,7 +11,9 @@ use crate::job::Given;
 use crate::lexer::Entry;
 use crate::options::{self, FioOption, Kind};
 use crate::resolve::{Jobs, Origin, Resolver};
-use crate::{Limits, Note, World, suggest};
+use qd1_model::suggest;
+
+use crate::{Limits, Note, World};
 
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 use crate::Limits;
 use crate::error::{Error, ErrorKind, Findings, Place};
 use crate::job::{FioJob, Given};
-use crate::resolve::Settings;
+use crate::settings::Settings;
 use crate::types::{Amount, Range, SteadyState, Verify, ZoneMode};
 
 /// One job: fills what follows from other options and reports what cannot be.

@@ -1,6 +1,6 @@
 //! fio's I/O engines: those that are here, and those that are refused by name.
 
-use crate::suggest;
+use qd1_model::suggest;
 
 /// An engine that jobs can use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_any_length_prints_short_and_without_control_characters() {
+    fn any_value_prints_short_and_without_control_characters() {
         let kind = ErrorKind::Value {
             option: "bs".into(),
             value: format!("\u{1b}[2J{}", "x".repeat(9000)),

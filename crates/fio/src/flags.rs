@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Place};
-use crate::resolve::{PLAIN, Settings};
+use crate::settings::{PLAIN, Settings};
 use crate::value::{self, TimeUnit};
 
 /// A form of the report.

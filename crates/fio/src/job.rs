@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::engines::EngineName;
 use crate::error::Place;
-use crate::options;
 use crate::types::{
     Amount, BlockShare, ContinueOnError, CpuPolicy, CpuRange, Distribution, ExitWhat, FadviseHint, Fallocate,
     FileService, KbBase, Pattern, RandomGenerator, Range, RateProcess, Rw, StatType, SteadyState, SubmitMode,
@@ -251,18 +250,6 @@ pub struct FioJob {
 }
 
 impl FioJob {
-    /// A job with fio's defaults.
-    pub fn new(name: &str) -> Self {
-        let mut job = Self { name: name.to_owned(), ..Self::default() };
-        for option in options::all() {
-            if let Some(text) = option.default {
-                let set = option.set(&mut job, Some(text), KbBase::Binary);
-                assert!(set.is_ok(), "the default {text} of {} must be a value of it", option.name);
-            }
-        }
-        job
-    }
-
     /// Whether the job itself, not a global section, gave this option. The name is fio's main one.
     pub fn gave(&self, name: &str) -> bool {
         self.given.iter().any(|given| given.name == name)
@@ -320,16 +307,6 @@ impl FioJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::RwKind;
-
-    #[test]
-    fn a_new_job_has_fios_defaults() {
-        let job = FioJob::new("a");
-        assert_eq!(job.bs, [4096; 3]);
-        assert_eq!((job.iodepth, job.numjobs, job.rwmixread, job.rw.kind), (1, 1, 50, RwKind::Read));
-        assert_eq!(job.percentile_list.len(), 17);
-        assert!(job.randrepeat && job.invalidate && job.allow_file_create && !job.direct);
-    }
 
     #[test]
     fn files_are_named_as_fio_names_them() {

@@ -16,25 +16,24 @@
 
 pub mod args;
 mod check;
+mod defaults;
 pub mod engines;
 pub mod error;
 pub mod expand;
 pub mod flags;
 pub mod help;
-
 pub mod job;
 pub mod lexer;
 pub mod manual;
 pub mod options;
 pub mod output;
 pub mod resolve;
-pub mod suggest;
+pub mod settings;
 pub mod types;
 pub mod value;
 
 pub use args::{Invocation, Request, parse_args};
 pub use error::{Error, ErrorKind, Errors, Note, Place};
-
 pub use flags::{Eta, Flags, Format};
 pub use job::{FioJob, Given};
 pub use manual::markdown_table;

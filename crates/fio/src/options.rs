@@ -17,9 +17,9 @@ mod verify;
 use std::time::Duration;
 
 use crate::job::FioJob;
-use crate::suggest;
 use crate::types::{Amount, KbBase};
 use crate::value::{self, Problem, TimeUnit};
+use qd1_model::suggest;
 
 /// The field of a job that an option sets.
 pub type Field<T> = fn(&mut FioJob) -> &mut T;
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_unless_the_value_is_fios_own_or_no_figure_can_change() {
+    fn differences_are_noted_where_they_can_change_a_figure() {
         let remark = |name: &str, text| find(name).unwrap().remark(Some(text));
         assert!(remark("verify_dump", "0").is_none() && remark("verify_dump", "1").is_some());
         assert!(remark("mem", "malloc").is_none() && remark("mem", "mmaphuge").is_some());

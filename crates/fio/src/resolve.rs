@@ -11,7 +11,7 @@ use crate::expand;
 use crate::job::{FioJob, Given};
 use crate::lexer::{self, Entry};
 use crate::options::{self, Fault, FioOption, Kind};
-use crate::types::KbBase;
+use crate::settings::Settings;
 use crate::{Limits, World};
 
 /// All jobs of a command line or a file.
@@ -23,23 +23,6 @@ pub struct Jobs {
     pub jobs: Vec<FioJob>,
     /// What took effect otherwise than written.
     pub notes: Vec<Note>,
-}
-
-/// What holds for all jobs alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Sections to run, all where empty. Global sections count in any case.
-    pub sections: Vec<String>,
-    /// Whether a job that writes or trims is an error.
-    pub readonly: bool,
-    /// Workers at most.
-    pub max_jobs: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { sections: Vec::new(), readonly: false, max_jobs: Limits::MAX_JOBS }
-    }
 }
 
 /// The jobs of one job file; `-` is standard input.
@@ -264,6 +247,3 @@ fn of_engines(given: &[Given]) -> impl Iterator<Item = (&'static FioOption, Plac
         Some((option, given.place.clone()))
     })
 }
-
-/// The prefix rule in force for values that are not a job's, as those of flags.
-pub(crate) const PLAIN: KbBase = KbBase::Binary;

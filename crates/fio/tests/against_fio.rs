@@ -341,14 +341,14 @@ fn banner_size(text: &str) -> u64 {
 }
 
 #[test]
-fn jobs_start_with_the_blocks_and_depths_that_fio_starts_them_with() {
+fn jobs_start_with_the_blocks_and_depths_of_fio() {
     let directory = std::env::temp_dir().join(format!("qd1-fio-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     fs::write(directory.join("j.fio"), JOBS).unwrap();
     let run = |args: &[&str]| Command::new("fio").args(args).current_dir(&directory).output();
     let (Ok(normal), Ok(json)) = (run(&["j.fio"]), run(&["j.fio", "--output-format=json"])) else {
         fs::remove_dir_all(&directory).unwrap();
-        return skip("jobs_start_with_the_blocks_and_depths_that_fio_starts_them_with", "no fio here");
+        return skip("jobs_start_with_the_blocks_and_depths_of_fio", "no fio here");
     };
     fs::remove_dir_all(&directory).unwrap();
     let ours = common::file(JOBS).unwrap();

@@ -171,7 +171,7 @@ fn jobs_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn an_engine_option_of_a_global_section_is_for_the_jobs_of_that_engine() {
+fn a_global_engine_option_is_for_the_jobs_of_that_engine() {
     let jobs = file("[global]\nhipri\nsize=1m\nioengine=io_uring\n[a]\n[b]\nioengine=libaio\n").unwrap();
     assert!(jobs.jobs[0].hipri);
     assert!(jobs.notes.iter().any(|note| note.text.contains("job `b`")), "{:?}", jobs.notes);
@@ -187,7 +187,7 @@ fn on_the_command_line_each_name_starts_a_job() {
 }
 
 #[test]
-fn global_options_of_the_command_line_count_for_files_whatever_the_order() {
+fn global_options_of_the_command_line_count_for_files() {
     let world = table("[f]\nsize=1m\n");
     for args in [["j.fio", "--bs=16k"], ["--bs=16k", "j.fio"]] {
         assert_eq!(line_with(&args, &world).unwrap().jobs[0].bs, [16384; 3]);

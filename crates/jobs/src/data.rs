@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_change_eight_bytes_in_each_four_kib_and_refilling_changes_all() {
+    fn stamps_change_eight_bytes_in_4_kib_and_refilling_all() {
         let mut job = random_job();
         let changed = |job: &FioJob| {
             let mut filler = Filler::new(job, 1);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_compressible_part_is_the_percentage_of_each_chunk_and_can_be_a_pattern() {
+    fn each_chunk_is_compressible_by_its_percentage_or_a_pattern() {
         let mut job = random_job();
         for percent in [1, 30, 50, 80, 99] {
             job.buffer_compress_percentage = percent;

@@ -1,7 +1,7 @@
 //! Whether what a job reads is on the disk at all: extents that were never written, and blocks of zeros, are served
 //! without it, or by a device that stores none, and give figures that no program will see.
 
-use qd1_engine::target::Target;
+use qd1_engine::backing::Target;
 use qd1_fio::FioJob;
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_a_jobs_last_moments_is_no_entry_but_that_of_a_short_job_is() {
+    fn only_a_short_job_logs_the_rate_of_its_last_moments() {
         let rates = |requests: &[u64], end_ns: u64| {
             let mut logs = Logs::new(&job(10)).unwrap();
             requests.iter().for_each(|at_ms| logs.add(&request(*at_ms, 100)));

@@ -4,7 +4,8 @@ use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
 use qd1_fio::FioJob;
 use qd1_fio::types::SubmitMode;
 use qd1_model::job::JobStat;
-use qd1_model::record::{OpClass, Stream};
+use qd1_model::op::OpClass;
+use qd1_model::record::Stream;
 
 use crate::log::{Chunk, Logged, Logs, SYNC};
 

@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_of_several_sizes_are_cut_so_that_nothing_comes_twice_and_nothing_is_left(
+    fn blocks_of_several_sizes_cover_all_and_none_twice(
         length in 16_384_u64..2_000_000,
         sizes in prop_oneof![
             Just("bsrange=4k-16k"), Just("bsrange=4k-10k"), Just("bssplit=4k/20:8k/30:64k/50"),
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_requests_and_another_seed_others(seed in any::<u64>()) {
+    fn the_same_seed_gives_the_same_requests(seed in any::<u64>()) {
         for options in ["rw=randrw", "rw=randread random_generator=lfsr", "rw=randread random_distribution=zipf:1.2",
             "rw=randwrite bsrange=4k-16k", "rw=randread norandommap"] {
             let files = extents(1, 4 << 20);

@@ -290,7 +290,7 @@ fn a_file_with_holes_is_told_of_before_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.0.0");
     std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
-    let tells = qd1_engine::target::Target::existing(&path).extents(1 << 20).is_some();
+    let tells = qd1_engine::backing::Target::existing(&path).extents(1 << 20).is_some();
     let mut seen = Seen::default();
     try_run(&format!("--name=a --directory={} --size=1m", dir.path().display()), &mut seen, None).unwrap();
     assert_eq!(seen.warnings.iter().any(|text| text.contains("never written")), tells);

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Ended, OpClass};
+use crate::op::{Ended, OpClass};
 
 /// A figure with its 95 % confidence interval. Never a bare number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

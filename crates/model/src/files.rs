@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Plan, StepPlan, Work};
-use crate::record::OpClass;
+use crate::op::OpClass;
 use crate::units::Bytes;
 
 /// What is done with each file, each directory, or each piece of one large file.
@@ -277,17 +276,6 @@ impl FilesWork {
             _ => 0,
         };
         self.ops.iter().map(each).fold(0, u64::saturating_add)
-    }
-}
-
-impl Plan {
-    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
-    pub fn inodes_max(&self) -> u64 {
-        let of = |step: &StepPlan| match &step.work {
-            Work::Io(_) | Work::App(_) => 0,
-            Work::Files(files) => files.inodes(),
-        };
-        self.steps.iter().map(of).max().unwrap_or(0)
     }
 }
 

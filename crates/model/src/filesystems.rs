@@ -4,78 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::AppRecord;
-use crate::environment::{Device, DeviceCounters, Filesystem};
 use crate::figure::Estimate;
-use crate::record::{OpClass, Prepare};
-use crate::units::Bytes;
-
-/// What makes a run a comparison of filesystems; in the Plan, so that a stored one is judged as it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FilesystemsPlan {
-    /// How often each filesystem is made and measured.
-    pub rounds: u32,
-    /// The filesystems by name, in the order asked; one that was asked twice has a number behind its name.
-    pub names: Vec<String>,
-    /// The order in each round, as positions in `names`.
-    pub order: Vec<Vec<u32>>,
-    /// Whether each was tuned for databases (`--fair`) or left as its tools make it.
-    pub fair: bool,
-    /// Size of each filesystem's disk.
-    pub disk: Bytes,
-    /// Whether that disk is a file with a loop device over it; else it is the block device named.
-    pub on_loop: bool,
-}
-
-/// One filesystem in one round: how it was made, what the kernel says of it, and which steps ran on it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MountRecord {
-    /// Its name in the plan.
-    pub name: String,
-    /// Round, from 1.
-    pub round: u32,
-    /// What the program that makes it says it is: `mkfs.xfs version 6.1.0`.
-    pub tool: String,
-    /// The commands that made it, as they ran; the device is `DEVICE`, the mount point `DIR`.
-    pub commands: Vec<String>,
-    /// Options it was mounted with, as asked for beyond the filesystem's own defaults.
-    pub asked_options: String,
-    /// Type, and all mount options, as mountinfo has them.
-    pub filesystem: Filesystem,
-    /// Properties that mountinfo does not show (zfs), as `name=value`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub properties: Vec<String>,
-    /// Block devices below it, the topmost first.
-    pub devices: Vec<Device>,
-    /// Whether the loop device reads and writes its file past the page cache; absent without a loop device.
-    pub loop_direct: Option<bool>,
-    /// Whether programs can read and write past this filesystem's page cache.
-    pub direct: bool,
-    /// What the kernel counted on its device while its steps ran; absent where it counts nothing there.
-    pub counted: Option<DeviceCounters>,
-    /// How its test file was made; absent where no step wants one.
-    pub prepare: Option<Prepare>,
-    /// The real program that was run on it as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub app: Option<AppRecord>,
-    /// The names of its steps in the Record: `NAME/rROUND/STEP`.
-    pub steps: Vec<String>,
-    /// What kept it from being measured; mostly empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub fault: String,
-}
-
-impl MountRecord {
-    /// The name of `step` on this mount, as the Record has it.
-    pub fn step_name(&self, step: &str) -> String {
-        format!("{}/r{}/{step}", self.name, self.round)
-    }
-
-    /// The name of a step of this mount as its suite has it.
-    pub fn plain_name<'a>(&self, step: &'a str) -> &'a str {
-        step.strip_prefix(&self.step_name("")).unwrap_or(step)
-    }
-}
+use crate::op::OpClass;
+use crate::record::program::AppRecord;
 
 /// The table: a row for each figure, a cell for each filesystem.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

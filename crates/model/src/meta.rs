@@ -5,7 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
 use crate::files::{FileOp, FileOrder};
-use crate::record::Ended;
+use crate::op::Ended;
+
+/// bonnie++ counts files in these.
+pub const BONNIE_UNIT: u64 = 1024;
+/// Random reads that bonnie++ makes.
+pub const BONNIE_SEEKS: u64 = 8192;
+/// Processes that share them.
+pub const BONNIE_SEEKERS: u32 = 5;
 
 /// What was found about files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::Program;
 use crate::figure::Estimate;
+use crate::plan::program::Program;
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -20,19 +20,6 @@ pub enum Predicts {
     SqliteWalNormal,
     /// SQLite with a rollback journal, synchronous=FULL: commits per second.
     SqliteRollbackFull,
-}
-
-/// The name of a step of the suite where it is measured again, `round` being 2 for the second time.
-pub fn name_in_round(step: &str, round: usize) -> String {
-    format!("{step}-r{round}")
-}
-
-/// The name of a step as its suite has it, whatever its round.
-pub fn plain_name(step: &str) -> &str {
-    match step.rsplit_once("-r") {
-        Some((plain, round)) if round.parse::<usize>().is_ok() => plain,
-        _ => step,
-    }
 }
 
 impl Predicts {
@@ -67,13 +54,6 @@ pub enum Bound {
     Processor,
     /// Waiting for rows that another transaction holds until it has committed.
     Locks,
-}
-
-/// What a prediction assumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PredictionPlan {
-    /// pgbench's scale.
-    pub scale: u32,
 }
 
 /// How a measured figure stands to the true one.

@@ -8,6 +8,7 @@ use crate::figure::Summary;
 use crate::filesystems::Comparison;
 use crate::finding::Finding;
 use crate::identity::Identity;
+use crate::limits::Limits;
 use crate::meta::Meta;
 use crate::prediction::Prediction;
 use crate::record::Record;
@@ -42,6 +43,9 @@ pub struct Report {
     /// Ways to make writes durable; absent in runs of other commands than `sync`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncTable>,
+    /// Rate limits; absent in runs of other commands than `limits`, which prints a document of its own.
+    #[serde(skip)]
+    pub limits: Option<Limits>,
     /// What a real program's own counters come to; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppSummary>,

@@ -11,10 +11,11 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IntoDeserializer as _, MapAccess, Visitor};
 
+use crate::plan::criterion::Criterion;
+use crate::plan::sweep::SweepPlan;
 use crate::plan::{EngineChoice, FileOp, FileOrder, FileSync, FilesSync, Rw, Sync};
-use crate::sweep::SweepPlan;
+use crate::subject::Subject;
 use crate::units::Bytes;
-use crate::verdict::Criterion;
 
 /// How much time to spend: picks the column of a suite's `runtime` and `size` tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -59,6 +60,8 @@ pub struct Spec {
 pub struct Suite {
     /// Name on the command line.
     pub name: String,
+    /// What kind of run it makes.
+    pub subject: Subject,
     /// One line of what it is for.
     pub title: String,
     /// Where its jobs and figures come from; may be empty.
@@ -232,6 +235,15 @@ pub struct Job {
 }
 
 impl Job {
+    /// Longest time where a job names none: `--quick`, without flags, `--full`.
+    const RUNTIME: PerEffort<Span> =
+        PerEffort { quick: Span(1_000_000_000), default: Span(5_000_000_000), full: Span(20_000_000_000) };
+
+    /// The longest time of its step, ns.
+    pub fn runtime_ns(&self, effort: Effort) -> u64 {
+        self.runtime.unwrap_or(Self::RUNTIME).get(effort).0
+    }
+
     /// Whether it is part of a run with this effort.
     pub fn runs_at(&self, effort: Effort) -> bool {
         self.effort.is_none_or(|least| effort >= least)

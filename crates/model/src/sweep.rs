@@ -1,19 +1,11 @@
 //! A sweep: what was asked of it, and the surface over block size, iodepth and rw that the analysis makes of it.
 
+use crate::plan::sweep::SweepPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
 use crate::plan::Rw;
-
-/// What a sweep is besides its steps; in the Plan, so that a stored sweep is judged as it was asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SweepPlan {
-    /// How often each cell is measured.
-    pub passes: u32,
-    /// Longest p99 that the user can accept, ns.
-    pub max_p99_ns: Option<u64>,
-}
 
 /// The surface: cells, and what follows from them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

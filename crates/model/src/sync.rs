@@ -8,9 +8,6 @@ use crate::files::FileSync;
 use crate::plan::Sync;
 use crate::units::Bytes;
 
-/// Name of the suite whose Records have a [`SyncTable`].
-pub const SUITE: &str = "sync";
-
 /// A way to make writes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncMethod {
@@ -34,6 +31,11 @@ impl SyncMethod {
             Sync::EndFsync => "end_fsync",
         }
     }
+}
+
+/// Whether a step of `qd1 sync` is about sizes or committers, and so uses the best method of those measured before it.
+pub fn uses_best_method(step: &str) -> bool {
+    ["size-", "own-", "shared-"].iter().any(|stem| step.starts_with(stem))
 }
 
 /// Where a commit's data goes in its file.

@@ -206,6 +206,15 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// A block size in fio's short form: `4k`, `1M`, `2300`.
+pub fn short_size(block: Bytes) -> String {
+    match block.0 {
+        bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{}k", bytes >> 10),
+        bytes => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,10 @@
 //! Grades per class of workload, and the thresholds they rest on (data, from TOML).
 
+use crate::plan::criterion::Criterion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::Estimate;
-use crate::record::OpClass;
 
 /// A grade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -50,30 +50,6 @@ pub struct ThresholdClass {
     pub title: String,
     /// What has to hold; the class's grade is the worst of them.
     pub criterion: Vec<Criterion>,
-}
-
-/// One threshold.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Criterion {
-    /// Step whose figure is judged.
-    pub step: String,
-    /// Kind of operation.
-    pub op: OpClass,
-    /// Name of the metric, a row of [`crate::metric::METRICS`].
-    pub metric: String,
-    /// Healthy at or below (or above, for metrics where higher is better). In the metric's unit.
-    pub pass: f64,
-    /// Failed beyond this. Equal to `pass` where the source knows one bound only.
-    pub fail: f64,
-    /// The bound as its source has it, where `pass` is more lenient by a tolerance ("about 10,000 IOPS").
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub published: Option<f64>,
-    /// What passing means, such as `standard droplet`; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub label: String,
-    /// Where the figures come from.
-    pub source: String,
 }
 
 /// One criterion, judged.

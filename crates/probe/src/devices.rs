@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn btrfs_with_an_anonymous_number_is_followed_by_its_source_to_all_its_devices() {
+    fn btrfs_is_followed_by_its_source_to_all_its_devices() {
         let devices = chain(&fixture::btrfs().machine(), "/data");
         assert_eq!(names(&devices), ["sdb", "sdc"]);
     }

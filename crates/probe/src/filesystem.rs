@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_docker_the_upper_filesystem_is_known_by_the_files_bound_beside_it() {
+    fn in_docker_bound_files_reveal_the_upper_filesystem() {
         let fs = fixture::docker().machine().filesystem(Path::new("/data")).unwrap();
         assert_eq!((fs.kind.as_str(), fs.upper.as_str()), ("overlay", "ext4"));
     }

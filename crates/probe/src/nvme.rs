@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn identify_controller_is_read_by_the_offsets_of_the_specification() {
+    fn identify_controller_is_read_by_the_specs_offsets() {
         let mut data = [0u8; IDENTIFY_BYTES];
         data[0..2].copy_from_slice(&0x144Du16.to_le_bytes());
         data[4..24].copy_from_slice(b"S4EVNF0M123456      ");

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpt_whose_first_copy_was_overwritten_is_found_by_its_backup() {
+    fn an_overwritten_gpt_is_found_by_its_backup() {
         let size = 3 * MIB;
         assert_eq!(kinds(&image(size, &[(size - 512, b"EFI PART")])), ["GPT partition table (backup)"]);
     }

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_is_found_by_its_file_also_after_that_was_removed() {
+    fn a_loop_device_is_found_by_its_removed_file_too() {
         let machine = Fixture::new()
             .file("/sys/block/loop0/loop/backing_file", "/srv/s/disk.img (deleted)\n")
             .file("/sys/block/loop0/loop/dio", "1\n")

@@ -148,7 +148,7 @@ fn the_disk_under_the_root_is_refused() {
 }
 
 #[test]
-fn a_blank_loop_device_may_be_overwritten_and_leads_to_the_disk_below() {
+fn a_blank_loop_device_may_be_overwritten_and_names_its_disk() {
     let Some(device) = Loop::new() else { return };
     let machine = Machine::new();
     machine.block_in_use(&device.dev).unwrap();
@@ -159,7 +159,7 @@ fn a_blank_loop_device_may_be_overwritten_and_leads_to_the_disk_below() {
 }
 
 #[test]
-fn a_loop_device_with_a_filesystem_is_refused_and_more_so_when_mounted() {
+fn a_loop_device_with_a_filesystem_is_refused_mounted_or_not() {
     let Some(device) = Loop::new() else { return };
     if run("mkfs.ext4", &["-q", "-F", device.dev()]).is_none() {
         eprintln!("SKIPPED: mkfs.ext4 is not installed");

@@ -80,7 +80,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_interval_beside_the_truth_is_a_miss_and_an_unresolved_figure_is_none() {
+    fn an_interval_beside_the_truth_is_a_miss_unless_unresolved() {
         let device = Device { read: Service::log_normal(1e6, 0.0), ..Device::default() };
         let estimate = |value: Option<f64>, low: f64, high: f64| json!({ "value": value, "low": low, "high": high });
         let stream = json!({

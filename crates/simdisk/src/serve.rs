@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_due_when_the_model_says_less_the_cost_of_the_way() {
+    fn requests_are_due_at_the_models_time_less_the_transport() {
         let device = Device { read: Service::log_normal(50e6, 0.0), ..Device::default() };
         let server = Server::new(&device, &[]);
         server.begin(Overhead { read_ns: 1_000_000, ..Overhead::default() });

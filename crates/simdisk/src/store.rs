@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_back_across_pieces_and_holes_are_zeros() {
+    fn data_is_read_back_across_pieces_and_holes_are_zeros() {
         let mut store = Store::default();
         let data: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
         let growth = store.growth(PIECE - 10, data.len());

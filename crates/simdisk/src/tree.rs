@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_two_names_lives_until_both_are_gone_and_moving_one_over_the_other_does_nothing() {
+    fn a_file_of_two_names_lives_until_both_are_gone() {
         let mut tree = Tree::new((0, 0));
         let a = file(&mut tree, "a");
         tree.link(a, INodeNo::ROOT, OsStr::new("b")).unwrap();

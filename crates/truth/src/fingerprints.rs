@@ -10,7 +10,7 @@ use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::{IntervalStream, Record, StepRecord};
-use qd1_model::{Bytes, Summary};
+use qd1_model::{Bytes, Subject, Summary};
 
 use crate::Seeds;
 use crate::limits::each;
@@ -114,7 +114,7 @@ fn is_at_limit(scenario: &Scenario, step: &StepRecord, direction: Direction) -> 
 
 fn measure(device: &Device) -> Record {
     let mut disk = VirtualDisk::new(device.clone());
-    let mut record = suite::record("check", Bytes::gib(1), Environment::default());
+    let mut record = suite::record("check", Subject::Check, Bytes::gib(1), Environment::default());
     for (number, (direction, block, depth, seconds)) in STEPS.into_iter().enumerate() {
         let sequential = block > 4096;
         let (role, max_ns) = (Role::Small, seconds * SECOND_NS);

@@ -14,7 +14,7 @@ use qd1_model::plan::{
 };
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Job, PerEffort};
-use qd1_model::{Bytes, Record};
+use qd1_model::{Bytes, Record, Subject};
 
 use crate::Seeds;
 use crate::kinds::{Drawn, Labels, draw};
@@ -22,7 +22,7 @@ use crate::machines::environment;
 use crate::suite;
 
 /// The suite that the product runs: its steps are these steps.
-const SUITE: &str = include_str!("../../app/src/suites/identify.toml");
+const SUITE: &str = include_str!("../../suites/src/identify.toml");
 /// Sure enough to act on.
 pub const CONFIDENT: f64 = 0.9;
 const KINDS: usize = StorageKind::ALL.len();
@@ -90,7 +90,7 @@ fn judge(seeds: Seeds, number: u64) -> Judged {
 fn record(drawn: &Drawn) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
-    let mut record = suite::record("identify", sizes.default, environment(drawn));
+    let mut record = suite::record("identify", Subject::Identify, sizes.default, environment(drawn));
     record.plan.steps = suite::jobs(&table).iter().map(|job| step(job, sizes.default)).collect();
     let steps = record.plan.steps.iter().enumerate();
     record.steps = steps.map(|(index, step)| run(drawn, index as u64, step)).collect();

@@ -8,14 +8,18 @@
 #![forbid(unsafe_code)]
 
 pub mod caches;
-pub mod change;
+pub mod changes;
+pub mod coverage;
 pub mod fingerprints;
 pub mod identify;
 pub mod kinds;
 pub mod limits;
 mod machines;
+mod random;
 mod scenario;
 mod suite;
+#[cfg(test)]
+mod sweep;
 pub mod sync;
 pub mod virtual_disk;
 

@@ -2,7 +2,7 @@
 //! set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on one of them.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, caches, change, fingerprints, identify, limits};
+use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -13,7 +13,7 @@ const TABLES: &[(&str, Table)] = &[
     ("fingerprints", fingerprints::table),
     // Half as many with each of the five, and without: 100 where of limits there are 200.
     ("caches", |seeds, count, verbose| caches::table(seeds, count.div_ceil(2), verbose)),
-    ("change", change::table),
+    ("change", changes::table),
     // Half as many again: 300.
     ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
 ];

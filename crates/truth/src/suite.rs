@@ -3,7 +3,7 @@
 use qd1_model::environment::Environment;
 use qd1_model::plan::{Plan, TargetKind, TargetPlan};
 use qd1_model::spec::Job;
-use qd1_model::{Bytes, Record, SCHEMA_VERSION};
+use qd1_model::{Bytes, Record, SCHEMA_VERSION, Subject};
 
 /// The table of a suite that comes with qd1.
 pub(crate) fn table(text: &str) -> toml::Table {
@@ -16,7 +16,7 @@ pub(crate) fn jobs(suite: &toml::Table) -> Vec<Job> {
 }
 
 /// A Record without steps, of a directory whose test file has this size.
-pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Record {
+pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Environment) -> Record {
     let target = TargetPlan {
         path: "/mnt".into(),
         kind: TargetKind::Directory,
@@ -28,6 +28,7 @@ pub(crate) fn record(name: &str, size: Bytes, environment: Environment) -> Recor
     };
     let plan = Plan {
         suite: name.to_owned(),
+        subject,
         target,
         steps: Vec::new(),
         skipped: Vec::new(),

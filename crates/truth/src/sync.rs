@@ -15,8 +15,8 @@ use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
 };
 use qd1_model::record::StepRecord;
-use qd1_model::sync::{SUITE, SyncMethod, SyncRow};
-use qd1_model::{Bytes, Estimate, Record};
+use qd1_model::sync::{SyncMethod, SyncRow};
+use qd1_model::{Bytes, Estimate, Record, Subject};
 use rand_core::{RngCore as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -149,7 +149,7 @@ fn law(device: &Device, sync: Sync, writes: u32) -> Law {
 
 /// A run of these steps, each on a disk of its own, in two passes.
 fn record(steps: &[(IoWork, Device)]) -> Record {
-    let mut record = suite::record(SUITE, Bytes::gib(1), Environment::default());
+    let mut record = suite::record("sync", Subject::Sync, Bytes::gib(1), Environment::default());
     let stop = Stop { min_ns: 0, max_ns: STEP_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
     for pass in 0..2u64 {
         for (number, (work, device)) in steps.iter().enumerate() {

@@ -4,7 +4,7 @@ use qd1_truth::Seeds;
 use qd1_truth::caches::{Property, tally};
 
 #[test]
-fn what_lies_before_the_disk_is_found_where_it_is_and_not_where_it_is_not() {
+fn caches_before_the_disk_are_found_where_they_are() {
     for property in
         [Property::HostCache, Property::IgnoredFlush, Property::Unwritten, Property::Compressible, Property::FirstWrite]
     {

@@ -24,7 +24,7 @@ fn no_limit_is_invented_where_there_is_none_and_little_is_spent() {
 }
 
 #[test]
-fn a_limit_shows_in_the_steps_of_a_check_and_a_disk_without_one_does_not_look_so() {
+fn a_check_shows_a_limit_where_there_is_one_and_only_there() {
     let numbers = limits::numbers_of(Seeds::Tuning, "DigitalOcean", 1);
     let said = fingerprints::with_limits(Seeds::Tuning, numbers);
     assert!(said.disks == (1, 1) && said.limited.1 >= 2, "{said:?}");

@@ -4,7 +4,7 @@ use qd1_truth::Seeds;
 use qd1_truth::sync::tally;
 
 #[test]
-fn the_law_of_each_method_lies_in_the_tables_intervals_and_the_best_is_found() {
+fn the_law_of_each_method_lies_in_the_intervals_of_the_table() {
     let tally = tally(Seeds::Tuning, 0..5);
     let (figures, held) = tally.figures;
     assert!(figures > 75, "{tally:?}");

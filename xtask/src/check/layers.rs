@@ -25,13 +25,19 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-fio", sees: &["qd1-model"] },
     Rule { package: "qd1-suites", sees: &["qd1-model"] },
     Rule { package: "qd1-report", sees: &["qd1-model"] },
-    Rule { package: "qd1-store", sees: &["qd1-model"] },
-    Rule { package: "qd1-system", sees: &["qd1-model", "qd1-probe"] },
+    // The report's samples, for tests.
+    Rule { package: "qd1-store", sees: &["qd1-model", "qd1-report"] },
+    // The engine has the clock.
+    Rule { package: "qd1-system", sees: &["qd1-model", "qd1-engine", "qd1-probe"] },
     Rule { package: "qd1-jobs", sees: &["qd1-model", "qd1-engine", "qd1-fio", "qd1-probe"] },
-    Rule { package: "qd1-runner", sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"] },
+    // The analysis says when a step has seen enough.
+    Rule {
+        package: "qd1-runner",
+        sees: &["qd1-model", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system"],
+    },
     Rule {
         package: "qd1-programs",
-        sees: &["qd1-model", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system", "qd1-runner"],
+        sees: &["qd1-model", "qd1-analysis", "qd1-engine", "qd1-probe", "qd1-suites", "qd1-system", "qd1-runner"],
     },
     Rule {
         package: "qd1-experiment",

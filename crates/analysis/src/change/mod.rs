@@ -2,7 +2,7 @@
 //!
 //! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
 //! [`periodic()`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
-//! their assumptions and their measured errors are in docs/method.md; [`truth`] measures them.
+//! their assumptions and their errors are in docs/method.md; the `truth` crate measures those on simulated disks.
 
 mod drift;
 mod periodic;
@@ -11,14 +11,14 @@ mod random;
 mod segment;
 mod steady;
 mod trace;
-pub mod truth;
 
 pub use drift::Drift;
 pub use periodic::{Periodic, Returns, periodic};
 pub use points::{Change, Looks, Ratio, Stretch};
 pub use steady::{Steady, WINDOW_MIN_NS, is_steady, steady_of};
 
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 
 use drift::{misfit_of_line, misfit_of_steps};
 use trace::{CLASSES, Trace};

@@ -10,7 +10,8 @@
 //! the figures' own intervals ([`crate::stats`]), added as independent errors of the logarithms.
 
 use qd1_model::Estimate;
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::segment::{Costs, STRETCH_MIN};

@@ -1,5 +1,6 @@
-//! Seeded random numbers for bootstraps and for the generators of truth: no other crate, the same on every machine.
+//! Seeded random numbers for the bootstrap of drifts: the same on every machine.
 
+#[cfg(test)]
 use std::f64::consts::TAU;
 
 /// SplitMix64 (Steele et al. 2014).
@@ -12,7 +13,7 @@ impl Random {
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d }
     }
 
-    pub(super) fn next_u64(&mut self) -> u64 {
+    fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,18 +26,9 @@ impl Random {
         ((self.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
-    /// Uniform between `low` and `high`.
-    pub(super) fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.uniform()
-    }
-
     /// Standard normal, by Box and Muller.
+    #[cfg(test)]
     pub(super) fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (TAU * self.uniform()).cos()
-    }
-
-    /// Exponential with mean 1.
-    pub(super) fn exponential(&mut self) -> f64 {
-        -self.uniform().ln()
     }
 }

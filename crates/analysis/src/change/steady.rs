@@ -7,7 +7,8 @@
 //! [`WINDOW_MIN_NS`], in five rounds. Rate and median latency must both pass.
 
 use qd1_model::Estimate;
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::op::OpClass;
+use qd1_model::record::StepRecord;
 
 use super::trace::{CLASSES, Trace};
 use crate::stats;

@@ -4,7 +4,8 @@
 //! a long run below [`POINTS_MAX`] points. The last interval of a step is often a sliver; it is left out.
 
 use qd1_model::hist::coarse_low_ns;
-use qd1_model::record::{Interval, IntervalStream, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream};
 
 /// Operations a point holds on average at least, so that the logarithm of their number is near normal.
 const OPS_MIN: f64 = 8.0;

@@ -6,8 +6,8 @@
 //!
 //! The kernel writes back while the program writes, so on long runs the two rates meet and nothing is said.
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
-use qd1_model::record::OpClass;
 use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 

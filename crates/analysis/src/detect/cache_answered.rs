@@ -9,10 +9,9 @@
 
 use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::{Finding, Record, Severity, Subject, Summary};
 
 use super::{counted_steps, found, percent};
-use crate::predict;
 
 /// Share of bytes missing at the device from which it is said.
 const MISSING_WARNING: f64 = 0.1;
@@ -29,7 +28,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             continue;
         }
         // Predictions ask how fast the page cache is.
-        if record.plan.suite == predict::SUITE && !step.direct {
+        if record.plan.subject == Subject::Predict && !step.direct {
             continue;
         }
         let asked = device.asked_read_bytes;
@@ -93,7 +92,7 @@ mod tests {
         record.steps[0].direct = false;
         record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning);
-        record.plan.suite = predict::SUITE.to_owned();
+        record.plan.subject = Subject::Predict;
         assert_eq!(testing::run(detect, &record), [], "meant to be");
     }
 

@@ -13,10 +13,8 @@ use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{found, io_of, percent, plan_of, workers};
+use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 
-const STEAL_WARNING: f64 = 0.02;
-/// From here on figures are spoiled.
-pub(crate) const STEAL_CRITICAL: f64 = 0.10;
 const DELAY_WARNING: f64 = 0.05;
 const DELAY_CRITICAL: f64 = 0.20;
 /// Run delay per operation relative to the median latency.
@@ -87,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_processor_is_told_apart_from_waiting_for_the_disk() {
+    fn waits_for_a_processor_are_not_taken_for_the_disk() {
         let mut record = testing::record();
         record.steps[1].cost.run_delay_ns = record.steps[1].runtime_ns / 10;
         assert_eq!(testing::ids(&testing::run(detect, &record)), ["cpu_spoiled.run_delay"]);

@@ -9,8 +9,8 @@
 //! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
 
 use qd1_model::environment::Dirty;
+use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
-use qd1_model::record::OpClass;
 use qd1_model::units::{Bytes, format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -92,7 +92,7 @@ mod tests {
     use qd1_model::plan::Rw;
 
     #[test]
-    fn a_ratio_on_a_large_machine_is_a_writeback_storm_in_the_making() {
+    fn a_ratio_on_a_large_machine_warns_of_a_writeback_storm() {
         let mut record = testing::record();
         record.environment.memory = Bytes(256_000_000_000);
         let found = testing::run(detect, &record);

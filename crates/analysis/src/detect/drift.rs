@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_falls_steadily_is_told_as_a_slope_and_not_as_steps() {
+    fn a_rate_that_falls_steadily_is_a_drift_and_not_steps() {
         let record = tiring(0.4);
         let found = testing::run(detect, &record);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));

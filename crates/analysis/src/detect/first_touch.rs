@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn first_writes_that_are_slower_both_times_are_told() {
+    fn first_writes_that_are_slower_both_times_are_reported() {
         let found = testing::run(detect, &writing([400_000, 420_000], [150_000, 160_000]));
         assert_eq!(testing::ids(&found), ["first_touch.write"]);
         assert!(found[0].title.contains("2."), "{}", found[0].title);
     }
 
     #[test]
-    fn a_disk_that_slows_down_meanwhile_and_one_that_does_not_care_are_not() {
+    fn a_disk_that_slows_down_or_stays_the_same_is_not_reported() {
         assert_eq!(testing::run(detect, &writing([150_000, 400_000], [160_000, 410_000])), []);
         assert_eq!(testing::run(detect, &writing([400_000, 150_000], [401_000, 160_000])), []);
         assert_eq!(testing::run(detect, &writing([150_000; 2], [150_000; 2])), []);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_batches_the_commits_of_four_writers_is_not_accused() {
+    fn a_journal_that_batches_commits_of_four_writers_is_accepted() {
         let mut record = testing::empty();
         let mut work = testing::io(Rw::Write, 4096, Sync::Fdatasync, false);
         work.numjobs = 4;

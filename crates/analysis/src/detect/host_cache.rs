@@ -14,8 +14,9 @@
 
 use std::cmp::Reverse;
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, TargetKind};
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_found_with_its_size_between_the_parts_that_fit_and_those_that_do_not() {
+    fn a_caches_size_lies_between_the_parts_that_fit_and_do_not() {
         let record = reading(&[(4, 10), (16, 10), (64, 5)]);
         let found = testing::run(detect, &record);
         assert_eq!(testing::ids(&found), ["host_cache"]);
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cache_and_the_page_cache_of_this_machine_are_not_told() {
+    fn no_cache_and_this_machines_page_cache_are_not_reported() {
         assert_eq!(testing::run(detect, &reading(&[(4, 0), (16, 0)])), []);
         assert_eq!(testing::run(detect, &testing::record()), []);
         let mut record = reading(&[(4, 10), (16, 10)]);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_given_device_that_is_fast_once_read_the_cause_is_left_open() {
+    fn a_given_device_that_is_fast_once_read_leaves_the_cause_open() {
         let mut record = reading(&[(4, 10), (16, 10)]);
         record.plan.target.kind = TargetKind::BlockReadOnly;
         assert_eq!(testing::run(detect, &record), []);

@@ -7,8 +7,8 @@
 //!
 //! It cannot tell the load from a neighbour who came between the two steps, and the load is one load: another may do more.
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
-use qd1_model::record::OpClass;
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
 use super::found;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_four_times_as_slow_under_load_are_told_with_the_ratio() {
+    fn slower_commits_under_load_are_reported_with_their_ratio() {
         let found = testing::run(detect, &record(6_000_000));
         assert_eq!(testing::ids(&found), ["loaded_commits.slower"]);
         assert!(found[0].title.contains("4.0 times that of commits"), "{}", found[0].title);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_that_hold_up_under_load_are_told_as_that() {
+    fn commits_that_hold_up_under_load_are_reported_as_steady() {
         assert_eq!(testing::ids(&testing::run(detect, &record(1_500_000))), ["loaded_commits.steady"]);
     }
 

@@ -31,7 +31,6 @@ mod throttled_cgroup;
 mod unwritten_extents;
 mod unwritten_reads;
 
-pub(crate) use self::cpu_spoiled::STEAL_CRITICAL;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::{DeviceDelta, StepRecord};

@@ -1,7 +1,8 @@
 //! What the detectors that compare steps with each other share: which steps are comparable, and whether they were disturbed.
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::{Arrival, FileUse, IoWork};
-use qd1_model::record::{DeviceDelta, OpClass, StepRecord};
+use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::units::format_ns;
 use qd1_model::{Estimate, Record};
 

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_of_microseconds_and_stalls_without_a_period_are_not_reported() {
+    fn short_stalls_and_stalls_without_a_period_are_not_reported() {
         assert_eq!(testing::run(detect, &stalled(50, 900_000)), []);
         let mut record = stalled(500, 80_000_000);
         for i in [17, 40, 121, 130, 222, 301, 390] {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_became_slower_is_told_with_time_and_size() {
+    fn a_disk_that_became_slower_is_reported_with_time_and_size() {
         let found = testing::run(detect, &slowed(200, 120, 2));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].title.contains("slower 12.0 s into step reads"), "{}", found[0].title);

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn two_block_sizes_at_one_flat_rate_are_a_limit_and_each_step_says_so() {
+    fn two_block_sizes_at_one_flat_rate_are_a_limit() {
         let mut record = testing::empty();
         add(&mut record, "small", 4096, 32, |at| 613 + at % 2);
         add(&mut record, "larger", 16384, 32, |at| 613 + at % 2);

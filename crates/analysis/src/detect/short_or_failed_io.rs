@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_could_not_run_is_told_with_its_reason() {
+    fn a_step_that_could_not_run_is_reported_with_its_reason() {
         let mut record = testing::record();
         let fault = "writing its file failed: ENOSPC at offset 4096".to_owned();
         record.steps[1] = qd1_model::record::StepRecord::failed("commits", fault, 0);

@@ -8,7 +8,8 @@
 //! It cannot tell a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and with few
 //! operations one stall moves p99 itself and hides. Periods are not looked for here.
 
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::op::OpClass;
+use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 

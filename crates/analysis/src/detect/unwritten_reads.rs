@@ -10,8 +10,9 @@
 
 use std::cmp::Reverse;
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::FileUse;
-use qd1_model::record::{OpClass, StepRecord};
+use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{alone, counters, is_behind, only_reads, rounds, shown, was_written};

@@ -1,8 +1,9 @@
 //! Figures that differ between kinds of storage, taken from what steps were planned to do.
 
 use qd1_model::hist::coarse_low_ns;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{Arrival, IoWork, Order, Work};
-use qd1_model::record::{Interval, OpClass, Stream};
+use qd1_model::record::{Interval, Stream};
 use qd1_model::units::{format_ns, format_rate};
 use qd1_model::{Hist, Record};
 

@@ -97,7 +97,7 @@ fn thin_evidence_is_never_confident() {
 }
 
 #[test]
-fn what_this_kernel_serves_itself_is_known_and_what_shows_through_is_said() {
+fn layers_of_this_kernel_are_known_and_what_is_below_is_named() {
     let mut record = nvme();
     record.environment.devices.insert(
         0,
@@ -110,7 +110,7 @@ fn what_this_kernel_serves_itself_is_known_and_what_shows_through_is_said() {
 }
 
 #[test]
-fn workers_without_a_processor_make_it_less_sure_and_do_not_make_the_disk_noisy() {
+fn waits_for_a_processor_lower_confidence_and_add_no_noise() {
     let mut record = nvme();
     let before = identify(&record).unwrap();
     for step in &mut record.steps {

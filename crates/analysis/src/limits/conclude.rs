@@ -7,7 +7,7 @@ use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::{Interval, Record, StepRecord};
 
 use super::fingerprint;
-use super::procedure::{Probe, Role};
+use super::probe::{Probe, Role};
 use super::series::{BurstFit, Fit, Series};
 use super::tiers;
 

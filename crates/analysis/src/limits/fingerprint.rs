@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nine_requests_at_the_floor_and_one_that_waits_for_the_slice_are_two_modes_and_too_regular() {
+    fn requests_at_the_floor_and_at_the_slice_are_two_modes() {
         let throttled = intervals(60, 100_000_000, |_| [vec![50_000; 9], vec![99_000_000]].concat());
         let found = waits(&throttled).unwrap();
         assert!((found.share - 0.1).abs() < 1e-9 && found.text().contains("10.0 % of them, near"), "{}", found.text());
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_requests_every_hundred_milliseconds_are_slices_and_their_rate_is_exact() {
+    fn ten_requests_every_100_ms_are_slices_with_an_exact_rate() {
         // Intervals of 30 ms: the slice falls into every third or fourth.
         let lumps = |number: u64| {
             let slices = |at: u64| at * 30 / 100;

@@ -11,12 +11,14 @@
 
 mod conclude;
 pub(crate) mod fingerprint;
+mod probe;
 mod procedure;
 mod series;
 mod tiers;
 mod windows;
 
 pub use conclude::{Measured, conclude, of_record};
-pub use procedure::{Options, Probe, Procedure, Role};
+pub use probe::{Probe, Role};
+pub use procedure::{Options, Procedure};
 pub use series::{BurstFit, Fit, Level, Series};
 pub use tiers::{Tier, tiers};

@@ -10,6 +10,7 @@ use qd1_model::record::Interval;
 
 use super::conclude::{Measured, is_candidate};
 use super::fingerprint::is_flat;
+use super::probe::{Probe, Role};
 use super::series::{Fit, Series};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -27,102 +28,6 @@ const LARGE_DEPTH: u32 = 64;
 const SETTLED_S: f64 = 4.0;
 /// And known to this, relative.
 const PRECISION: f64 = 0.004;
-
-/// What a probe is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Large requests: the limit on bytes.
-    Large,
-    /// The same after a pause.
-    LargeRefill,
-    /// At another block size.
-    LargeSize,
-    /// At twice the depth.
-    LargeDepth,
-    /// Small requests: the limit on requests.
-    Small,
-    /// The same after a pause.
-    SmallRefill,
-    /// At another block size.
-    SmallSize,
-    /// At twice the depth.
-    SmallDepth,
-}
-
-impl Role {
-    const ALL: [Self; 8] = [
-        Self::Large,
-        Self::LargeRefill,
-        Self::LargeSize,
-        Self::LargeDepth,
-        Self::Small,
-        Self::SmallRefill,
-        Self::SmallSize,
-        Self::SmallDepth,
-    ];
-
-    /// Name in step names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Large => "large",
-            Self::LargeRefill => "large-refill",
-            Self::LargeSize => "large-size",
-            Self::LargeDepth => "large-depth",
-            Self::Small => "small",
-            Self::SmallRefill => "small-refill",
-            Self::SmallSize => "small-size",
-            Self::SmallDepth => "small-depth",
-        }
-    }
-
-    /// The quantity whose limit it looks for.
-    pub const fn quantity(self) -> Quantity {
-        match self {
-            Self::Large | Self::LargeRefill | Self::LargeSize | Self::LargeDepth => Quantity::Bytes,
-            Self::Small | Self::SmallRefill | Self::SmallSize | Self::SmallDepth => Quantity::Requests,
-        }
-    }
-
-    /// Whether it is one of the two that find a limit, rather than a check of it.
-    pub const fn is_main(self) -> bool {
-        matches!(self, Self::Large | Self::Small)
-    }
-}
-
-/// One measurement to make.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Probe {
-    /// Which requests.
-    pub direction: Direction,
-    /// What for.
-    pub role: Role,
-    /// Block size, bytes.
-    pub block: u32,
-    /// Requests in flight.
-    pub iodepth: u32,
-    /// Whether offsets are in sequence; else random.
-    pub sequential: bool,
-    /// To be idle before it, ns.
-    pub pause_ns: u64,
-    /// Longest time, ns. [`Procedure::enough`] ends it earlier.
-    pub max_ns: u64,
-    /// Most bytes, reads and writes together; 0 for no bound.
-    pub bytes_max: u64,
-}
-
-impl Probe {
-    /// Name of its step: what [`Measured::of`] reads again.
-    pub fn name(&self) -> String {
-        format!("{}-{}", self.direction.name(), self.role.name())
-    }
-
-    /// What a step's name says.
-    pub(super) fn parse(name: &str) -> Option<(Direction, Role)> {
-        let (direction, role) = name.split_once('-')?;
-        let direction = Direction::ALL.into_iter().find(|known| known.name() == direction)?;
-        Some((direction, Role::ALL.into_iter().find(|known| known.name() == role)?))
-    }
-}
 
 /// What the user wants.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,8 @@
 //! never meets the slow ones. A slow disk has the same latencies in no such order.
 
 use qd1_model::Hist;
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 
 use super::draw::{Draw, Latency};
 
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn gusts_of_the_same_number_are_a_limit_and_of_other_numbers_none() {
+    fn only_bursts_of_one_size_are_a_limit() {
         let steady = intervals(std::iter::repeat_n(24, 40));
         let (limit, bound_ns) = Limit::of(&gusts(), &steady, OpClass::Commit).unwrap();
         assert!((limit.commit_ns / 4.04e6 - 1.0).abs() < 0.02 && bound_ns < 1_000_000, "{limit:?} {bound_ns}");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_met_by_those_who_commit_more_often_and_by_no_one_else() {
+    fn only_those_who_commit_more_often_meet_the_limit() {
         let limit = Limit::of(&gusts(), &intervals(std::iter::repeat_n(24, 40)), OpClass::Commit);
         let commits = Commits::new(&gusts(), limit, 1.0);
         let (mut disk, mut draw, mut at_ns) = (Disk::new(&commits), Draw::new(1), 0.0);

@@ -16,17 +16,16 @@ mod work;
 
 use std::ops::Range;
 
+use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
-use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts, plain_name};
-use qd1_model::record::{OpClass, StepRecord, Stream};
+use qd1_model::plan::prediction::plain_name;
+use qd1_model::prediction::{Bound, Predicted, Prediction, Predicts};
+use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};
 use self::rounds::{Around, Rounds};
 use crate::stats::{self, Z_975};
-
-/// The suite that is measured for predictions.
-pub const SUITE: &str = "predict";
 
 /// Numbers of clients of PostgreSQL.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use qd1_model::app::Program;
 use qd1_model::plan::Work;
+use qd1_model::plan::program::Program;
 use qd1_model::prediction::Predicts;
 use qd1_model::{Estimate, Record};
 
@@ -98,7 +98,7 @@ pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::app::AppWork;
+    use qd1_model::plan::program::AppWork;
     use qd1_model::plan::{Rw, Sync};
 
     use super::*;

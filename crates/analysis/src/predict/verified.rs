@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use qd1_model::app::{AppWork, Program};
 use qd1_model::hist::coarse_low_ns;
+use qd1_model::op::OpClass;
 use qd1_model::plan::Work;
+use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::prediction::{Exactness, Predicted, Predicts, Verified};
-use qd1_model::record::{Interval, OpClass, StepRecord};
+use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::ETCD_BOUND_NS;
-use crate::detect::STEAL_CRITICAL;
 use crate::stats;
+use crate::steal::{STEAL_CRITICAL, STEAL_TAIL};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Stolen share of the processors' time from which the hypervisor decides what the slowest hundredth takes.
-const TAIL_STEAL: f64 = 0.03;
 /// The fewest of which one is a 99th percentile.
 const P99_COUNT: u64 = 100;
 
@@ -81,7 +80,7 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
 /// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and then is
 /// not the rate's doing. Nothing where they were too few for one, or the hypervisor's.
 fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
-    if step.steal >= TAIL_STEAL {
+    if step.steal >= STEAL_TAIL {
         return None;
     }
     let stream = step.stream(OpClass::Transaction).filter(|stream| stream.lat.count() >= P99_COUNT)?;

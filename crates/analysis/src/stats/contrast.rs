@@ -5,7 +5,8 @@
 //! dependence as everywhere here. The largest distance between the two distribution functions is that of Kolmogorov and
 //! Smirnov; beyond 1.95 sqrt(1/n + 1/m) it happens by chance once in a thousand times.
 
-use qd1_model::record::{Interval, OpClass, StepRecord};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Hist};
 
 use super::Quantiles;

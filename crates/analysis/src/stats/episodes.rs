@@ -142,7 +142,8 @@ pub(super) fn upper_limit(k: f64) -> f64 {
 mod tests {
     use super::*;
     use qd1_model::hist::CoarseHist;
-    use qd1_model::record::{Interval, IntervalStream, OpClass};
+    use qd1_model::op::OpClass;
+    use qd1_model::record::{Interval, IntervalStream};
 
     /// A hundred intervals of a hundred operations; those of `stalls` hold eight slow ones.
     fn with_stalls(stalls: &[usize]) -> Series {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_counted_once_each_however_many_operations_they_hold() {
+    fn each_stall_counts_once_whatever_it_holds() {
         assert_eq!(of_stalls(&[]), None);
         for stalls in [vec![40], vec![5, 30, 31, 77], (0..20).map(|index| index * index / 4).collect()] {
             let counted = of_stalls(&stalls).unwrap();

@@ -71,7 +71,8 @@ fn episodes(series: &Series, edge: usize, above: f64, count: f64) -> f64 {
 mod tests {
     use super::*;
     use qd1_model::hist::CoarseHist;
-    use qd1_model::record::{Interval, IntervalStream, OpClass};
+    use qd1_model::op::OpClass;
+    use qd1_model::record::{Interval, IntervalStream};
 
     /// A hundred intervals of a thousand operations; in those of `phases` half are slow, and `extreme` ones slowest.
     fn series(phases: &[usize], extreme: u64) -> Series {

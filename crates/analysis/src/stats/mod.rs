@@ -5,7 +5,7 @@
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
 //! ranks are taken (see `rank.rs`). A figure that rests on few slow phases or stalls gets a wide interval, however many
-//! operations there are (see `episodes.rs`). How well all this works is measured in [`crate::coverage`], and so is
+//! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and so is
 //! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
 pub(crate) mod contrast;
@@ -15,7 +15,8 @@ pub(crate) mod long_run;
 mod rank;
 mod series;
 
-use qd1_model::record::{Interval, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
 
 use episodes::{Episodes, Rests};
@@ -49,7 +50,7 @@ pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> 
 }
 
 /// Several quantiles of one stream, whose histogram and intervals are walked only once.
-pub(crate) struct Quantiles {
+pub struct Quantiles {
     sorted: Sorted,
     series: Series,
     episodes: Episodes,
@@ -58,13 +59,15 @@ pub(crate) struct Quantiles {
 
 impl Quantiles {
     /// Prepares for [`quantile`] of `hist`.
-    pub(crate) fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
+    #[must_use]
+    pub fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
         let series = Series::while_active(intervals, class);
         Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, n: hist.count() }
     }
 
-    /// [`quantile`] `q`.
-    pub(crate) fn at(&self, q: f64) -> Estimate {
+    /// Returns [`quantile`] `q`.
+    #[must_use]
+    pub fn at(&self, q: f64) -> Estimate {
         quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank))
     }
 }
@@ -366,7 +369,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn the_value_lies_in_its_interval_and_higher_quantiles_are_higher(
+        fn values_lie_in_their_intervals_and_rise_with_the_quantile(
             latencies in prop::collection::vec(prop::collection::vec(1_000u64..100_000_000, 0..60), 1..30)
         ) {
             let (hist, intervals) = run_of(&latencies);
@@ -407,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_half_of_the_run_counts_as_two_samples_and_not_as_thousands() {
+    fn a_slow_half_of_the_run_counts_as_two_samples() {
         let shuffled: Vec<Vec<u64>> =
             (0..100).map(|_| (0..100).map(|op| 100_000 + 900_000 * (op % 2)).collect()).collect();
         let halves: Vec<Vec<u64>> = (0..100).map(|index| vec![100_000 + 900_000 * (index / 50); 100]).collect();

@@ -6,7 +6,8 @@
 //! operations per second), so one kind of series, numerator and denominator, serves all of them.
 
 use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
-use qd1_model::record::{Interval, IntervalStream, OpClass};
+use qd1_model::op::OpClass;
+use qd1_model::record::{Interval, IntervalStream};
 
 /// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
 /// freedom, and the cost of [`super::long_run()`] grows with their square.

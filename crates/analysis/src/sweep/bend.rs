@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_only_rises_has_its_bend_beyond_and_a_flat_one_before() {
+    fn a_rising_curve_bends_beyond_its_end_and_a_flat_one_before() {
         let rising = fit(&points(&DEPTHS, |n| n * 1e4)).unwrap().bend;
         assert_eq!(rising.state, BendState::AtLeast);
         assert!(rising.at.value.is_none() && (50.0..=64.0).contains(&rising.at.low.unwrap()), "{rising:?}");

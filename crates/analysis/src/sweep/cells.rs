@@ -6,8 +6,9 @@
 //! passed, is the depth that the device saw.
 
 use qd1_model::hist::Hist;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{Arrival, IoWork, StepPlan, Work};
-use qd1_model::record::{Ended, Interval, IntervalStream, OpClass, StepRecord};
+use qd1_model::record::{Interval, IntervalStream, StepRecord};
 use qd1_model::sweep::{Cell, CellFlag};
 use qd1_model::{Estimate, Record};
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_that_falls_beyond_its_best_is_said_to_and_does_not_move_the_knee() {
+    fn throughput_that_falls_beyond_its_best_leaves_the_knee() {
         let rates = [1e4, 2e4, 4e4, 8e4, 8e4, 5e4, 3e4];
         let cells: Vec<Cell> = rates.iter().enumerate().map(|(at, rate)| cell(4096, 1 << at, *rate, 1e5)).collect();
         let curve = curve(&cells.iter().collect::<Vec<_>>(), None).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossover_at_a_depth_before_the_knee_says_that_it_is_not_saturated() {
+    fn a_crossover_before_the_knee_is_marked_not_saturated() {
         let cells: Vec<Cell> = [4096, 16384, 65536, 262_144, 1 << 20]
             .iter()
             .map(|block| cell(*block, 8, f64::min(5000.0, 200e6 / f64::from(*block)), 1e5))

@@ -7,13 +7,11 @@ mod bend;
 mod cells;
 mod curve;
 mod findings;
-mod order;
 #[cfg(test)]
 mod testing;
 
 pub(crate) use cells::between_passes;
 pub use findings::findings;
-pub use order::order;
 
 use qd1_model::plan::Rw;
 use qd1_model::sweep::{Bend, BendState, Cell, PassDrift, Surface};
@@ -103,7 +101,8 @@ fn unknown_bend() -> Bend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::sweep::{CellFlag, SweepPlan};
+    use qd1_model::plan::sweep::SweepPlan;
+    use qd1_model::sweep::CellFlag;
 
     #[test]
     fn only_a_sweep_has_a_surface() {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn littles_law_is_checked_in_every_cell_and_a_queue_half_empty_is_flagged() {
+    fn a_half_empty_queue_is_flagged_by_littles_law() {
         let mut record = testing::record(&[1, 2, 4, 8], 1.0);
         assert!(surface(&record).unwrap().cells.iter().all(|cell| cell.flags.is_empty()));
         assert_eq!(findings(&surface(&record).unwrap()), []);
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_the_device_does_not_see_is_told() {
+    fn a_queue_that_the_device_does_not_see_is_reported() {
         let mut record = testing::record(&[1, 2, 4, 8, 16], 1.0);
         for step in &mut record.steps {
             testing::at_device(step, 1.0);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_slower_than_the_others_is_drift_and_not_a_property_of_a_cell() {
+    fn a_pass_slower_than_the_others_is_drift() {
         let cells: Vec<Cell> = (0..8)
             .map(|at| Cell {
                 pass_iops: vec![1000.0, 850.0 + f64::from(at)],

@@ -1,8 +1,9 @@
 //! Cells and records of sweeps made by hand.
 
+use qd1_model::plan::sweep::SweepPlan;
 use qd1_model::plan::{IoWork, Rw, Sync};
 use qd1_model::record::StepRecord;
-use qd1_model::sweep::{Cell, SweepPlan};
+use qd1_model::sweep::Cell;
 use qd1_model::{Estimate, Record};
 
 use crate::testing;

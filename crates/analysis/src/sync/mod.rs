@@ -10,10 +10,11 @@ mod settings;
 mod tests;
 
 use qd1_model::hist::Hist;
+use qd1_model::op::OpClass;
 use qd1_model::plan::{FileUse, FilesWork, IoWork, Plan, Sync, Work};
-use qd1_model::record::{Interval, OpClass, StepRecord};
-use qd1_model::sync::{SUITE, SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncTable};
-use qd1_model::{Estimate, Record};
+use qd1_model::record::{Interval, StepRecord};
+use qd1_model::sync::{SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncTable};
+use qd1_model::{Estimate, Record, Subject};
 
 use crate::stats::sigma;
 use crate::stats::{self, Quantiles};
@@ -24,7 +25,7 @@ const CLASS: OpClass = OpClass::Commit;
 /// The table of a run of `qd1 sync`; none for other runs.
 #[must_use]
 pub fn table(record: &Record) -> Option<SyncTable> {
-    if record.plan.suite != SUITE {
+    if record.plan.subject != Subject::Sync {
         return None;
     }
     let rows = rows(&record.plan, &record.steps);

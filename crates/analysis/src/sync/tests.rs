@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::testing;
+use qd1_model::Subject;
 use qd1_model::plan::Rw;
 use qd1_model::sync::SyncAdvice;
 
 /// A Record of methods at 8 KiB with these latencies of a commit, us.
 fn record(methods: &[(Sync, bool, u64)]) -> Record {
     let mut record = testing::empty();
-    record.plan.suite = SUITE.to_owned();
+    record.plan.subject = Subject::Sync;
     for (sync, direct, us) in methods {
         add(&mut record, testing::io(Rw::Write, 8192, *sync, *direct), *us);
     }
@@ -26,12 +27,12 @@ const BUFFERED: SyncMethod = SyncMethod { sync: Sync::Fdatasync, direct: false }
 fn only_a_run_of_sync_has_a_table() {
     let mut record = record(&[(Sync::Fdatasync, false, 200)]);
     assert!(table(&record).is_some());
-    record.plan.suite = "check".to_owned();
+    record.plan.subject = Subject::Check;
     assert_eq!(table(&record), None);
 }
 
 #[test]
-fn the_fastest_method_that_is_durable_is_the_best_and_sync_file_range_never() {
+fn the_fastest_durable_method_is_best_never_sync_file_range() {
     let found = [(Sync::Fdatasync, false, 200), (Sync::ODsync, true, 100), (Sync::SyncFileRange, false, 10)];
     let table = table(&record(&found)).unwrap();
     assert_eq!(table.best, Some(SyncMethod { sync: Sync::ODsync, direct: true }));
@@ -41,7 +42,7 @@ fn the_fastest_method_that_is_durable_is_the_best_and_sync_file_range_never() {
 }
 
 #[test]
-fn what_cannot_be_told_from_the_best_is_named_and_fdatasync_is_then_used_further() {
+fn where_methods_tie_fdatasync_is_used_further() {
     // Passes that differ widen the interval: 200 and 300 us of one method enclose 240 us of the other.
     let mut found = record(&[(Sync::Fdatasync, false, 200), (Sync::ODsync, false, 240), (Sync::Fdatasync, false, 300)]);
     let table = table(&found).unwrap();
@@ -56,7 +57,7 @@ fn what_cannot_be_told_from_the_best_is_named_and_fdatasync_is_then_used_further
 }
 
 #[test]
-fn other_sizes_committers_layouts_and_two_writes_do_not_decide_which_method_is_best() {
+fn only_plain_commits_of_the_common_size_decide_the_best() {
     let mut found = record(&[(Sync::Fdatasync, false, 200), (Sync::Fsync, false, 300)]);
     let base = || testing::io(Rw::Write, 8192, Sync::Fsync, false);
     add(&mut found, IoWork { blocks: testing::io(Rw::Write, 512, Sync::Fsync, false).blocks, ..base() }, 10);
@@ -71,7 +72,7 @@ fn other_sizes_committers_layouts_and_two_writes_do_not_decide_which_method_is_b
 }
 
 #[test]
-fn a_program_is_advised_to_change_only_where_the_other_way_is_better_beyond_doubt() {
+fn a_change_is_advised_only_where_it_is_better_beyond_doubt() {
     let advice = |methods: &[(Sync, bool, u64)], setting: &str| {
         let table = table(&record(methods)).unwrap();
         table.settings.iter().find(|known| known.setting.contains(setting)).unwrap().advice
@@ -89,7 +90,7 @@ fn a_program_is_advised_to_change_only_where_the_other_way_is_better_beyond_doub
 }
 
 #[test]
-fn direct_methods_are_no_setting_of_a_program_that_writes_through_the_page_cache() {
+fn direct_methods_are_no_setting_of_a_buffered_program() {
     let table = table(&record(&[(Sync::Fdatasync, true, 100)])).unwrap();
     assert!(table.settings.iter().all(|setting| setting.lat_p50_ns.is_none()), "{:?}", table.settings);
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use qd1_engine::sim::{Device, Service};
@@ -11,38 +11,71 @@ use rustix::process::Pid;
 use tempfile::TempDir;
 
 use super::device::Mounted;
-use super::{Place, names, skip, wait_until};
+use super::disk::Disk;
+use super::{Place, names, wait_until};
 
 /// A place with a directory for temporary files of its own, all of which a server's user can pass through.
 pub(crate) struct Ground {
     pub(crate) place: Place,
     aside: TempDir,
     // Dropped last: what the place is on.
-    _disk: Option<Mounted>,
+    _disk: On,
+}
+
+/// What the measured directory is on.
+enum On {
+    Nothing,
+    Loop { _disk: Mounted },
+    Simulated { _disk: Disk },
 }
 
 impl Ground {
     /// On a disk of its own where there can be one: of the machine's, enough may not be free. Else as [`Ground::new`].
-    pub(crate) fn roomy(test: &str, programs: &[&str]) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Names a program that is missing.
+    pub(crate) fn roomy(programs: &[&str]) -> Result<Self, String> {
         match Mounted::ext4("nodiscard") {
             Ok(disk) => {
                 fs::set_permissions(disk.path(), fs::Permissions::from_mode(0o755)).unwrap();
-                let ground = Self::new(test, Place::at(disk.path()), programs)?;
-                Some(Self { _disk: Some(disk), ..ground })
+                Self::over(Place::at(disk.path()), On::Loop { _disk: disk }, programs)
             }
-            Err(_) => Self::new(test, Place::new(), programs),
+            Err(_) => Self::new(programs),
         }
     }
 
-    /// `None`, said aloud, where a program is missing.
-    pub(crate) fn new(test: &str, place: Place, programs: &[&str]) -> Option<Self> {
+    /// On a simulated disk.
+    ///
+    /// # Errors
+    /// Names a program that is missing, or why no disk can be simulated here.
+    pub(crate) fn simulated(scenario: Scenario, programs: &[&str]) -> Result<Self, String> {
+        let disk = Disk::new(scenario)?;
+        Self::over(Place::at(disk.place.dir()), On::Simulated { _disk: disk }, programs)
+    }
+
+    /// In a directory that every user can enter.
+    ///
+    /// # Errors
+    /// Names a program that is missing.
+    pub(crate) fn new(programs: &[&str]) -> Result<Self, String> {
+        Self::over(Place::open_to_all(), On::Nothing, programs)
+    }
+
+    /// In a directory of the test's own making.
+    ///
+    /// # Errors
+    /// Names a program that is missing.
+    pub(crate) fn at(dir: &Path, programs: &[&str]) -> Result<Self, String> {
+        Self::over(Place::at(dir), On::Nothing, programs)
+    }
+
+    fn over(place: Place, disk: On, programs: &[&str]) -> Result<Self, String> {
         if let Some(missing) = programs.iter().find(|name| program(name).is_none()) {
-            skip(test, &format!("{missing} is not installed"));
-            return None;
+            return Err(format!("{missing} is not installed"));
         }
         let aside = TempDir::new().unwrap();
         fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        Some(Self { place, aside, _disk: None })
+        Ok(Self { place, aside, _disk: disk })
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -56,8 +89,8 @@ impl Ground {
         names(self.aside.path()).first().map(|name| self.aside.path().join(name))
     }
 
-    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1 and
-    /// its helpers.
+    /// Processes that have the measured directory, or the one aside, on their command line, or work in it, but for qd1
+    /// and its helpers.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let dirs = [self.place.dir_str().to_owned(), self.aside.path().to_str().unwrap().to_owned()];
         let mut found = Vec::new();

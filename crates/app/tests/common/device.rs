@@ -98,7 +98,7 @@ impl Mounted {
     /// # Errors
     /// Why it cannot be mounted so.
     pub(crate) fn new(disk: Loop, options: &str) -> Result<Self, String> {
-        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let dir = super::open_to_all();
         tool("mount", &["-o", options, disk.path(), dir.path().to_str().unwrap()])?;
         let this = Self { dir, disk };
         // mkfs made it; a directory to measure is empty.
@@ -139,19 +139,32 @@ impl Throttle {
     /// # Errors
     /// Why there can be none here.
     pub(crate) fn new(name: &str, disk: &Loop, limits: &[(&str, u64)]) -> Result<Self, String> {
-        let root = Path::new("/sys/fs/cgroup/blkio");
-        if !root.join("blkio.throttle.write_iops_device").exists() && !root.join("cgroup.procs").exists() {
-            return Err("no blkio controller of cgroup v1 here".to_owned());
-        }
-        let dir = root.join(format!("qd1-test-{}-{name}", std::process::id()));
-        fs::create_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        let this = Self { dir };
+        let this = Self::group(name)?;
         for (what, limit) in limits {
             let file = this.dir.join(format!("blkio.throttle.{what}_device"));
             fs::write(&file, format!("{} {limit}", disk.number()))
                 .map_err(|error| format!("{}: {error}", file.display()))?;
         }
         Ok(this)
+    }
+
+    /// A group without limits yet.
+    ///
+    /// # Errors
+    /// Why there can be none here.
+    pub(crate) fn group(name: &str) -> Result<Self, String> {
+        let root = Path::new("/sys/fs/cgroup/blkio");
+        if !root.join("blkio.throttle.write_iops_device").exists() && !root.join("cgroup.procs").exists() {
+            return Err("no blkio controller of cgroup v1 here".to_owned());
+        }
+        let dir = root.join(format!("qd1-test-{}-{name}", std::process::id()));
+        fs::create_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        Ok(Self { dir })
+    }
+
+    /// Where its settings are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// `program` as a process of this group.

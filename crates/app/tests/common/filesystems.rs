@@ -3,31 +3,32 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Place, is_root, names, skip};
+use super::{Place, is_root, names};
 
 /// Steps of 300 ms on disks of a few hundred MiB.
 pub(crate) const TINY: [&str; 8] = ["--size", "16MiB", "--disk", "400MiB", "--runtime", "300ms", "--quiet", "--seed=7"];
 
-/// Whether a test that wants root and these programs can run.
-pub(crate) fn can(test: &str, programs: &[&str]) -> bool {
+/// Whether filesystems can be made with these programs.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn can(programs: &[&str]) -> Result<(), String> {
     if !is_root() {
-        skip(test, "filesystems are made by root");
-        return false;
+        return Err("filesystems are made by root".to_owned());
     }
-    let there =
+    let is_there =
         |program: &&str| Path::new("/usr/sbin").join(program).exists() || Path::new("/sbin").join(program).exists();
-    if let Some(missing) = programs.iter().find(|program| !there(program)) {
-        skip(test, &format!("{missing} is not installed"));
-        return false;
+    if let Some(missing) = programs.iter().find(|program| !is_there(program)) {
+        return Err(format!("{missing} is not installed"));
     }
     if !Path::new("/dev/loop-control").exists() {
-        skip(test, "no loop devices here");
-        return false;
+        return Err("no loop devices here".to_owned());
     }
-    true
+    Ok(())
 }
 
-/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the next.
+/// A place in memory where there is enough: a shared disk fills up, and is not equal to itself from one moment to the
+/// next.
 pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
     let memory = Path::new("/dev/shm");
     let free = rustix::fs::statvfs(memory).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
@@ -38,7 +39,7 @@ pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
 }
 
 pub(crate) fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
-    place.qd1(&[&["filesystems", place.dir_str()], &TINY[..], args].concat())
+    place.on("filesystems", &[&TINY[..], args].concat())
 }
 
 /// Mount points and files behind loop devices that lie in the place.

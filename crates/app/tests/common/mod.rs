@@ -1,11 +1,14 @@
 //! What the tests of the whole binary share: a place of its own for each run, waiting without a clock, skipping aloud.
 
-// Each test file is a program of its own and uses a part of this.
-#![allow(dead_code)]
+// Each of the three test programs uses a part of this.
+#![allow(dead_code, unused_imports, unused_macros)]
 
 pub(crate) mod apps;
 pub(crate) mod device;
+pub(crate) mod disk;
 pub(crate) mod filesystems;
+pub(crate) mod fio;
+pub(crate) mod refusal;
 pub(crate) mod schema;
 
 use std::fs;
@@ -33,7 +36,27 @@ const ENVIRONMENT: [&str; 9] = [
     "RUST_LOG",
 ];
 
-/// Says aloud that `test` cannot run here.
+/// The name of the test that asks, as cargo prints it, behind that of its program.
+macro_rules! test_name {
+    () => {{
+        fn here() {}
+        std::any::type_name_of_val(&here).trim_end_matches("::here").trim_end_matches("::{{closure}}")
+    }};
+}
+
+/// What a test needs, from a `Result` whose error says why it cannot be had; the test is then skipped.
+macro_rules! or_skip {
+    ($needed:expr) => {
+        match $needed {
+            Ok(needed) => needed,
+            Err(why) => return $crate::common::skip($crate::common::test_name!(), &why),
+        }
+    };
+}
+
+pub(crate) use {or_skip, test_name};
+
+/// Says that `test` cannot run here, and why.
 pub(crate) fn skip(test: &str, why: &str) {
     println!("SKIPPED: {why}");
     if let Some(log) = std::env::var_os("QD1_SKIP_LOG") {
@@ -55,7 +78,15 @@ pub(crate) struct Place {
 impl Place {
     /// On the disk where the build is: the system's temporary directory may be in memory.
     pub(crate) fn new() -> Self {
-        let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        Self::below(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    /// Where other users can get to, as the build's directory may be closed to them.
+    pub(crate) fn open_to_all() -> Self {
+        Self::below(open_to_all())
+    }
+
+    fn below(root: TempDir) -> Self {
         let dir = root.path().join("target");
         fs::create_dir(&dir).unwrap();
         fs::create_dir(root.path().join("state")).unwrap();
@@ -69,7 +100,7 @@ impl Place {
 
     /// The same with the directory to measure somewhere else, such as on a loop device.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), ..Self::new() }
+        Self { dir: dir.to_owned(), ..Self::open_to_all() }
     }
 
     /// The directory to measure.
@@ -109,9 +140,14 @@ impl Place {
         assert_cmd::Command::from_std(self.command(args))
     }
 
+    /// A command on this directory: `qd1 COMMAND DIR ARGS`.
+    pub(crate) fn on(&self, command: &str, args: &[&str]) -> assert_cmd::Command {
+        self.qd1(&[&[command, self.dir_str()], args].concat())
+    }
+
     /// A brief check of the directory with more arguments.
     pub(crate) fn brief(&self, args: &[&str]) -> assert_cmd::Command {
-        self.qd1(&[&["check", self.dir_str()], &BRIEF[..], args].concat())
+        self.on("check", &[&BRIEF[..], args].concat())
     }
 
     /// The report of a brief check that has to succeed.
@@ -139,6 +175,25 @@ impl Place {
             assert_eq!(self.runs(), Vec::<Value>::new());
         }
     }
+}
+
+/// A new directory that every user can enter: beside the build where that is open to all.
+pub(crate) fn open_to_all() -> TempDir {
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let is_open = |dir: &Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 1 == 1);
+    // Not /tmp, which is often in memory.
+    let dir = if beside.ancestors().all(is_open) { beside } else { Path::new("/var/tmp") };
+    let dir = TempDir::new_in(dir).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// A file of thresholds with one class, `mine`, that has one criterion.
+pub(crate) fn thresholds(step: &str, op: &str, metric: &str, pass: f64, fail: f64) -> String {
+    format!(
+        "[[class]]\nname = \"mine\"\ntitle = \"mine\"\n[[class.criterion]]\nstep = \"{step}\"\nop = \"{op}\"\n\
+         metric = \"{metric}\"\npass = {pass:?}\nfail = {fail:?}\nsource = \"nowhere\"\n"
+    )
 }
 
 /// The binary under test.

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use qd1_model::environment::ThreadCost;
+use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::{FileSync, FilesWork, Stop};
-use qd1_model::record::{Ended, IoErrors, OpClass};
+use qd1_model::record::IoErrors;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
 use rustix::io::{Errno, pwrite};
 
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_made_and_removed_and_its_sync_is_inside_its_making() {
+    fn files_are_made_with_their_sync_inside_and_then_removed() {
         let dir = tempfile::tempdir().unwrap();
         for (sync, syncs) in [(FileSync::Fsync, 1), (FileSync::FsyncDirectory, 2)] {
             let outcome = run(dir.path(), sync, 20);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_takes_no_files_is_told_by_the_error_and_not_waited_for() {
+    fn a_directory_that_takes_no_files_fails_at_once() {
         let dir = tempfile::tempdir().unwrap();
         // A directory of that name is in the way, and stays.
         std::fs::create_dir(dir.path().join(NAME)).unwrap();

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_model::record::{IoErrors, OpClass, Stream};
+use qd1_model::op::OpClass;
+use qd1_model::record::{IoErrors, Stream};
 use rustix::io::Errno;
 
 use crate::meter::{Meter, Outbox, Parts, Timing};

@@ -3,11 +3,10 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::host_cache::Held;
-use super::model::draw;
+use super::draw::{Service, draw};
+use super::host_cache::{Held, HostCache};
 use super::ranges::Ranges;
-use super::reduction::Known;
-use super::{HostCache, Reduction, Service};
+use super::reduction::{Known, Reduction};
 use crate::{Op, OpKind};
 
 /// Reads of what was never written are answered without the device: a filesystem's unwritten extents, a thin volume, a

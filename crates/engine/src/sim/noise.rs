@@ -120,7 +120,7 @@ mod tests {
         Neighbours { sigma: 0.5, memory_ns: 1e9, stalls_per_s: 0.5, stall_ns: 30e6, stall_sigma: 0.5 };
 
     #[test]
-    fn the_load_wanders_with_its_memory_and_around_the_device_itself() {
+    fn the_load_wanders_around_the_device_with_its_memory() {
         let mut load = Load::new(BUSY, 3);
         let levels: Vec<f64> = (0..20_000).map(|step| load.slowness(f64::from(step) * STEP_NS).ln()).collect();
         let mean = levels.iter().sum::<f64>() / 20_000.0;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_into_a_wait_ends_after_it_and_the_rest_is_left_alone() {
+    fn only_what_falls_into_a_wait_is_delayed_past_it() {
         let mut load = Load::new(BUSY, 4);
         let late = (0..100_000u32).filter(|ms| {
             let now_ns = f64::from(*ms) * 1e6;

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_place_costs_half_a_revolution_on_average_and_never_more_than_one() {
+    fn a_random_place_costs_half_a_turn_on_average_at_most_one() {
         let mut heads = Heads::new(disk());
         let (mut now_ns, mut sum_ns) = (0.0, 0.0);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -75,7 +75,7 @@ fn every_single_bit_flip_is_found_without_knowing_the_write() {
 
 /// What fio's layout leaves uncovered by itself, which the mark is for: nothing else.
 #[test]
-fn only_the_data_of_meta_and_sha512_is_uncovered_in_blocks_of_fios() {
+fn in_fios_blocks_only_meta_and_sha512_leave_data_uncovered() {
     for verify in with_header() {
         let mut verifier = Verifier::new(&job(verify, 512, 512), 1, 5).unwrap();
         let mut buf = vec![0; 512];
@@ -100,7 +100,7 @@ fn only_the_data_of_meta_and_sha512_is_uncovered_in_blocks_of_fios() {
 }
 
 #[test]
-fn an_older_write_of_the_same_block_is_found_where_the_write_is_known() {
+fn an_older_write_of_a_block_is_found_where_it_is_known() {
     for verify in with_header() {
         let mut verifier = Verifier::new(&job(verify, 512, 512), 1, 5).unwrap();
         let (mut old, mut new) = (vec![0; 512], vec![0; 512]);
@@ -134,7 +134,7 @@ fn messages_tell_what_was_found_and_what_was_wanted() {
 }
 
 #[test]
-fn a_pattern_stands_in_the_whole_request_with_its_offset_and_headers_over_it() {
+fn a_pattern_fills_the_request_with_headers_over_it() {
     let mut job = job(Verify::Crc16, 512, 4096);
     job.verify_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![0xde, 0xad, 0xbe, 0xef]), PatternPart::Offset]));
     let mut plain = job.clone();
@@ -166,7 +166,7 @@ fn blocks_too_small_for_a_header_are_made_again_and_compared() {
 }
 
 #[test]
-fn verify_only_draws_the_same_writes_and_accepts_another_runs_data() {
+fn verify_only_accepts_the_data_of_an_earlier_run() {
     let job = job(Verify::Xxhash, 512, 512);
     let mut writer = Verifier::new(&job, 1, 5).unwrap();
     let mut reader = Verifier::new(&job, 2, 6).unwrap();
@@ -191,7 +191,7 @@ fn data_is_compressible_as_asked_under_verification_too() {
 /// A disk in memory; writes overlap in all ways, some are lost or torn. What the history still holds is what was
 /// written unless the disk broke it, and then it is found.
 #[test]
-fn none_is_invented_and_none_is_missed_over_a_hundred_thousand_overlapping_writes() {
+fn overlapping_writes_are_neither_invented_nor_missed() {
     const SIZE: usize = 1 << 18;
     let mut verifier = Verifier::new(&job(Verify::Crc32c, 512, 2048), 1, 77).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(41);

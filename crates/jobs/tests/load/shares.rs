@@ -139,7 +139,7 @@ fn the_exponent_of_zipf_is_recovered() {
 }
 
 #[test]
-fn a_part_h_of_the_blocks_gets_all_but_h_of_the_draws_under_pareto() {
+fn under_pareto_a_part_h_of_the_blocks_gets_all_but_h() {
     for h in [0.1, 0.2, 0.4] {
         let options = format!("rw=randread random_distribution=pareto:{h}");
         let requests = draws(&options, 1000 << 12, 4 * DRAWS);

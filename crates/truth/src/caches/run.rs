@@ -8,13 +8,13 @@ use qd1_model::plan::{
 };
 use qd1_model::record::{Prepare, StepRecord};
 use qd1_model::spec::{Effort, Job};
-use qd1_model::{Bytes, Finding, Record};
+use qd1_model::{Bytes, Finding, Record, Subject};
 
 use super::scenario::{FILE, Scenario};
 use crate::suite;
 
 /// The suite as it comes with qd1.
-const SUITE: &str = include_str!("../../../app/src/suites/caches.toml");
+const SUITE: &str = include_str!("../../../suites/src/caches.toml");
 /// Longest time for writing the test file, as in a suite that names none.
 const PREPARE_NS: u64 = 12_000_000_000;
 /// Time between the steps of a run, ns: opening files and an engine.
@@ -166,7 +166,7 @@ fn empty(file: u64) -> Record {
     let filesystem = Filesystem { kind: "ext4".to_owned(), ..Filesystem::default() };
     let environment =
         Environment { kernel: "6.8.0".to_owned(), filesystem, devices: vec![device], ..Environment::default() };
-    let mut record = suite::record("caches", Bytes(file), environment);
+    let mut record = suite::record("caches", Subject::Suite, Bytes(file), environment);
     record.plan.target.prepare_max_ns = PREPARE_NS;
     record.prepare = Some(Prepare { bytes: Bytes(file), ..Prepare::default() });
     record

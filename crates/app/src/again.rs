@@ -1,0 +1,112 @@
+//! The command line as it was typed, and the command that does the same again from anywhere.
+
+use std::path::Path;
+
+use qd1_model::Problem;
+use qd1_model::suggest::nearest;
+
+/// A word, or a flag with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// The name of a command, or of a program after `app`.
+    Command(String),
+    /// A flag without a value, as typed; or flags behind one dash.
+    Flag(String),
+    /// An option with its value.
+    Option {
+        /// Its identifier in the definition of the command line.
+        id: String,
+        /// As typed: `--size`, `-o`.
+        flag: String,
+        /// The value.
+        value: String,
+        /// Whether both were one word: `--size=1G`.
+        joined: bool,
+        /// Whether the value names a file that is read.
+        is_input: bool,
+    },
+    /// An argument without a flag.
+    Positional {
+        /// Its identifier.
+        id: String,
+        /// The value.
+        value: String,
+    },
+}
+
+/// A command line, taken apart by its own definition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandLine {
+    /// What was typed after the program's name.
+    pub(crate) words: Vec<Word>,
+    /// Names of all commands, for "did you mean".
+    pub(crate) commands: Vec<String>,
+}
+
+impl CommandLine {
+    /// The command that does the same from anywhere: what is in `changes`, by identifier, has that value, whether it was typed
+    /// or not, and files that are read are named in full.
+    pub(crate) fn again(&self, changes: &[(&str, String)]) -> Vec<String> {
+        let mut again = vec!["qd1".to_owned()];
+        let mut seen = Vec::new();
+        let mut changed = |id: &str, value: &str| match changes.iter().position(|(of, _)| *of == id) {
+            Some(at) => {
+                seen.push(at);
+                changes[at].1.clone()
+            }
+            None => value.to_owned(),
+        };
+        for word in &self.words {
+            match word {
+                Word::Command(word) | Word::Flag(word) => again.push(word.clone()),
+                Word::Positional { id, value } => again.push(changed(id, value)),
+                Word::Option { id, flag, value, joined, is_input } => {
+                    let value = changed(id, &if *is_input { absolute(value) } else { value.clone() });
+                    if *joined {
+                        again.push(format!("{flag}={value}"));
+                    } else {
+                        again.extend([flag.clone(), value]);
+                    }
+                }
+            }
+        }
+        for (at, (id, value)) in changes.iter().enumerate().filter(|(at, _)| !seen.contains(at)) {
+            debug_assert!(!value.is_empty(), "change {at} has a value");
+            if *id != PATH {
+                again.push(format!("--{}", id.replace('_', "-")));
+            }
+            again.push(value.clone());
+        }
+        again
+    }
+
+    /// What to say of a path that does not exist: it may be a mistyped command, since `qd1 histroy` is a path to the command line.
+    pub(crate) fn missing(&self, path: &Path) -> Problem {
+        let text = path.to_string_lossy();
+        match nearest(&text, self.commands.iter().map(String::as_str)) {
+            Some(command) => {
+                Problem::usage(format!("there is no {text:?} here; did you mean the command `qd1 {command}`?"))
+            }
+            None => qd1_runner::place::missing(path),
+        }
+    }
+}
+
+/// The identifier of the place to measure, which every command that measures has.
+pub(crate) const PATH: &str = "path";
+
+fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_command_is_recognised() {
+        let line = CommandLine { words: Vec::new(), commands: vec!["history".to_owned(), "check".to_owned()] };
+        assert!(line.missing(Path::new("histroy")).to_string().contains("qd1 history"));
+        assert!(line.missing(Path::new("/srv/data")).to_string().contains("does not exist"));
+    }
+}

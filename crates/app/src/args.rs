@@ -1,0 +1,183 @@
+//! Arguments that several commands share.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use qd1_model::Bytes;
+use qd1_model::plan::EngineChoice;
+use qd1_model::spec::Effort;
+use qd1_model::units::parse_duration_ns;
+use qd1_report::Format;
+
+/// The forms of a result, by name, with what help says of them.
+const FORMATS: [Choice<Format>; 5] = [
+    ("human", "Text for people", Format::Human),
+    ("json", "The whole report as one JSON document", Format::Json),
+    ("ndjson", "One JSON object per line: verdicts, criteria, steps, findings, then the record", Format::Ndjson),
+    ("csv", "One row per step, kind of operation and metric", Format::Csv),
+    ("markdown", "Tables for an issue or a forum post", Format::Markdown),
+];
+
+/// A value that an argument may take: its name, what help says of it, and what it means.
+pub(crate) type Choice<T> = (&'static str, &'static str, T);
+
+/// One of `choices`, by name.
+pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(|given| {
+        let found = choices.iter().find(|(name, ..)| *name == given);
+        found.expect("the parser takes no other names").2
+    })
+}
+
+/// How to measure, and where the result goes: the same for every command that measures.
+#[derive(Debug, Args)]
+pub(crate) struct MeasureArgs {
+    /// The shortest times of the suite (check: about 15 seconds); wider intervals
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// The longest times of the suite (check: minutes); tighter intervals
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Size of the test file, for example 4G (check: 1GiB)
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
+    /// Longest time of each step, for example 30s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) runtime: Option<u64>,
+    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them; check has qd1, commit1,
+    /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Commits once more while buffered writes and reads go on: an idle disk's fsync misleads (check --full does it)
+    #[arg(long)]
+    pub(crate) with_load: bool,
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) thresholds: Option<PathBuf>,
+    /// Exit with code 3 if any verdict or criterion is this bad or worse
+    #[arg(long, value_name = "GRADE", value_enum)]
+    pub(crate) fail_on: Option<FailOn>,
+}
+
+/// What every command takes that makes a run.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// Seed of every choice by chance (offsets, data, arrivals), to repeat a run exactly
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Show what would be done: steps, time, bytes written, space
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not keep the run in the history
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    /// No progress on stderr
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What a command takes whose requests are our own.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
+    #[arg(long, value_name = "ENGINE", value_parser = engine)]
+    pub(crate) engine: Option<EngineChoice>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
+}
+
+/// The grades that `--fail-on` takes, from strict to lenient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// One failed.
+    Fail,
+    /// One failed or could not be resolved.
+    NotResolved,
+    /// One failed, could not be resolved, or is marginal.
+    Marginal,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Form of the result on stdout
+    #[arg(long, value_parser = choice(&FORMATS), default_value = "human")]
+    pub(crate) format: Format,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Write the result to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Leave out names, addresses, models and paths, to share the result
+    #[arg(long)]
+    pub(crate) redact: bool,
+    /// Colour: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) color: When,
+}
+
+impl OutputArgs {
+    /// What commands without output options do: text on stdout.
+    pub(crate) fn stdout() -> Self {
+        Self { format: Format::Human, json: false, output: None, redact: false, color: When::Auto }
+    }
+
+    /// The form of the result.
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl MeasureArgs {
+    /// How much time to spend.
+    pub(crate) const fn effort(&self) -> Effort {
+        effort(self.quick, self.full)
+    }
+}
+
+/// How much time to spend, from the two flags.
+pub(crate) const fn effort(quick: bool, full: bool) -> Effort {
+    match (quick, full) {
+        (true, _) => Effort::Quick,
+        (_, true) => Effort::Full,
+        _ => Effort::Default,
+    }
+}
+
+/// A length of time, ns.
+///
+/// # Errors
+/// What is no time, or a thousand hours.
+pub(crate) fn duration(text: &str) -> Result<u64, String> {
+    match parse_duration_ns(text) {
+        // Sums of a few such still fit into nanoseconds.
+        Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
+        Ok(_) => Err("that is longer than a thousand hours".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn engine(text: &str) -> Result<EngineChoice, String> {
+    text.parse()
+}

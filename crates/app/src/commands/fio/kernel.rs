@@ -1,0 +1,70 @@
+//! What the kernel counted while each job ran: the disk's requests, the machine's processor time and pressure.
+
+use qd1_engine::run::Asked;
+use qd1_jobs::{ThreadPlan, ThreadResult};
+use qd1_model::environment::Device;
+use qd1_probe::Machine;
+
+use qd1_runner::counters::{Change, Counters, Moment};
+
+/// Counters around each job of a run.
+pub(crate) struct Around<'a> {
+    counters: Counters<'a>,
+    jobs: Vec<Job>,
+}
+
+#[derive(Default)]
+struct Job {
+    running: u32,
+    before: Option<Moment>,
+    after: Option<Moment>,
+    /// Another job ran meanwhile: what the disk did cannot be told apart.
+    shared: bool,
+}
+
+impl<'a> Around<'a> {
+    pub(crate) fn new(machine: &'a Machine, devices: &[Device], jobs: usize) -> Self {
+        let jobs = (0..jobs).map(|_| Job::default()).collect();
+        Self { counters: Counters::new(machine, devices), jobs }
+    }
+
+    /// These threads are about to begin.
+    pub(crate) fn begins(&mut self, threads: &[ThreadPlan]) {
+        for thread in threads {
+            if self.jobs[thread.job].before.is_none() {
+                self.jobs[thread.job].before = Some(self.counters.now());
+            }
+            self.jobs[thread.job].running += 1;
+        }
+        let running = self.jobs.iter().filter(|job| job.running > 0).count();
+        for job in self.jobs.iter_mut().filter(|job| job.running > 0 && running > 1) {
+            job.shared = true;
+        }
+    }
+
+    /// A thread has ended.
+    pub(crate) fn ended(&mut self, thread: &ThreadPlan) {
+        let job = &mut self.jobs[thread.job];
+        job.running = job.running.saturating_sub(1);
+        job.after = Some(self.counters.now());
+    }
+
+    /// The change over a job, beside what its threads asked for; none where it never ran.
+    pub(crate) fn change(&self, index: usize, results: &[&ThreadResult]) -> Option<Change> {
+        let job = &self.jobs[index];
+        let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);
+        let sum = |pick: fn(&ThreadResult) -> u64| results.iter().map(|result| pick(result)).sum();
+        let asked = Asked {
+            reads: sum(|result| result.moved[0].1),
+            read_bytes: sum(|result| result.moved[0].0),
+            writes: sum(|result| result.moved[1].1),
+            write_bytes: sum(|result| result.moved[1].0),
+            syncs: sum(|result| result.syncs),
+        };
+        let mut change = after.since(before, &asked);
+        if job.shared {
+            change.device = None;
+        }
+        Some(change)
+    }
+}

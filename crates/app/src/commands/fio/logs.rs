@@ -1,0 +1,128 @@
+//! fio's log files, written while the jobs run.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use qd1_fio::output::logs::{self, LogKind};
+use qd1_fio::{FioJob, Invocation};
+use qd1_jobs::ThreadPlan;
+use qd1_jobs::log::{Chunk, KINDS};
+
+/// All open logs of a run.
+pub(crate) struct Logs<'a> {
+    jobs: &'a [FioJob],
+    directory: PathBuf,
+    /// Logs of earlier jobs of the same name are emptied when the first line of a job is written.
+    files: HashMap<PathBuf, BufWriter<File>>,
+    start_unix_ms: u64,
+    aggregate: bool,
+    aggregate_before: [u64; 3],
+    aggregate_next_ms: u64,
+    problem: Option<anyhow::Error>,
+}
+
+/// How often the bandwidth of all jobs is logged (`--bandwidth-log`), ms: fio's own time.
+const AGGREGATE_MS: u64 = 500;
+
+impl<'a> Logs<'a> {
+    /// The logs of these jobs; nothing is opened yet.
+    pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Self {
+        Self {
+            jobs: &invocation.jobs,
+            directory: invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default(),
+            files: HashMap::new(),
+            start_unix_ms,
+            aggregate: invocation.flags.bandwidth_log,
+            aggregate_before: [0; 3],
+            aggregate_next_ms: AGGREGATE_MS,
+            problem: None,
+        }
+    }
+
+    /// Writes what a thread logged.
+    pub(crate) fn add(&mut self, thread: &ThreadPlan, mut chunk: Chunk) {
+        let job = &self.jobs[thread.job];
+        let number = job.per_job_logs.then_some(thread.number + 1);
+        let epoch_ms = if job.log_unix_epoch { self.start_unix_ms } else { 0 };
+        for (kind, entries) in KINDS.into_iter().zip(&mut chunk.entries).filter(|(_, entries)| !entries.is_empty()) {
+            entries.iter_mut().for_each(|entry| entry.ms += epoch_ms);
+            let text = logs::lines(entries, job.log_offset);
+            self.append(prefix(job, kind), kind, number, &text);
+        }
+        if job.write_lat_log.is_some() {
+            // A synchronous engine has no submission part; fio leaves the file empty.
+            self.append(prefix(job, LogKind::Slat), LogKind::Slat, number, "");
+        }
+        for hist in &chunk.hists {
+            let text =
+                logs::histogram_line(hist.ms + epoch_ms, hist.direction, hist.bs, &hist.bins, job.log_hist_coarseness);
+            self.append(prefix(job, LogKind::ClatHist), LogKind::ClatHist, number, &text);
+        }
+    }
+
+    fn append(&mut self, prefix: &str, kind: LogKind, number: Option<u32>, text: &str) {
+        self.append_to(self.directory.join(logs::file_name(prefix, kind, number)), text);
+    }
+
+    fn append_to(&mut self, path: PathBuf, text: &str) {
+        let written = match self.files.get_mut(&path) {
+            Some(file) => file.write_all(text.as_bytes()),
+            None => File::create(&path).and_then(|file| {
+                let mut file = BufWriter::new(file);
+                file.write_all(text.as_bytes())?;
+                self.files.insert(path.clone(), file);
+                Ok(())
+            }),
+        };
+        // What was logged can be read while the jobs run.
+        let flushed = written.and_then(|()| self.files.get_mut(&path).map_or(Ok(()), BufWriter::flush));
+        if let Err(error) = flushed
+            && self.problem.is_none()
+        {
+            self.problem = Some(anyhow::Error::new(error).context(format!("cannot write the log {}", path.display())));
+        }
+    }
+
+    /// `--bandwidth-log`: the bandwidth of all jobs together; `bytes` is what was moved so far.
+    pub(crate) fn aggregate(&mut self, elapsed_ms: u64, bytes: [u64; 3]) {
+        if !self.aggregate || elapsed_ms < self.aggregate_next_ms {
+            return;
+        }
+        let spent_ms = elapsed_ms + AGGREGATE_MS - self.aggregate_next_ms;
+        self.aggregate_next_ms = elapsed_ms + AGGREGATE_MS;
+        for (direction, name) in ["read", "write", "trim"].into_iter().enumerate() {
+            let moved = bytes[direction] - self.aggregate_before[direction];
+            if bytes[direction] > 0 {
+                let kib = moved * 1000 / spent_ms.max(1) / 1024;
+                let line = format!("{elapsed_ms}, {kib}, {direction}, 0, 0\n");
+                self.append_to(self.directory.join(format!("agg-{name}_bw.log")), &line);
+            }
+        }
+        self.aggregate_before = bytes;
+    }
+
+    /// Closes them.
+    ///
+    /// # Errors
+    /// The first thing that could not be written.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        for (path, file) in &mut self.files {
+            file.flush().with_context(|| format!("cannot write the log {}", path.display()))?;
+        }
+        self.problem.map_or(Ok(()), Err)
+    }
+}
+
+/// The prefix of a log's name: as given, or the job's name.
+fn prefix(job: &FioJob, kind: LogKind) -> &str {
+    let given = match kind {
+        LogKind::Bw => &job.write_bw_log,
+        LogKind::Iops => &job.write_iops_log,
+        LogKind::Lat | LogKind::Clat | LogKind::Slat => &job.write_lat_log,
+        LogKind::ClatHist => &job.write_hist_log,
+    };
+    given.as_deref().filter(|prefix| !prefix.is_empty()).unwrap_or(&job.name)
+}

@@ -1,0 +1,302 @@
+//! `qd1 fio`: fio's command line, job files and reports, on qd1's engines.
+
+mod disks;
+mod eta;
+mod kernel;
+mod logs;
+mod record;
+mod sink;
+mod watch;
+mod world;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use qd1_engine::clock;
+use qd1_fio::{FioJob, Format, Invocation, Request, help, output, parse_args};
+use qd1_jobs::{Surroundings, ThreadResult, Watcher as _};
+use qd1_model::Record;
+use qd1_model::job::JobStat;
+use qd1_probe::Machine;
+use rustix::io::Errno;
+
+use crate::session;
+use crate::signals::Signals;
+use qd1_model::{Problem, ProblemKind};
+use qd1_runner::id::random_id;
+use sink::Sink;
+use watch::Watch;
+use world::Outside;
+
+/// What `--version` prints and reports carry: readers of fio's reports look for `fio-3`, and people for whose it is.
+pub(crate) const VERSION: &str = concat!("fio-3.33-qd1-", env!("CARGO_PKG_VERSION"));
+
+/// Runs fio's command line, the program's name left out.
+///
+/// # Errors
+/// Wrong options and job files; targets that cannot or must not be used.
+pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
+    match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
+        Request::Help => print(&help::usage()),
+        Request::Version => print(&format!("{VERSION}\n")),
+        Request::CmdHelp(name) => print(&help::cmdhelp(&name).map_err(Problem::usage)?),
+        Request::EngHelp(name) => print(&help::enghelp(&name).map_err(Problem::usage)?),
+        Request::Run(invocation) => start(&invocation),
+    }
+}
+
+fn print(text: &str) -> Result<ExitCode> {
+    Sink::stdout().write(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(invocation: &Invocation) -> Result<ExitCode> {
+    let flags = &invocation.flags;
+    if flags.showcmd {
+        return print(&format!("{}\n", command_lines(invocation).trim_end()));
+    }
+    if invocation.jobs.is_empty() {
+        return Err(no_jobs().into());
+    }
+    if flags.parse_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut sink = match &flags.output {
+        Some(path) => Sink::file(Path::new(path))?,
+        None => Sink::stdout(),
+    };
+    let normal = flags.output_format.contains(&Format::Normal);
+    if normal {
+        sink.write(&banner(invocation))?;
+    }
+    let ran = execute(invocation, RunStyle::Fio(&mut sink))?;
+    sink.write(&render(invocation, &ran, flags.status_interval.is_some()))?;
+    keep(&ran.record);
+    Ok(ran.exit_code())
+}
+
+/// Reads a command line of fio's that has jobs.
+///
+/// # Errors
+/// Everything that is wrong with it and the files it names.
+pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
+    match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
+        Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
+        _ => Err(no_jobs().into()),
+    }
+}
+
+fn no_jobs() -> Problem {
+    Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)")
+}
+
+/// The jobs as command lines of `fio`.
+pub(crate) fn command_lines(invocation: &Invocation) -> String {
+    help::showcmd(&invocation.globals, &invocation.jobs)
+}
+
+/// In whose style a run goes.
+pub(crate) enum RunStyle<'a> {
+    /// fio's: progress and interim reports are its own; a device that nothing uses is written as the job says.
+    Fio(&'a mut Sink),
+    /// qd1's: no output but the report, and a device is written only where `--destroy` names it again.
+    Own {
+        /// No progress.
+        quiet: bool,
+        /// The device that may be overwritten.
+        destroy: Option<&'a Path>,
+    },
+}
+
+/// A run of jobs, over.
+pub(crate) struct Ran {
+    pub(crate) results: Vec<ThreadResult>,
+    pub(crate) record: Record,
+    disks: Vec<output::DiskUtil>,
+    /// The exit code of the signal that ended it.
+    pub(crate) signal: Option<u8>,
+}
+
+impl Ran {
+    /// 0, 1 where a job failed, 130 or 143 after a signal.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        let failed = self.results.iter().any(|result| result.fault.is_some() || result.stat.error != 0);
+        ExitCode::from(self.signal.unwrap_or(u8::from(failed)))
+    }
+}
+
+/// Runs the jobs.
+///
+/// # Errors
+/// What keeps any of them from beginning. A failure of a job is in its result.
+pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Ran> {
+    let machine = Machine::new();
+    let jobs = &invocation.jobs;
+    let place = record::place(jobs);
+    let mut environment = machine.environment(&place);
+    clock::use_tsc(&environment.clock.source);
+    (environment.clock.read_cost_ns, environment.clock.resolution_ns) = clock::cost();
+    let signals = Signals::install()?;
+    let start = record::Start { id: random_id()?, unix_ns: clock::wall_ns(), ns: clock::now_ns() };
+    let watched = disks::Disks::begin(&machine, jobs);
+    let named = match &style {
+        RunStyle::Fio(_) => None,
+        RunStyle::Own { destroy, .. } => Some(*destroy),
+    };
+    let may_write = |device: &Path| may_write(&machine, device, named);
+    let around = Surroundings {
+        cancel: signals.stop(),
+        thread_cost: qd1_probe::thread_cost,
+        may_write: &may_write,
+        drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
+        status_interval: invocation.flags.status_interval,
+    };
+    let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
+    let mut watch = Watch::new(invocation, style, &watched, &mut kernel);
+    let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
+        let kind = match error.errno {
+            _ if error.target_is_unsafe => ProblemKind::Unsafe,
+            errno if [Errno::ACCESS, Errno::PERM].contains(&Errno::from_raw_os_error(errno)) => ProblemKind::Capability,
+            _ => ProblemKind::Usage,
+        };
+        Problem::new(kind, error.to_string())
+    })?;
+    for fault in results.iter().filter_map(|result| result.fault.as_ref()) {
+        watch.warn(&fault.to_string());
+    }
+    watch.finish()?;
+    let disks = watched.end();
+    let interrupted = signals.exit_code();
+    let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted.is_some());
+    Ok(Ran { results, record, disks, signal: interrupted })
+}
+
+/// Where a file is, or the directory above it that is there already.
+fn standing(path: &Path) -> PathBuf {
+    let mut path = PathBuf::from(path);
+    while !path.exists() && path.pop() {}
+    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
+}
+
+/// Whether a block device may be written. In fio's style what lies on it is overwritten, but nothing that is in use;
+/// in qd1's it has to be named again, and nothing recognisable may lie on it.
+fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
+    let same = |other: &Path| {
+        std::fs::canonicalize(other).ok().is_some_and(|other| std::fs::canonicalize(device).is_ok_and(|it| it == other))
+    };
+    if named.is_some_and(|named| !named.is_some_and(same)) {
+        let device = device.display();
+        return Err(format!("{device} would be overwritten; if all data on it may go, add --destroy {device}"));
+    }
+    let uses = machine.block_uses(device);
+    match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
+        None => Ok(()),
+        Some(in_use) => Err(in_use.to_string()),
+    }
+}
+
+/// What fio says before it starts, with a note for all that takes effect otherwise than written.
+fn banner(invocation: &Invocation) -> String {
+    let plans = qd1_jobs::threads(&invocation.jobs, 0);
+    let lines: Vec<(&FioJob, u32)> = invocation
+        .jobs
+        .iter()
+        .enumerate()
+        .map(|(index, job)| (job, plans.iter().find(|plan| plan.job == index).map_or(0, |plan| plan.group)))
+        .collect();
+    let notes: String = invocation.notes.iter().map(|note| format!("note: {note}\n")).collect();
+    notes + &output::banner(VERSION, &lines)
+}
+
+/// All reports that were asked for, in fio's order.
+fn render(invocation: &Invocation, ran: &Ran, one_line: bool) -> String {
+    let stats: Vec<(usize, JobStat)> =
+        ran.results.iter().map(|result| (result.plan.job, result.stat.clone())).collect();
+    render_stats(invocation, &stats, ran.disks.clone(), one_line)
+}
+
+/// The same from counters of a run that may still go on.
+fn render_stats(
+    invocation: &Invocation,
+    stats: &[(usize, JobStat)],
+    disks: Vec<output::DiskUtil>,
+    one_line: bool,
+) -> String {
+    let jobs = &invocation.jobs;
+    let grouped = grouped(jobs, stats);
+    let wall_ns = clock::wall_ns();
+    let report = output::Report {
+        version: VERSION,
+        timestamp: wall_ns / 1_000_000_000,
+        timestamp_ms: wall_ns / 1_000_000,
+        time: world::ctime(wall_ns),
+        globals: &invocation.globals,
+        jobs: grouped
+            .iter()
+            .filter(|(job, _)| jobs[*job].stats)
+            .map(|(job, stat)| output::JobReport { job: &jobs[*job], stat, eta_s: eta_s(&jobs[*job]) })
+            .collect(),
+        disk_util: disks,
+    };
+    let mut text = String::new();
+    let formats = &invocation.flags.output_format;
+    if formats.contains(&Format::Terse) {
+        text += &output::terse(&report, invocation.flags.terse_version);
+    }
+    let plus = formats.contains(&Format::JsonPlus);
+    if plus || formats.contains(&Format::Json) {
+        let json = output::json(&report, plus);
+        text += &if one_line { sink::on_one_line(&json) } else { json };
+    }
+    if formats.contains(&Format::Normal) {
+        text += &output::normal(&report);
+    }
+    text
+}
+
+/// What fio has as the time left of a job that is over: nothing where time bounds it, else that it cannot tell.
+fn eta_s(job: &FioJob) -> u64 {
+    if job.runtime.is_zero() { i32::MAX as u64 } else { 0 }
+}
+
+/// One set of counters for each clone, or for each reporting group of jobs with `group_reporting`.
+fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)> {
+    let mut grouped: Vec<(usize, JobStat)> = Vec::new();
+    for (job, stat) in stats {
+        let known = grouped.iter_mut().find(|(first, known)| {
+            jobs[*job].group_reporting && jobs[*first].group_reporting && known.groupid == stat.groupid
+        });
+        match known {
+            Some((_, known)) => known.merge(stat),
+            None => grouped.push((*job, stat.clone())),
+        }
+    }
+    grouped
+}
+
+/// Keeps the run in the history, where there is one. Without a word where not: scripts take one on stderr for failure.
+pub(crate) fn keep(record: &Record) {
+    let kept = session::history().and_then(|store| store.save(record).map(drop));
+    if let Err(error) = kept
+        && std::io::stderr().is_terminal()
+    {
+        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+    }
+}
+
+/// The command line as text: job files and options are UTF-8 in every report.
+///
+/// # Errors
+/// Bytes that are not.
+pub(crate) fn text_args(args: impl Iterator<Item = std::ffi::OsString>) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for arg in args {
+        match arg.into_string() {
+            Ok(text) => texts.push(text),
+            Err(arg) => bail!(Problem::usage(format!("{arg:?} is not UTF-8; rename the file"))),
+        }
+    }
+    Ok(texts)
+}

@@ -1,0 +1,274 @@
+//! A run of jobs as qd1's own Record, so that it can be kept, shown in every format and judged again.
+
+use std::path::{Path, PathBuf};
+
+use qd1_engine::clock;
+use qd1_engine::merge::{Merger, merge_stream};
+use qd1_fio::FioJob;
+use qd1_fio::engines::EngineName;
+use qd1_fio::types::{Amount, Distribution, SyncMode};
+use qd1_jobs::ThreadResult;
+use qd1_model::environment::{Environment, ThreadCost};
+use qd1_model::op::Ended;
+use qd1_model::plan::{
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, StepPlan, Stop,
+    Sync, TargetKind, TargetPlan, Work,
+};
+use qd1_model::record::{IoErrors, Record, StepRecord};
+use qd1_model::units::Bytes;
+use qd1_model::{SCHEMA_VERSION, Subject};
+
+use super::kernel::Around;
+
+/// Length of the threads' intervals, ns.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// When and as what a run began.
+pub(crate) struct Start {
+    pub(crate) id: String,
+    pub(crate) unix_ns: u64,
+    pub(crate) ns: u64,
+}
+
+/// The place that stands for the whole run: the first file, or the directory where it will be.
+pub(crate) fn place(jobs: &[FioJob]) -> PathBuf {
+    let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
+    let path = super::standing(Path::new(first.as_deref().unwrap_or_default()));
+    std::fs::canonicalize(&path).unwrap_or(path)
+}
+
+/// The Record of a run.
+pub(crate) fn record(
+    jobs: &[FioJob],
+    results: &[ThreadResult],
+    environment: Environment,
+    start: &Start,
+    place: &Path,
+    kernel: &Around<'_>,
+    interrupted: bool,
+) -> Record {
+    let names = unique_names(jobs);
+    let of = |index: usize| results.iter().filter(move |result| result.plan.job == index).collect::<Vec<_>>();
+    let steps = jobs
+        .iter()
+        .enumerate()
+        .map(|(index, job)| {
+            let results = of(index);
+            let mut step = step(job, &names[index], &results, start.ns);
+            if let Some(change) = kernel.change(index, &results) {
+                (step.device, step.steal, step.busy) = (change.device, change.steal, change.busy);
+                step.pressure = change.pressure;
+            }
+            step
+        })
+        .collect();
+    let plans = jobs.iter().zip(&names).map(|(job, name)| step_plan(job, name)).collect();
+    let mut command = vec!["qd1".to_owned()];
+    command.extend(std::env::args_os().skip(1).map(|word| from_anywhere(&word.to_string_lossy())));
+    if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
+        command.insert(1, "fio".to_owned());
+    }
+    Record {
+        schema_version: SCHEMA_VERSION,
+        id: start.id.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        started_unix_ns: start.unix_ns,
+        elapsed_ns: clock::now_ns() - start.ns,
+        interrupted,
+        plan: Plan {
+            suite: "fio".to_owned(),
+            subject: Subject::Jobs,
+            target: target(jobs, place, &environment),
+            steps: plans,
+            skipped: Vec::new(),
+            seed: jobs.first().and_then(|job| job.randseed).unwrap_or(0),
+            criteria: Vec::new(),
+            sweep: None,
+            filesystems: None,
+            prediction: None,
+        },
+        environment,
+        prepare: None,
+        app: None,
+        steps,
+        mounts: Vec::new(),
+        programs: Vec::new(),
+    }
+}
+
+/// A word of the command line; the name of a file as one that is right in any directory.
+fn from_anywhere(word: &str) -> String {
+    let file = Some(Path::new(word)).filter(|path| !word.starts_with('-') && path.is_file());
+    let absolute = file.and_then(|file| std::fs::canonicalize(file).ok());
+    absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
+}
+
+/// The jobs' names, each unique: a second `job` is `job-2`.
+fn unique_names(jobs: &[FioJob]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for job in jobs {
+        let taken = |name: &str| names.iter().any(|known| known == name);
+        let name = (1..)
+            .map(|number| if number == 1 { job.name.clone() } else { format!("{}-{number}", job.name) })
+            .find(|name| !taken(name));
+        names.extend(name);
+    }
+    names
+}
+
+fn target(jobs: &[FioJob], place: &Path, environment: &Environment) -> TargetPlan {
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = match std::fs::metadata(place) {
+        Ok(found) if found.file_type().is_block_device() => {
+            let writes = jobs.iter().any(|job| job.rw.kind.writes() || job.rw.kind.trims());
+            if writes { TargetKind::BlockDestroy } else { TargetKind::BlockReadOnly }
+        }
+        Ok(found) if found.is_file() => TargetKind::File,
+        _ => TargetKind::Directory,
+    };
+    TargetPlan {
+        path: place.to_owned(),
+        kind,
+        filesystem: environment.filesystem.kind.clone(),
+        size: jobs.iter().map(size_of).max().unwrap_or_default(),
+        // What a job asked for was opened, so that nothing is known to be impossible.
+        direct: true,
+        align: 1,
+        prepare_max_ns: 0,
+    }
+}
+
+fn size_of(job: &FioJob) -> Bytes {
+    match job.size {
+        Amount::Bytes(bytes) => Bytes(bytes),
+        Amount::Unset | Amount::Percent(_) => Bytes(0),
+    }
+}
+
+fn step_plan(job: &FioJob, name: &str) -> StepPlan {
+    let work = if job.ioengine.moves_data() {
+        Work::Io(io_work(job))
+    } else {
+        Work::Files(FilesWork { size: size_of(job), count: u64::from(job.file_count()), ..FilesWork::default() })
+    };
+    let title = if job.description.is_empty() { qd1_fio::output::job_line(job, 0) } else { job.description.clone() };
+    let max_ns = job.runtime.as_nanos() as u64;
+    let stop = Stop { min_ns: max_ns, max_ns, ramp_ns: job.ramp_time.as_nanos() as u64, quantile: 0.0, tolerance: 0.0 };
+    StepPlan { name: name.to_owned(), title, work, background: Vec::new(), stop, writes_max: Bytes(0) }
+}
+
+/// The job in the words of a Plan, as far as it has them: what detectors need to know.
+fn io_work(job: &FioJob) -> IoWork {
+    let kind = job.rw.kind;
+    let rw = match (kind.reads(), kind.writes() || kind.trims(), kind.is_random()) {
+        (true, true, true) => Rw::Randrw,
+        (true, true, false) => Rw::Rw,
+        (true, false, true) => Rw::Randread,
+        (true, false, false) => Rw::Read,
+        (false, _, true) => Rw::Randwrite,
+        (false, _, false) => Rw::Write,
+    };
+    let largest = (0..3).filter(|direction| kind.directions()[*direction]).map(|d| job.block_range(d).max).max();
+    IoWork {
+        ioengine: EngineChoice::Auto,
+        rw,
+        rwmixread: match (rw.reads(), rw.writes()) {
+            (true, true) => job.rwmixread as u8,
+            (reads, _) => 100 * u8::from(reads),
+        },
+        order: match (&*job.random_distribution, kind.is_random(), job.norandommap) {
+            (_, false, _) => Order::Sequential,
+            (Distribution::Zipf { theta, .. }, ..) => Order::Zipf { theta: *theta },
+            (_, _, true) => Order::Random,
+            _ => Order::RandomFull,
+        },
+        blocks: vec![BlockShare { bytes: largest.unwrap_or(4096) as u32, weight: 1 }],
+        iodepth: job.iodepth,
+        numjobs: job.numjobs,
+        direct: job.direct,
+        sync: match (job.sync, job.fsync, job.fdatasync) {
+            (SyncMode::Sync, ..) => Sync::OSync,
+            (SyncMode::Dsync, ..) => Sync::ODsync,
+            (_, 1, _) => Sync::Fsync,
+            (_, _, 1) => Sync::Fdatasync,
+            _ if job.end_fsync => Sync::EndFsync,
+            _ => Sync::None,
+        },
+        file: FileUse::Shared,
+        size: size_of(job),
+        io_size: match job.io_size {
+            Amount::Bytes(bytes) => Bytes(bytes),
+            Amount::Unset | Amount::Percent(_) => Bytes(0),
+        },
+        arrival: match job.rate_iops.iter().find(|rate| **rate > 0) {
+            Some(rate) => Arrival::Fixed { iops: f64::from(*rate) },
+            None => Arrival::Closed,
+        },
+        data: match (job.zero_buffers, job.dedupe_percentage, job.buffer_compress_percentage) {
+            (true, ..) | (_, _, 100) => Data::Zeros,
+            (_, 100, _) => Data::Repeated,
+            (_, _, 0) => Data::Random,
+            (_, _, percent) => Data::Compressible { percent: percent as u8 },
+        },
+        writes_per_sync: 1,
+    }
+}
+
+/// All clones of a job as one step.
+fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> StepRecord {
+    let ran = || results.iter().filter(|result| result.measured_ns > 0);
+    let measured_ns = ran().map(|result| result.measured_ns).min().unwrap_or(start_ns);
+    let runtime_ns =
+        ran().map(|result| result.ended_ns).max().unwrap_or(measured_ns).saturating_sub(measured_ns).max(1);
+    let mut streams = Vec::new();
+    let mut errors: Vec<IoErrors> = Vec::new();
+    let mut merger = Merger::default();
+    let mut cost = ThreadCost::default();
+    for result in results {
+        result.streams.iter().cloned().for_each(|stream| merge_stream(&mut streams, stream));
+        merger.add(result.intervals.iter().cloned());
+        result.errors.iter().cloned().for_each(|error| error.add_to(&mut errors));
+        cost = cost.plus(&result.stat.cost);
+    }
+    streams.sort_by_key(|stream| stream.class);
+    let engine = results.iter().find_map(|result| result.engine);
+    let failed = results.iter().any(|result| result.fault.is_some());
+    StepRecord {
+        name: name.to_owned(),
+        engine,
+        engine_why: results
+            .iter()
+            .map(|result| result.caveat.clone())
+            .find(|text| !text.is_empty())
+            .unwrap_or_default(),
+        direct: job.direct && engine.is_some_and(EngineKind::does_io),
+        started_ns: measured_ns.saturating_sub(start_ns),
+        runtime_ns,
+        end_fsync_ns: 0,
+        ended: if failed { Ended::Failed } else { Ended::Done },
+        fault: String::new(),
+        streams,
+        background: Vec::new(),
+        intervals: merger.finish(INTERVAL_NS, runtime_ns),
+        errors,
+        device: None,
+        cost,
+        steal: 0.0,
+        busy: 0.0,
+        pressure: None,
+        app: None,
+        sort_ns: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_names_of_their_own() {
+        let jobs = ["a", "b", "a", "a"].map(FioJob::new);
+        assert_eq!(unique_names(&jobs), ["a", "b", "a-2", "a-3"]);
+    }
+}

@@ -1,0 +1,73 @@
+//! Where fio's reports go: standard output, or the file of `--output`.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use qd1_model::Problem;
+
+/// The destination. Each write reaches it at once, since interim reports are read while the jobs run.
+pub(crate) struct Sink {
+    file: Option<(PathBuf, File)>,
+}
+
+impl Sink {
+    /// Standard output.
+    pub(crate) fn stdout() -> Self {
+        Self { file: None }
+    }
+
+    /// A file, emptied now.
+    ///
+    /// # Errors
+    /// When it cannot be made: before anything was measured.
+    pub(crate) fn file(path: &Path) -> Result<Self> {
+        let file = File::create(path).map_err(|error| {
+            Problem::usage(format!("--output={}: cannot write there: {error}; choose another place", path.display()))
+        })?;
+        Ok(Self { file: Some((path.to_owned(), file)) })
+    }
+
+    /// Writes a text.
+    ///
+    /// # Errors
+    /// When it cannot be written. A reader that went away (`| head`) is no error.
+    pub(crate) fn write(&mut self, text: &str) -> Result<()> {
+        match &mut self.file {
+            Some((path, file)) => {
+                file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+            }
+            None => {
+                let mut stdout = std::io::stdout().lock();
+                match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+                    outcome => outcome.context("cannot write to stdout"),
+                }
+            }
+        }
+    }
+}
+
+/// A JSON document on one line. Line breaks inside of strings are escaped in JSON, so that those left are between its
+/// tokens.
+pub(crate) fn on_one_line(json: &str) -> String {
+    let mut line: String = json.lines().map(str::trim_start).collect();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_on_one_line_is_the_same_document() {
+        let document = "\n{\n  \"a\" : \"x  y\",\n  \"b\" : [\n    1,\n    2\n  ]\n}\n";
+        let line = on_one_line(document);
+        assert_eq!(line.lines().count(), 1);
+        let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(parse(&line), parse(document));
+    }
+}

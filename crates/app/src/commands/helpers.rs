@@ -1,0 +1,45 @@
+//! Hidden commands: the same binary as a helper process of a run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use qd1_system::{child, helper, janitor};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HelperCommand {
+    /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
+    #[command(hide = true, name = "__janitor")]
+    Janitor { path: PathBuf },
+    /// Becomes a program that the kernel ends when the process that asked for it is gone.
+    #[command(hide = true, name = "__guard")]
+    Guard {
+        signal: i32,
+        parent: i32,
+        hold: String,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// Runs a command when the process that asked for it is gone.
+    #[command(hide = true, name = "__afterwards")]
+    Afterwards {
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Does what the run that started it left to it.
+///
+/// # Errors
+/// When it cannot be done.
+pub(crate) fn run(command: &HelperCommand) -> Result<ExitCode> {
+    match command {
+        HelperCommand::Guard { signal, parent, hold, command } => {
+            child::guard(*signal, *parent, hold == "hold", command)
+        }
+        HelperCommand::Afterwards { command } => helper::afterwards(command),
+        HelperCommand::Janitor { path } => janitor::janitor(path),
+    }
+}

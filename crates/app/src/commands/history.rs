@@ -1,0 +1,76 @@
+//! `qd1 history`: what was run here, and any of it again with today's analysis.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use qd1_store::Store;
+use qd1_suites::thresholds;
+
+use crate::args::OutputArgs;
+use crate::{output, session};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct HistoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<HistoryCommand>,
+    /// How many runs to list, the newest first
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// List as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Print one run again, from what was measured then, with today's analysis
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Thresholds of your own instead of the built-in ones
+        #[arg(long, value_name = "FILE")]
+        thresholds: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+/// Lists the runs, or shows one.
+///
+/// # Errors
+/// When the history cannot be read, or has no such run.
+pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
+    let store = session::history()?;
+    match &args.command {
+        None => list(&store, args)?,
+        Some(HistoryCommand::Show { id, thresholds, output }) => {
+            let record = store.load(id)?;
+            let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
+            session::show(record, &thresholds, output)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
+    let rows = store.list(args.limit)?;
+    let to_stdout = OutputArgs::stdout();
+    let text = if args.json {
+        qd1_report::history_json(&rows)
+    } else {
+        qd1_report::history_human(&rows, &output::style(&to_stdout), &jiff::tz::TimeZone::system())
+    };
+    output::write(&to_stdout, &text)
+}
+
+/// `qd1 schema`.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub(crate) fn schema() -> Result<ExitCode> {
+    output::write(&OutputArgs::stdout(), &qd1_report::schema())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,18 @@
+//! The commands: each file, or folder, holds the arguments of one and its run.
+
+pub(crate) mod app;
+pub(crate) mod check;
+pub(crate) mod filesystems;
+pub(crate) mod fio;
+pub(crate) mod helpers;
+pub(crate) mod history;
+pub(crate) mod identify;
+pub(crate) mod limits;
+pub(crate) mod meta;
+pub(crate) mod ping;
+pub(crate) mod predict;
+pub(crate) mod restore;
+pub(crate) mod run;
+pub(crate) mod suites;
+pub(crate) mod sweep;
+pub(crate) mod sync;

@@ -1,0 +1,219 @@
+//! What `qd1 ping` takes: long names that say it, and ioping's letters for them.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use qd1_model::Bytes;
+use qd1_model::plan::Sync;
+
+use crate::args::duration;
+use qd1_model::Problem;
+
+/// Of this command; they are those of every command, and not ioping's.
+pub(crate) const EXIT_CODES: &str = "\
+Times are 200ms, 3s, 2m or a number of seconds; sizes 4k, 16MiB or a number of bytes.
+Letters are ioping's where it has one. A file that exists is only read.
+
+Exit codes: 0 every request succeeded; 1 one failed; 2 wrong usage; 4 the target is not safe to use; 5 the machine or \
+this user cannot do it; 130, 143 interrupted (Ctrl-C: the summary is printed).";
+
+/// A request a second by default: what a ping may cost. A rapid one is bounded in time instead.
+const INTERVAL_NS: u64 = 1_000_000_000;
+const RAPID_NS: u64 = 3_000_000_000;
+/// What requests are spread over in a directory; a rapid one would otherwise soon know all of it by heart.
+const AREA: Bytes = Bytes::mib(16);
+const RAPID_AREA: Bytes = Bytes::mib(64);
+const SIZE: Bytes = Bytes::kib(4);
+const SIZE_LINEAR: Bytes = Bytes::kib(256);
+/// No request is larger.
+const SIZE_MAX: u64 = 1 << 30;
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+pub(crate) struct PingArgs {
+    /// Directory, file (only read) or block device (only read, unless --destroy)
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Stop after so many requests [default: never]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// From the start of one request to that of the next [default: 1s]
+    #[arg(long, short, value_name = "TIME", value_parser = duration)]
+    pub(crate) interval: Option<u64>,
+    /// Stop after so long [default: never]
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = duration)]
+    pub(crate) deadline: Option<u64>,
+    /// Size of a request [default: 4k]
+    #[arg(long, short, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
+    /// Bytes that requests are spread over [default: 16MiB in a directory, else all]
+    #[arg(long, short = 'S', value_name = "SIZE")]
+    pub(crate) area: Option<Bytes>,
+    /// Past the page cache (O_DIRECT)
+    #[arg(long, short = 'D', conflicts_with = "cached")]
+    pub(crate) direct: bool,
+    /// From and into the page cache: without this, what is read is dropped from it before, and what is written is synced
+    #[arg(long, short = 'C')]
+    pub(crate) cached: bool,
+    /// Write instead of reading; the time includes the sync
+    #[arg(long, short = 'W', conflicts_with = "read_write")]
+    pub(crate) write: bool,
+    /// Read and write by turns
+    #[arg(long, short = 'G')]
+    pub(crate) read_write: bool,
+    /// How writes are made durable [default: fdatasync; with --cached: none]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub(crate) sync: Option<How>,
+    /// One request behind the other instead of anywhere (and of 256k, unless --size)
+    #[arg(long, short = 'L')]
+    pub(crate) linear: bool,
+    /// As fast as they go: no lines, no interval, and 3 s and 64 MiB unless told otherwise
+    #[arg(long, short = 'R')]
+    pub(crate) rapid: bool,
+    /// First requests to leave out of the summary
+    #[arg(long, short = 'a', value_name = "N", default_value_t = 1)]
+    pub(crate) warmup: u64,
+    /// Only the summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// One JSON object a line: what is asked, each request, the summary
+    #[arg(long, short = 'J')]
+    pub(crate) json: bool,
+    /// Seed of places and data, to repeat it exactly
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Overwrite this block device; has to name PATH again
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) destroy: Option<PathBuf>,
+}
+
+/// How a write is made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum How {
+    /// fdatasync after it.
+    Fdatasync,
+    /// fsync after it.
+    Fsync,
+    /// The file is opened O_DSYNC.
+    ODsync,
+    /// The file is opened O_SYNC.
+    OSync,
+    /// RWF_DSYNC with it.
+    RwfDsync,
+    /// Not at all.
+    None,
+}
+
+/// What requests do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turns {
+    Reads,
+    Writes,
+    Both,
+}
+
+/// What is asked, every default filled.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) turns: Turns,
+    pub(crate) count: Option<u64>,
+    pub(crate) interval_ns: u64,
+    pub(crate) deadline_ns: Option<u64>,
+    pub(crate) size: u32,
+    /// Absent: all of a file or a device.
+    pub(crate) area: Option<Bytes>,
+    /// What a directory's file is made as large as.
+    pub(crate) own_area: Bytes,
+    pub(crate) direct: bool,
+    pub(crate) cached: bool,
+    pub(crate) sync: Sync,
+    pub(crate) linear: bool,
+    pub(crate) warmup: u64,
+}
+
+impl Asked {
+    /// # Errors
+    /// What makes no sense together.
+    pub(crate) fn of(args: &PingArgs) -> Result<Self> {
+        let turns = match (args.write, args.read_write) {
+            (true, _) => Turns::Writes,
+            (_, true) => Turns::Both,
+            _ => Turns::Reads,
+        };
+        if args.sync.is_some() && turns == Turns::Reads {
+            return Err(Problem::usage("--sync says how writes are made durable; add --write or --read-write").into());
+        }
+        let size = args.size.unwrap_or(if args.linear { SIZE_LINEAR } else { SIZE });
+        if size.0 == 0 || size.0 > SIZE_MAX {
+            return Err(Problem::usage(format!("--size {size}: a request has between 1 B and 1 GiB")).into());
+        }
+        let own_area = args.area.unwrap_or(if args.rapid { RAPID_AREA } else { AREA });
+        if own_area < size {
+            let message = format!("--area {own_area} is smaller than a request of {size}; make it larger");
+            return Err(Problem::usage(message).into());
+        }
+        let usual = if args.cached { How::None } else { How::Fdatasync };
+        let ends = args.count.is_some() || args.deadline.is_some();
+        Ok(Self {
+            turns,
+            count: args.count,
+            interval_ns: args.interval.unwrap_or(if args.rapid { 0 } else { INTERVAL_NS }),
+            deadline_ns: args.deadline.or((args.rapid && !ends).then_some(RAPID_NS)),
+            size: size.0 as u32,
+            area: args.area,
+            own_area,
+            direct: args.direct,
+            cached: args.cached,
+            sync: match args.sync.unwrap_or(usual) {
+                _ if turns == Turns::Reads => Sync::None,
+                How::Fdatasync => Sync::Fdatasync,
+                How::Fsync => Sync::Fsync,
+                How::ODsync => Sync::ODsync,
+                How::OSync => Sync::OSync,
+                How::RwfDsync => Sync::RwfDsync,
+                How::None => Sync::None,
+            },
+            linear: args.linear,
+            warmup: args.warmup,
+        })
+    }
+
+    /// Whether anything is written.
+    pub(crate) fn writes(&self) -> bool {
+        self.turns != Turns::Reads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
+
+    fn asked(flags: &str) -> Result<Asked> {
+        let words = ["qd1", "ping"].into_iter().chain(flags.split_whitespace());
+        let Some(Command::Ping(args)) = Cli::try_parse_from(words)?.command else { panic!("it is a ping") };
+        Asked::of(&args)
+    }
+
+    #[test]
+    fn iopings_letters_mean_what_they_do_there() {
+        let one = asked("-c 5 -i 0.2 -w 10 -s 8k -S 1m -D /tmp").unwrap();
+        assert_eq!((one.count, one.interval_ns, one.deadline_ns), (Some(5), 200_000_000, Some(10_000_000_000)));
+        assert_eq!((one.size, one.own_area, one.direct, one.turns), (8192, Bytes::mib(1), true, Turns::Reads));
+        let rapid = asked("-R").unwrap();
+        assert_eq!((rapid.interval_ns, rapid.deadline_ns, rapid.own_area), (0, Some(3_000_000_000), Bytes::mib(64)));
+        let linear = asked("-L -W -C").unwrap();
+        assert_eq!((linear.size, linear.sync, linear.cached), (256 << 10, Sync::None, true));
+        assert_eq!(asked("-W").unwrap().sync, Sync::Fdatasync);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for flags in ["-D -C", "-W -G", "--sync fsync", "-s 0", "-s 32m", "-c 0", "-i soon"] {
+            assert!(asked(flags).is_err(), "{flags}");
+        }
+    }
+}

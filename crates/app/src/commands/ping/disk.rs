@@ -1,0 +1,261 @@
+//! The requests of a ping: the file or device, made ready without harm, and one request at a time through the engine.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use qd1_engine::backing::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
+use qd1_engine::buf::Buffers;
+use qd1_engine::load::{Load, Region};
+use qd1_engine::run::{Wish, tuning};
+use qd1_engine::{Engine, Op, OpKind, Setup, errno_name, open};
+use qd1_model::Bytes;
+use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync};
+use qd1_probe::Machine;
+use rustix::io::Errno;
+
+use super::args::{Asked, Turns};
+use qd1_model::{Problem, ProblemKind};
+use qd1_runner::place::Place;
+use qd1_runner::{destroy, plan};
+
+/// Longest time for writing the file that is pinged, ns: a ping should begin soon.
+const PREPARE_NS: u64 = 5_000_000_000;
+
+/// Where requests go.
+pub(crate) struct Disk {
+    engine: Box<dyn Engine>,
+    file: OwnedFd,
+    buffers: Arc<Buffers>,
+    places: Load,
+    area: Region,
+    turns: Turns,
+    sync: Sync,
+    size: u32,
+    /// Whether what is read is dropped from the page cache before.
+    drops: bool,
+    stamp: u64,
+    /// Keeps the unnamed file, or the device's exclusive use.
+    _target: Target,
+}
+
+/// One request and what became of it.
+pub(crate) struct Request {
+    pub(crate) writes: bool,
+    pub(crate) offset: u64,
+    pub(crate) begin_ns: u64,
+    /// All of it, a write's sync included.
+    pub(crate) lat_ns: u64,
+    pub(crate) outcome: Outcome,
+}
+
+/// What became of a request.
+pub(crate) enum Outcome {
+    /// It succeeded; its sync took so long, where it has one.
+    Done { sync_ns: Option<u64> },
+    /// The error's name, or `short`.
+    Failed(String),
+}
+
+/// Refuses what is not safe or cannot be done, before anything is touched.
+///
+/// # Errors
+/// With what to do instead.
+pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
+    let path = place.path.display();
+    let is_block = matches!(place.kind, PathKind::Block(_));
+    destroy::is_allowed(place, named)?;
+    if asked.writes() && matches!(place.kind, PathKind::File(_)) {
+        let message = format!("{path} is a file, and files that exist are only read; name the directory it is in");
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
+    }
+    if asked.writes() && is_block {
+        if named.is_none() {
+            let message = format!(
+                "{path} is a block device, and is only read; name a directory on it, or, if all of its data may be lost, \
+                 add --destroy {path}"
+            );
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
+        }
+        destroy::refuse_in_use(machine, &place.path)?;
+    }
+    if asked.direct && !place.direct.supported {
+        let kind = &place.filesystem.kind;
+        return Err(Problem::new(
+            ProblemKind::Capability,
+            format!("{kind} refuses O_DIRECT at {path}; leave out --direct"),
+        )
+        .into());
+    }
+    let align = place.direct.align.max(1);
+    if asked.direct && !asked.size.is_multiple_of(align) {
+        let message = format!("direct I/O at {path} works in multiples of {align} bytes; choose such a --size");
+        return Err(Problem::usage(message).into());
+    }
+    Ok(())
+}
+
+/// What is used of the place, bytes.
+fn area(asked: &Asked, place: &Place) -> Result<u64> {
+    let path = place.path.display();
+    let (PathKind::File(length) | PathKind::Block(length)) = place.kind else {
+        let plan::Space { free, leave, usable } = plan::space(place);
+        if asked.own_area.0 > usable {
+            let (free, leave) = (Bytes(free), Bytes(leave));
+            let message =
+                format!("not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area");
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
+        }
+        return Ok(asked.own_area.0);
+    };
+    let area = asked.area.map_or(length, |area| area.0.min(length));
+    if area < u64::from(asked.size) {
+        let size = Bytes(asked.size.into());
+        return Err(Problem::usage(format!("{path} has {}, less than a request of {size}", Bytes(length))).into());
+    }
+    Ok(area)
+}
+
+impl Disk {
+    /// Makes it ready; nothing where it was told to stop meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be opened or written.
+    pub(crate) fn open(
+        asked: &Asked,
+        place: &Place,
+        unique: &str,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Option<Self>> {
+        let mut area = area(asked, place)?;
+        let target = match place.kind {
+            PathKind::Directory => Target::create_in(&place.path, unique)?,
+            PathKind::Block(_) if asked.writes() => Target::exclusive(&place.path)?,
+            _ => Target::existing(&place.path),
+        };
+        if place.kind == PathKind::Directory {
+            // What is to come from the page cache has to be there: the first to read a page would wait for the disk.
+            let direct = place.direct.supported && area.is_multiple_of(1 << 20) && !asked.cached;
+            let filled = fill(&target, area, PREPARE_NS, direct, seed, stop, &mut |_| Wish::Continue)?;
+            if let Some(error) = filled.errors.first() {
+                anyhow::bail!("writing a file of {} in {} failed: {}", Bytes(area), place.path.display(), error.error);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            area = filled.prepare.bytes.0;
+            if area < u64::from(asked.size) {
+                let (written, request) = (Bytes(area), Bytes(u64::from(asked.size)));
+                anyhow::bail!(
+                    "only {written} could be written in 5 s, less than a request of {request}; give a smaller --size"
+                );
+            }
+        }
+        let how = OpenAs { write: asked.writes(), direct: asked.direct, sync: asked.sync };
+        let file = target.open(how)?;
+        if !asked.linear {
+            no_readahead(&file);
+        }
+        let region = Region { start: 0, length: area };
+        let buffers = Arc::new(Buffers::new(1, asked.size, seed)?);
+        let tuning = tuning(asked.sync);
+        let files = vec![file.as_raw_fd()];
+        let setup = Setup { files, iodepth: 1, buffers: buffers.clone(), sim: None, tuning };
+        Ok(Some(Self {
+            engine: open(EngineKind::Psync, setup)?,
+            places: Load::new(&work(asked, area), region, seed),
+            file,
+            buffers,
+            area: region,
+            turns: asked.turns,
+            sync: asked.sync,
+            size: asked.size,
+            drops: !asked.direct && !asked.cached,
+            stamp: seed,
+            _target: target,
+        }))
+    }
+
+    pub(crate) fn now_ns(&mut self) -> u64 {
+        self.engine.now_ns()
+    }
+
+    /// Bytes that requests are spread over.
+    pub(crate) fn area(&self) -> u64 {
+        self.area.length
+    }
+
+    /// Makes request number `number`, from 1.
+    ///
+    /// # Errors
+    /// When the engine itself breaks.
+    pub(crate) fn request(&mut self, number: u64) -> Result<Request> {
+        let offset = self.places.next_request().offset;
+        let writes = match self.turns {
+            Turns::Reads => false,
+            Turns::Writes => true,
+            Turns::Both => number.is_multiple_of(2),
+        };
+        if writes {
+            self.stamp = self.stamp.wrapping_add(1);
+            self.buffers.stamp(0, self.size, self.stamp);
+        }
+        if self.drops {
+            drop_cached_range(&self.file, offset, self.size.into());
+        }
+        let kind = if writes { OpKind::Write } else { OpKind::Read };
+        let transfer = self.engine.one(0, &Op { kind, file: 0, len: self.size, offset })?;
+        let begin_ns = transfer.issued_ns;
+        let mut request = Request {
+            writes,
+            offset,
+            begin_ns,
+            lat_ns: transfer.completed_ns.saturating_sub(begin_ns),
+            outcome: outcome(transfer.result, self.size, None),
+        };
+        let sync = match self.sync {
+            Sync::Fsync => OpKind::Fsync,
+            Sync::Fdatasync => OpKind::Fdatasync,
+            _ => return Ok(request),
+        };
+        if writes && matches!(request.outcome, Outcome::Done { .. }) {
+            let done = self.engine.one(0, &Op { kind: sync, file: 0, len: 0, offset: 0 })?;
+            request.lat_ns = done.completed_ns.saturating_sub(begin_ns);
+            request.outcome = outcome(done.result, 0, Some(done.completed_ns.saturating_sub(done.issued_ns)));
+        }
+        Ok(request)
+    }
+}
+
+/// What a result means that should be `len`.
+fn outcome(result: i32, len: u32, sync_ns: Option<u64>) -> Outcome {
+    match result {
+        failed if failed < 0 => Outcome::Failed(errno_name(Errno::from_raw_os_error(-failed))),
+        done if done == len as i32 => Outcome::Done { sync_ns },
+        _ => Outcome::Failed("short".to_owned()),
+    }
+}
+
+/// The order of places, in the words of a plan.
+fn work(asked: &Asked, area: u64) -> IoWork {
+    IoWork {
+        ioengine: EngineChoice::Kind(EngineKind::Psync),
+        rw: if asked.linear { Rw::Read } else { Rw::Randread },
+        rwmixread: 100,
+        order: if asked.linear { Order::Sequential } else { Order::Random },
+        blocks: vec![BlockShare { bytes: asked.size, weight: 1 }],
+        iodepth: 1,
+        numjobs: 1,
+        direct: asked.direct,
+        sync: asked.sync,
+        file: FileUse::Shared,
+        size: Bytes(area),
+        io_size: Bytes(0),
+        arrival: Arrival::Closed,
+        data: Data::Random,
+        writes_per_sync: 1,
+    }
+}

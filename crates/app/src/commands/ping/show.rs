@@ -1,0 +1,357 @@
+//! What a ping prints: a header, a line for each request as it comes, a summary; or the same as JSON, one object a line.
+
+use std::io::{ErrorKind, Write as _};
+
+use anyhow::{Context as _, Result};
+use qd1_analysis::stats;
+use qd1_engine::backing::PathKind;
+use qd1_model::op::OpClass;
+use qd1_model::plan::Sync;
+use qd1_model::record::Stream;
+use qd1_model::sync::SyncMethod;
+use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
+use qd1_model::{Bytes, Estimate, SCHEMA_VERSION};
+use serde::Serialize;
+
+use super::Seen;
+use super::args::{Asked, PingArgs, Turns};
+use super::disk::{Outcome, Request};
+use qd1_runner::place::Place;
+
+/// Prints to stdout.
+pub(crate) struct Show {
+    json: bool,
+    quiet: bool,
+    start: Start,
+}
+
+/// The first object, and what the header says.
+#[derive(Serialize)]
+struct Start {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    schema_version: u32,
+    path: String,
+    filesystem: String,
+    source: String,
+    /// Any of `read` and `write`.
+    operations: Vec<&'static str>,
+    size: u32,
+    area: u64,
+    linear: bool,
+    direct: bool,
+    cached: bool,
+    sync: Sync,
+    interval_ns: u64,
+    seed: u64,
+}
+
+/// A request that came back.
+pub(crate) struct Pong<'a> {
+    pub(crate) number: u64,
+    /// Since the first one, ns.
+    pub(crate) at_ns: u64,
+    pub(crate) warmup: bool,
+    pub(crate) request: &'a Request,
+}
+
+/// The same as an object.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    request: u64,
+    operation: &'static str,
+    at_ns: u64,
+    offset: u64,
+    bytes: u32,
+    lat_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync_ns: Option<u64>,
+    warmup: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// The last object.
+#[derive(Serialize)]
+struct Summary {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    requests: u64,
+    failed: u64,
+    warmup: u64,
+    elapsed_ns: u64,
+    requests_per_second: f64,
+    operations: Vec<Figures>,
+}
+
+/// One kind of operation, summed up.
+#[derive(Serialize)]
+struct Figures {
+    operation: &'static str,
+    requests: u64,
+    bytes: u64,
+    /// All latencies together.
+    busy_ns: u64,
+    /// While a request was under way.
+    busy_requests_per_second: Estimate,
+    busy_bytes_per_second: f64,
+    lat_min_ns: u64,
+    lat_mean_ns: Estimate,
+    lat_p50_ns: Estimate,
+    lat_p99_ns: Estimate,
+    lat_max_ns: u64,
+    lat_stddev_ns: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync_p50_ns: Option<Estimate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sync_p99_ns: Option<Estimate>,
+}
+
+impl Show {
+    pub(crate) fn new(args: &PingArgs, asked: &Asked, place: &Place, seed: u64, area: u64) -> Self {
+        let start = Start {
+            kind: "start",
+            schema_version: SCHEMA_VERSION,
+            path: place.path.to_string_lossy().into_owned(),
+            filesystem: if matches!(place.kind, PathKind::Block(_)) {
+                String::new()
+            } else {
+                place.filesystem.kind.clone()
+            },
+            source: place.filesystem.source.clone(),
+            operations: match asked.turns {
+                Turns::Reads => vec!["read"],
+                Turns::Writes => vec!["write"],
+                Turns::Both => vec!["read", "write"],
+            },
+            size: asked.size,
+            area,
+            linear: asked.linear,
+            direct: asked.direct,
+            cached: asked.cached,
+            sync: asked.sync,
+            interval_ns: asked.interval_ns,
+            seed,
+        };
+        Self { json: args.json, quiet: args.quiet || args.rapid, start }
+    }
+
+    /// The header.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        if self.json {
+            return put(&(serde_json::to_string(&self.start)? + "\n")).map(drop);
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        put(&format!("PING {}\n  {}\n", self.place(), self.start.what())).map(drop)
+    }
+
+    /// The line of a request; false once nobody reads any more.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(crate) fn pong(&mut self, pong: &Pong<'_>) -> Result<bool> {
+        if self.quiet {
+            return Ok(true);
+        }
+        if self.json {
+            return put(&(serde_json::to_string(&self.line(pong))? + "\n"));
+        }
+        put(&self.text(pong))
+    }
+
+    /// The summary.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(crate) fn end(&mut self, seen: &Seen) -> Result<()> {
+        let summary = summary(seen);
+        let text = if self.json {
+            serde_json::to_string(&summary)? + "\n"
+        } else {
+            format!("\n--- {} ping statistics ---\n{}", self.place(), told(&summary, self.start.sync))
+        };
+        put(&text).map(drop)
+    }
+
+    /// `/srv (ext4 on /dev/vda1)`.
+    fn place(&self) -> String {
+        let Start { path, filesystem, source, .. } = &self.start;
+        match (filesystem.as_str(), source.as_str()) {
+            ("", _) => format!("{path} (block device)"),
+            (filesystem, "") => format!("{path} ({filesystem})"),
+            (filesystem, source) => format!("{path} ({filesystem} on {source})"),
+        }
+    }
+
+    fn text(&self, pong: &Pong<'_>) -> String {
+        let (operation, size) = (operation(pong.request), Bytes(self.start.size.into()));
+        let lat = format_ns(pong.request.lat_ns as f64);
+        let mut line = format!("{size} {operation}: request={}", pong.number);
+        line += &match &pong.request.outcome {
+            Outcome::Failed(error) => format!(" FAILED {error} after {lat}"),
+            Outcome::Done { sync_ns: Some(sync_ns) } => {
+                let write = format_ns(pong.request.lat_ns.saturating_sub(*sync_ns) as f64);
+                let method = SyncMethod { sync: self.start.sync, direct: false }.name();
+                format!(" time={lat} (write {write}, {method} {})", format_ns(*sync_ns as f64))
+            }
+            Outcome::Done { sync_ns: None } => format!(" time={lat}"),
+        };
+        line + if pong.warmup { " (warmup)\n" } else { "\n" }
+    }
+
+    fn line<'a>(&self, pong: &Pong<'a>) -> Line<'a> {
+        let (sync_ns, error) = match &pong.request.outcome {
+            Outcome::Done { sync_ns } => (*sync_ns, None),
+            Outcome::Failed(error) => (None, Some(error.as_str())),
+        };
+        Line {
+            kind: "request",
+            request: pong.number,
+            operation: operation(pong.request),
+            at_ns: pong.at_ns,
+            offset: pong.request.offset,
+            bytes: self.start.size,
+            lat_ns: pong.request.lat_ns,
+            sync_ns,
+            warmup: pong.warmup,
+            error,
+        }
+    }
+}
+
+impl Start {
+    /// `4 KiB reads anywhere in 16 MiB, dropped from the page cache before`.
+    fn what(&self) -> String {
+        let (size, area) = (Bytes(self.size.into()), Bytes(self.area));
+        let operations = self.operations.join("s and ") + "s";
+        let order = if self.linear { "one behind the other" } else { "anywhere" };
+        let reads = self.operations.contains(&"read");
+        let how = match (self.direct, self.cached) {
+            (true, _) => ", O_DIRECT",
+            (_, true) => ", cached",
+            _ if reads => ", dropped from the page cache before",
+            _ => "",
+        };
+        let method = SyncMethod { sync: self.sync, direct: false };
+        let sync = match self.sync {
+            Sync::None if reads && self.operations.len() == 1 => String::new(),
+            Sync::None => ", not synced".to_owned(),
+            _ => format!(", {}", method.name()),
+        };
+        format!("{size} {operations} {order} in {area}{how}{sync}")
+    }
+}
+
+fn operation(request: &Request) -> &'static str {
+    if request.writes { "write" } else { "read" }
+}
+
+/// Writes and flushes; false where nobody reads any more, which is no error (`| head`).
+fn put(text: &str) -> Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        outcome => outcome.map(|()| true).context("cannot write to stdout"),
+    }
+}
+
+fn summary(seen: &Seen) -> Summary {
+    Summary {
+        kind: "summary",
+        requests: seen.requests,
+        failed: seen.failed,
+        warmup: seen.warmup,
+        elapsed_ns: seen.elapsed_ns,
+        requests_per_second: seen.requests as f64 * 1e9 / seen.elapsed_ns as f64,
+        operations: seen.streams.iter().map(|stream| figures(seen, stream)).collect(),
+    }
+}
+
+fn figures(seen: &Seen, stream: &Stream) -> Figures {
+    let (class, lat) = (stream.class, &stream.lat);
+    let quantile = |q: f64| stats::quantile(lat, &seen.intervals, class, q);
+    let of_sync =
+        |q: f64| stream.sync_part.as_ref().map(|part| stats::quantile_of_part(part, &seen.intervals, class, q));
+    let busy_s = lat.mean_ns() * lat.count() as f64 / 1e9;
+    Figures {
+        operation: if class == OpClass::Read { "read" } else { "write" },
+        requests: lat.count(),
+        bytes: stream.bytes.0,
+        busy_ns: (busy_s * 1e9) as u64,
+        busy_requests_per_second: stats::rate_of_own_time(&seen.intervals, class),
+        busy_bytes_per_second: if busy_s > 0.0 { stream.bytes.0 as f64 / busy_s } else { 0.0 },
+        lat_min_ns: lat.min_ns(),
+        lat_mean_ns: stats::mean(lat, &seen.intervals, class),
+        lat_p50_ns: quantile(0.5),
+        lat_p99_ns: quantile(0.99),
+        lat_max_ns: lat.max_ns(),
+        lat_stddev_ns: lat.stdev_ns(),
+        sync_p50_ns: of_sync(0.5),
+        sync_p99_ns: of_sync(0.99),
+    }
+}
+
+/// The summary in words.
+fn told(summary: &Summary, sync: Sync) -> String {
+    let moved: Vec<String> = summary
+        .operations
+        .iter()
+        .map(|figures| {
+            let past = if figures.operation == "read" { "read" } else { "written" };
+            format!(", {} {past}", Bytes(figures.bytes))
+        })
+        .collect();
+    let warmup = match summary.warmup {
+        0 => String::new(),
+        some => format!(" ({some} of them to warm up)"),
+    };
+    let mut text = format!(
+        "{} requests{warmup}, {} failed, in {}{}\n",
+        summary.requests,
+        summary.failed,
+        format_span_ns(summary.elapsed_ns),
+        moved.concat()
+    );
+    for figures in &summary.operations {
+        text += &told_of(figures, sync, summary.operations.len() > 1);
+    }
+    text
+}
+
+fn told_of(figures: &Figures, sync: Sync, named: bool) -> String {
+    let name = if named { format!("{}s: ", figures.operation) } else { String::new() };
+    let busy = &figures.busy_requests_per_second;
+    let rate = busy.value.unwrap_or(1e9 / figures.lat_mean_ns.value.unwrap_or(1e9).max(1.0));
+    let mut text =
+        format!("{name}while busy {} requests/s, {}\n", format_count(rate), format_rate(figures.busy_bytes_per_second));
+    let bare =
+        [("min", figures.lat_min_ns as f64), ("max", figures.lat_max_ns as f64), ("stddev", figures.lat_stddev_ns)];
+    let [min, max, stddev] = bare.map(|(title, ns)| format!("{title} {}", format_ns(ns)));
+    let estimates = [("avg", &figures.lat_mean_ns), ("p50", &figures.lat_p50_ns), ("p99", &figures.lat_p99_ns)];
+    let [avg, p50, p99] = estimates.map(|(title, estimate)| format!("{title} {}", shown(estimate)));
+    text += &format!("{name}{min}, {max}, {stddev}\n{name}{avg}, {p50}\n{name}{p99}\n");
+    if let (Some(p50), Some(p99)) = (&figures.sync_p50_ns, &figures.sync_p99_ns) {
+        let method = SyncMethod { sync, direct: false }.name();
+        text += &format!("{name}{method} alone: p50 {}, p99 {}\n", shown(p50), shown(p99));
+    }
+    text
+}
+
+/// `240 us [221 us..263 us]`, or why there is no figure.
+fn shown(estimate: &Estimate) -> String {
+    let end = |end: Option<f64>| end.map_or_else(|| "?".to_owned(), format_ns);
+    match estimate.value {
+        Some(value) if estimate.low.is_none() && estimate.high.is_none() => {
+            format!("{} (n={} gives no interval)", format_ns(value), estimate.n)
+        }
+        Some(value) => format!("{} [{}..{}]", format_ns(value), end(estimate.low), end(estimate.high)),
+        None => format!("not resolved (n={}, needs about {})", estimate.n, estimate.n_needed),
+    }
+}

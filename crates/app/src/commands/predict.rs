@@ -1,0 +1,284 @@
+//! `qd1 predict`: what databases will do on a disk, from its commits. The suite `predict`, whose report begins with the answer;
+//! or a kept run that has such steps. `--verify` runs the databases afterwards, in the same Record.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use qd1_analysis::predict::{CLIENTS, etcd_rate};
+use qd1_model::plan::Plan;
+use qd1_model::plan::prediction::{PredictionPlan, name_in_round};
+use qd1_model::{Bytes, Problem, Record, Subject};
+use qd1_probe::Machine;
+use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};
+use qd1_programs::{Etcd, Postgres, ProgramRun, Sqlite};
+use qd1_runner::place::Place;
+use qd1_runner::watch::Watch;
+use qd1_runner::{RunContext, execute};
+use qd1_suites::thresholds;
+use qd1_system::tool::memory;
+
+use crate::again::CommandLine;
+use crate::args::MeasureArgs;
+use crate::output;
+use crate::session::{self, Job, Measured, Session};
+use crate::suite_job::{Overrides, SuiteJob, builtin, request};
+
+#[derive(Debug, Args)]
+pub(crate) struct PredictArgs {
+    /// Directory to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Measure nothing: take the commits of this kept run of check or predict (see `qd1 history`)
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
+    pub(crate) from: Option<String>,
+    /// Then run these programs on the same disk, and show how far the predictions are off [default: all three]
+    #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_enum, num_args = 0.., require_equals = true,
+          default_missing_values = ["postgres", "etcd", "sqlite"])]
+    pub(crate) verify: Vec<Verified>,
+    /// pgbench's scale, about 16 MB each with --verify
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scale: u32,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+/// Measured time of each load, ns: of a load of PostgreSQL with `--quick`, as usual, and with `--full`.
+const POSTGRES_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
+const WARM_UP_NS: u64 = 3_000_000_000;
+const SQLITE_NS: [u64; 3] = [2_000_000_000, 5_000_000_000, 30_000_000_000];
+/// Of each rate of puts; where few come in a second, a percentile takes longer.
+const ETCD_NS: [u64; 3] = [3_000_000_000, 5_000_000_000, 20_000_000_000];
+const SLOW_ETCD_NS: u64 = 10_000_000_000;
+const SLOW_PUTS: f64 = 100.0;
+/// Rates of puts that are tried, as parts of the one that is predicted.
+const TRIED: [f64; 8] = [0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.2];
+/// Fewer than these in a second make no 99th percentile in the time of a slow rate.
+const TRIED_MIN: f64 = 12.0;
+/// Where none is predicted: whether a few are within the bound after all.
+const TRIED_FOR_NONE: [u32; 3] = [12, 24, 50];
+/// A gateway for JSON does not take more on any machine we know.
+const TRIED_MAX: f64 = 50_000.0;
+
+/// A program to hold its prediction against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verified {
+    /// pgbench at 1, 10 and 100 clients
+    Postgres,
+    /// Puts at several rates
+    Etcd,
+    /// Commits with a log and with a rollback journal
+    Sqlite,
+}
+
+/// Measures, or takes what was measured, and says what to expect.
+///
+/// # Errors
+/// When the run cannot be made or fails, or the kept one has no commits.
+pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
+    let session = Session::begin(request(typed, Subject::Predict, &args.how))?;
+    if let Some(id) = &args.from {
+        return from_kept(id, args);
+    }
+    let suite = builtin("predict")?;
+    let commits = SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite));
+    session.run(&mut Prediction { commits, programs: Programs::new(args)? })
+}
+
+/// Predicts from a run that is kept.
+fn from_kept(id: &str, args: &PredictArgs) -> Result<ExitCode> {
+    let mut record = session::history()?.load(id)?;
+    record.plan.prediction = Some(PredictionPlan { scale: args.scale });
+    let thresholds = thresholds::of_run(record.plan.subject, None)?;
+    let mut report = qd1_analysis::analyse(record, &thresholds);
+    if report.prediction.is_none() {
+        let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
+        return Err(Problem::usage(why).into());
+    }
+    output::report(&args.how.common.output, &mut report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The commits, and the programs that are run after them.
+struct Prediction<'a> {
+    commits: SuiteJob<'a>,
+    programs: Programs,
+}
+
+impl Job for Prediction<'_> {
+    fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
+        self.commits.place(machine, id)
+    }
+
+    fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
+        let plan = self.commits.plan(place, seed)?;
+        self.programs.fit(place, seed)?;
+        Ok(plan)
+    }
+
+    fn dry_run(&self, plan: &Plan) -> String {
+        let more: String = self.programs.lines().iter().map(|line| format!("then      {line}\n")).collect();
+        self.commits.dry_run(plan) + &more
+    }
+
+    fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
+        let mut measured = self.commits.execute(plan, context, watch)?;
+        if let Some(Measured { record, .. }) = &mut measured
+            && !record.interrupted
+        {
+            self.programs.run_after(record, context, watch)?;
+        }
+        Ok(measured)
+    }
+}
+
+/// The programs that are run after the commits; mostly none.
+struct Programs {
+    scale: u32,
+    verify: Vec<Verified>,
+    effort: usize,
+    place: Option<Place>,
+    postgres: Option<ProgramRun>,
+    sqlite: Option<ProgramRun>,
+}
+
+impl Programs {
+    /// With the programs looked for, before anything is measured.
+    fn new(args: &PredictArgs) -> Result<Self> {
+        let effort = args.how.effort() as usize;
+        let wants = |program| args.verify.contains(&program);
+        let postgres = || {
+            let options = PostgresOptions {
+                clients: CLIENTS.to_vec(),
+                scale: Some(args.scale),
+                warmup_ns: WARM_UP_NS,
+                runtime_ns: POSTGRES_NS[effort],
+                ..PostgresOptions::default()
+            };
+            ProgramRun::new(Postgres::new(options.in_memory(memory()))?)
+        };
+        let sqlite = || {
+            let options = SqliteOptions {
+                runtime_ns: SQLITE_NS[effort],
+                cache: Some(Bytes::mib(64)),
+                ..SqliteOptions::default()
+            };
+            ProgramRun::new(Sqlite::new(options))
+        };
+        let programs = Self {
+            scale: args.scale,
+            verify: args.verify.clone(),
+            effort,
+            place: None,
+            postgres: wants(Verified::Postgres).then(postgres).transpose()?,
+            sqlite: wants(Verified::Sqlite).then(sqlite).transpose()?,
+        };
+        if wants(Verified::Etcd) {
+            programs.etcd(None)?;
+        }
+        Ok(programs)
+    }
+
+    /// The rates that are tried around the one predicted, each in a load.
+    fn etcd(&self, predicted: Option<f64>) -> Result<ProgramRun> {
+        let with =
+            |rate, runtime_ns| ProgramRun::new(Etcd::new(EtcdOptions { rate, runtime_ns, ..EtcdOptions::default() }));
+        let Some(predicted) = predicted else { return with(TRIED_FOR_NONE.to_vec(), SLOW_ETCD_NS) };
+        let mut rates = TRIED.map(|part| (part * predicted).clamp(TRIED_MIN, TRIED_MAX).round() as u32).to_vec();
+        rates.dedup();
+        // There and back: what changes with time meets the low rates as it does the high ones.
+        rates.extend(rates.clone().into_iter().rev());
+        with(rates, if predicted < SLOW_PUTS { SLOW_ETCD_NS } else { ETCD_NS[self.effort] })
+    }
+
+    /// Refuses a place that is too small for them.
+    fn fit(&mut self, place: &Place, seed: u64) -> Result<()> {
+        self.place = Some(place.clone());
+        self.postgres.iter().chain(&self.sqlite).try_for_each(|program| program.plan(place, seed).map(drop))
+    }
+
+    /// Lines for `--dry-run`.
+    fn lines(&self) -> Vec<String> {
+        let space = self.postgres.iter().map(ProgramRun::space).max();
+        let lines = self.verify.iter().map(|program| match program {
+            Verified::Postgres => {
+                format!("pgbench at 1, 10, 100 clients, scale {}, in {}", self.scale, space.unwrap_or_default())
+            }
+            Verified::Etcd => {
+                "etcd under puts at eight rates around the one predicted, there and back, each with a new etcd"
+                    .to_owned()
+            }
+            Verified::Sqlite => "SQLite's commits by journal and synchronous mode".to_owned(),
+        });
+        let again = (!self.verify.is_empty()).then(|| "after each of these the commits again".to_owned());
+        lines.chain(again).collect()
+    }
+
+    /// Runs them, each between two rounds of commits: what the disk becomes meanwhile is not the models' fault.
+    fn run_after(&mut self, record: &mut Record, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<()> {
+        record.plan.prediction = Some(PredictionPlan { scale: self.scale });
+        let commits = record.plan.clone();
+        let place = self.place.clone().expect("the place is known before anything runs");
+        let mut round = 1;
+        let mut between = |record: &mut Record, program: &mut ProgramRun, watch: &mut dyn Watch| {
+            round += 1;
+            add(record, program, &place, context, watch)?;
+            again(record, &commits, round, context, watch)
+        };
+        if let Some(program) = &mut self.sqlite {
+            between(record, program, watch)?;
+        }
+        if self.verify.contains(&Verified::Etcd) {
+            let mut program = self.etcd(etcd_rate(record))?;
+            between(record, &mut program, watch)?;
+        }
+        if let Some(program) = &mut self.postgres {
+            between(record, program, watch)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a program, and adds its loads to the Record as steps.
+fn add(
+    record: &mut Record,
+    program: &mut ProgramRun,
+    place: &Place,
+    context: &RunContext<'_>,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    if context.is_cancelled() {
+        return Ok(());
+    }
+    let plan = program.plan(place, record.plan.seed)?;
+    append(record, program.execute(plan, context, watch)?);
+    Ok(())
+}
+
+/// Measures the commits once more.
+fn again(
+    record: &mut Record,
+    commits: &Plan,
+    round: usize,
+    context: &RunContext<'_>,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    if context.is_cancelled() {
+        return Ok(());
+    }
+    let mut plan = commits.clone();
+    plan.steps.iter_mut().for_each(|step| step.name = name_in_round(&step.name, round));
+    append(record, execute(plan, context, watch)?);
+    Ok(())
+}
+
+/// Adds a run to the one it follows.
+fn append(record: &mut Record, mut run: Record) {
+    run.steps.iter_mut().for_each(|step| step.started_ns += record.elapsed_ns);
+    record.elapsed_ns += run.elapsed_ns;
+    record.interrupted |= run.interrupted;
+    record.plan.steps.extend(run.plan.steps);
+    record.steps.extend(run.steps);
+    record.programs.extend(run.app);
+}

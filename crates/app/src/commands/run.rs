@@ -1,0 +1,88 @@
+//! `qd1 run`: a suite that is built in, a suite's file, or a job file of fio's.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use qd1_model::{Problem, Subject};
+
+use crate::again::CommandLine;
+use crate::args::MeasureArgs;
+use crate::commands::fio;
+use crate::session::{Measured, Session};
+use crate::suite_job::{Overrides, SuiteJob, request};
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio's
+    #[arg(value_name = "SUITE|JOB")]
+    pub(crate) what: String,
+    /// Directory, file (only read) or block device (only read, unless --destroy) to measure
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: MeasureArgs,
+}
+
+/// Runs what `SUITE` names.
+///
+/// # Errors
+/// When there is no such suite, it is wrong, or the run fails.
+pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
+    let file = Path::new(&args.what);
+    let has = |extension: &str| file.extension().is_some_and(|found| found == extension);
+    let suite = match qd1_suites::builtin(&args.what) {
+        Some(suite) => suite,
+        None if has("toml") => qd1_suites::load(file)?,
+        None if file.is_file() || has("fio") || has("job") => return job_file(file, args, typed),
+        None => return Err(qd1_suites::unknown(&args.what).into()),
+    };
+    let session = Session::begin(request(typed, suite.subject, &args.how))?;
+    session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite)))
+}
+
+/// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
+fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
+    let how = &args.how;
+    only_of_suites(how)?;
+    let session = Session::begin(request(typed, Subject::Jobs, how))?;
+    let mut words: Vec<String> = how.only.iter().map(|name| format!("--section={name}")).collect();
+    if args.path != Path::new(".") {
+        words.push(format!("--directory={}", args.path.display()));
+    }
+    words.push(file.display().to_string());
+    let invocation = fio::invocation(&words)?;
+    if how.common.dry_run {
+        return session.show_plan(&fio::command_lines(&invocation));
+    }
+    if !how.common.quiet {
+        for note in &invocation.notes {
+            anstream::eprintln!("qd1: note: {note}");
+        }
+    }
+    let store = session.store();
+    let style = fio::RunStyle::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() };
+    let ran = fio::execute(&invocation, style)?;
+    session.finish(Measured::from(ran.record), store.as_ref(), ran.signal)
+}
+
+/// Flags that change a suite's steps. A job file says these things itself, and wins over options before it.
+fn only_of_suites(how: &MeasureArgs) -> Result<()> {
+    let given = [
+        ("--quick", how.quick),
+        ("--full", how.full),
+        ("--size", how.size.is_some()),
+        ("--runtime", how.runtime.is_some()),
+        ("--engine", how.device.engine.is_some()),
+        ("--seed", how.common.seed.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => {
+            let option = flag.trim_start_matches('-').replace("engine", "ioengine").replace("seed", "randseed");
+            let message = format!("{flag} is for suites; a job file says it itself: change its {option}=");
+            Err(Problem::usage(message.replace("quick=", "runtime=").replace("full=", "runtime=")).into())
+        }
+    }
+}

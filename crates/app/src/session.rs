@@ -1,0 +1,280 @@
+//! One run procedure for all commands: destination, place, seed, plan, dry run, store, signals, progress, keep, judge, report,
+//! exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Error, Result};
+use qd1_model::op::Ended;
+use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds};
+use qd1_probe::Machine;
+use qd1_runner::place::{self, Place};
+use qd1_runner::watch::Watch;
+use qd1_runner::{RunContext, destroy, id};
+use qd1_store::Store;
+use qd1_suites::thresholds;
+use qd1_system::state::default_path;
+
+use crate::again::{CommandLine, PATH};
+use crate::args::{CommonArgs, FailOn, OutputArgs};
+use crate::output;
+use crate::progress::Progress;
+use crate::signals::Signals;
+
+/// What every command says about its run.
+pub(crate) struct Request<'a> {
+    /// The command line as typed.
+    pub(crate) typed: &'a CommandLine,
+    /// What the run is about.
+    pub(crate) subject: Subject,
+    pub(crate) common: &'a CommonArgs,
+    /// Thresholds of the user's own.
+    pub(crate) thresholds: Option<&'a Path>,
+    /// The grade at which the exit code says so.
+    pub(crate) fail_on: Option<FailOn>,
+}
+
+/// What a command measures.
+pub(crate) trait Job {
+    /// Looks at the place to measure.
+    ///
+    /// # Errors
+    /// When it cannot be measured: each says what to do.
+    fn place(&self, machine: &Machine, id: &str) -> Result<Place>;
+
+    /// Decides what will be done there.
+    ///
+    /// # Errors
+    /// Every refusal: each says what to do.
+    fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan>;
+
+    /// What would be done, for `--dry-run`.
+    fn dry_run(&self, plan: &Plan) -> String {
+        qd1_report::plan::dry_run(plan)
+    }
+
+    /// Options as they were decided, by identifier: doing the same again needs them.
+    fn decided(&self, _plan: &Plan) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Refuses what cannot be measured here and now, once it is certain that it is to be.
+    ///
+    /// # Errors
+    /// Each says what to do.
+    fn may_run(&self, _place: &Place, _machine: &Machine) -> Result<()> {
+        Ok(())
+    }
+
+    /// Measures. Nothing where it was stopped before anything was measured.
+    ///
+    /// # Errors
+    /// When nothing could be measured.
+    fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>>;
+}
+
+/// What a job brought.
+pub(crate) struct Measured {
+    pub(crate) record: Record,
+    /// What ended it early, if it was an error.
+    pub(crate) failure: Option<Error>,
+}
+
+impl From<Record> for Measured {
+    fn from(record: Record) -> Self {
+        Self { record, failure: None }
+    }
+}
+
+/// A request whose thresholds and destination are in order: what can be found wrong is found before anything is measured.
+pub(crate) struct Session<'a> {
+    request: Request<'a>,
+    thresholds: Thresholds,
+}
+
+impl<'a> Session<'a> {
+    /// Looks at the thresholds and at the destination.
+    ///
+    /// # Errors
+    /// What is wrong with either.
+    pub(crate) fn begin(request: Request<'a>) -> Result<Self> {
+        let thresholds = thresholds::of_run(request.subject, request.thresholds)?;
+        if let Some(path) = &request.common.output.output {
+            output::check_destination(path)?;
+        }
+        Ok(Self { request, thresholds })
+    }
+
+    /// Measures what the job plans, keeps it, and reports.
+    ///
+    /// # Errors
+    /// Each says what to do, and knows its exit code.
+    pub(crate) fn run(&self, job: &mut dyn Job) -> Result<ExitCode> {
+        let common = self.request.common;
+        let id = id::random_id()?;
+        let machine = Machine::new();
+        let place = job.place(&machine, &id)?;
+        let seed = common.seed.unwrap_or_else(|| id::seed_of(&id));
+        let plan = job.plan(&place, seed)?;
+        if plan.target.kind == TargetKind::BlockDestroy {
+            destroy::refuse_in_use(&machine, &plan.target.path)?;
+        }
+        if common.dry_run {
+            return self.show_plan(&job.dry_run(&plan));
+        }
+        job.may_run(&place, &machine)?;
+        let store = self.store();
+        let signals = Signals::install()?;
+        let path = plan.target.path.to_string_lossy().into_owned();
+        let mut changes = vec![(PATH, path)];
+        changes.extend(job.decided(&plan));
+        let command = self.request.typed.again(&changes);
+        let context = RunContext { id, command, machine: &machine, cancel: signals.stop() };
+        let mut progress = Progress::new(common.quiet);
+        let measured = job.execute(plan, &context, &mut progress)?;
+        drop(progress);
+        match measured {
+            Some(measured) => self.finish(measured, store.as_ref(), signals.exit_code()),
+            None => {
+                anstream::eprintln!("qd1: stopped before anything was measured");
+                Ok(ExitCode::from(signals.exit_code().unwrap_or(ProblemKind::Failed.exit_code())))
+            }
+        }
+    }
+
+    /// Prints what would be done.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn show_plan(&self, text: &str) -> Result<ExitCode> {
+        output::write(&self.request.common.output, text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The history, where this run is to be kept.
+    pub(crate) fn store(&self) -> Option<Store> {
+        if self.request.common.no_save { None } else { open_store() }
+    }
+
+    /// Keeps a run, judges it, reports it; the exit code of a signal goes before that of a grade.
+    ///
+    /// # Errors
+    /// When the report cannot be written; what ended the run early.
+    pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>, signal: Option<u8>) -> Result<ExitCode> {
+        let Measured { record, failure } = measured;
+        assert_eq!(record.plan.subject, self.request.subject, "a run is about what its command asked for");
+        if let Some(store) = store {
+            keep(store, &record);
+        }
+        let report = self.report(record)?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        Ok(ExitCode::from(signal.unwrap_or_else(|| outcome_code(&report, self.request.fail_on))))
+    }
+
+    /// Judges a run and reports it.
+    fn report(&self, record: Record) -> Result<Report> {
+        show(record, &self.thresholds, &self.request.common.output)
+    }
+}
+
+/// Looks at the place that a command names.
+///
+/// # Errors
+/// When it cannot be measured.
+pub(crate) fn look(typed: &CommandLine, machine: &Machine, path: &Path, id: &str) -> Result<Place> {
+    or_missing(typed, path, || place::look(machine, path, id))
+}
+
+/// Looks at a path by `look`; one that does not exist may be a mistyped command.
+///
+/// # Errors
+/// Those of `look`.
+pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, look: impl FnOnce() -> Result<T>) -> Result<T> {
+    let found = std::fs::metadata(path);
+    let is_missing = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    if is_missing { Err(typed.missing(path).into()) } else { look() }
+}
+
+/// Judges a run with today's analysis and reports it.
+///
+/// # Errors
+/// When the report cannot be written.
+pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> Result<Report> {
+    let mut report = qd1_analysis::analyse(record, thresholds);
+    output::report(to, &mut report)?;
+    Ok(report)
+}
+
+/// The history, which has to be there.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn history() -> Result<Store> {
+    Store::open(&default_path(|name| std::env::var_os(name))?)
+}
+
+/// The history is a comfort: without it the run goes on, with a word about why.
+fn open_store() -> Option<Store> {
+    history().inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
+}
+
+fn keep(store: &Store, record: &Record) {
+    if let Err(error) = store.save(record) {
+        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+    }
+}
+
+/// 1 when a step could do nothing but fail, or a filesystem could not be made; 3 when a verdict, a criterion or a program's own
+/// rule is as bad as `--fail-on` says.
+fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
+    let record = &report.record;
+    let has_failed = record.steps.iter().any(|step| step.ended == Ended::Failed);
+    if has_failed || record.mounts.iter().any(|mount| !mount.fault.is_empty()) {
+        return ProblemKind::Failed.exit_code();
+    }
+    let bad: &[Grade] = match fail_on {
+        None => &[],
+        Some(FailOn::Fail) => &[Grade::Fail],
+        Some(FailOn::NotResolved) => &[Grade::Fail, Grade::NotResolved],
+        Some(FailOn::Marginal) => &[Grade::Fail, Grade::NotResolved, Grade::Marginal],
+    };
+    let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
+    let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
+    let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
+    if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_report::samples;
+
+    use super::*;
+
+    #[test]
+    fn a_step_that_could_only_fail_fails_the_run() {
+        let mut report = samples::fast_nvme();
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 0);
+        report.record.steps[0].ended = Ended::Failed;
+        assert_eq!(outcome_code(&report, None), 1);
+    }
+
+    #[test]
+    fn a_failed_verdict_is_an_exit_code_only_when_asked() {
+        let report = samples::slow_vps();
+        assert_eq!(outcome_code(&report, None), 0);
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 3);
+    }
+
+    #[test]
+    fn a_failed_criterion_of_the_suite_counts_as_a_verdict_does() {
+        let mut report = samples::fast_nvme();
+        let mut judged = report.verdicts[0].judged[0].clone();
+        judged.grade = Grade::Fail;
+        report.criteria.push(judged);
+        assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 3);
+        assert_eq!(outcome_code(&report, None), 0);
+    }
+}

@@ -1,0 +1,190 @@
+//! What is wrong with the place or the command line is said once, clearly, with the documented exit code, before
+//! anything is left behind.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use crate::common::filesystems::TINY;
+use crate::common::refusal::{as_ordinary_user, check_refused, path_refused, refused};
+use crate::common::{self, BRIEF, Place, or_skip, qd1, said, skip, test_name, thresholds};
+
+#[test]
+fn an_ordinary_user_is_told_what_may_not_be_read_or_written() {
+    for (mode, command, args) in [
+        (0o555, "check", &BRIEF[..]),
+        (0o000, "check", &BRIEF),
+        (0o755, "ping", &["-c", "1"]),
+        (0o555, "meta", &["--files", "100"]),
+    ] {
+        let place = Place::open_to_all();
+        fs::set_permissions(place.dir(), fs::Permissions::from_mode(mode)).unwrap();
+        let output = or_skip!(as_ordinary_user(&place, &[&[command, place.dir_str()], args].concat()));
+        refused(&output, 5, &[place.dir_str(), "EACCES"]);
+        fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+        place.assert_empty();
+    }
+}
+
+#[test]
+fn an_ordinary_user_measures_a_directory_of_their_own() {
+    let place = Place::open_to_all();
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+    let output = or_skip!(as_ordinary_user(&place, &[&["check", place.dir_str()], &BRIEF[..]].concat()));
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    place.assert_empty();
+}
+
+#[test]
+fn an_ordinary_user_is_told_that_filesystems_need_root() {
+    let place = Place::open_to_all();
+    fs::set_permissions(place.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+    let args = [&["filesystems", place.dir_str(), "--only", "ext4"], &TINY[..]].concat();
+    let output = or_skip!(as_ordinary_user(&place, &args));
+    refused(&output, 5, &["root"]);
+    place.assert_empty();
+}
+
+#[test]
+fn a_size_beyond_the_filesystem_is_refused() {
+    let place = Place::new();
+    refused(&place.qd1(&["--size", "900TiB"]).output().unwrap(), 4, &["not enough space", "900 TiB", "smaller --size"]);
+    place.assert_untouched();
+}
+
+#[test]
+fn a_file_that_cannot_grow_is_a_failed_run_and_is_not_kept() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    // Writes beyond the limit fail with EFBIG, as on a disk or quota that does not take them; the signal is ignored.
+    let script = "trap '' XFSZ; ulimit -f 16384; exec \"$0\" \"$@\"";
+    place.environment(&mut command).args(["-c", script, qd1(), "check", place.dir_str()]).args(BRIEF).arg("--quiet");
+    refused(&command.output().unwrap(), 1, &["EFBIG", place.dir_str()]);
+    place.assert_untouched();
+}
+
+#[test]
+fn memory_is_named_as_not_a_disk() {
+    let dir = or_skip!(tempfile::TempDir::new_in("/dev/shm").map_err(|error| error.to_string()));
+    let place = Place::at(dir.path());
+    let report = place.report(&["--only", "qd1,commit1"]);
+    if report["record"]["plan"]["target"]["filesystem"] != "tmpfs" {
+        return skip(test_name!(), "/dev/shm is not in memory here");
+    }
+    common::find(&report["findings"], "id", "not_a_disk");
+    assert_eq!(report["record"]["plan"]["target"]["direct"], false);
+    place.assert_empty();
+}
+
+#[test]
+fn filesystems_that_the_kernel_makes_up_are_no_disks() {
+    path_refused("/proc", 2, &["/proc", "no disk", "choose"]);
+    path_refused("/sys", 2, &["/sys", "no disk", "choose"]);
+}
+
+#[test]
+fn a_missing_path_is_named() {
+    path_refused("/nonexistent/data", 2, &["/nonexistent/data", "does not exist"]);
+}
+
+#[test]
+fn a_mistyped_command_is_recognised_as_one() {
+    let place = Place::new();
+    refused(&place.qd1(&["hystori"]).output().unwrap(), 2, &["did you mean", "qd1 history"]);
+    place.assert_untouched();
+}
+
+#[test]
+fn a_path_below_a_file_is_a_wrong_path() {
+    let place = Place::new();
+    let file = place.beside("file");
+    fs::write(&file, "x").unwrap();
+    path_refused(&format!("{}/below", file.display()), 2, &["file/below"]);
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_no_place_but_may_be_a_result() {
+    let place = Place::new();
+    let name = std::ffi::OsStr::from_bytes(b"not-utf8-\xff");
+    fs::create_dir(place.beside("x").with_file_name(name)).unwrap();
+    let dir = place.beside("x").with_file_name(name);
+    let output = place.qd1(&[]).arg(&dir).output().unwrap();
+    refused(&output, 2, &["not-utf8-", "is not UTF-8", "choose"]);
+    assert_eq!(common::names(&dir), Vec::<String>::new());
+    place.brief(&["--only", "read32", "-o"]).arg(dir.join(name)).assert().success();
+}
+
+#[test]
+fn a_character_device_is_neither_written_nor_read() {
+    path_refused("/dev/null", 2, &["/dev/null", "neither a directory", "choose"]);
+}
+
+#[test]
+fn a_file_too_small_to_measure_is_named_as_that() {
+    let place = Place::new();
+    let file = place.beside("small");
+    fs::write(&file, "x").unwrap();
+    path_refused(file.to_str().unwrap(), 2, &["a test area of 1 B", "small is too small", "16 MiB"]);
+}
+
+#[test]
+fn a_result_file_that_cannot_be_written_is_refused_at_once() {
+    let place = Place::new();
+    let dir = place.dir_str().to_owned();
+    check_refused(&["-o", &dir], 2, &[&dir, "is a directory"]);
+    check_refused(&["-o", "/nonexistent/out.json"], 2, &["/nonexistent/out.json", "choose another place"]);
+    let file = place.beside("file");
+    fs::write(&file, "x").unwrap();
+    check_refused(&["-o", &format!("{}/out.json", file.display())], 2, &["file/out.json"]);
+}
+
+#[test]
+fn figures_without_sense_are_refused_by_name() {
+    for size in ["0", "lots", "-1", "1.5.2G", "4GX"] {
+        let place = Place::new();
+        refused(&place.qd1(&[&format!("--size={size}")]).output().unwrap(), 2, &["size"]);
+        place.assert_untouched();
+    }
+    refused(
+        &Place::new().qd1(&["--size", "1MiB"]).output().unwrap(),
+        2,
+        &["1 MiB", "too small", "--size needs at least 16 MiB"],
+    );
+    for time in ["0s", "soon", "5 parsecs", "-3s"] {
+        let place = Place::new();
+        refused(&place.qd1(&[&format!("--runtime={time}")]).output().unwrap(), 2, &["--runtime"]);
+        place.assert_untouched();
+    }
+    check_refused(&["--seed", "x"], 2, &["--seed"]);
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_known_ones() {
+    check_refused(&["--only", "qd1,nosuch"], 2, &["nosuch", "choose from", "commit1"]);
+    check_refused(&["--engine", "posixaio"], 2, &["posixaio", "io_uring"]);
+    check_refused(&["--format", "xml"], 2, &["xml", "ndjson"]);
+    check_refused(&["--fail-on", "pass"], 2, &["marginal"]);
+    check_refused(&["--nosuch"], 2, &["--nosuch", "--help"]);
+    check_refused(&["--json", "--format", "csv"], 2, &["--json", "--format"]);
+    check_refused(&["--quick", "--full"], 2, &["--quick", "--full"]);
+}
+
+#[test]
+fn thresholds_that_cannot_be_meant_are_refused_before_measuring() {
+    let place = Place::new();
+    let file = place.beside("mine.toml");
+    let path = file.to_str().unwrap();
+    let good = thresholds("qd1", "read", "lat_p50_ns", 1.0, 2.0);
+    for (text, words) in [
+        ("this is not TOML [".to_owned(), &["mine.toml", "line 1"][..]),
+        (good.replace("lat_p50_ns", "lat_p51_ns"), &["unknown metric", "lat_p51_ns", "lat_p999_ns"]),
+        (good.replace("title", "heading"), &["heading"]),
+        (String::new(), &["mine.toml", "class"]),
+    ] {
+        fs::write(&file, text).unwrap();
+        check_refused(&["--thresholds", path], 2, words);
+    }
+    check_refused(&["--thresholds", "/nonexistent/t.toml"], 2, &["/nonexistent/t.toml"]);
+    check_refused(&["--thresholds", place.dir_str()], 2, &[place.dir_str()]);
+}

@@ -1,0 +1,109 @@
+//! What was run is kept, found again by its id, and never stands in the way of a run.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::common::{self, Place, list, thresholds};
+
+const QUICK: [&str; 2] = ["--only", "read32"];
+
+#[test]
+fn runs_are_listed_newest_first_and_found_by_part_of_their_id() {
+    let place = Place::new();
+    let (first, second) = (place.report(&QUICK), place.report(&QUICK));
+    let rows = place.runs();
+    assert_eq!([&rows[0]["id"], &rows[1]["id"]], [&second["record"]["id"], &first["record"]["id"]]);
+    assert_eq!(rows[0]["path"], second["record"]["plan"]["target"]["path"]);
+    let id = first["record"]["id"].as_str().unwrap();
+    // Two random ids share their first six digits once in 16 million times.
+    let shown = common::json(place.qd1(&["history", "show", &id[..6], "--json"]));
+    assert_eq!(shown["record"], first["record"], "the record is kept as it was");
+    assert_eq!(shown, first, "and judged as it was");
+    place.qd1(&["history"]).assert().success().stdout(predicate::str::contains(&id[..8]));
+    assert_eq!(list(&common::json(place.qd1(&["history", "--json", "--limit", "1"]))).len(), 1);
+}
+
+#[test]
+fn an_old_run_is_judged_by_todays_thresholds() {
+    let place = Place::new();
+    let id = place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned();
+    let mine = place.beside("mine.toml");
+    fs::write(&mine, thresholds("read32", "read", "iops", 2.0, 1.0)).unwrap();
+    let shown = common::json(place.qd1(&["history", "show", &id, "--json", "--thresholds", mine.to_str().unwrap()]));
+    common::find(&shown["verdicts"], "class", "mine");
+}
+
+#[test]
+fn an_empty_history_is_no_error() {
+    let place = Place::new();
+    assert_eq!(place.runs(), Vec::<Value>::new());
+    place.qd1(&["history"]).assert().success();
+}
+
+#[test]
+fn with_no_save_nothing_is_kept() {
+    let place = Place::new();
+    place.report(&["--only", "read32", "--no-save"]);
+    assert!(!place.history().exists());
+}
+
+#[test]
+fn the_history_is_where_xdg_says_and_only_its_owner_reads_it() {
+    let place = Place::new();
+    let state = place.beside("xdg");
+    place.brief(&QUICK).env_remove("QD1_STORE").env("XDG_STATE_HOME", &state).assert().success();
+    let file = state.join("qd1/history.db");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    place.brief(&QUICK).env_remove("QD1_STORE").assert().success();
+    assert!(place.beside(".local/state/qd1/history.db").exists());
+}
+
+#[test]
+fn a_history_that_cannot_be_written_does_not_stop_a_run() {
+    let place = Place::new();
+    let file = place.beside("file");
+    fs::write(&file, "not a directory").unwrap();
+    for store in [file.join("history.db"), "/proc/history.db".into()] {
+        let ran = place.brief(&["--only", "read32", "--json"]).env("QD1_STORE", &store).assert().success();
+        let said = String::from_utf8(ran.get_output().stderr.clone()).unwrap();
+        assert_eq!(said.matches("will not be kept").count(), 1, "{said}");
+        assert!(said.contains(store.to_str().unwrap()) && said.contains("--no-save"), "{said}");
+        assert!(serde_json::from_slice::<Value>(&ran.get_output().stdout).is_ok());
+    }
+}
+
+#[test]
+fn a_damaged_history_is_named_and_not_overwritten() {
+    let place = Place::new();
+    let rubbish = b"this was a database once, before the disk it lay on was measured by someone else\n".repeat(100);
+    fs::write(place.history(), &rubbish).unwrap();
+    let said = || predicate::str::contains("history.db").and(predicate::str::contains("move it away"));
+    place.qd1(&["history"]).assert().failure().stdout("").stderr(said());
+    place.brief(&QUICK).assert().success().stderr(said());
+    assert!(fs::read(place.history()).unwrap() == rubbish);
+}
+
+#[test]
+fn a_history_with_damaged_pages_is_named_as_damaged() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let mut bytes = fs::read(place.history()).unwrap();
+    bytes[4096..].fill(0xA5);
+    fs::write(place.history(), bytes).unwrap();
+    let said = predicate::str::contains("history.db").and(predicate::str::contains("damaged"));
+    place.qd1(&["history"]).assert().failure().stderr(said);
+}
+
+#[test]
+fn two_runs_at_once_are_both_kept() {
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..2).map(|_| scope.spawn(|| place.report(&["--only", "read32,files"]))).collect();
+        runs.into_iter().for_each(|run| drop(run.join().unwrap()));
+    });
+    assert_eq!(place.runs().len(), 2);
+    place.assert_empty();
+}

@@ -1,0 +1,149 @@
+//! What a run prints and where it goes: formats, colour, progress, result files.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::Stdio;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::common::{Place, find, int, names, said, text};
+
+#[test]
+fn every_format_of_one_run_tells_the_same() {
+    let place = Place::new();
+    let report = place.report(&["--only", "qd1,commit1"]);
+    let id = report["record"]["id"].as_str().unwrap();
+    let shown = |format: &str| {
+        let output =
+            place.qd1(&["history", "show", id, "--format", format]).assert().success().get_output().stdout.clone();
+        String::from_utf8(output).unwrap()
+    };
+    let n = int(&find(&report["summary"]["steps"], "name", "qd1")["streams"][0]["ios"]);
+    for format in ["human", "markdown"] {
+        let text = shown(format);
+        assert!(text.contains(id) && text.contains("commit1"), "{format}:\n{text}");
+        let grouped = text.replace(',', "");
+        assert!(
+            grouped.contains(&format!("n={n}")) || grouped.contains(&n.to_string()),
+            "{n} is not in {format}:\n{text}"
+        );
+    }
+    let csv = shown("csv");
+    let row = csv.lines().find(|line| line.starts_with(&format!("{id},qd1,read,lat_p50_ns,ns,"))).expect("a row");
+    assert!(row.contains(&format!(",{n},")), "{row}");
+    let lines: Vec<Value> = shown("ndjson").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().all(|line| line["run"] == id));
+    assert_eq!(lines.last().unwrap()["steps"], report["record"]["steps"]);
+}
+
+#[test]
+fn colour_comes_when_asked_for_and_no_color_wins_over_force() {
+    let place = Place::new();
+    place.report(&["--only", "read32"]);
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    let show = |args: &[&str]| place.qd1(&[&["history", "show", &id], args].concat());
+    let colour = predicate::str::contains("\x1b[");
+    show(&["--color", "always"]).assert().stdout(colour.clone());
+    show(&["--color", "always"]).env("NO_COLOR", "1").assert().stdout(colour.clone());
+    show(&[]).env("CLICOLOR_FORCE", "1").assert().stdout(colour.clone());
+    show(&[]).env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").assert().stdout(colour.clone().not());
+    show(&["--color", "never"]).env("CLICOLOR_FORCE", "1").assert().stdout(colour.not());
+}
+
+#[test]
+fn progress_goes_to_stderr_and_quiet_leaves_it_empty() {
+    let place = Place::new();
+    let progress = predicate::str::contains("[1/1] read32");
+    place.brief(&["--only", "read32"]).assert().stderr(progress.clone()).stdout(progress.not());
+    place.brief(&["--only", "read32", "--quiet"]).assert().success().stderr("");
+}
+
+#[test]
+fn a_result_file_is_replaced_whole_and_the_report_is_in_it() {
+    let place = Place::new();
+    let file = place.beside("result.json");
+    fs::write(&file, "old").unwrap();
+    let out = ["--only", "read32", "--json", "-o", file.to_str().unwrap()];
+    place.brief(&out).assert().success().stdout("");
+    let report: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(report["record"]["id"], place.runs()[0]["id"]);
+    assert_eq!(names(file.parent().unwrap()), ["result.json", "state", "target"]);
+}
+
+#[test]
+fn a_failing_run_leaves_the_old_result_file_as_it_was() {
+    let place = Place::new();
+    let (old, new) = (place.beside("old.json"), place.beside("new.json"));
+    fs::write(&old, "old").unwrap();
+    for file in [&old, &new] {
+        place.brief(&["--only", "nosuch", "-o", file.to_str().unwrap()]).assert().code(2);
+    }
+    assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+    assert_eq!(names(old.parent().unwrap()), ["old.json", "state", "target"]);
+}
+
+#[test]
+fn a_result_goes_into_a_fifo_or_device_and_does_not_replace_it() {
+    let place = Place::new();
+    let fifo = place.beside("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read_to_string(fifo).unwrap()
+    });
+    place.brief(&["--only", "read32", "--json", "-o", fifo.to_str().unwrap()]).assert().success();
+    let kind = std::os::unix::fs::FileTypeExt::is_fifo(&fs::metadata(&fifo).unwrap().file_type());
+    assert!(kind, "the fifo was replaced by a file");
+    assert!(reader.join().unwrap().contains("\"schema_version\""));
+}
+
+#[test]
+fn a_link_to_a_result_file_stays_a_link() {
+    let place = Place::new();
+    let (file, link) = (place.beside("file.json"), place.beside("link.json"));
+    fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    place.brief(&["--only", "read32", "--json", "-o", link.to_str().unwrap()]).assert().success();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&file).unwrap().contains("\"schema_version\""));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let place = Place::new();
+    for format in ["human", "json"] {
+        let args = ["--size", "32MiB", "--runtime", "100ms", "--only", "read32,commit1", "--format", format];
+        let mut command = place.command(&args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::with_capacity(16, child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        drop(stdout);
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{stderr}");
+        assert!(!stderr.contains("panic") && !stderr.contains("ipe"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure() {
+    let place = Place::new();
+    let said = || predicate::str::contains("No space left on device");
+    place.brief(&["--only", "read32", "-o", "/dev/full"]).assert().code(1).stderr(said());
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = place.command(&["check", "--size", "32MiB", "--runtime", "50ms", "--only", "read32"]);
+    let ended = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(said().eval(&String::from_utf8_lossy(&ended.stderr)));
+}
+
+#[test]
+fn a_run_prints_what_the_history_shows_of_it() {
+    let place = Place::new();
+    let ran = place.brief(&["--only", "read32"]).assert().success().get_output().clone();
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(said(&ran.stdout), text(place.qd1(&["history", "show", &id])));
+    assert!(!said(&ran.stderr).contains('\x1b'));
+}

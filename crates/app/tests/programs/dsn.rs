@@ -1,0 +1,138 @@
+//! `qd1 app postgres --dsn`: a server of somebody else's, in which nothing is touched and nothing is left.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::apps::{Ground, program};
+use crate::common::{Running, find, int, is_root, or_skip, step, wait_until};
+
+/// A server with its data in a directory of its own, that only its socket leads to.
+struct Server {
+    process: Child,
+    dir: TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let data = dir.path().join("theirs");
+        fs::create_dir(&data).unwrap();
+        // Whoever owns nobody's directory: the server refuses root.
+        let user = is_root().then_some((65_534, 65_534));
+        if let Some((uid, gid)) = user {
+            chown(&data, Some(uid), Some(gid)).unwrap();
+        }
+        let as_user = |name: &str| {
+            let mut command = Command::new(program(name).unwrap());
+            if let Some((uid, gid)) = user {
+                command.uid(uid).gid(gid);
+            }
+            command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let cluster = data.join("cluster");
+        let made = as_user("initdb").args(["-A", "trust", "-U", "boss", "--no-sync", "-D"]).arg(&cluster).status();
+        assert!(made.unwrap().success());
+        let mut server = as_user("postgres");
+        server.arg("-D").arg(&cluster).args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"]).arg(&data);
+        let this = Self { process: server.spawn().unwrap(), dir };
+        wait_until("their server answers", || this.ask("select 1").is_some());
+        this
+    }
+
+    fn dsn(&self) -> String {
+        format!("host={} user=boss dbname=postgres", self.dir.path().join("theirs").display())
+    }
+
+    /// What a query brings; `None` where it fails.
+    fn ask(&self, sql: &str) -> Option<String> {
+        let output = Command::new(program("psql").unwrap()).args(["-XAtq", "-d", &self.dsn(), "-c", sql]).output();
+        let output = output.unwrap();
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    fn schemas(&self) -> String {
+        self.ask("select count(*) from pg_namespace where nspname like 'qd1%'").unwrap()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("theirs/cluster")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), Signal::QUIT);
+        let _ = self.process.wait();
+    }
+}
+
+fn ready() -> Result<(Ground, Server), String> {
+    let ground = Ground::new(&["initdb", "postgres", "pgbench", "psql"])?;
+    Ok((ground, Server::start()))
+}
+
+fn run(ground: &Ground, server: &Server, args: &[&str]) -> Output {
+    let brief = ["postgres", "--scale", "1", "--clients", "2", "--runtime", "1s", "--warmup", "0s", "--dsn"];
+    ground.command(&[&brief[..], &[&server.dsn(), "--json"], args].concat()).output().unwrap()
+}
+
+#[test]
+fn a_server_of_others_is_measured_in_a_schema_of_its_own() {
+    let (ground, server) = or_skip!(ready());
+    // Where its data is, it says itself, and only that disk is described.
+    let output = run(&ground, &server, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = &find(&step(&report, "2 clients")["streams"], "class", "transaction")["lat"]["count"];
+    assert!(int(counted) > 0);
+    let there = fs::metadata(report["record"]["plan"]["target"]["path"].as_str().unwrap()).unwrap();
+    assert_eq!(there.ino(), fs::metadata(server.data()).unwrap().ino());
+    assert_eq!(server.schemas(), "0");
+}
+
+#[test]
+fn tables_of_others_are_not_touched() {
+    let (ground, server) = or_skip!(ready());
+    server.ask("create table pgbench_accounts (theirs int); insert into pgbench_accounts values (7)").unwrap();
+    let output = run(&ground, &server, &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("public.pgbench_accounts"), "{said}");
+    assert_eq!(server.ask("select theirs from pgbench_accounts").unwrap(), "7");
+    assert_eq!(server.schemas(), "0");
+}
+
+#[test]
+fn sigkill_leaves_no_schema_behind() {
+    let (ground, server) = or_skip!(ready());
+    let dsn = server.dsn();
+    let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
+    let mut run = Running::start(ground.command(&args));
+    wait_until("its tables are there", || {
+        assert!(run.is_running());
+        server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
+    });
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    wait_until("the schema is dropped", || server.schemas() == "0");
+    ground.assert_clean();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_without_the_password() {
+    let ground = or_skip!(Ground::new(&["pgbench", "psql"]));
+    let dsn = "host=/nonexistent dbname=x password=s3cret";
+    let output = ground.command(&["postgres", ground.place.dir_str(), "--dsn", dsn]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/nonexistent") && !said.contains("s3cret"), "{said}");
+}

@@ -1,0 +1,24 @@
+//! The whole binary on another kernel and on devices that this machine lacks: the short form of `cargo xtask lab`, one
+//! boot of a virtual machine. Its scenarios, and what has to come of them, are in `xtask/lab`.
+
+use std::process::Command;
+
+use crate::common::{self, test_name};
+
+#[test]
+fn on_another_kernel_each_device_is_as_its_scenario_says() {
+    let test = test_name!();
+    let Some(xtask) = std::env::var_os("QD1_XTASK") else {
+        return common::skip(test, "the lab is started by cargo xtask test");
+    };
+    let mut lab = Command::new(xtask);
+    // Of this package, where the program would look for its own.
+    lab.env_remove("CARGO_MANIFEST_DIR");
+    let output = lab.args(["lab", "--short", "--binary", common::qd1()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    if let Some(why) = said.lines().find_map(|line| line.strip_prefix("SKIPPED: ")) {
+        return common::skip(test, why);
+    }
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().any(|line| line.starts_with("lab: ") && line.contains(" ok, 0 failed")), "{said}");
+}

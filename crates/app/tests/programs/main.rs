@@ -1,0 +1,15 @@
+//! The binary beside other programs: the servers that it drives, the readers of fio's reports, fio itself, and the
+//! virtual machine of the lab. What is not installed is skipped and says so.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bonnie;
+mod dsn;
+mod fio_logs;
+mod fio_rates;
+mod fio_same;
+mod lab;
+mod others;
+mod postgres;
+mod readers;

@@ -1,0 +1,180 @@
+//! `qd1 app` with etcd, SQLite, RocksDB and sysbench: their figures, and that nothing of them is left however they end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+
+use qd1_model::{OpClass, Report};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::apps::{Ground, disk_with_flushes_of, listening, program};
+use crate::common::{self, Place, Running, find, float, int, list, or_skip, said, step, wait_until};
+
+fn parsed(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn run(ground: &Ground, name: &str, args: &[&str]) -> Output {
+    ground.command(&[&[name, ground.place.dir_str()], args].concat()).output().unwrap()
+}
+
+/// The real etcd with an etcdctl that does a few writes and says what it is told to, since the real one takes a minute.
+fn hasty(ground: &Ground, says: &str) -> String {
+    let dir = ground.place.beside("bin");
+    fs::create_dir_all(&dir).unwrap();
+    std::os::unix::fs::symlink(program("etcd").unwrap(), dir.join("etcd")).unwrap();
+    let real = program("etcdctl").unwrap();
+    let script = format!(
+        "#!/bin/sh\nfor n in 1 2 3 4 5; do \"{}\" \"$1\" \"$2\" put k$n v >/dev/null; done\nprintf '{says}'\n",
+        real.display()
+    );
+    fs::write(dir.join("etcdctl"), script).unwrap();
+    fs::set_permissions(dir.join("etcdctl"), fs::Permissions::from_mode(0o755)).unwrap();
+    dir.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn etcds_own_verdict_and_the_syncs_of_its_log_are_reported() {
+    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
+    let says = "PASS: Throughput is 150 writes/s\\nFAIL: Slowest request took too long: 0.7s\\nPASS: Stddev is 0.01s\\nFAIL\\n";
+    let bin = hasty(&ground, says);
+    let args = ["--load", "s", "--bindir", &bin, "--json"];
+    let output = run(&ground, "etcd", &args);
+    let report = parsed(&output);
+    let load = find(&report["app"]["loads"], "step", "s");
+    let grade = |name: &str| find(&load["checks"], "name", name)["grade"].as_str().unwrap().to_owned();
+    assert_eq!([grade("throughput"), grade("slowest"), grade("stddev")], ["pass", "fail", "pass"]);
+    let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
+    let counted: u64 = list(&syncs["counts"]).iter().map(int).sum();
+    assert!(counted >= 5, "each write is synced: {counted}");
+    ground.assert_clean();
+    let strict = run(&ground, "etcd", &[&args[..], &["--fail-on", "fail"]].concat());
+    assert_eq!(strict.status.code(), Some(3), "{}", said(&strict.stderr));
+    let id = report["record"]["id"].as_str().unwrap();
+    let shown = said(&ground.place.qd1(&["history", "show", id]).output().unwrap().stdout);
+    assert!(shown.contains("FAILS (slowest request)") && shown.contains("etcdctl check perf"), "{shown}");
+    ground.assert_clean();
+}
+
+#[test]
+fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
+    let ground = or_skip!(Ground::simulated(disk_with_flushes_of(5e6), &["etcd", "etcdctl"]));
+    let plan = run(&ground, "etcd", &["--rate", "40,80,40", "--dry-run"]);
+    assert!(common::said(&plan.stdout).contains("40 puts/s #2"), "a rate may be tried twice: {plan:?}");
+    let report = parsed(&run(&ground, "etcd", &["--rate", "40", "--runtime", "3s", "--json"]));
+    let puts = step(&report, "40 puts/s");
+    let applied = float(&find(&puts["app"]["counters"], "name", "operations")["value"]);
+    let typed: Report = serde_json::from_value(report).unwrap();
+    let stream = typed.summary.stream("40 puts/s", OpClass::Transaction).unwrap();
+    assert!((70..=180).contains(&stream.ios), "120 are due: {}", stream.ios);
+    assert!(applied >= stream.ios as f64, "each is applied: {applied} of {}", stream.ios);
+    let p50_ns = stream.lat_p50_ns.value.unwrap();
+    assert!(p50_ns > 4.5e6, "each waits for a sync of the log: {p50_ns} ns");
+    ground.assert_clean();
+}
+
+/// A run of the real load, under way: its server's process.
+fn under_way(ground: &Ground) -> (Running, rustix::process::Pid) {
+    let mut run = Running::start(ground.command(&["etcd", ground.place.dir_str(), "--load", "s", "--json", "-q"]));
+    wait_until("etcd runs", || {
+        assert!(run.is_running());
+        !ground.servers().is_empty()
+    });
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let server = ground.servers()[0];
+    (run, server)
+}
+
+#[test]
+fn etcd_listens_on_loopback_alone_and_sigint_ends_it() {
+    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
+    let (mut run, server) = under_way(&ground);
+    let at = listening(server);
+    assert!(!at.is_empty() && at.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {at:?}");
+    run.signal(Signal::INT);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+    let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
+    assert!(list(&syncs["counts"]).iter().map(int).sum::<u64>() > 0);
+    ground.assert_clean();
+}
+
+#[test]
+fn an_etcd_that_is_killed_and_a_killed_qd1_leave_nothing() {
+    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
+    let (mut run, server) = under_way(&ground);
+    rustix::process::kill_process(server, Signal::KILL).unwrap();
+    let err = std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(1), "{err}");
+    assert!(err.contains("etcd ended (signal: 9"), "{err}");
+    ground.assert_clean();
+    let (mut run, _) = under_way(&ground);
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    ground.assert_clean();
+}
+
+#[test]
+fn a_program_without_files_ends_with_the_qd1_that_started_it() {
+    let place = Place::new();
+    let pidfile = place.beside("pid");
+    // A shell in place of qd1: it writes down who its child is, and waits for it.
+    let script = format!("'{}' __guard 9 $$ go -- sleep 100 & echo $! > '{}'; wait", common::qd1(), pidfile.display());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]);
+    let mut shell = Running::start(shell);
+    let mut proc = std::path::PathBuf::new();
+    let is_asleep = |proc: &std::path::Path| fs::read_to_string(proc.join("comm")).is_ok_and(|name| name == "sleep\n");
+    wait_until("the program runs", || {
+        let pid = fs::read_to_string(&pidfile).unwrap_or_default();
+        proc = std::path::Path::new("/proc").join(pid.trim());
+        !pid.is_empty() && is_asleep(&proc)
+    });
+    shell.signal(Signal::KILL);
+    shell.0.wait().unwrap();
+    wait_until("the program is gone", || !is_asleep(&proc));
+}
+
+#[test]
+fn sqlite_ends_in_order_and_leaves_nothing() {
+    let ground = or_skip!(Ground::roomy(&[]));
+    let args = ["sqlite", ground.place.dir_str(), "--rows", "1000", "--runtime", "60s", "--json"];
+    let mut run = Running::start(ground.command(&args));
+    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    run.signal(Signal::TERM);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!((run.0.wait().unwrap().code(), &report["record"]["interrupted"]), (Some(143), &Value::Bool(true)));
+    ground.assert_clean();
+    let mut run = Running::start(ground.command(&args));
+    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    ground.assert_clean();
+}
+
+#[test]
+fn the_figures_and_the_histogram_of_db_bench_are_read() {
+    let ground = or_skip!(Ground::roomy(&["db_bench"]));
+    let args = ["--num", "5000", "--runtime", "1s", "--benchmarks", "fillseq,readrandom,fillsync", "--json"];
+    let report = parsed(&run(&ground, "rocksdb", &args));
+    for name in ["fillseq", "readrandom", "fillsync"] {
+        let app = &step(&report, name)["app"];
+        assert!(float(&find(&app["reported"], "name", "operations")["value"]) > 0.0, "{name}");
+        let in_buckets: u64 = list(&app["buckets"][0]["counts"]).iter().map(int).sum();
+        let all = float(&find(&app["counters"], "name", "operations")["value"]);
+        assert!((in_buckets as f64 / all - 1.0).abs() < 0.02, "{name}: {in_buckets} of {all}");
+    }
+    ground.assert_clean();
+}
+
+#[test]
+fn sysbenchs_figures_are_read() {
+    let ground = or_skip!(Ground::roomy(&["sysbench"]));
+    let report = parsed(&run(&ground, "sysbench", &["--size", "16MiB", "--runtime", "1s", "--json"]));
+    let writes = find(&step(&report, "rndrw")["app"]["reported"], "name", "writes");
+    assert!(float(&writes["value"]) > 0.0);
+    ground.assert_clean();
+}

@@ -1,0 +1,137 @@
+//! Whole commands on simulated disks behind FUSE: what they say is what the disk's law says.
+
+use qd1_model::plan::Sync;
+use qd1_model::{OpClass, Report};
+use qd1_simdisk::truth::Law;
+use serde_json::Value;
+
+use crate::common::apps::{Ground, disk_with_flushes_of};
+use crate::common::device::Loop;
+use crate::common::disk::Disk;
+use crate::common::{Place, find, float, int, json, list, or_skip};
+
+#[test]
+fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
+    let disk = or_skip!(Disk::named("network-block"));
+    let only = "fdatasync-p1,o_dsync-p1,rwf_dsync-p1,sync_file_range-p1,fdatasync-x2-p1";
+    let args = ["--quick", "--size", "16MiB", "--only", only, "--runtime", "2s", "--json", "--quiet", "--no-save"];
+    let report: Report = serde_json::from_value(json(disk.place.on("sync", &args))).unwrap();
+    disk.place.assert_empty();
+    let table = report.sync.unwrap();
+    let median = |sync: Sync, writes: u32| {
+        let alike = |row: &&qd1_model::sync::SyncRow| row.method.sync == sync && row.writes_per_sync == writes;
+        let row = table.rows.iter().find(alike).unwrap_or_else(|| panic!("{sync:?} is not in {:?}", table.rows));
+        row.lat_p50_ns.value.or(row.lat_mean_ns.value).unwrap_or(f64::NAN)
+    };
+    let commit = Law::commits(&disk.scenario.device, 8192, 100_000).quantile(0.5);
+    let write = Law::writes(&disk.scenario.device, 8192, 100_000).quantile(0.5);
+    // A busy machine adds to it, and takes nothing away.
+    for sync in [Sync::Fdatasync, Sync::ODsync, Sync::RwfDsync] {
+        let told = median(sync, 1);
+        assert!((0.8 * commit..2.0 * commit).contains(&told), "{sync:?}: {told} ns, by the law {commit} ns");
+    }
+    let twice = median(Sync::Fdatasync, 2) - median(Sync::Fdatasync, 1);
+    assert!(twice > 0.5 * write, "the second write is in the commit: {twice} ns more, a write takes {write} ns");
+    assert!(median(Sync::SyncFileRange, 1) < 0.8 * median(Sync::Fdatasync, 1), "no flush is sent: {:?}", table.rows);
+    assert!(table.best.is_some_and(|best| best.sync != Sync::SyncFileRange), "{:?}", table.best);
+}
+
+fn row<'a>(report: &'a Value, what: &str, clients: u64) -> &'a Value {
+    let is_it = |row: &&Value| row["what"] == what && row["clients"] == clients;
+    list(&report["prediction"]["rows"]).iter().find(is_it).unwrap_or_else(|| panic!("no {what}: {report}"))
+}
+
+/// A predicted figure and its interval.
+fn predicted(report: &Value, what: &str, clients: u64) -> (f64, f64, f64) {
+    let value = &row(report, what, clients)["value"];
+    (float(&value["value"]), float(&value["low"]), float(&value["high"]))
+}
+
+#[test]
+fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
+    let scenario = disk_with_flushes_of(10e6);
+    let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
+    let args = ["predict", ground.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
+    let report = json(ground.place.qd1(&args));
+    let commits = 1e9 / Law::commits(&scenario.device, 4096, 100_000).quantile(0.5);
+    let (one, low, high) = predicted(&report, "postgres_tps", 1);
+    assert!(
+        low < one && one < high && one < 1.05 * commits,
+        "a client waits for its commit: {one}, {commits} commits/s"
+    );
+    assert_eq!(row(&report, "postgres_tps", 1)["bound"], "commits");
+    let (many, ..) = predicted(&report, "postgres_tps", 100);
+    assert!(many > 10.0 * one, "clients share flushes: {many} against {one}");
+    let (puts, ..) = predicted(&report, "etcd_rate", 1);
+    assert!(puts < 1.0, "a put takes longer than 10 ms: {puts}");
+    for what in ["sqlite_wal_full", "sqlite_rollback_full"] {
+        let verified = &row(&report, what, 1)["verified"];
+        let error = float(&verified["error"]);
+        assert!(error.abs() < 0.35, "{what} is off by {error}: {verified}");
+        assert!(float(&verified["at_first"]) > 0.0 && verified["error_at_first"].is_f64(), "{verified}");
+    }
+    // It ran between two rounds of commits.
+    let steps = list(&report["record"]["steps"]).iter().map(|step| step["name"].as_str().unwrap()).collect::<Vec<_>>();
+    let at = |name: &str| steps.iter().position(|step| *step == name).unwrap_or_else(|| panic!("no {name}: {steps:?}"));
+    assert!(at("commit1") < at("wal-full") && at("wal-full") < at("commit1-r2"), "{steps:?}");
+    ground.assert_clean();
+    let id = report["record"]["id"].as_str().unwrap();
+    let shown = String::from_utf8(ground.place.qd1(&["history", "show", id]).output().unwrap().stdout).unwrap();
+    assert!(shown.contains("What to expect") && shown.contains("SQLite commits/s, WAL FULL"), "{shown}");
+    let (answer, _) = shown.split_once("\nSteps").unwrap();
+    assert!(answer.lines().all(|line| line.chars().count() <= 80), "{answer}");
+    let again = json(ground.place.qd1(&["predict", "--from", id, "--json", "--no-save"]));
+    assert_eq!(predicted(&again, "postgres_tps", 1).0, one, "the same Record says the same");
+}
+
+/// Sure enough to act on.
+const SURE: f64 = 0.9;
+
+/// The likeliest kind and its probability.
+fn likeliest(report: &Value) -> (String, f64) {
+    let first = &report["identity"]["kinds"][0];
+    (first["kind"].as_str().unwrap().to_owned(), float(&first["probability"]))
+}
+
+#[test]
+fn a_loop_device_is_known_to_be_a_file() {
+    let disk = or_skip!(Loop::new(512 << 20, &[]));
+    let report = json(Place::new().qd1(&["identify", disk.path(), "--quick", "--runtime", "300ms", "--json"]));
+    let (kind, probability) = likeliest(&report);
+    assert!(kind == "file_backed" && probability > SURE, "{kind} {probability}");
+    // Without leave nothing is written, so what writes cost is not known; but all of the device is read.
+    let plan = &report["record"]["plan"];
+    assert_eq!(int(&find(&plan["steps"], "name", "far")["work"]["io"]["size"]), 512 << 20);
+    assert_eq!(find(&plan["skipped"], "name", "commit")["name"], "commit");
+}
+
+#[test]
+fn no_simulated_disk_is_taken_for_another_kind_with_confidence() {
+    // What a disk may be called: the scenario of a rotating disk has no head, and serves 64 at once as an array would.
+    for (name, kinds) in [
+        ("sas-hdd", &["rotating", "raid_cache"][..]),
+        ("network-block", &["network_block", "network_file"]),
+        ("oversold", &["oversold"]),
+    ] {
+        let disk = or_skip!(Disk::named(name));
+        let args = ["--quick", "--quiet", "--size", "64MiB", "--runtime", "1s", "--json"];
+        let (kind, probability) = likeliest(&json(disk.place.on("identify", &args)));
+        assert!(probability < SURE || kinds.contains(&kind.as_str()), "{name}: {kind} {probability}");
+    }
+}
+
+#[test]
+fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
+    let scenario = disk_with_flushes_of(10e6);
+    let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
+    let args = ["app", "sqlite", ground.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
+    let typed: Report = serde_json::from_value(json(ground.place.qd1(&args))).unwrap();
+    let p50_ns = |name: &str| typed.summary.stream(name, OpClass::Commit).unwrap().lat_p50_ns.value.unwrap();
+    let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
+    let full = p50_ns("wal-full") / commit_ns;
+    assert!((0.9..1.6).contains(&full), "one sync of the log: {full} commits of the disk");
+    assert!(p50_ns("wal-normal") < commit_ns / 2.0, "none: {} ns", p50_ns("wal-normal"));
+    let deleted = p50_ns("delete-full") / commit_ns;
+    assert!((2.5..6.0).contains(&deleted), "the journal, its header, its directory and the file: {deleted} syncs");
+    ground.assert_clean();
+}

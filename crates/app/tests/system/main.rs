@@ -1,0 +1,13 @@
+//! The binary on disks, filesystems and mounts that the tests make: loop devices, simulated disks behind FUSE, limits
+//! that the kernel sets. Most of it needs root; what cannot run is skipped and says so.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod filesystems;
+mod filesystems_end;
+mod laws;
+mod mounts;
+mod safety;
+mod simdisk;
+mod throttled;

@@ -1,0 +1,157 @@
+//! On filesystems that this test made and mounted: what their options and their room do to a run.
+
+use std::fs;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::common::device::{Loop, Mounted, tool};
+use crate::common::fio::Side;
+use crate::common::refusal::{as_ordinary_user, path_refused, refused};
+use crate::common::{self, Place, Running, int, list, names, or_skip, said, step, text, wait_until};
+
+#[test]
+fn on_ext4_the_test_file_is_written_whole_and_not_sparse() {
+    let mounted = or_skip!(common::device::Mounted::ext4("defaults"));
+    let report = Place::at(mounted.path()).report(&["--only", "read32"]);
+    let prepare = &report["record"]["prepare"];
+    assert_eq!(int(&prepare["bytes"]), 32 << 20);
+    assert_eq!(prepare["extents"]["written"], prepare["bytes"]);
+    assert_eq!(int(&prepare["extents"]["hole"]) + int(&prepare["extents"]["unwritten"]), 0);
+    assert_eq!(int(&prepare["lat"]["count"]), 32);
+}
+
+/// The ids of all findings.
+fn findings(report: &Value) -> Vec<&str> {
+    list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn commits_without_barriers_are_called_unsafe() {
+    let mounted = or_skip!(Mounted::ext4("nodiscard,barrier=0"));
+    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    assert_eq!(int(&step(&report, "commit1")["device"]["counted"]["flushes"]), 0, "no flush reached the device");
+    let found = findings(&report);
+    assert!(found.contains(&"mount_options.no_barrier"), "{found:?}");
+    assert!(found.iter().any(|id| id.starts_with("flush_ignored")), "{found:?}");
+}
+
+#[test]
+fn commits_with_barriers_are_not_called_unsafe() {
+    let mounted = or_skip!(Mounted::ext4("nodiscard"));
+    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    let device = &step(&report, "commit1")["device"];
+    assert!(int(&device["counted"]["flushes"]) > 0, "{device}");
+    let found = findings(&report);
+    assert!(!found.iter().any(|id| id.starts_with("flush_ignored") || id.starts_with("mount_options")), "{found:?}");
+}
+
+#[test]
+fn online_discard_is_named() {
+    let mounted = or_skip!(Mounted::ext4("discard"));
+    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    assert!(findings(&report).contains(&"mount_options.discard"), "{:?}", findings(&report));
+}
+
+#[test]
+fn a_block_device_is_not_read_by_a_user_who_may_not() {
+    let disk = or_skip!(Loop::new(64 << 20, &[]));
+    let output = or_skip!(as_ordinary_user(&Place::open_to_all(), &["check", disk.path()]));
+    refused(&output, 5, &[disk.path(), "EACCES"]);
+}
+
+#[test]
+fn a_read_only_filesystem_is_a_missing_capability() {
+    let mounted = or_skip!(Loop::ext4(64 << 20).and_then(|disk| Mounted::new(disk, "ro")));
+    path_refused(mounted.path().to_str().unwrap(), 5, &["EROFS"]);
+}
+
+#[test]
+fn a_filesystem_with_too_little_space_is_not_filled() {
+    let mounted = or_skip!(Loop::ext4(256 << 20).and_then(|disk| Mounted::new(disk, "defaults")));
+    path_refused(mounted.path().to_str().unwrap(), 4, &["not enough space", "--size", "stay free"]);
+    assert_eq!(common::names(mounted.path()), Vec::<String>::new());
+}
+
+#[test]
+fn a_filesystem_that_runs_full_is_told_and_left_clean() {
+    let disk = or_skip!(Mounted::ext4("rw"));
+    let place = Place::at(disk.path());
+    let args = ["meta", place.dir_str(), "--files", "100k", "--file-size", "4k", "--no-save"];
+    let mut run = Running::start(place.command(&args));
+    wait_until("files are made", || {
+        assert!(run.is_running(), "it ended early");
+        names(place.dir()).iter().any(|name| place.dir().join(name).join("files-1/d000001/f00001500").exists())
+    });
+    // Somebody else takes the rest of the space, which no planner can foresee.
+    let hog = fs::File::create(place.dir().join("hog")).unwrap();
+    let mut piece = 1 << 30;
+    let mut taken = 0;
+    while piece >= 4096 {
+        match rustix::fs::fallocate(&hog, rustix::fs::FallocateFlags::empty(), taken, piece) {
+            Ok(()) => taken += piece,
+            Err(_) => piece /= 2,
+        }
+    }
+    wait_until("it ends", || !run.is_running());
+    let output = (std::io::read_to_string(run.0.stdout.take().unwrap()), run.0.stderr.take().unwrap());
+    assert_eq!(run.0.wait().unwrap().code(), Some(1));
+    let (stdout, stderr) = (output.0.unwrap(), std::io::read_to_string(output.1).unwrap());
+    assert!(stdout.contains("ENOSPC") && stdout.contains("no space"), "{stdout}");
+    assert!(stderr.contains("FAILED") && stderr.contains("ENOSPC"), "{stderr}");
+    assert_eq!(names(place.dir()), ["hog"]);
+}
+
+#[test]
+fn more_files_than_inodes_are_refused_before_any_is_made() {
+    let disk = Loop::new(2 << 30, &[]).and_then(|disk| {
+        tool("mkfs.ext4", &["-q", "-N", "2000", "-E", "lazy_itable_init=0,nodiscard", disk.path()])?;
+        Mounted::new(disk, "rw")
+    });
+    let disk = or_skip!(disk);
+    let place = Place::at(disk.path());
+    let few = ["--files", "100", "--ops", "stat", "--quiet"];
+    place.on("meta", &few).assert().success();
+    place.on("meta", &["--files", "5000"]).assert().code(4).stderr(predicate::str::contains("not enough inodes"));
+    place
+        .on("meta", &["--files", "500", "--file-size", "1G"])
+        .assert()
+        .code(4)
+        .stderr(predicate::str::contains("not enough space").and(predicate::str::contains("smaller files")));
+    place.assert_empty();
+}
+
+#[test]
+fn cached_pings_read_the_page_cache_and_direct_ones_the_disk() {
+    let disk = or_skip!(Mounted::ext4("noatime"));
+    let place = Place::at(disk.path());
+    // Sectors read, of the kernel's block/stat.
+    let stat = format!("/sys/dev/block/{}/stat", disk.disk.number());
+    let read = || fs::read_to_string(&stat).unwrap().split_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512;
+    let ask = |letter: &str| {
+        let before = read();
+        text(place.on("ping", &["--interval", "1ms", "--area", "1MiB", "-c", "200", letter]));
+        read() - before
+    };
+    let (cached, direct) = (ask("-C"), ask("-D"));
+    assert!(direct >= 200 * 4096, "each from the disk: {direct}");
+    assert!(cached < 20 * 4096, "only the filesystem's own: {cached}");
+}
+
+#[test]
+fn a_full_filesystem_fails_the_job_with_its_name() {
+    let mounted = or_skip!(Loop::ext4(32 << 20).and_then(|disk| Mounted::new(disk, "rw")));
+    let place = Place::at(mounted.path());
+    // Laid out, it is known before; written without space set aside, in the middle.
+    for (line, code) in
+        [("--name=j --rw=read --size=64m", 2), ("--name=j --rw=write --size=64m --bs=64k --fallocate=none", 1)]
+    {
+        let output = Side::Ours.run(place.dir(), line);
+        let stderr = said(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
+        assert!(stderr.contains("ENOSPC") || stderr.contains("MiB free"), "{line}: {stderr}");
+        for name in names(mounted.path()) {
+            std::fs::remove_file(mounted.path().join(name)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The whole binary on disks whose truth is known: a FUSE filesystem of our own with a given law of latencies and given
+//! faults. Figures hold the truth, and what fails is told and never counted as done.
+
+use std::fs;
+use std::path::PathBuf;
+
+use qd1_engine::sim::{Device, State};
+use qd1_engine::{Op, OpKind};
+use qd1_model::OpClass;
+use qd1_simdisk::Scenario;
+use qd1_simdisk::truth::Law;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::device::tool;
+use crate::common::disk::Disk;
+use crate::common::{Running, find, int, is_root, list, or_skip, said, step, wait_until};
+
+fn ids(report: &Value) -> Vec<&str> {
+    list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()
+}
+
+/// The findings are those that the scenario expects, and none that it rules out.
+#[track_caller]
+fn assert_expected(scenario: &Scenario, report: &Value) {
+    let found = ids(report);
+    for wanted in &scenario.findings {
+        assert!(found.iter().any(|id| id.starts_with(wanted)), "{}: {wanted} is not in {found:?}", scenario.about);
+    }
+    for unwanted in &scenario.no_findings {
+        assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{}: {unwanted} is in {found:?}", scenario.about);
+    }
+}
+
+#[test]
+fn each_scenario_comes_to_what_it_expects() {
+    let mut looked_at = 0;
+    for name in Scenario::names().unwrap() {
+        let scenario = Scenario::named(&name).unwrap();
+        if scenario.check.is_empty() {
+            continue;
+        }
+        let disk = or_skip!(Disk::new(scenario));
+        let args: Vec<&str> = disk.scenario.check.iter().map(String::as_str).collect();
+        let output = disk.check(&[&["--json"], &args[..]].concat());
+        match &disk.scenario.error {
+            None => assert_expected(&disk.scenario, &serde_json::from_slice(&output.stdout).expect(&name)),
+            Some(error) => {
+                assert_eq!(output.status.code(), Some(1), "{name}");
+                assert!(said(&output.stderr).contains(error), "{name}: {}", said(&output.stderr));
+            }
+        }
+        looked_at += 1;
+    }
+    assert!(looked_at >= 8);
+}
+
+#[test]
+fn errors_and_short_transfers_are_never_counted_as_done() {
+    let disk = or_skip!(Disk::named("failing"));
+    let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "qd1"]);
+    let qd1 = step(&report, "qd1");
+    let error = |name: &str| int(&find(&qd1["errors"], "error", name)["count"]);
+    let served = disk.mounted.served();
+    // All are told, those of the ramp as well, since one failing request is one too many.
+    assert!(error("EIO") > 0 && error("EIO") <= served.faults[0], "{qd1} {served:?}");
+    assert!(error("short") > 0 && error("short") <= served.faults[1], "{qd1} {served:?}");
+    let device = &qd1["device"];
+    let counted: u64 = list(&qd1["streams"]).iter().map(|stream| int(&stream["lat"]["count"])).sum();
+    let good = served.reads + served.writes - served.faults[0] - served.faults[1];
+    assert!(counted <= good, "{counted} counted, {good} went well; {device}");
+    let read = int(&find(&qd1["streams"], "class", "read")["lat"]["count"]);
+    let share = error("EIO") as f64 / (read + error("EIO")) as f64;
+    assert!((0.01..0.04).contains(&share), "one in fifty fails, {share} seen");
+}
+
+#[test]
+fn a_disk_that_runs_full_gives_one_error_and_is_left_empty() {
+    let disk = or_skip!(Disk::named("full"));
+    let output = disk.check(&["--size", "64MiB", "--runtime", "1s", "--only", "qd1"]);
+    let stderr = said(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.matches("ENOSPC").count(), 1, "{stderr}");
+    assert_eq!(stderr.lines().filter(|line| line.starts_with("qd1:")).count(), 1, "{stderr}");
+    assert_eq!(said(&output.stdout), "", "no figure of a disk that did not take the file");
+    disk.place.assert_empty();
+}
+
+#[test]
+fn sigint_during_a_hang_waits_for_the_disk_and_then_ends() {
+    let disk = or_skip!(Disk::named("hanging"));
+    let args =
+        ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1,commit1", "--json"];
+    let mut run = Running::start(disk.place.command(&args));
+    let hung = |disk: &Disk| disk.mounted.served().reads >= 8000;
+    wait_until("the disk hangs", || hung(&disk));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    run.signal(Signal::INT);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+    // The request that hangs is waited for, 4 s, and no other is begun: at most one more read was served.
+    assert!(disk.mounted.served().reads <= 8003, "{:?}", disk.mounted.served());
+    assert_eq!(report["record"]["interrupted"], true);
+    let steps = list(&report["record"]["steps"]);
+    assert_eq!((steps.len(), &steps[0]["ended"]), (1, &Value::from("interrupted")));
+    let read = &find(&steps[0]["streams"], "class", "read")["lat"];
+    assert!(int(&read["count"]) > 1000);
+    disk.place.assert_empty();
+}
+
+#[test]
+fn fio_verification_names_the_block_of_each_flipped_bit() {
+    let disk = or_skip!(Disk::named("bit-flips"));
+    let job = [
+        "fio",
+        "--name=v",
+        "--filename=data",
+        "--rw=write",
+        "--bs=4k",
+        "--size=2M",
+        "--direct=1",
+        "--ioengine=psync",
+        "--verify=crc32c",
+        "--do_verify=1",
+    ];
+    let output = disk.place.command(&job).output().unwrap();
+    let said = said(&output.stdout) + &said(&output.stderr);
+    let flipped = disk.mounted.served().flipped;
+    assert_eq!(flipped, [40_960, 123_456, 1_048_575]);
+    assert!(!output.status.success(), "wrong data is no success: {said}");
+    for byte in flipped {
+        let block = byte / 4096 * 4096;
+        assert!(said.contains(&format!("offset {block}")), "{block} is not named: {said}");
+    }
+}
+
+#[test]
+fn without_o_tmpfile_a_named_file_is_used_and_gone_at_once() {
+    let disk = or_skip!(Disk::named("network-block"));
+    let unnamed = rustix::fs::open(
+        disk.place.dir(),
+        rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR,
+        rustix::fs::Mode::RUSR,
+    );
+    assert_eq!(unnamed.err(), Some(rustix::io::Errno::OPNOTSUPP));
+    let args = ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1", "--json"];
+    let mut run = Running::start(disk.place.command(&args));
+    wait_until("it reads", || disk.mounted.served().reads > 100);
+    disk.place.assert_empty();
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    disk.place.assert_empty();
+    wait_until("the disk got its space back", || {
+        let fs = rustix::fs::statvfs(disk.place.dir()).unwrap();
+        fs.f_bfree == fs.f_blocks
+    });
+}
+
+#[test]
+fn a_limit_of_the_disk_is_measured_as_it_is() {
+    let mut rates = Vec::new();
+    // A stall of the machine loses what the limit would have let through meanwhile; no stall lets more through.
+    for _ in 0..4 {
+        let disk = or_skip!(Disk::named("limited"));
+        let report = disk.report(&["--size", "32MiB", "--runtime", "3s", "--only", "read32"]);
+        let read32 = step(&report, "read32");
+        let count = int(&find(&read32["streams"], "class", "read")["lat"]["count"]);
+        let rate = count as f64 * 1e9 / int(&read32["runtime_ns"]) as f64;
+        assert!(rate < 500.0 * 1.03, "{rate} reads a second of 500");
+        rates.push(rate);
+        if rate > 500.0 * 0.96 {
+            return;
+        }
+    }
+    panic!("reads a second of 500: {rates:?}");
+}
+
+#[test]
+fn a_step_without_space_is_reported_and_the_others_are_kept() {
+    // Room for the shared file of 32 MiB, and not for the log segment of 16 MiB beside it.
+    let scenario = Scenario { enospc_after: Some(40 << 20), ..Scenario::named("full").unwrap() };
+    let disk = or_skip!(Disk::new(scenario));
+    let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "1s", "--only", "qd1,commit1,read32"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(step(&report, "commit1")["fault"].as_str().unwrap().contains("ENOSPC"), "{}", step(&report, "commit1"));
+    assert!(ids(&report).contains(&"short_or_failed_io.step"), "{:?}", ids(&report));
+    for name in ["qd1", "read32"] {
+        assert!(int(&find(&step(&report, name)["streams"], "class", "read")["lat"]["count"]) > 0, "{name} has figures");
+    }
+    disk.place.assert_empty();
+}
+
+/// A loop device on a file of a simulated disk, with ext4 on it: what the kernel counts on the loop device can be held
+/// against what the disk below really got.
+struct Stacked {
+    at: PathBuf,
+    device: String,
+}
+
+impl Stacked {
+    fn new(disk: &Disk, options: &str) -> Result<Self, String> {
+        if !is_root() {
+            return Err("loop devices need root".to_owned());
+        }
+        let file = disk.place.dir().join("disk.img");
+        fs::File::create(&file).unwrap().set_len(128 << 20).unwrap();
+        let device = tool("losetup", &["--find", "--show", file.to_str().unwrap()])?;
+        let this = Self { at: disk.place.beside("stacked"), device };
+        fs::create_dir(&this.at).unwrap();
+        tool("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", &this.device])?;
+        tool("mount", &["-o", options, &this.device, this.at.to_str().unwrap()])?;
+        Ok(this)
+    }
+}
+
+impl Drop for Stacked {
+    fn drop(&mut self) {
+        let _ = tool("umount", &["--lazy", self.at.to_str().unwrap()]);
+        let _ = tool("losetup", &["--detach", &self.device]);
+    }
+}
+
+/// Commits of a job on an ext4 with these options, and the flushes that the disk below it got meanwhile.
+fn commits_and_flushes(options: &str) -> Result<(u64, u64), String> {
+    let disk = Disk::named("honest-cache")?;
+    let stacked = Stacked::new(&disk, options)?;
+    // Written and flushed beforehand: a commit on new blocks would flush for the journal's sake as well.
+    fs::write(stacked.at.join("data"), vec![0x5A; 1 << 20]).unwrap();
+    rustix::fs::syncfs(fs::File::open(&stacked.at).unwrap()).unwrap();
+    let before = disk.mounted.served().flushes;
+    let job = [
+        "fio",
+        "--name=c",
+        "--filename=data",
+        "--rw=write",
+        "--bs=4k",
+        "--size=1M",
+        "--fdatasync=1",
+        "--overwrite=1",
+        "--ioengine=psync",
+        "--output-format=json",
+    ];
+    let mut command = disk.place.command(&job);
+    let output = command.current_dir(&stacked.at).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let commits = int(&report["jobs"][0]["sync"]["lat_ns"]["N"]);
+    assert!(commits >= 255, "one sync behind each write but the last, as fio has it: {commits}");
+    Ok((commits, disk.mounted.served().flushes - before))
+}
+
+#[test]
+fn every_commit_reaches_the_disk_as_a_flush_with_barriers_only() {
+    let (commits, flushes) = or_skip!(commits_and_flushes("nodiscard"));
+    assert!(flushes >= commits, "{flushes} flushes for {commits} commits");
+    let (commits, flushes) = or_skip!(commits_and_flushes("nodiscard,barrier=0"));
+    assert!(flushes < commits / 10, "{flushes} flushes for {commits} commits");
+}
+
+#[test]
+fn a_cache_that_ignores_flushes_shows_in_the_commits() {
+    // What is stated, the law's own, and how far off a mount may be whose way was measured on a busy machine: no more
+    // than was taken off.
+    let p50 = |name: &str| -> Result<(f64, f64, f64), String> {
+        let disk = Disk::named(name)?;
+        let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "commit1"]);
+        // Whether a flush was obeyed cannot be seen from inside, and on FUSE no counter tells of one: nothing is
+        // claimed.
+        assert!(!ids(&report).iter().any(|id| id.starts_with("flush_ignored")), "{:?}", ids(&report));
+        let commits = qd1_model::OpClass::Commit;
+        let report: qd1_model::Report = serde_json::from_value(report).unwrap();
+        let stated = report.summary.stream("commit1", commits).unwrap().lat_p50_ns.value.unwrap();
+        let way = disk.mounted.overhead();
+        let law = Law::commits(&disk.scenario.device, 4096, 20_000).quantile(0.5);
+        Ok((stated, law, (way.write_ns + way.flush_ns) as f64))
+    };
+    let (lying, lying_truth, way) = or_skip!(p50("lying-cache"));
+    let (honest, honest_truth, _) = or_skip!(p50("honest-cache"));
+    assert!((lying - lying_truth).abs() < 0.1 * lying_truth + way, "{lying} ns, truth {lying_truth}, way {way}");
+    assert!((honest / honest_truth - 1.0).abs() < 0.1, "{honest} ns, truth {honest_truth}");
+    assert!(lying < honest / 5.0, "{lying} and {honest} ns");
+}
+
+/// Commits of 4 KiB one after the other while `rate` blocks of 256 KiB a second are written: p99 by the law, ns.
+fn p99_under_load(device: &Device, rate: f64) -> f64 {
+    let mut state = State::new(device.clone());
+    let op = |kind, len| Op { kind, file: 0, len, offset: 0 };
+    let (mut now_ns, mut block_ns, mut commits) = (0.0, 0.0, Vec::new());
+    while commits.len() < 20_000 {
+        let begin_ns = now_ns;
+        for part in [op(OpKind::Write, 4096), op(OpKind::Fdatasync, 0)] {
+            while block_ns <= now_ns {
+                state.complete_ns(&op(OpKind::Write, 256 << 10), block_ns);
+                block_ns += 1e9 / rate;
+            }
+            now_ns = state.complete_ns(&part, now_ns);
+        }
+        commits.push(now_ns - begin_ns);
+    }
+    commits.sort_unstable_by(f64::total_cmp);
+    commits[commits.len() * 99 / 100]
+}
+
+#[test]
+fn commits_that_wait_for_the_writes_of_others_are_found() {
+    let disk = or_skip!(Disk::named("busy-cache"));
+    let report = disk.report(&["--size", "32MiB", "--runtime", "4s", "--only", "commit1", "--with-load"]);
+    let report: qd1_model::Report = serde_json::from_value(report).unwrap();
+    let found = report.findings.iter().find(|finding| finding.id == "loaded_commits.slower");
+    let title = &found.unwrap_or_else(|| panic!("{:?}", report.findings)).title;
+    let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
+    let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).unwrap().iops;
+    let stated = report.summary.stream("commit1-load", OpClass::Commit).unwrap().lat_p99_ns.value.unwrap();
+    let truth = p99_under_load(&disk.scenario.device, rate);
+    println!("p99 under load {:.2} ms, by the law {:.2} ms: {title}", stated / 1e6, truth / 1e6);
+    // The machine adds to it; the law alone is ten times what an idle disk shows.
+    assert!((0.8 * truth..1.5 * truth).contains(&stated), "{stated} ns, truth {truth}: {title}");
+}

@@ -1,0 +1,223 @@
+//! The filesystems that can be compared: how each is made, how it is mounted, how it is tuned for databases, and what has to
+//! be there. One row in [`KINDS`] for each.
+//!
+//! All are made without discarding, since that would take the space away from the file below again, and complete: what
+//! ext4 leaves to do in the background would be done during the measurement.
+
+use qd1_model::Bytes;
+
+use super::zfs;
+use qd1_system::tool;
+
+/// One filesystem.
+#[derive(Debug)]
+pub(super) struct FilesystemKind {
+    /// Its name on the command line, and to the kernel.
+    pub(super) name: &'static str,
+    /// The program that makes it.
+    pub(super) program: &'static str,
+    /// The Debian package that has it.
+    pub(super) package: &'static str,
+    /// How its version is asked.
+    version: &'static str,
+    /// What is too small for it.
+    pub(super) least: Bytes,
+    /// How it is made. `DEVICE` and `SIZE`, where there is one, in the form its program takes, are filled in.
+    make: &'static [&'static str],
+    /// Words that give the size.
+    sized: SizeArgument,
+    /// Options it is mounted with.
+    options: &'static [&'static str],
+    /// Options beyond these with `--fair`.
+    fair: &'static [&'static str],
+    /// Why.
+    pub(super) fair_why: &'static str,
+}
+
+/// How a program is told how large the filesystem shall be.
+#[derive(Debug)]
+enum SizeArgument {
+    /// After the device, in KiB.
+    BehindInKib,
+    /// Before the device, in bytes behind these letters.
+    Bytes(&'static str),
+    /// As large as the device.
+    No,
+}
+
+/// All of them, in the order of the table.
+pub(super) static KINDS: &[FilesystemKind] = &[
+    FilesystemKind {
+        name: "ext4",
+        program: "mkfs.ext4",
+        package: "e2fsprogs",
+        version: "-V",
+        least: Bytes::mib(64),
+        make: &["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
+        sized: SizeArgument::BehindInKib,
+        options: &[],
+        fair: &["noatime"],
+        fair_why: "reads write no times",
+    },
+    FilesystemKind {
+        name: "xfs",
+        program: "mkfs.xfs",
+        package: "xfsprogs",
+        version: "-V",
+        least: Bytes::mib(320),
+        make: &["mkfs.xfs", "-q", "-f", "-K"],
+        sized: SizeArgument::Bytes("-dsize="),
+        options: &[],
+        fair: &["noatime"],
+        fair_why: "reads write no times",
+    },
+    FilesystemKind {
+        name: "btrfs",
+        program: "mkfs.btrfs",
+        package: "btrfs-progs",
+        version: "--version",
+        least: Bytes::mib(256),
+        make: &["mkfs.btrfs", "-q", "-f", "-K"],
+        sized: SizeArgument::Bytes("-b"),
+        // By itself it discards where the device can.
+        options: &["nodiscard"],
+        fair: &["noatime", "nodatacow"],
+        fair_why: "reads write no times; data is written in place, without checksums",
+    },
+    FilesystemKind {
+        name: zfs::NAME,
+        program: "zpool",
+        package: "zfsutils-linux, or zfs-fuse",
+        version: "",
+        least: Bytes::mib(128),
+        make: &["zpool", "create", "-f", "-o", "cachefile=none", "-o", "ashift=12"],
+        sized: SizeArgument::No,
+        options: &[],
+        fair: &["atime=off", "recordsize=8k", "logbias=throughput"],
+        fair_why: "reads write no times; records as small as a database's pages; commits do not write data twice",
+    },
+];
+
+/// A filesystem that takes part: the same one may do so twice.
+#[derive(Clone, Debug)]
+pub(super) struct Participant {
+    /// `ext4`; the second one of these `ext4-2`.
+    pub(super) name: String,
+    pub(super) kind: &'static FilesystemKind,
+}
+
+impl FilesystemKind {
+    /// The one called `name`.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        KINDS.iter().find(|kind| kind.name == name)
+    }
+
+    /// Why it cannot be had here, with what to do; nothing where it can.
+    pub(super) fn missing(&self) -> Option<String> {
+        if tool::find(self.program).is_none() {
+            return Some(format!("{} is not installed (Debian package {})", self.program, self.package));
+        }
+        if self.name == zfs::NAME {
+            return zfs::missing();
+        }
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        let built_in = known.lines().any(|line| line.split_whitespace().next_back() == Some(self.name));
+        let module = || tool::tool("modprobe", &["-n", "-q", self.name]).is_ok();
+        (!built_in && !module()).then(|| format!("this kernel has no {}", self.name))
+    }
+
+    /// What its program says it is.
+    pub(super) fn version(&self) -> String {
+        if self.name == zfs::NAME {
+            return zfs::version();
+        }
+        let said = tool::tool(self.program, &[self.version]).unwrap_or_default();
+        said.lines().next().unwrap_or_default().replace("mkfs.btrfs, part of ", "").trim().to_owned()
+    }
+
+    /// Options it is mounted with; for zfs, properties it is made with.
+    pub(super) fn options(&self, fair: bool) -> Vec<&'static str> {
+        self.options.iter().chain(if fair { self.fair } else { &[] }).copied().collect()
+    }
+
+    /// The command that makes it on `device`.
+    pub(super) fn command(&self, device: &str, size: Option<Bytes>) -> Vec<String> {
+        let mut words: Vec<String> = self.make.iter().map(|word| (*word).to_owned()).collect();
+        match (&self.sized, size) {
+            (SizeArgument::Bytes(flag), Some(size)) => words.extend([format!("{flag}{}", size.0), device.to_owned()]),
+            (SizeArgument::BehindInKib, Some(size)) => words.extend([device.to_owned(), format!("{}k", size.0 >> 10)]),
+            _ => words.push(device.to_owned()),
+        }
+        words
+    }
+}
+
+/// Who takes part, and who does not and why.
+pub(super) struct Participants {
+    pub(super) entries: Vec<Participant>,
+    pub(super) missing: Vec<(&'static str, String)>,
+}
+
+impl Participants {
+    /// All that are there, or those in `only`.
+    ///
+    /// # Errors
+    /// What is wrong: an unknown name.
+    pub(super) fn of(only: &[String]) -> Result<Self, String> {
+        let mut found = Self { entries: Vec::new(), missing: Vec::new() };
+        let names: Vec<&str> = match only {
+            [] => KINDS.iter().map(|kind| kind.name).collect(),
+            some => some.iter().map(String::as_str).collect(),
+        };
+        for name in names {
+            let Some(kind) = FilesystemKind::named(name) else {
+                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+                return Err(format!("unknown filesystem {name:?}; choose from {}", known.join(", ")));
+            };
+            if let Some(why) = kind.missing() {
+                if !found.missing.iter().any(|(known, _)| *known == kind.name) {
+                    found.missing.push((kind.name, why));
+                }
+                continue;
+            }
+            let twins = found.entries.iter().filter(|entry| entry.kind.name == name).count();
+            let name = if twins == 0 { name.to_owned() } else { format!("{name}-{}", twins + 1) };
+            found.entries.push(Participant { name, kind });
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_made_as_large_as_asked() {
+        let made = |name: &str, size| FilesystemKind::named(name).unwrap().command("/dev/x", size).join(" ");
+        let size = Some(Bytes::mib(320));
+        assert!(made("ext4", size).ends_with("nodiscard /dev/x 327680k"));
+        assert_eq!(made("xfs", size), "mkfs.xfs -q -f -K -dsize=335544320 /dev/x");
+        assert_eq!(made("btrfs", size), "mkfs.btrfs -q -f -K -b335544320 /dev/x");
+        assert_eq!(made("btrfs", None), "mkfs.btrfs -q -f -K /dev/x");
+    }
+
+    #[test]
+    fn one_named_twice_takes_part_twice_and_an_unknown_one_is_refused() {
+        let both = Participants::of(&["ext4".to_owned(), "ext4".to_owned()]).unwrap();
+        if both.missing.is_empty() {
+            let names: Vec<&str> = both.entries.iter().map(|entry| entry.name.as_str()).collect();
+            assert_eq!(names, ["ext4", "ext4-2"]);
+        }
+        assert!(Participants::of(&["ntfs".to_owned()]).err().unwrap().contains("ext4, xfs, btrfs, zfs"));
+    }
+
+    #[test]
+    fn fair_tuning_is_beyond_what_is_always_so_and_says_why() {
+        for kind in KINDS {
+            assert!(kind.options(true).starts_with(&kind.options(false)) && !kind.fair_why.is_empty());
+            assert!(kind.options(true).iter().any(|option| option.contains("atime")), "{}", kind.name);
+        }
+        assert!(FilesystemKind::named("btrfs").unwrap().options(true).contains(&"nodatacow"));
+    }
+}

@@ -1,0 +1,257 @@
+//! What will be done: the steps on each filesystem, how large their disk is, the order in each round; and that in words.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context as _, Result};
+use qd1_engine::backing::{DirectIo, PathKind};
+use qd1_model::Bytes;
+use qd1_model::environment::Filesystem;
+use qd1_model::plan::filesystems::FilesystemsPlan;
+use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
+use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
+use qd1_model::units::format_span_ns;
+
+use super::Options;
+use super::kinds::{Participant, Participants};
+use qd1_model::{Problem, ProblemKind, Subject};
+use qd1_programs::options::PostgresOptions;
+use qd1_programs::{Postgres, ProgramRun};
+use qd1_runner::place::Place;
+use qd1_runner::plan;
+
+/// Name of the suite, and of these runs in the history.
+pub(super) const SUITE: &str = "filesystems";
+const ROUNDS: PerEffort<u32> = PerEffort { quick: 3, default: 5, full: 10 };
+/// A copy-on-write filesystem needs room to copy: a disk is so many times as large as what the steps need,
+const ROOMS: u64 = 3;
+/// and as much larger, for logs and tables.
+const EXTRA: u64 = 512 << 20;
+/// A program makes its own data and says itself what it takes; half of it more.
+const APP_ROOM: (u64, u64) = (3, 2);
+/// What PostgreSQL runs with: the clients at once, pgbench's scale, and the time of each load before and while it is measured.
+const CLIENTS: [u32; 2] = [10, 100];
+const SCALE: u32 = 100;
+const WARMUP: PerEffort<Span> =
+    PerEffort { quick: Span(1_000_000_000), default: Span(3_000_000_000), full: Span(5_000_000_000) };
+const LOAD: PerEffort<Span> =
+    PerEffort { quick: Span(5_000_000_000), default: Span(15_000_000_000), full: Span(30_000_000_000) };
+/// No test file is made smaller than this to fit.
+const SIZE_LEAST: u64 = 64 << 20;
+
+/// The plan of a whole run and what each part of it is planned from.
+pub(super) struct Planned {
+    /// The whole; its steps are those of one filesystem.
+    pub(super) plan: Plan,
+    pub(super) asked: FilesystemsPlan,
+    /// For the steps on each filesystem.
+    pub(super) spec: Spec,
+}
+
+/// The program that is run as well, where one was asked for.
+///
+/// # Errors
+/// When it is not there.
+pub(super) fn program(options: &Options) -> Result<Option<ProgramRun>> {
+    if !options.postgres {
+        return Ok(None);
+    }
+    let effort = options.effort;
+    let load_ns = options.runtime_ns.map_or(LOAD.get(effort).0, |ns| ns.max(1_000_000_000));
+    let warmup_ns = WARMUP.get(effort).0.min(load_ns);
+    let asked = PostgresOptions {
+        clients: CLIENTS.to_vec(),
+        scale: Some(options.scale.unwrap_or(SCALE)),
+        warmup_ns,
+        runtime_ns: load_ns,
+        ..PostgresOptions::default()
+    };
+    ProgramRun::new(Postgres::new(asked)?).map(Some)
+}
+
+/// Decides.
+///
+/// # Errors
+/// What does not fit, and steps that there are not.
+pub(super) fn decide(
+    options: &Options,
+    place: &Place,
+    participants: &Participants,
+    program: Option<&ProgramRun>,
+    seed: u64,
+) -> Result<Planned> {
+    let effort = options.effort;
+    let of_program = program.map_or(0, |part| part.space().0);
+    let mut spec = spec(options, effort)?;
+    let on_loop = place.kind == PathKind::Directory;
+    let usable = match place.kind {
+        PathKind::Block(bytes) => bytes,
+        _ => plan::space(place).usable,
+    };
+    let least = participants.entries.iter().map(|entry| entry.kind.least.0).max().unwrap_or(0);
+    let (mut steps, mut disk);
+    loop {
+        steps = plan::decide(&spec, &boundless(place), seed)?;
+        // The test file is gone before the program makes its data.
+        let needed = steps.space_max().0.max(of_program);
+        let wanted = (steps.space_max().0 * ROOMS).max(of_program * APP_ROOM.0 / APP_ROOM.1) + EXTRA;
+        disk = options.disk.map_or(wanted.max(least), |disk| disk.0);
+        disk = disk / (1 << 20) * (1 << 20);
+        let smaller = steps.target.size.0 / 2;
+        if disk <= usable || options.size.is_some() || options.disk.is_some() || smaller < SIZE_LEAST {
+            check(options, place, participants, (needed, disk, usable))?;
+            break;
+        }
+        spec.size = Some(Bytes(smaller));
+    }
+    steps.steps.extend(program.map(ProgramRun::steps).unwrap_or_default());
+    // The same for each filesystem, however much of the disk it takes for itself.
+    spec.size = Some(steps.target.size);
+    let rounds = options.rounds.unwrap_or_else(|| ROUNDS.get(effort));
+    let names: Vec<String> = participants.entries.iter().map(|entry| entry.name.clone()).collect();
+    let order = qd1_suites::order(&vec![0; names.len()], rounds, seed);
+    let order = order.iter().map(|round| round.iter().map(|at| *at as u32).collect()).collect();
+    let asked = FilesystemsPlan { rounds, names, order, fair: options.fair, disk: Bytes(disk), on_loop };
+    steps.target = TargetPlan {
+        path: place.path.clone(),
+        kind: if on_loop { TargetKind::Directory } else { TargetKind::BlockDestroy },
+        filesystem: place.filesystem.kind.clone(),
+        direct: place.direct.supported,
+        align: place.direct.align,
+        ..steps.target
+    };
+    let missing = participants.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
+    // What was left out by choice is not missed.
+    steps.skipped = missing.collect();
+    steps.filesystems = Some(asked.clone());
+    Ok(Planned { plan: steps, asked, spec })
+}
+
+fn spec(options: &Options, effort: Effort) -> Result<Spec> {
+    Ok(Spec {
+        suite: Suite { subject: Subject::Filesystems, ..qd1_suites::builtin(SUITE).context("its suite is built in")? },
+        path: options.path.clone(),
+        effort,
+        size: options.size,
+        runtime_ns: options.runtime_ns,
+        only: options.steps.clone(),
+        engine: options.engine,
+        seed: None,
+        destroy: None,
+        with_load: false,
+    })
+}
+
+/// A directory on a filesystem to come.
+fn boundless(place: &Place) -> Place {
+    let endless = Bytes(1 << 60);
+    Place {
+        path: place.path.clone(),
+        kind: PathKind::Directory,
+        filesystem: Filesystem { size: Bytes(0), available: endless, ..Filesystem::default() },
+        direct: DirectIo { supported: true, align: place.direct.align },
+    }
+}
+
+/// Refuses a disk that is too small for what is on it, or too large for where it is.
+fn check(
+    options: &Options,
+    place: &Place,
+    participants: &Participants,
+    (needed, disk, usable): (u64, u64, u64),
+) -> Result<()> {
+    let (path, shown) = (place.path.display(), Bytes(disk));
+    if disk > usable {
+        let message = format!(
+            "not enough space on {path}: a filesystem of {shown} is to be made there, and {} may be used{}; give a \
+             smaller --size or --disk",
+            Bytes(usable),
+            if place.kind == PathKind::Directory { " (a tenth, at least 1 GiB, stays free)" } else { "" }
+        );
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
+    }
+    let small = |entry: &&Participant| entry.kind.least.0 > disk;
+    if let Some(entry) = participants.entries.iter().find(small) {
+        let message = format!(
+            "--disk {shown} is too small for {}, which wants {}; or leave it out with --only",
+            entry.kind.name, entry.kind.least
+        );
+        return Err(Problem::usage(message).into());
+    }
+    // Its own logs and tables come on top.
+    if needed + needed / 4 + (64 << 20) > disk {
+        let wanted = Bytes((needed + needed / 4 + (64 << 20)).next_multiple_of(1 << 20));
+        let what = if options.disk.is_some() { "--disk" } else { "the device" };
+        let message = format!("{what} {shown} is too small for steps that need {}: {wanted} at least", Bytes(needed));
+        return Err(Problem::usage(message).into());
+    }
+    Ok(())
+}
+
+/// What would be done.
+pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String {
+    let Planned { plan, asked, .. } = planned;
+    let mut text = String::new();
+    let path = plan.target.path.display();
+    let place = match asked.on_loop {
+        true => format!("a file in {path} ({}) and a loop device over it", plan.target.filesystem),
+        false => format!("{path}, OVERWRITTEN"),
+    };
+    let _ = writeln!(text, "plan of {SUITE}: on {place}");
+    let _ = writeln!(text, "each round: write {} of random data, then for each filesystem", asked.disk);
+    let _ = writeln!(text, "  make, mount, the steps below, unmount");
+    for entry in &participants.entries {
+        let made = entry.kind.command("DEVICE", (!asked.on_loop).then_some(asked.disk)).join(" ");
+        let options = entry.kind.options(asked.fair).join(",");
+        let options = if options.is_empty() { String::new() } else { format!("; {options}") };
+        let _ = writeln!(text, "  {:<9} {made}{options}", entry.name);
+        if asked.fair {
+            let _ = writeln!(text, "  {:<9} ({})", "", entry.kind.fair_why);
+        }
+    }
+    for (name, why) in &participants.missing {
+        let _ = writeln!(text, "  {name:<9} not measured: {why}");
+    }
+    let _ = writeln!(text, "steps");
+    if plan.needs_shared_file() {
+        let longest = format_span_ns(plan.target.prepare_max_ns);
+        let _ = writeln!(text, "  {:<9} up to {longest:>7}  writes {} of random data", "prepare", plan.target.size);
+    }
+    for step in &plan.steps {
+        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
+        let _ = writeln!(text, "  {:<9} up to {longest:>7}  {}", step.name, step.title);
+    }
+    let count = u64::from(asked.rounds) * asked.names.len() as u64;
+    let _ =
+        writeln!(text, "rounds    {} of {} filesystems: {count} times these steps", asked.rounds, asked.names.len());
+    for (round, order) in asked.order.iter().enumerate() {
+        let names: Vec<&str> = order.iter().map(|at| asked.names[*at as usize].as_str()).collect();
+        let _ = writeln!(text, "          {}: {}", round + 1, names.join(", "));
+    }
+    let longest = format_span_ns(count * plan.duration_max_ns());
+    let laid = Bytes(u64::from(asked.rounds) * asked.disk.0);
+    let _ = writeln!(text, "time      at most {longest}, and what writing {laid} takes");
+    let writes = Bytes(laid.0 + count * plan.writes_max().0);
+    let more = if plan.steps.iter().any(|step| matches!(step.work, Work::App(_))) {
+        ", and what PostgreSQL writes"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks){more}");
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", asked.disk);
+    let _ = writeln!(text, "changes   mounts, loop devices; all undone at the end, or by `qd1 restore`");
+    let _ = writeln!(text, "seed      {}", plan.seed);
+    text
+}
+
+/// The options as they were decided, by their names on the command line: elsewhere more filesystems may be there, and the disk
+/// would get another size.
+pub(super) fn decided(options: &Options, planned: &Planned) -> Vec<(&'static str, String)> {
+    let Planned { plan, asked, .. } = planned;
+    let kinds = if options.only.is_empty() { &asked.names } else { &options.only };
+    vec![
+        ("only", kinds.join(",")),
+        ("rounds", asked.rounds.to_string()),
+        ("size", plan.target.size.0.to_string()),
+        ("disk", asked.disk.0.to_string()),
+    ]
+}

@@ -1,0 +1,192 @@
+//! Rounds: in each the substrate is made ready, then every treatment is made, measured and undone, in an order of its own.
+//! All of it becomes one Record.
+
+use std::path::Path;
+
+use anyhow::Result;
+use qd1_engine::clock;
+use qd1_model::plan::Plan;
+use qd1_model::record::mounts::MountRecord;
+use qd1_model::{Record, SCHEMA_VERSION};
+use qd1_runner::RunContext;
+use qd1_runner::watch::Watch;
+use qd1_system::journal::Journal;
+
+use crate::treatment::{Substrate, Treatment, TreatmentSite};
+use crate::workload::Workload;
+
+/// An experiment, ready to run.
+pub struct Experiment<'a> {
+    /// The whole plan; its steps are those of one treatment.
+    pub plan: &'a Plan,
+    /// The order of each round, as positions in `treatments`.
+    pub order: &'a [Vec<u32>],
+    /// What is compared.
+    pub treatments: &'a [&'a dyn Treatment],
+    /// What is measured under each.
+    pub workloads: &'a mut [Workload],
+    /// What they stand on.
+    pub substrate: &'a dyn Substrate,
+    /// A directory of the experiment's own, gone with it.
+    pub scratch: &'a Path,
+    /// Knows how each change is undone.
+    pub journal: &'a mut Journal,
+    /// The run.
+    pub context: &'a RunContext<'a>,
+    /// Who looks on.
+    pub watch: &'a mut dyn Watch,
+}
+
+impl Experiment<'_> {
+    /// Runs all rounds, or those until a signal; what ended them early, if it was an error, beside what was measured.
+    ///
+    /// # Errors
+    /// When nothing was measured at all.
+    pub fn run(mut self) -> Result<(Record, Option<anyhow::Error>)> {
+        for order in self.order {
+            assert!(
+                order.iter().all(|at| (*at as usize) < self.treatments.len()),
+                "the order of a round names treatments that there are"
+            );
+        }
+        let begin_ns = clock::now_ns();
+        let mut record = self.empty();
+        let mut failure = None;
+        for round in 1..=self.order.len() as u32 {
+            if self.context.is_cancelled() {
+                break;
+            }
+            if let Err(error) = self.round(round, begin_ns, &mut record) {
+                failure = Some(error);
+                break;
+            }
+        }
+        self.substrate.clear();
+        record.elapsed_ns = clock::now_ns() - begin_ns;
+        record.interrupted = self.context.is_cancelled();
+        match failure {
+            Some(error) if record.steps.is_empty() => Err(error),
+            failure => Ok((record, failure)),
+        }
+    }
+
+    /// The Record of a run in which nothing was measured yet.
+    fn empty(&self) -> Record {
+        let mut plan = self.plan.clone();
+        plan.steps.clear();
+        Record {
+            schema_version: SCHEMA_VERSION,
+            id: self.context.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.context.command.clone(),
+            started_unix_ns: clock::wall_ns(),
+            elapsed_ns: 0,
+            interrupted: false,
+            environment: self.context.machine.environment(&plan.target.path),
+            plan,
+            prepare: None,
+            app: None,
+            steps: Vec::new(),
+            mounts: Vec::new(),
+            programs: Vec::new(),
+        }
+    }
+
+    fn round(&mut self, round: u32, begin_ns: u64, record: &mut Record) -> Result<()> {
+        let seed = self.plan.seed.wrapping_add(u64::from(round).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let rounds = self.order.len();
+        self.watch.heading(&format!("round {round} of {rounds}: {}", self.substrate.preparation()));
+        let prepared = self.substrate.prepare(seed, self.context, self.watch)?;
+        record.prepare.get_or_insert(prepared);
+        for at in &self.order[round as usize - 1] {
+            let treatment = self.treatments[*at as usize];
+            // One that could not be made will not be made in the next round either.
+            let fails = record.mounts.iter().any(|mount| mount.name == treatment.name() && !mount.fault.is_empty());
+            if fails {
+                continue;
+            }
+            if self.context.is_cancelled() {
+                break;
+            }
+            self.watch.heading(&format!("round {round} of {rounds}: {}", treatment.name()));
+            self.one(treatment, round, seed, begin_ns, record)?;
+        }
+        Ok(())
+    }
+
+    /// One treatment in one round. What keeps it from being measured is in the Record.
+    ///
+    /// # Errors
+    /// When something could not be undone: then it is in the way of all others.
+    fn one(
+        &mut self,
+        treatment: &dyn Treatment,
+        round: u32,
+        seed: u64,
+        begin_ns: u64,
+        record: &mut Record,
+    ) -> Result<()> {
+        let mut mount = MountRecord { name: treatment.name().to_owned(), round, ..MountRecord::default() };
+        let depth = self.journal.depth();
+        let measured = self.treated(treatment, seed, begin_ns, &mut mount, record);
+        let undone = self.journal.undo_to(depth);
+        if let Err(error) = measured {
+            mount.fault = format!("{error:#}");
+            self.watch.heading(&format!("  {}: {}", treatment.name(), mount.fault));
+        }
+        // Stopped before anything was measured under it: the same as if it had not begun.
+        if !mount.steps.is_empty() || !mount.fault.is_empty() {
+            record.mounts.push(mount);
+        }
+        undone
+    }
+
+    fn treated(
+        &mut self,
+        treatment: &dyn Treatment,
+        seed: u64,
+        begin_ns: u64,
+        mount: &mut MountRecord,
+        record: &mut Record,
+    ) -> Result<()> {
+        let dir = self.scratch.join(treatment.name());
+        std::fs::create_dir_all(&dir)?;
+        let mut site = TreatmentSite { context: self.context, dir: &dir, scratch: self.scratch, journal: self.journal };
+        let applied = treatment.apply(&mut site, mount)?;
+        let counted = || self.context.machine.device_counters(&applied.device);
+        let before = counted();
+        for workload in self.workloads.iter_mut() {
+            let started_ns = clock::now_ns() - begin_ns;
+            if self.context.is_cancelled() {
+                break;
+            }
+            let part = workload.measure(&applied.dir, seed, self.plan.subject, self.context, self.watch)?;
+            add(record, mount, part, started_ns);
+        }
+        mount.counted = counted().zip(before).map(|(now, before)| now.since(&before));
+        Ok(())
+    }
+}
+
+/// Adds what was measured under a treatment to the whole.
+fn add(record: &mut Record, mount: &mut MountRecord, part: Record, started_ns: u64) {
+    mount.filesystem = part.environment.filesystem;
+    mount.devices = part.environment.devices;
+    mount.direct = part.plan.target.direct;
+    mount.prepare = part.prepare.or(mount.prepare.take());
+    mount.app = part.app.or(mount.app.take());
+    if record.environment.clock.read_cost_ns == 0.0 {
+        record.environment.clock = part.environment.clock;
+    }
+    let ran: Vec<String> = part.steps.iter().map(|step| step.name.clone()).collect();
+    for mut step in part.plan.steps.into_iter().filter(|step| ran.contains(&step.name)) {
+        step.name = mount.step_name(&step.name);
+        record.plan.steps.push(step);
+    }
+    for mut step in part.steps {
+        step.name = mount.step_name(&step.name);
+        step.started_ns += started_ns;
+        mount.steps.push(step.name.clone());
+        record.steps.push(step);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a measured operation was, and why a step ended.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a measured operation was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OpClass {
+    /// A read.
+    Read,
+    /// A write that is not a commit.
+    Write,
+    /// A trim.
+    Trim,
+    /// A write and its sync as one.
+    Commit,
+    /// Create a file, write it, close it.
+    Create,
+    /// stat of a file.
+    Stat,
+    /// Unlink of a file.
+    Delete,
+    /// Open a file, read it whole, close it.
+    Open,
+    /// Read a directory whole.
+    List,
+    /// Rename a file.
+    Rename,
+    /// Give a file a second name.
+    Link,
+    /// Read, change and write back a piece of a file, as one.
+    Rewrite,
+    /// A read at a random place of a file, every tenth with a write back.
+    Seek,
+    /// A transaction of a database, from its beginning to its commit.
+    Transaction,
+}
+
+impl OpClass {
+    /// All of them, in the order of streams.
+    pub const ALL: [Self; 14] = [
+        Self::Read,
+        Self::Write,
+        Self::Trim,
+        Self::Commit,
+        Self::Create,
+        Self::Stat,
+        Self::Delete,
+        Self::Open,
+        Self::List,
+        Self::Rename,
+        Self::Link,
+        Self::Rewrite,
+        Self::Seek,
+        Self::Transaction,
+    ];
+
+    /// Name in JSON, tables and thresholds.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Trim => "trim",
+            Self::Commit => "commit",
+            Self::Create => "create",
+            Self::Stat => "stat",
+            Self::Delete => "delete",
+            Self::Open => "open",
+            Self::List => "list",
+            Self::Rename => "rename",
+            Self::Link => "link",
+            Self::Rewrite => "rewrite",
+            Self::Seek => "seek",
+            Self::Transaction => "transaction",
+        }
+    }
+
+    /// Whether it moves no bytes.
+    pub const fn moves_nothing(self) -> bool {
+        matches!(self, Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
+    }
+}
+
+/// Why a step ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Its time was up.
+    #[default]
+    Time,
+    /// The figures were tight enough.
+    Precise,
+    /// It did all there was to do (`io_size`, `count`).
+    Done,
+    /// The user stopped it.
+    Interrupted,
+    /// Too many errors.
+    Failed,
+}

@@ -1,0 +1,29 @@
+//! What is expected of a step.
+
+use crate::op::OpClass;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Criterion {
+    /// Step whose figure is judged.
+    pub step: String,
+    /// Kind of operation.
+    pub op: OpClass,
+    /// Name of the metric, a row of [`crate::metric::METRICS`].
+    pub metric: String,
+    /// Healthy at or below (or above, for metrics where higher is better). In the metric's unit.
+    pub pass: f64,
+    /// Failed beyond this. Equal to `pass` where the source knows one bound only.
+    pub fail: f64,
+    /// The bound as its source has it, where `pass` is more lenient by a tolerance ("about 10,000 IOPS").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
+    /// What passing means, such as `standard droplet`; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Where the figures come from.
+    pub source: String,
+}

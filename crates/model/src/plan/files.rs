@@ -1,0 +1,14 @@
+//! What a plan knows of the files it makes.
+
+use crate::plan::{Plan, StepPlan, Work};
+
+impl Plan {
+    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
+    pub fn inodes_max(&self) -> u64 {
+        let of = |step: &StepPlan| match &step.work {
+            Work::Io(_) | Work::App(_) => 0,
+            Work::Files(files) => files.inodes(),
+        };
+        self.steps.iter().map(of).max().unwrap_or(0)
+    }
+}

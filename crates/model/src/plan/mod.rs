@@ -1,0 +1,467 @@
+//! What will run: every default filled, every refusal made. Knows its duration, bytes written and space.
+
+pub mod criterion;
+mod engine;
+mod files;
+pub mod filesystems;
+pub mod prediction;
+pub mod program;
+pub mod sweep;
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use engine::{EngineChoice, EngineKind};
+
+pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
+use crate::plan::criterion::Criterion;
+use crate::plan::filesystems::FilesystemsPlan;
+use crate::plan::prediction::PredictionPlan;
+use crate::plan::program::AppWork;
+use crate::plan::sweep::SweepPlan;
+use crate::subject::Subject;
+use crate::units::Bytes;
+
+/// Direction and order of the requests: fio's `rw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Rw {
+    /// Sequential reads.
+    Read,
+    /// Sequential writes.
+    Write,
+    /// Random reads.
+    Randread,
+    /// Random writes.
+    Randwrite,
+    /// Sequential, mixed.
+    Rw,
+    /// Random, mixed.
+    Randrw,
+}
+
+impl Rw {
+    /// fio's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Randread => "randread",
+            Self::Randwrite => "randwrite",
+            Self::Rw => "rw",
+            Self::Randrw => "randrw",
+        }
+    }
+
+    /// Whether offsets are random.
+    pub const fn is_random(self) -> bool {
+        matches!(self, Self::Randread | Self::Randwrite | Self::Randrw)
+    }
+    /// Whether it writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::Randread)
+    }
+    /// Whether it reads.
+    pub const fn reads(self) -> bool {
+        !matches!(self, Self::Write | Self::Randwrite)
+    }
+}
+
+/// How a write is made durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// Not at all.
+    #[default]
+    None,
+    /// fsync after each write: a commit.
+    Fsync,
+    /// fdatasync after each write: a commit.
+    Fdatasync,
+    /// The file is opened O_SYNC: the write is the commit.
+    OSync,
+    /// The file is opened O_DSYNC: the write is the commit.
+    ODsync,
+    /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. psync alone issues it.
+    RwfDsync,
+    /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata nor
+    /// flushes the device's cache.
+    SyncFileRange,
+    /// One fsync when the job's writes are done, inside its runtime.
+    EndFsync,
+}
+
+impl Sync {
+    /// Whether each write, or each few, is timed together with what is to make it durable.
+    pub const fn commits(self) -> bool {
+        self.is_durable() || matches!(self, Self::SyncFileRange)
+    }
+
+    /// Whether what it covers is durable once it returns, as far as the kernel can see to it.
+    pub const fn is_durable(self) -> bool {
+        self.has_call() && !matches!(self, Self::SyncFileRange) || self.is_in_the_write()
+    }
+
+    /// Whether a call of its own follows the write.
+    pub const fn has_call(self) -> bool {
+        matches!(self, Self::Fsync | Self::Fdatasync | Self::SyncFileRange)
+    }
+
+    /// Whether the write itself is the commit.
+    pub const fn is_in_the_write(self) -> bool {
+        matches!(self, Self::OSync | Self::ODsync | Self::RwfDsync)
+    }
+}
+
+/// Which file a job uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileUse {
+    /// The test file or device shared by all jobs, fully written beforehand.
+    #[default]
+    Shared,
+    /// A file of its own for each worker, fully written beforehand (a recycled log segment).
+    Own,
+    /// A new file for each worker, space allocated but never written (a new log segment, as etcd makes).
+    Allocated,
+    /// A new, empty file for each worker, growing as it is written (what dd makes).
+    Empty,
+}
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// As soon as a slot is free: `iodepth` always in flight.
+    #[default]
+    Closed,
+    /// Open loop, evenly spaced; latency counts from when the request was due.
+    Fixed {
+        /// Requests per second of each worker.
+        iops: f64,
+    },
+    /// Open loop, exponentially spaced; latency counts from when the request was due.
+    Poisson {
+        /// Mean requests per second of each worker.
+        iops: f64,
+    },
+}
+
+/// Order of random or sequential offsets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// One after another, from the start again at the end.
+    #[default]
+    Sequential,
+    /// Uniform, blocks may repeat (fio's `norandommap`).
+    Random,
+    /// Uniform, each block once before any repeats.
+    RandomFull,
+    /// Zipf with this exponent; popular blocks scattered over the file.
+    Zipf {
+        /// Exponent, above 0.
+        theta: f64,
+    },
+}
+
+/// What is written, in fio's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Data {
+    /// Neither compresses nor repeats; every 4 KiB block is unique.
+    #[default]
+    Random,
+    /// Every 4 KiB block is unique and ends in this share of zeros (`buffer_compress_percentage`).
+    Compressible {
+        /// Percent of the bytes.
+        percent: u8,
+    },
+    /// Zeros only (`zero_buffers`).
+    Zeros,
+    /// One random block of 4 KiB again and again (`dedupe_percentage=100`).
+    Repeated,
+}
+
+impl Data {
+    /// Whether it is what every step writes unless told otherwise.
+    pub fn is_random(&self) -> bool {
+        *self == Self::Random
+    }
+}
+
+/// One weighted block size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockShare {
+    /// Block size in bytes.
+    pub bytes: u32,
+    /// Weight relative to the others.
+    pub weight: u32,
+}
+
+/// A job of block I/O, complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IoWork {
+    /// Engine asked for.
+    pub ioengine: EngineChoice,
+    /// Direction.
+    pub rw: Rw,
+    /// Share of reads, percent; 100 or 0 for pure jobs.
+    pub rwmixread: u8,
+    /// Offsets.
+    pub order: Order,
+    /// Block sizes; one entry when fixed.
+    pub blocks: Vec<BlockShare>,
+    /// Requests in flight per worker.
+    pub iodepth: u32,
+    /// Workers.
+    pub numjobs: u32,
+    /// O_DIRECT.
+    pub direct: bool,
+    /// Durability.
+    pub sync: Sync,
+    /// Writes that one sync covers, where there is one after writes; they make one commit.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub writes_per_sync: u32,
+    /// File.
+    pub file: FileUse,
+    /// Size of the region or file each worker uses, bytes. Regions of the shared file all begin at its start.
+    pub size: Bytes,
+    /// Stop after this many bytes in all, if not zero.
+    pub io_size: Bytes,
+    /// Arrival of requests.
+    pub arrival: Arrival,
+    /// What is written.
+    #[serde(default, skip_serializing_if = "Data::is_random")]
+    pub data: Data,
+}
+
+impl IoWork {
+    /// The largest block size in bytes.
+    pub fn block_max(&self) -> u32 {
+        self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
+    }
+
+    /// Requests in flight at most, of all workers.
+    pub fn in_flight(&self) -> u32 {
+        self.iodepth.max(1) * self.numjobs.max(1)
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Block I/O.
+    Io(IoWork),
+    /// File operations.
+    Files(FilesWork),
+    /// A real program's load.
+    App(AppWork),
+}
+
+/// When a step ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stop {
+    /// Measured time at least, ns.
+    pub min_ns: u64,
+    /// Measured time at most, ns.
+    pub max_ns: u64,
+    /// Time at the start that is not measured, ns.
+    pub ramp_ns: u64,
+    /// End early when the 95 % interval of this quantile (0..1) is within `tolerance`; 0 never.
+    pub quantile: f64,
+    /// Half-width of that interval relative to the value, at most.
+    pub tolerance: f64,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepPlan {
+    /// Short name, unique in the plan.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What it does.
+    pub work: Work,
+    /// What goes on meanwhile, as load and not as what is measured; mostly nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<IoWork>,
+    /// When it ends.
+    pub stop: Stop,
+    /// Bytes it can write at most, as far as known: size-bound or from the run time at 4 GB/s.
+    pub writes_max: Bytes,
+}
+
+/// A step that will not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Skipped {
+    /// The step's name.
+    pub name: String,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// What kind of place is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// Test files are made in this directory and leave with the run.
+    Directory,
+    /// This existing file is read; never written.
+    File,
+    /// This block device is read only.
+    BlockReadOnly,
+    /// This block device is overwritten, as `--destroy` allowed.
+    BlockDestroy,
+}
+
+/// The place measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetPlan {
+    /// As resolved (symbolic links followed).
+    pub path: PathBuf,
+    /// Kind.
+    pub kind: TargetKind,
+    /// Filesystem type, as the kernel names it; empty for a block device.
+    pub filesystem: String,
+    /// Size of the shared test file or of the device region used.
+    pub size: Bytes,
+    /// Whether O_DIRECT works there.
+    pub direct: bool,
+    /// Offset and length alignment of direct I/O, bytes.
+    pub align: u32,
+    /// Longest time for writing the test file, ns.
+    pub prepare_max_ns: u64,
+}
+
+/// A run, decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// Name of the suite, for people.
+    pub suite: String,
+    /// What kind of run it is.
+    #[serde(default)]
+    pub subject: Subject,
+    /// Where.
+    pub target: TargetPlan,
+    /// Steps in order.
+    pub steps: Vec<StepPlan>,
+    /// Steps left out.
+    pub skipped: Vec<Skipped>,
+    /// Seed of offsets, data and arrivals.
+    pub seed: u64,
+    /// What the suite itself expects of its steps; part of the plan, so that a stored run is judged by what was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<Criterion>,
+    /// What makes it a sweep, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPlan>,
+    /// What makes it a comparison of filesystems, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystems: Option<FilesystemsPlan>,
+    /// What predictions for databases assume, where they are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionPlan>,
+}
+
+impl Plan {
+    /// The step called `name`.
+    pub fn step(&self, name: &str) -> Option<&StepPlan> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+
+    /// Longest duration of all steps and the preparation, ns.
+    pub fn duration_max_ns(&self) -> u64 {
+        let steps: u64 = self.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).sum();
+        steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
+    }
+
+    /// Whether any step uses the shared, fully written file, so that it has to be made.
+    pub fn needs_shared_file(&self) -> bool {
+        self.target.kind == TargetKind::Directory
+            && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))
+    }
+
+    /// Most space taken at one moment, bytes: the shared file and the largest step's own files.
+    pub fn space_max(&self) -> Bytes {
+        let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
+        let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
+        Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
+    }
+
+    /// Most bytes written, preparation included.
+    pub fn writes_max(&self) -> Bytes {
+        let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
+        Bytes(shared + self.steps.iter().map(|step| step.writes_max.0).sum::<u64>())
+    }
+}
+
+impl StepPlan {
+    /// All its block I/O: what is measured, and what goes on meanwhile.
+    pub fn works(&self) -> impl Iterator<Item = &IoWork> {
+        let measured = match &self.work {
+            Work::Io(io) => Some(io),
+            Work::Files(_) | Work::App(_) => None,
+        };
+        measured.into_iter().chain(&self.background)
+    }
+
+    /// The same, to be changed.
+    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut IoWork> {
+        let measured = match &mut self.work {
+            Work::Io(io) => Some(io),
+            Work::Files(_) | Work::App(_) => None,
+        };
+        measured.into_iter().chain(&mut self.background)
+    }
+
+    /// Space of the files that belong to this step alone, bytes.
+    fn space(&self) -> u64 {
+        let files = match &self.work {
+            // Where each is synced there is one at a time.
+            Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
+            Work::Files(files) => files.space(),
+            Work::Io(_) | Work::App(_) => 0,
+        };
+        let own = self.works().filter(|io| io.file != FileUse::Shared);
+        files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_from_before_there_were_several_writes_a_sync_is_read_as_one() {
+        let old = r#"{"ioengine":"auto","rw":"write","rwmixread":0,"order":"sequential","blocks":[],"iodepth":1,
+            "numjobs":1,"direct":false,"sync":"fdatasync","file":"own","size":1,"io_size":0,"arrival":"closed"}"#;
+        let io: IoWork = serde_json::from_str(old).unwrap();
+        assert_eq!(io.writes_per_sync, 1);
+        assert!(!serde_json::to_string(&io).unwrap().contains("writes_per_sync"), "and written as it was");
+        let files: FilesWork = serde_json::from_str(r#"{"size":1,"count":2}"#).unwrap();
+        assert_eq!(files.sync, FileSync::None);
+    }
+
+    #[test]
+    fn every_sync_is_a_call_or_in_the_write_or_neither_and_one_of_them_is_not_durable() {
+        let all = [Sync::None, Sync::Fsync, Sync::Fdatasync, Sync::OSync, Sync::ODsync, Sync::RwfDsync];
+        for sync in all.into_iter().chain([Sync::SyncFileRange, Sync::EndFsync]) {
+            assert!(!(sync.has_call() && sync.is_in_the_write()), "{sync:?}");
+            assert_eq!(sync.commits(), sync.has_call() || sync.is_in_the_write(), "{sync:?}");
+            assert_eq!(sync.is_durable(), sync.commits() && sync != Sync::SyncFileRange, "{sync:?}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What ends a command, and with which exit code.
+
+use std::fmt;
+
+/// Why a command did not do what was asked. The number is the exit code that README documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// The run failed.
+    Failed = 1,
+    /// The command line, a file or a path makes no sense.
+    Usage = 2,
+    /// A threshold failed, and `--fail-on` asks to say so.
+    Threshold = 3,
+    /// The target is not safe to use.
+    Unsafe = 4,
+    /// The machine, or this user, cannot do it.
+    Capability = 5,
+}
+
+impl ProblemKind {
+    /// The exit code of the process.
+    pub const fn exit_code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// An error that knows its exit code. Its message says what to do next.
+#[derive(Debug)]
+pub struct Problem {
+    kind: ProblemKind,
+    message: String,
+}
+
+impl Problem {
+    /// An error of `kind`.
+    pub fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// A usage error.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Usage, message)
+    }
+
+    /// Its kind, and so its exit code.
+    pub const fn kind(&self) -> ProblemKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}

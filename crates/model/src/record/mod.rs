@@ -1,0 +1,275 @@
+//! Everything measured in one run. Raw, never judged: analysis reads it, today's or next year's.
+//!
+//! All times are nanoseconds. Times inside a step count from the start of its measurement.
+
+pub mod mounts;
+pub mod program;
+
+use crate::op::{Ended, OpClass};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
+use crate::hist::Hist;
+use crate::plan::{EngineKind, Plan};
+use crate::record::mounts::MountRecord;
+use crate::record::program::{AppRecord, AppStep};
+use crate::units::Bytes;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this layout: [`crate::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Random identifier, 12 hexadecimal digits.
+    pub id: String,
+    /// qd1's version.
+    pub version: String,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// Wall clock at the start, ns since the Unix epoch.
+    pub started_unix_ns: u64,
+    /// Duration of the whole run, ns, preparation included.
+    pub elapsed_ns: u64,
+    /// Whether the user (or a signal) ended it early.
+    pub interrupted: bool,
+    /// What was decided.
+    pub plan: Plan,
+    /// The machine and the path to the disk.
+    pub environment: Environment,
+    /// How the shared file was made; absent for devices and given files.
+    pub prepare: Option<Prepare>,
+    /// The real program that was run, where the run is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppRecord>,
+    /// The programs that were run beside the suite's own steps, to hold predictions against.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<AppRecord>,
+    /// What each step measured.
+    pub steps: Vec<StepRecord>,
+    /// The filesystems that were made for this run, one after another, where they are compared; the environment then is
+    /// that of the place below them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountRecord>,
+}
+
+/// Making of the shared test file: also the first-write cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prepare {
+    /// Bytes written.
+    pub bytes: Bytes,
+    /// Time taken, final fsync included, ns.
+    pub elapsed_ns: u64,
+    /// Time of the final fsync, ns.
+    pub fsync_ns: u64,
+    /// Latency of each first write (1 MiB).
+    pub lat: Hist,
+    /// Whether the file was made smaller than planned because writing was slow.
+    pub shortened: bool,
+    /// What FIEMAP says of the file afterwards; absent where the filesystem cannot tell.
+    pub extents: Option<Extents>,
+}
+
+/// What kind of extents a file has, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Extents {
+    /// Written to the device.
+    pub written: Bytes,
+    /// Allocated but unwritten: reads return zeros without touching the disk.
+    pub unwritten: Bytes,
+    /// Not yet allocated (delayed allocation).
+    pub delayed: Bytes,
+    /// Compressed or otherwise encoded by the filesystem.
+    pub encoded: Bytes,
+    /// Not mapped at all: a hole.
+    pub hole: Bytes,
+    /// Number of extents.
+    pub count: u64,
+}
+
+/// What one step measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StepRecord {
+    /// The step's name in the plan.
+    pub name: String,
+    /// The engine that ran; absent for file operations.
+    pub engine: Option<EngineKind>,
+    /// Why that engine, when `auto` chose it.
+    pub engine_why: String,
+    /// Whether O_DIRECT was in force.
+    pub direct: bool,
+    /// When measurement began, ns since the run began.
+    pub started_ns: u64,
+    /// Measured time, ns.
+    pub runtime_ns: u64,
+    /// Time of the final fsync where the step has one (`end_fsync`), ns; inside `runtime_ns`.
+    pub end_fsync_ns: u64,
+    /// Why it ended.
+    pub ended: Ended,
+    /// What kept it from running, where it measured nothing, or stopped it before its end; mostly empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fault: String,
+    /// One entry per kind of operation that took place.
+    pub streams: Vec<Stream>,
+    /// What the load beside it did, in the order of the plan's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<Background>,
+    /// Consecutive intervals of at most about 100 ms, all workers merged.
+    pub intervals: Vec<Interval>,
+    /// Requests that failed, by error name.
+    pub errors: Vec<IoErrors>,
+    /// Counters of the device under the target over the step; absent where there is no block device.
+    pub device: Option<DeviceDelta>,
+    /// Cost of the workers: processor time, waits for a processor, context switches.
+    pub cost: ThreadCost,
+    /// Share of the machine's processor time stolen by the hypervisor during the step, 0..1.
+    pub steal: f64,
+    /// Share of the machine's processor time that was worked during the step, by whomever, 0..1; 0 where it is not known.
+    #[serde(default)]
+    pub busy: f64,
+    /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
+    pub pressure: Option<Pressure>,
+    /// What a real program said of its load; absent where the step is our own I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app: Option<AppStep>,
+    /// What sorting takes right after the step, as `environment.sort_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort_ns: Option<f64>,
+}
+
+impl StepRecord {
+    /// Of a step that could not run.
+    pub fn failed(name: &str, fault: String, started_ns: u64) -> Self {
+        Self { name: name.to_owned(), started_ns, ended: Ended::Failed, fault, ..Self::default() }
+    }
+}
+
+/// What one job of a step's background load did, from before the step's measurement until after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Background {
+    /// How long it went on, ns.
+    pub runtime_ns: u64,
+    /// One entry per kind of operation that took place.
+    pub streams: Vec<Stream>,
+    /// Requests that failed, by error name.
+    pub errors: Vec<IoErrors>,
+}
+
+/// One kind of operation in one step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stream {
+    /// What it was.
+    pub class: OpClass,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Total latency: from issue (or from when it was due, under open loop) to completion. For a commit,
+    /// write and sync together.
+    pub lat: Hist,
+    /// Submission part; absent for engines that complete inside submit, and under open loop.
+    pub slat: Option<Hist>,
+    /// Completion part; absent where it equals `lat`. Under open loop from issue to completion, with no `slat` beside it.
+    pub clat: Option<Hist>,
+    /// Write part of commits.
+    pub write_part: Option<Hist>,
+    /// Sync part of commits.
+    pub sync_part: Option<Hist>,
+    /// The slowest operations, slowest first, at most [`SLOWEST_MAX`].
+    pub slowest: Vec<Slow>,
+}
+
+/// How many of the slowest operations of each kind are kept with their time.
+pub const SLOWEST_MAX: usize = 32;
+
+/// One slow operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Slow {
+    /// When it was issued, ns since the step's measurement began.
+    pub at_ns: u64,
+    /// Its latency.
+    pub lat_ns: u64,
+}
+
+/// What happened in one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Start, ns since the step's measurement began.
+    pub start_ns: u64,
+    /// Length, ns.
+    pub length_ns: u64,
+    /// One entry per kind of operation that completed in it.
+    pub streams: Vec<IntervalStream>,
+}
+
+/// One kind of operation in one interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalStream {
+    /// What it was.
+    pub class: OpClass,
+    /// Operations completed.
+    pub ios: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Sum of latencies, ns.
+    pub lat_sum_ns: u64,
+    /// Largest latency, ns.
+    pub lat_max_ns: u64,
+    /// Coarse latency histogram: (bin, count); bin edges are [`crate::hist::coarse_low_ns`].
+    pub bins: Vec<(u16, u32)>,
+}
+
+/// Failed requests of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IoErrors {
+    /// Error name, such as `EIO`, or `short` for a short transfer.
+    pub error: String,
+    /// How many.
+    pub count: u64,
+    /// Offset of the first one.
+    pub first_offset: u64,
+}
+
+impl IoErrors {
+    /// One failure.
+    pub fn once(error: impl Into<String>, offset: u64) -> Self {
+        Self { error: error.into(), count: 1, first_offset: offset }
+    }
+
+    /// Counts them in with those of the same kind.
+    pub fn add_to(self, errors: &mut Vec<Self>) {
+        match errors.iter_mut().find(|known| known.error == self.error) {
+            Some(known) => known.count += self.count,
+            None => errors.push(self),
+        }
+    }
+}
+
+/// Device counters over a step, and what we asked of the device in the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceDelta {
+    /// What the kernel counted.
+    pub counted: DeviceCounters,
+    /// Reads the step made, ramp included.
+    pub asked_reads: u64,
+    /// Bytes read.
+    pub asked_read_bytes: Bytes,
+    /// Writes.
+    pub asked_writes: u64,
+    /// Bytes written.
+    pub asked_write_bytes: Bytes,
+    /// Syncs: fsync, fdatasync, and writes to O_SYNC or O_DSYNC files.
+    pub asked_syncs: u64,
+}
+
+impl StepRecord {
+    /// The stream of `class`, if that kind of operation took place.
+    pub fn stream(&self, class: OpClass) -> Option<&Stream> {
+        self.streams.iter().find(|stream| stream.class == class)
+    }
+}
+
+impl Record {
+    /// The step called `name`, if it ran.
+    pub fn step(&self, name: &str) -> Option<&StepRecord> {
+        self.steps.iter().find(|step| step.name == name)
+    }
+}

@@ -1,0 +1,26 @@
+//! Real programs on the disk: PostgreSQL, etcd, SQLite, RocksDB, sysbench, on plain options.
+//!
+//! The seam is [`Driver`], one file, or directory, for each program; [`ProgramRun`] runs its loads as the steps of an ordinary
+//! run.
+#![forbid(unsafe_code)]
+
+mod etcd;
+mod find;
+pub mod options;
+mod postgres;
+mod program;
+mod puts;
+mod rocksdb;
+mod run;
+mod sqlite;
+mod sysbench;
+mod tally;
+mod text;
+
+pub use etcd::Etcd;
+pub use postgres::{Postgres, without_password};
+pub use program::{Driver, Loaded, Site, open_to_others};
+pub use rocksdb::Rocksdb;
+pub use run::ProgramRun;
+pub use sqlite::Sqlite;
+pub use sysbench::Sysbench;

@@ -1,0 +1,201 @@
+//! pgbench: fills the tables, and runs the loads.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use qd1_engine::clock;
+use qd1_model::op::Ended;
+use qd1_model::plan::Stop;
+use qd1_model::record::program::{AppStep, AppUnit, Counter};
+use rustix::process::Signal;
+
+use super::access::Access;
+use super::log::Log;
+use super::stats::Stats;
+use crate::program::{Loaded, Site};
+use crate::text::number_after;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::{Cancelled, Running, last_lines, whole};
+
+/// How often the log is read.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One load.
+pub(crate) struct Asked<'a> {
+    pub(crate) clients: u32,
+    pub(crate) threads: u32,
+    pub(crate) builtin: &'a str,
+    pub(crate) scripts: &'a [PathBuf],
+    pub(crate) stop: Stop,
+}
+
+/// Makes and fills pgbench's tables.
+///
+/// # Errors
+/// With what pgbench said.
+pub(crate) fn fill(access: &Access, scale: u32, site: &Site<'_>) -> Result<()> {
+    let words = [OsString::from("-i"), "-q".into(), "-s".into(), scale.to_string().into(), access.conninfo.clone()];
+    access.client(&access.tools.pgbench, words.to_vec()).output(site.cancel)?;
+    Ok(())
+}
+
+/// Reads the tables and their indexes into the server's memory.
+///
+/// # Errors
+/// Where the extension is not installed, or this user may not create it.
+pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
+    let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and the right to create it";
+    access.query("create extension if not exists pg_prewarm", site.cancel).context(explained)?;
+    let all = "select pg_prewarm(oid::regclass) from pg_class where relname like 'pgbench%' and relkind in ('r', 'i')";
+    access.query(all, site.cancel).map(drop)
+}
+
+/// Runs a load and counts its transactions.
+///
+/// # Errors
+/// When none could be made: with what pgbench said.
+pub(crate) fn run(access: &Access, asked: &Asked<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
+    // Each load begins with nothing left to write out by the one before. Refused to those who do not own the server.
+    let _ = access.query("checkpoint", site.cancel);
+    let aside = site.scratch_aside_for("l")?;
+    let (scripts, prefix) = (copied(asked.scripts, aside.path())?, aside.path().join("p"));
+    let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let before = Stats::read(access, site.cancel)?;
+    let words = words(access, asked, &scripts, &prefix, site.seed);
+    let client = access.client(&access.tools.pgbench, words);
+    let mut pgbench = client.start(said.try_clone()?.into(), told.try_clone()?.into(), true)?;
+    let (warmup_ns, window_ns) = (asked.stop.ramp_ns, asked.stop.max_ns);
+    let mut log = Log::new(&prefix, pgbench.pid(), asked.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
+    pgbench.go()?;
+    let status = follow(&mut pgbench, &mut log, asked, site, watch)?;
+    let (tally, errors, all) = log.finish();
+    let (said, told) = (whole(&mut said)?, whole(&mut told)?);
+    let interrupted = site.is_cancelled();
+    let good = status.is_some_and(|status| status.success());
+    let fault = if good || interrupted { String::new() } else { format!("pgbench failed: {}", last_lines(&told)) };
+    if tally.count() == 0 {
+        if interrupted {
+            return Err(Cancelled.into());
+        }
+        let why = if good { "no transaction was completed in the time that is measured".to_owned() } else { fault };
+        bail!("{why}");
+    }
+    // A load that ran to its end saw the whole window, also where its last moments were silent.
+    let runtime_ns = if good { window_ns } else { tally.seen_ns().max(1) };
+    let app = if good { app_step(access, &before, all, &said, site)? } else { AppStep::default() };
+    let (stream, intervals) = tally.finish(runtime_ns);
+    let ended = match (interrupted, good) {
+        (true, _) => Ended::Interrupted,
+        (false, true) => Ended::Time,
+        (false, false) => Ended::Failed,
+    };
+    Ok(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, fault, errors, app })
+}
+
+/// Scripts where pgbench's user can read them.
+fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
+    let copy = |(number, script): (usize, &PathBuf)| {
+        let to = dir.join(format!("script-{number}.sql"));
+        let text = std::fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
+        std::fs::write(&to, text)?;
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&to, readable)?;
+        Ok(to)
+    };
+    scripts.iter().enumerate().map(copy).collect()
+}
+
+fn words(access: &Access, asked: &Asked<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
+    // pgbench counts whole seconds; what is beyond ours is not counted.
+    let seconds = (asked.stop.ramp_ns + asked.stop.max_ns).div_ceil(1_000_000_000);
+    let mut words = ["-n", "-l"].map(OsString::from).to_vec();
+    let mut option = |name: &str, value: OsString| words.extend([OsString::from(name), value]);
+    option("-c", asked.clients.to_string().into());
+    option("-j", asked.threads.to_string().into());
+    option("-T", seconds.to_string().into());
+    option("--log-prefix", prefix.as_os_str().to_owned());
+    option("--random-seed", seed.to_string().into());
+    if scripts.is_empty() {
+        option("-b", asked.builtin.into());
+    }
+    scripts.iter().for_each(|script| option("-f", script.as_os_str().to_owned()));
+    words.push(access.conninfo.clone());
+    words
+}
+
+/// Reads the log until pgbench ends, or the user ends it; its status where it ended by itself.
+fn follow(
+    pgbench: &mut Running,
+    log: &mut Log,
+    asked: &Asked<'_>,
+    site: &Site<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Option<std::process::ExitStatus>> {
+    let start_ns = clock::now_ns();
+    let mut pacer = Pacer::default();
+    loop {
+        let status = pgbench.ended()?;
+        // After its end, so that nothing of the log is missed.
+        log.take()?;
+        if status.is_some() {
+            return Ok(status);
+        }
+        if site.is_cancelled() {
+            pgbench.stop(Signal::INT, Duration::from_secs(1));
+            log.take()?;
+            return Ok(None);
+        }
+        let now_ns = clock::now_ns();
+        pacer.take(now_ns - start_ns, || watch.figures(&log.tally().so_far()));
+        let stop = Stop { max_ns: asked.stop.ramp_ns + asked.stop.max_ns, ..asked.stop };
+        watch.tick(now_ns - start_ns, &stop);
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// What the server counted and what pgbench says.
+fn app_step(access: &Access, before: &Stats, all: u64, said: &str, site: &Site<'_>) -> Result<AppStep> {
+    // Sessions tell the server what they did when they end, which they do a moment after pgbench.
+    std::thread::sleep(Duration::from_millis(if before.is_delayed() { 1200 } else { 300 }));
+    let after = match Stats::read(access, site.cancel) {
+        Ok(after) => after,
+        // The transactions are there; only the counters are not.
+        Err(error) if error.is::<Cancelled>() => return Ok(AppStep::default()),
+        Err(error) => return Err(error),
+    };
+    let mut counters = vec![Counter::new("operations", AppUnit::Count, all as f64)];
+    counters.extend(after.since(before));
+    Ok(AppStep { counters, reported: reported(said), ..AppStep::default() })
+}
+
+/// pgbench's own figures: of the whole load, the warm-up included.
+fn reported(said: &str) -> Vec<Counter> {
+    // The later of two lines leaves the time for connecting out, in versions that print both.
+    let tps = said.lines().rev().find_map(|line| number_after(line, "tps = "));
+    let ms = |mark: &str| number_after(said, mark).map(|ms| ms * 1e6);
+    let figures = [
+        ("tps", AppUnit::PerSecond, tps),
+        ("latency average", AppUnit::Ns, ms("latency average = ")),
+        ("initial connection time", AppUnit::Ns, ms("initial connection time = ")),
+    ];
+    figures.into_iter().filter_map(|(name, unit, value)| Some(Counter::new(name, unit, value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pgbenchs_own_figures_are_read_of_old_and_new_versions() {
+        let new = "transaction type: <builtin: TPC-B (sort of)>\nnumber of transactions actually processed: 1513\n\
+                   latency average = 13.212 ms\ninitial connection time = 8.901 ms\n\
+                   tps = 756.897423 (without initial connection time)\n";
+        let values: Vec<f64> = reported(new).into_iter().map(|figure| figure.value).collect();
+        assert_eq!(values, [756.897423, 13.212e6, 8.901e6]);
+        let old = "latency average = 2.1 ms\ntps = 470.1 (including connections establishing)\n\
+                   tps = 475.2 (excluding connections establishing)\n";
+        assert_eq!(reported(old)[0].value, 475.2);
+    }
+}

@@ -1,0 +1,296 @@
+//! Puts to etcd at a rate: they come at random times, whether or not those before them are answered, as requests of many
+//! users do; each counts from when it was due.
+//!
+//! They go through etcd's gateway for JSON, by HTTP, and not by gRPC as etcd's own clients: that takes more of the processor
+//! and the same of the disk.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use fastrand::Rng;
+use qd1_engine::clock;
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::plan::Stop;
+use qd1_model::record::program::AppStep;
+
+use crate::program::Loaded;
+use crate::tally::Tally;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::Cancelled;
+
+/// Bytes of a value: as many as etcd's documentation benchmarks with, as near as base64 comes.
+pub(crate) const VALUE: usize = 258;
+/// The same in base64.
+const VALUE_LETTERS: usize = VALUE / 3 * 4;
+/// Keys that are put, over and over.
+const KEYS: u64 = 100_000;
+/// Connections, each of which carries a put at a time; what comes when all are busy waits for one, and that counts.
+const CONNECTIONS: usize = 100;
+/// How long after the end answers are still waited for.
+const DRAIN_NS: u64 = 2_000_000_000;
+const ANSWER: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What is asked for.
+pub(crate) struct Puts {
+    /// Of the server, on 127.0.0.1.
+    pub(crate) port: u16,
+    /// Puts a second.
+    pub(crate) rate: u32,
+    pub(crate) seed: u64,
+}
+
+/// What all connections share.
+struct Shared<'a> {
+    /// When each put is due, ns from the start.
+    due_ns: &'a [u64],
+    next: AtomicUsize,
+    start_ns: u64,
+    over: AtomicBool,
+    port: u16,
+    seed: u64,
+}
+
+/// A put that was answered: when, ns from the start, and how long after it was due.
+struct Answered {
+    at_ns: u64,
+    lat_ns: u64,
+}
+
+impl Puts {
+    /// Sends them for the step's time.
+    ///
+    /// # Errors
+    /// When one fails, or none is answered. [`Cancelled`] when it was stopped before.
+    pub(crate) fn run(&self, stop: &Stop, cancel: &AtomicBool, watch: &mut dyn Watch) -> Result<Loaded> {
+        let due_ns = self.schedule(stop.max_ns);
+        let shared = Shared {
+            due_ns: &due_ns,
+            next: AtomicUsize::new(0),
+            start_ns: clock::now_ns() + LOOK.as_nanos() as u64,
+            over: AtomicBool::new(false),
+            port: self.port,
+            seed: self.seed,
+        };
+        let mut tally = Tally::new(OpClass::Transaction, stop.max_ns + DRAIN_NS);
+        let (sender, receiver) = mpsc::channel();
+        let outcome = std::thread::scope(|scope| {
+            for number in 0..CONNECTIONS.min(due_ns.len()) {
+                let (sender, shared) = (sender.clone(), &shared);
+                let name = format!("qd1-puts-{number}");
+                let work = move || {
+                    let result = shared.connection(&sender);
+                    // The receiver may have given up; nobody is left to tell then.
+                    let _ = result.map_err(|error| sender.send(Err(error)));
+                };
+                if let Err(error) = std::thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                    shared.over.store(true, Ordering::Relaxed);
+                    return Err(error).context("cannot start a thread");
+                }
+            }
+            drop(sender);
+            let outcome = gather(&receiver, &shared, stop, cancel, &mut tally, watch);
+            shared.over.store(true, Ordering::Relaxed);
+            outcome
+        });
+        outcome?;
+        let interrupted = cancel.load(Ordering::Relaxed);
+        if tally.count() == 0 {
+            if interrupted {
+                return Err(Cancelled.into());
+            }
+            bail!("etcd answered no put within {} s", (stop.max_ns + DRAIN_NS) / 1_000_000_000);
+        }
+        let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
+        let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { stop.max_ns });
+        let (stream, intervals) = tally.finish(runtime_ns);
+        let (streams, app) = (stream.into_iter().collect(), AppStep::default());
+        Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
+    }
+
+    /// Times of a Poisson process, ns.
+    fn schedule(&self, length_ns: u64) -> Vec<u64> {
+        let mut random = Rng::with_seed(self.seed ^ u64::from(self.rate));
+        let mut at_ns = 0.0;
+        let mut due_ns = Vec::new();
+        loop {
+            at_ns -= (1.0 - random.f64()).ln() * 1e9 / f64::from(self.rate);
+            if at_ns >= length_ns as f64 {
+                break;
+            }
+            due_ns.push(at_ns as u64);
+        }
+        // One is always sent, so that there is something to tell.
+        if due_ns.is_empty() { vec![0] } else { due_ns }
+    }
+}
+
+/// Counts what is answered until all is, the time is up, or the user stops it.
+fn gather(
+    receiver: &mpsc::Receiver<Result<Answered>>,
+    shared: &Shared<'_>,
+    stop: &Stop,
+    cancel: &AtomicBool,
+    tally: &mut Tally,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    let mut pacer = Pacer::default();
+    loop {
+        match receiver.recv_timeout(LOOK) {
+            Ok(Ok(answered)) => tally.add(answered.at_ns, answered.lat_ns),
+            Ok(Err(error)) => return Err(error),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let elapsed_ns = clock::now_ns().saturating_sub(shared.start_ns);
+        if cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + DRAIN_NS {
+            return Ok(());
+        }
+        pacer.take(elapsed_ns, || {
+            watch.figures(&tally.so_far());
+            watch.tick(elapsed_ns.min(stop.max_ns), stop);
+        });
+    }
+}
+
+impl Shared<'_> {
+    /// Carries one put after another.
+    fn connection(&self, answered: &Sender<Result<Answered>>) -> Result<()> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).context("cannot reach etcd")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_write_timeout(Some(ANSWER))?;
+        let mut connection = Connection { stream, answer: Vec::new() };
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(due_ns) = self.due_ns.get(number) else { return Ok(()) };
+            let request = request(self.seed.wrapping_add(number as u64));
+            if !self.wait_until(self.start_ns + due_ns) {
+                return Ok(());
+            }
+            connection.put(&request)?;
+            let at_ns = clock::now_ns() - self.start_ns;
+            let lat_ns = at_ns.saturating_sub(*due_ns);
+            if self.over.load(Ordering::Relaxed) || answered.send(Ok(Answered { at_ns, lat_ns })).is_err() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// False where it is over before.
+    fn wait_until(&self, at_ns: u64) -> bool {
+        loop {
+            if self.over.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left_ns = at_ns.saturating_sub(clock::now_ns());
+            if left_ns == 0 {
+                return true;
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK));
+        }
+    }
+}
+
+/// One connection that is kept.
+struct Connection {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    fn put(&mut self, request: &[u8]) -> Result<()> {
+        self.stream.write_all(request).context("etcd does not take a put")?;
+        self.answer.clear();
+        let mut part = [0; 4096];
+        loop {
+            if let Some(head) = Head::of(&self.answer)? {
+                if head.status != 200 {
+                    let said = String::from_utf8_lossy(&self.answer[head.length.min(self.answer.len())..]).into_owned();
+                    bail!("etcd refused a put ({}): {}", head.status, said.trim());
+                }
+                if self.answer.len() >= head.length + head.body {
+                    return Ok(());
+                }
+            }
+            match self.stream.read(&mut part).context("etcd does not answer a put")? {
+                0 => bail!("etcd closed a connection"),
+                got => self.answer.extend_from_slice(&part[..got]),
+            }
+        }
+    }
+}
+
+/// What the head of an answer says.
+#[derive(Debug, PartialEq)]
+struct Head {
+    status: u32,
+    /// Bytes of the head, and of the body after it.
+    length: usize,
+    body: usize,
+}
+
+impl Head {
+    /// Nothing where it is not whole yet.
+    fn of(answer: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+        let text = String::from_utf8_lossy(&answer[..end]);
+        let mut lines = text.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).context("no HTTP")?;
+        let length = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        };
+        let body = lines.find_map(length).context("etcd does not say how long its answer is")?;
+        Ok(Some(Self { status, length: end + 4, body }))
+    }
+}
+
+/// A put of a random key and value; their letters are base64 as they stand.
+fn request(seed: u64) -> Vec<u8> {
+    let mut random = Rng::with_seed(seed);
+    let key = random.u64(..KEYS);
+    let value: String = (0..VALUE_LETTERS).map(|_| random.alphanumeric()).collect();
+    let body = format!("{{\"key\":\"key{key:09}\",\"value\":\"{value}\"}}");
+    let head = "POST /v3/kv/put HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length:";
+    format!("{head} {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_come_at_random_times_at_the_rate_asked_for() {
+        let puts = Puts { port: 0, rate: 2000, seed: 5 };
+        let due_ns = puts.schedule(20_000_000_000);
+        assert!((39_000..41_000).contains(&due_ns.len()), "{}", due_ns.len());
+        assert!(due_ns.is_sorted());
+        let short = due_ns.windows(2).filter(|pair| pair[1] - pair[0] < 500_000).count() as f64;
+        let share = short / due_ns.len() as f64;
+        assert!((share - (1.0 - (-1.0f64).exp())).abs() < 0.02, "{share}: not exponential");
+    }
+
+    #[test]
+    fn a_request_is_whole_and_its_letters_are_base64() {
+        let request = String::from_utf8(request(3)).unwrap();
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let letters = |key: &str| body[key].as_str().unwrap().len();
+        assert_eq!((letters("key"), letters("value")), (12, VALUE_LETTERS));
+    }
+
+    #[test]
+    fn an_answer_is_waited_for_until_it_is_whole() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"a\":1}";
+        assert_eq!(Head::of(&answer[..20]).unwrap(), None);
+        let head = Head::of(answer).unwrap().unwrap();
+        assert_eq!((head.status, head.body, head.length + head.body), (200, 7, answer.len()));
+        assert!(Head::of(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+}

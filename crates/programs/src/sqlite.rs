@@ -1,0 +1,315 @@
+//! `qd1 app sqlite`: the SQLite that qd1 carries with it, in this process: commits by journal and synchronous mode, and reads.
+//!
+//! It is a program of others that issues its own I/O, though it is linked in; so it is here and not in the engine. Each
+//! operation is one statement in a transaction of its own, as programs that store one thing at a time use it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use fastrand::Rng;
+use qd1_engine::clock;
+use qd1_model::Bytes;
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::plan::program::Program;
+use qd1_model::plan::{StepPlan, Stop};
+use qd1_model::record::program::{AppStep, Setting};
+use rusqlite::{Connection, params};
+
+use crate::options::{JournalMode, SqliteOptions, Synchronous};
+use crate::program::{Driver, Loaded, Site};
+use crate::tally::Tally;
+use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::Cancelled;
+use qd1_system::scratch::Scratch;
+
+/// Bytes of a row's value.
+const VALUE: usize = 200;
+/// Name of the load that reads.
+const READS: &str = "reads";
+/// Rows written at once while the table is filled.
+const ROWS_AT_ONCE: u32 = 10_000;
+
+/// The program with what it was asked.
+pub struct Sqlite {
+    options: SqliteOptions,
+    base: Option<Base>,
+}
+
+/// The filled database.
+struct Base {
+    file: PathBuf,
+    _dir: Scratch,
+}
+
+impl Sqlite {
+    /// From what is asked.
+    pub fn new(options: SqliteOptions) -> Self {
+        Self { options, base: None }
+    }
+
+    fn modes(&self) -> Vec<(JournalMode, Synchronous)> {
+        let (mut journals, mut synchronous) = (self.options.journal.clone(), self.options.synchronous.clone());
+        journals.dedup();
+        synchronous.dedup();
+        journals.iter().flat_map(|journal| synchronous.iter().map(|mode| (*journal, *mode))).collect()
+    }
+}
+
+impl Driver for Sqlite {
+    fn program(&self) -> Program {
+        Program::Sqlite
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.options.path)
+    }
+
+    fn steps(&self) -> Vec<StepPlan> {
+        let (rows, runtime_ns) = (self.options.rows, self.options.runtime_ns);
+        let step = |name: String, title: String| crate::program::step(Program::Sqlite, name, title, 1, 0, runtime_ns);
+        let commits = self.modes().into_iter().map(|(journal, mode)| {
+            let (journal, mode) = (journal.name(), mode.name());
+            let title = format!("one row a commit of {rows}, journal_mode={journal}, synchronous={mode}");
+            step(format!("{journal}-{mode}"), title)
+        });
+        let reads = format!("one row by its key of {rows}, mostly from memory");
+        commits.chain([step(READS.to_owned(), reads)]).collect()
+    }
+
+    fn space(&self) -> Bytes {
+        // Row, key and page overhead; the log beside it.
+        Bytes(u64::from(self.options.rows) * 300 * 2 + (64 << 20))
+    }
+
+    fn check(&mut self) -> Result<()> {
+        if self.options.runtime_ns == 0 {
+            bail!(qd1_model::Problem::usage("--runtime needs some time, for example 5s"));
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        watch.note(&format!("filling a table with {} rows", self.options.rows));
+        let dir = site.scratch()?;
+        let file = dir.path().join("base.db");
+        // Kept from the first file on, so that it goes also where filling fails.
+        self.base = Some(Base { file: file.clone(), _dir: dir });
+        fill(&file, self.options.rows, site)?;
+        let setting = |name: &str, value: String| Setting { name: name.to_owned(), value };
+        let settings = vec![
+            setting("rows", self.options.rows.to_string()),
+            setting("value bytes", VALUE.to_string()),
+            setting("page_size", "4096".to_owned()),
+            setting("wal_autocheckpoint", "1000".to_owned()),
+            setting("cache", self.options.cache.map_or("2 MB".to_owned(), |cache| cache.to_string())),
+        ];
+        Ok((rusqlite::version().to_owned(), settings))
+    }
+
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
+        let base = self.base.as_ref().context("there is no database")?;
+        let mode =
+            self.modes().into_iter().find(|(journal, mode)| step.name == format!("{}-{}", journal.name(), mode.name()));
+        let db = open(&base.file, mode)?;
+        if let Some(cache) = self.options.cache {
+            // A negative number of pages is a number of KiB.
+            db.execute_batch(&format!("pragma cache_size = -{}", cache.0.div_ceil(1024)))?;
+        }
+        let mut load = Running {
+            rows: u64::from(self.options.rows),
+            random: random_of(site.seed, &step.name),
+            tally: Tally::new(if mode.is_some() { OpClass::Commit } else { OpClass::Read }, step.stop.max_ns),
+            fault: String::new(),
+        };
+        let start_ns = clock::now_ns();
+        match mode {
+            Some(_) => load.commits(&db, start_ns, &step.stop, site.cancel, watch)?,
+            None => load.reads(&db, start_ns, &step.stop, site.cancel, watch)?,
+        }
+        if load.tally.count() == 0 {
+            if site.is_cancelled() {
+                return Err(Cancelled.into());
+            }
+            let fault = if load.fault.is_empty() { "nothing was completed in its time" } else { &load.fault };
+            bail!("{fault}");
+        }
+        let ended = match (site.is_cancelled(), load.fault.is_empty()) {
+            (true, _) => Ended::Interrupted,
+            (false, true) => Ended::Time,
+            (false, false) => Ended::Failed,
+        };
+        let runtime_ns = if ended == Ended::Time { step.stop.max_ns } else { load.tally.seen_ns().max(1) };
+        let (stream, intervals) = load.tally.finish(runtime_ns);
+        let (streams, fault, app) = (stream.into_iter().collect(), load.fault, AppStep::default());
+        Ok(Loaded { streams, intervals, runtime_ns, ended, fault, app, ..Loaded::default() })
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.base = None;
+        Ok(())
+    }
+}
+
+/// Makes the table; durable at its end, so that no load pays for it.
+fn fill(file: &Path, rows: u32, site: &Site<'_>) -> Result<()> {
+    let explained = || format!("SQLite cannot fill {}", file.display());
+    let mut db = Connection::open(file).with_context(explained)?;
+    db.execute_batch("pragma page_size = 4096; create table kv (id integer primary key, value blob not null)")
+        .with_context(explained)?;
+    let mut random = random_of(site.seed, "fill");
+    let mut done = 0;
+    while done < rows {
+        if site.is_cancelled() {
+            return Err(Cancelled.into());
+        }
+        let until = rows.min(done + ROWS_AT_ONCE);
+        let transaction = db.transaction()?;
+        {
+            let mut insert = transaction.prepare("insert into kv values (?, ?)")?;
+            for id in done..until {
+                insert.execute(params![id, value(&mut random)]).with_context(explained)?;
+            }
+        }
+        transaction.commit().with_context(explained)?;
+        done = until;
+    }
+    Ok(())
+}
+
+/// Opens it in this mode; for reading as it is.
+fn open(file: &Path, mode: Option<(JournalMode, Synchronous)>) -> Result<Connection> {
+    let db = Connection::open(file).context("SQLite cannot open its database")?;
+    db.busy_timeout(Duration::from_secs(1))?;
+    if let Some((journal, synchronous)) = mode {
+        let asked = journal.name();
+        let got: String = db.query_row(&format!("pragma journal_mode = {asked}"), [], |row| row.get(0))?;
+        if got != asked {
+            bail!("journal_mode={asked} is not possible here (it stays {got}); choose another with --journal");
+        }
+        db.execute_batch(&format!("pragma synchronous = {}", synchronous.name()))?;
+    }
+    Ok(db)
+}
+
+/// A load that goes on.
+struct Running {
+    rows: u64,
+    random: Rng,
+    tally: Tally,
+    /// The first error.
+    fault: String,
+}
+
+impl Running {
+    fn commits(
+        &mut self,
+        db: &Connection,
+        start_ns: u64,
+        stop: &Stop,
+        cancel: &AtomicBool,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let mut update = db.prepare("update kv set value = ? where id = ?")?;
+        self.each(start_ns, stop, cancel, watch, |random, rows| {
+            let (value, id) = (value(random), random.u64(..rows));
+            let begin_ns = clock::now_ns();
+            match update.execute(params![value, id as i64])? {
+                1 => Ok(begin_ns),
+                changed => Err(rusqlite::Error::StatementChangedRows(changed)),
+            }
+        });
+        Ok(())
+    }
+
+    fn reads(
+        &mut self,
+        db: &Connection,
+        start_ns: u64,
+        stop: &Stop,
+        cancel: &AtomicBool,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let mut select = db.prepare("select length(value) from kv where id = ?")?;
+        self.each(start_ns, stop, cancel, watch, |random, rows| {
+            let id = random.u64(..rows);
+            let begin_ns = clock::now_ns();
+            select.query_row([id as i64], |row| row.get::<_, i64>(0))?;
+            Ok(begin_ns)
+        });
+        Ok(())
+    }
+
+    /// Repeats `operation`, which says when it began, until the time is up, the user stops it, or it fails.
+    fn each(
+        &mut self,
+        start_ns: u64,
+        stop: &Stop,
+        cancel: &AtomicBool,
+        watch: &mut dyn Watch,
+        mut operation: impl FnMut(&mut Rng, u64) -> rusqlite::Result<u64>,
+    ) {
+        let mut pacer = Pacer::default();
+        while !cancel.load(std::sync::atomic::Ordering::Relaxed) {
+            match operation(&mut self.random, self.rows) {
+                Ok(begin_ns) => {
+                    let end_ns = clock::now_ns();
+                    self.tally.add(end_ns - start_ns, end_ns - begin_ns);
+                    if end_ns >= start_ns + stop.max_ns {
+                        return;
+                    }
+                    pacer.take(end_ns - start_ns, || {
+                        watch.figures(&self.tally.so_far());
+                        watch.tick(end_ns - start_ns, stop);
+                    });
+                }
+                Err(error) => {
+                    self.fault = format!("SQLite: {error}");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A stream of its own for each load: SQLite writes nothing where a value stays the same, so that a load that repeated
+/// another's values would commit nothing.
+fn random_of(seed: u64, name: &str) -> Rng {
+    let mixed = name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    Rng::with_seed(mixed)
+}
+
+/// Bytes that neither compress nor repeat.
+fn value(random: &mut Rng) -> Vec<u8> {
+    (0..VALUE / 8).flat_map(|_| random.u64(..).to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_of_the_said_length_and_never_the_same() {
+        let mut random = Rng::with_seed(7);
+        let (one, other) = (value(&mut random), value(&mut random));
+        assert_eq!((one.len(), other.len()), (VALUE, VALUE));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn no_load_writes_what_another_wrote() {
+        let first = |name: &str| value(&mut random_of(42, name));
+        assert_ne!(first("delete-normal"), first("delete-full"));
+        assert_eq!(first("wal-full"), first("wal-full"), "and the same seed brings the same");
+    }
+
+    #[test]
+    fn a_mode_that_is_not_to_be_had_is_told() {
+        let db = Connection::open_in_memory().unwrap();
+        let got: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0)).unwrap();
+        assert_ne!(got, "wal", "SQLite itself only says what it has");
+        let error = open(Path::new(":memory:"), Some((JournalMode::Wal, Synchronous::Full))).unwrap_err().to_string();
+        assert!(error.contains("journal_mode=wal is not possible here"), "{error}");
+    }
+}

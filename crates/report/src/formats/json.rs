@@ -1,0 +1,149 @@
+//! The report for machines: one document, or one object per line; and the JSON Schema of the document.
+
+use qd1_model::Report;
+use serde::Serialize;
+
+/// Why serde_json cannot fail: all keys are strings, and all numbers can be written.
+const PLAIN: &str = "a report is plain JSON";
+
+/// One document.
+pub(crate) fn document(body: &impl Serialize) -> String {
+    serde_json::to_string_pretty(body).expect(PLAIN) + "\n"
+}
+
+/// The whole report: raw integers, unit-suffixed keys.
+pub(crate) fn render(report: &Report) -> String {
+    document(report)
+}
+
+/// One line of NDJSON: what it is, which run it belongs to, and the thing itself.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    run: &'a str,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Verdicts, criteria, steps, the kind of storage and findings, one per line; the record, which is long, comes last.
+pub(crate) fn render_lines(report: &Report) -> String {
+    let mut text = String::new();
+    let run = &report.record.id;
+    for verdict in &report.verdicts {
+        line(&mut text, "verdict", run, verdict);
+    }
+    for judged in &report.criteria {
+        line(&mut text, "criterion", run, judged);
+    }
+    for step in &report.summary.steps {
+        line(&mut text, "step", run, step);
+    }
+    for cell in report.sweep.iter().flat_map(|surface| &surface.cells) {
+        line(&mut text, "cell", run, cell);
+    }
+    for curve in report.sweep.iter().flat_map(|surface| &surface.curves) {
+        line(&mut text, "curve", run, curve);
+    }
+    for crossover in report.sweep.iter().flat_map(|surface| &surface.crossovers) {
+        line(&mut text, "crossover", run, crossover);
+    }
+    for row in report.meta.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "file_operation", run, row);
+    }
+    if let Some(table) = &report.sync {
+        table.rows.iter().for_each(|row| line(&mut text, "sync", run, row));
+        table.files.iter().for_each(|files| line(&mut text, "sync_files", run, files));
+        table.settings.iter().for_each(|setting| line(&mut text, "sync_setting", run, setting));
+    }
+    for row in report.filesystems.iter().flat_map(|table| &table.rows) {
+        line(&mut text, "row", run, row);
+    }
+    for candidate in report.filesystems.iter().flat_map(|table| &table.filesystems) {
+        line(&mut text, "filesystem", run, candidate);
+    }
+    if let Some(identity) = &report.identity {
+        line(&mut text, "identity", run, identity);
+    }
+    for row in report.prediction.iter().flat_map(|prediction| &prediction.rows) {
+        line(&mut text, "prediction", run, row);
+    }
+    for finding in &report.findings {
+        line(&mut text, "finding", run, finding);
+    }
+    line(&mut text, "record", run, &report.record);
+    text
+}
+
+fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize) {
+    text.push_str(&serde_json::to_string(&Line { kind, run, body }).expect(PLAIN));
+    text.push('\n');
+}
+
+/// The JSON Schema of what `--json` prints.
+pub fn schema() -> String {
+    let schema = schemars::schema_for!(Report);
+    document(&schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::samples as sample;
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same_report() {
+        let report = sample::slow_vps();
+        assert!(serde_json::from_str::<Report>(&render(&report)).unwrap() == report);
+    }
+
+    #[test]
+    fn each_line_is_an_object_that_says_what_it_is_and_of_which_run() {
+        let report = sample::slow_vps();
+        let lines = render_lines(&report);
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.iter().all(|line| line["run"] == report.record.id.as_str()));
+        let count = |kind: &str| lines.iter().filter(|line| line["type"] == kind).count();
+        assert_eq!(count("verdict"), report.verdicts.len());
+        assert_eq!(count("step"), report.summary.steps.len());
+        assert_eq!(count("finding"), report.findings.len());
+        assert_eq!(lines.last().unwrap()["type"], "record");
+    }
+
+    #[test]
+    fn a_suites_criteria_are_lines_of_their_own_and_a_check_has_none() {
+        let lines = render_lines(&sample::suite());
+        assert_eq!(lines.lines().filter(|line| line.starts_with("{\"type\":\"criterion\"")).count(), 5);
+        assert!(!render(&sample::slow_vps()).contains("\"criteria\""));
+    }
+
+    #[test]
+    fn keys_carry_their_unit_and_counts_are_integers() {
+        let json: Value = serde_json::from_str(&render(&sample::slow_vps())).unwrap();
+        let stream = &json["summary"]["steps"][0]["streams"][0];
+        assert!(stream["lat_max_ns"].is_u64() && stream["lat_p999_ns"]["n"].is_u64());
+        assert!(json["schema_version"].is_u64() && json["record"]["started_unix_ns"].is_u64());
+    }
+
+    #[test]
+    fn the_schema_describes_every_key_of_a_report() {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        let json = serde_json::to_value(sample::slow_vps()).unwrap();
+        for key in json.as_object().unwrap().keys() {
+            assert!(schema["properties"].get(key).is_some(), "{key}");
+        }
+        for key in json["record"].as_object().unwrap().keys() {
+            assert!(schema["$defs"]["Record"]["properties"].get(key).is_some(), "record.{key}");
+        }
+    }
+
+    #[test]
+    fn ndjson_snapshot() {
+        let mut report = sample::interrupted();
+        // The record is covered by the model's own tests; its histograms would only make this file unreadable.
+        report.record.steps.clear();
+        insta::assert_snapshot!(render_lines(&report));
+    }
+}

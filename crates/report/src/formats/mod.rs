@@ -1,0 +1,50 @@
+//! The forms of a report: one file each, one arm in [`render`].
+
+mod csv;
+mod human;
+mod json;
+mod markdown;
+
+pub(crate) use json::document;
+pub use json::schema;
+
+use qd1_model::Report;
+
+use crate::page::Style;
+use crate::sections::{filesystems, limits};
+
+/// How results are written to stdout or `-o FILE`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Text for people.
+    #[default]
+    Human,
+    /// The whole report as one JSON document.
+    Json,
+    /// One JSON object per line: verdicts, criteria, steps, findings, then the record.
+    Ndjson,
+    /// One row per step, kind of operation and metric.
+    Csv,
+    /// Tables for an issue or a forum post.
+    Markdown,
+}
+
+/// The report in `format`, ending with a newline.
+pub fn render(report: &Report, format: Format, style: &Style) -> String {
+    // Of these runs the steps and findings say nothing by themselves; their tables do.
+    match (&report.filesystems, &report.limits, format) {
+        (Some(table), _, Format::Human) => return filesystems::human(report, table, style),
+        (Some(table), _, Format::Csv) => return filesystems::csv(report, table),
+        (Some(table), _, Format::Markdown) => return filesystems::markdown(report, table),
+        (_, Some(limits), Format::Human) => return limits::human(limits, report, style),
+        (_, Some(limits), Format::Json) => return limits::json(limits, report),
+        _ => {}
+    }
+    match format {
+        Format::Human => human::render(report, style),
+        Format::Json => json::render(report),
+        Format::Ndjson => json::render_lines(report),
+        Format::Csv => csv::render(report),
+        Format::Markdown => markdown::render(report),
+    }
+}

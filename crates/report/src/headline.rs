@@ -1,0 +1,116 @@
+//! The first thing read of a run: its sentences, and the figures it is remembered by.
+
+use qd1_model::plan::{IoWork, Order, Sync, Work};
+use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
+
+use crate::sections::{apps, criteria, identity, meta, sweep, sync};
+use crate::words::{deciding, is_check, join, judged, plural, steps};
+
+/// The whole run in a sentence or two, the first thing read.
+pub(crate) fn headline(report: &Report) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if report.record.interrupted {
+        sentences.push("INTERRUPTED: partial run; every figure rests on what was measured until then.".into());
+    }
+    let titles = |grade: Grade| {
+        let of_grade = report.verdicts.iter().filter(|verdict| verdict.grade == grade);
+        let title = |verdict: &Verdict| match deciding(verdict).first() {
+            Some(worst) if grade == Grade::Fail => format!("{} ({})", verdict.title, judged(worst)),
+            _ => verdict.title.clone(),
+        };
+        join(&of_grade.map(title).collect::<Vec<_>>())
+    };
+    let parts: Vec<_> = [
+        (Grade::Pass, "fine for"),
+        (Grade::Marginal, "marginal for"),
+        (Grade::Fail, "too slow for"),
+        (Grade::NotResolved, "not resolved for"),
+    ]
+    .into_iter()
+    .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
+    .collect();
+    if !parts.is_empty() {
+        sentences.push(format!("This disk: {}.", parts.join("; ")));
+    } else if is_check(report) {
+        sentences.push(format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len())));
+    }
+    if let Some(surface) = &report.sweep {
+        sentences.push(sweep::sentence(report, surface));
+    } else if report.meta.is_some() && report.criteria.is_empty() {
+        sentences.push(meta::sentence(report));
+    } else if let Some(table) = &report.sync {
+        sentences.push(sync::sentence(table));
+    } else if let Some(app) = &report.record.app {
+        sentences.push(apps::sentence(report, app));
+    } else if let Some(identity) = report.identity.as_ref().filter(|_| identity::is_identify(report)) {
+        sentences.push(identity::sentence(identity));
+    } else if !is_check(report) || !report.criteria.is_empty() {
+        sentences.push(criteria::sentence(report));
+    }
+    if let Some(finding) = report.findings.iter().find(|finding| finding.severity == Severity::Critical) {
+        sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
+    }
+    sentences
+}
+
+/// One of the figures the whole run is remembered by.
+pub(crate) struct Headline {
+    pub(crate) estimate: Estimate,
+    pub(crate) what: String,
+}
+
+/// Latency at queue depth 1 and of durable commits, wherever the run measured them.
+pub(crate) fn headline_figures(report: &Report) -> Vec<Headline> {
+    let mut figures = Vec::new();
+    for step in &report.summary.steps {
+        let Some(Work::Io(io)) = report.record.plan.steps.iter().find(|s| s.name == step.name).map(|s| &s.work) else {
+            continue;
+        };
+        let alone = io.iodepth == 1 && io.numjobs == 1 && io.order != Order::Sequential;
+        for stream in &step.streams {
+            match stream.class {
+                OpClass::Read | OpClass::Write if alone => depth_1(&mut figures, step, stream, io),
+                OpClass::Commit => commit(&mut figures, step, stream, io),
+                _ => {}
+            }
+        }
+    }
+    figures
+}
+
+fn depth_1(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummary, io: &IoWork) {
+    let (name, class) = (&step.name, plural(stream.class));
+    let cached = if io.direct { "" } else { ", through the page cache" };
+    let what = |title: &str| format!("{name}: {title} of {} {class} at queue depth 1{cached}", size(io));
+    figures.push(Headline { estimate: stream.lat_p999_ns, what: what("p99.9") });
+    if !stream.lat_p999_ns.is_resolved() {
+        figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    }
+}
+
+fn commit(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummary, io: &IoWork) {
+    let (write, sync) = match io.sync {
+        Sync::Fdatasync => ("write + fdatasync", "fdatasync"),
+        Sync::Fsync => ("write + fsync", "fsync"),
+        Sync::OSync => ("O_SYNC write", "sync"),
+        Sync::ODsync => ("O_DSYNC write", "sync"),
+        Sync::RwfDsync => ("RWF_DSYNC write", "sync"),
+        Sync::SyncFileRange => ("write + sync_file_range", "sync_file_range"),
+        Sync::None | Sync::EndFsync => ("write", "sync"),
+    };
+    let writers = if io.numjobs == 1 { String::new() } else { format!(", {} writers", io.numjobs) };
+    let what = |title: &str| format!("{}: {title} of {} {write}{writers}", step.name, size(io));
+    figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    if !stream.lat_p99_ns.is_resolved() {
+        figures.push(Headline { estimate: stream.lat_p50_ns, what: what("p50") });
+    } else if let Some(estimate) = stream.sync_p99_ns {
+        figures.push(Headline { estimate, what: format!("{}: p99 of the {sync} alone", step.name) });
+    }
+}
+
+fn size(io: &IoWork) -> String {
+    match io.blocks.as_slice() {
+        [one] => Bytes(one.bytes.into()).to_string(),
+        _ => "mixed-size".into(),
+    }
+}

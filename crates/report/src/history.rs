@@ -1,0 +1,117 @@
+//! `qd1 history`: what was run here, as a table for people and as JSON.
+
+use jiff::tz::TimeZone;
+
+use crate::formats::document;
+use crate::page::Style;
+use crate::page::{BOLD, MIDDLING, Page, shorten};
+use qd1_model::history::Row;
+
+/// One line per run, the newest first, times in `zone`.
+pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
+    let mut page = Page::new(style);
+    if rows.is_empty() {
+        page.line("no runs yet; `qd1 check PATH` makes one");
+        return page.text;
+    }
+    let cells: Vec<[String; 5]> = rows.iter().map(|row| cells(row, zone)).collect();
+    let titles = ["run", "when", "suite", "took", "disk"];
+    let widths: Vec<usize> = (0..titles.len())
+        .map(|at| cells.iter().map(|cell| cell[at].chars().count()).chain([titles[at].len()]).max().unwrap_or(0))
+        .collect();
+    let joined = |cells: &[String]| -> String {
+        cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}  ")).collect()
+    };
+    let heading = page.paint(BOLD, &format!("{}path", joined(&titles.map(String::from))));
+    page.line(&heading);
+    let before: usize = widths.iter().map(|width| width + 2).sum();
+    for (row, cells) in rows.iter().zip(&cells) {
+        let (note, length) = if row.interrupted { ("  interrupted", 13) } else { ("", 0) };
+        let path = shorten(&row.path, page.style.width.saturating_sub(before + length).max(8));
+        let note = page.paint(MIDDLING, note);
+        page.line(&format!("{}{path}{note}", joined(cells)));
+    }
+    page.text
+}
+
+fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
+    let disk = match (row.filesystem.as_str(), row.device.as_str()) {
+        ("", device) => device.to_owned(),
+        (filesystem, "") => filesystem.to_owned(),
+        (filesystem, device) => format!("{filesystem} on {device}"),
+    };
+    let when = match jiff::Timestamp::from_nanosecond(row.started_unix_ns.into()) {
+        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => "?".into(),
+    };
+    // Eight digits are enough to name a run by; all twelve are in the JSON.
+    let id = row.id.chars().take(8).collect();
+    [id, when, row.suite.clone(), took(row.elapsed_ns), shorten(&disk, 16)]
+}
+
+/// Narrower than elsewhere, since the column is: `71 s`, `12 min`.
+fn took(ns: u64) -> String {
+    let seconds = (ns + 500_000_000) / 1_000_000_000;
+    if seconds < 120 { format!("{seconds} s") } else { format!("{} min", (seconds + 30) / 60) }
+}
+
+/// The same rows as a JSON array.
+pub fn history_json(rows: &[Row]) -> String {
+    document(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = Row {
+            id: "4f2a9c01d3e7".into(),
+            started_unix_ns: 1_771_064_551_000_000_000,
+            elapsed_ns: 71_300_000_000,
+            suite: "check".into(),
+            path: "/srv/data".into(),
+            device: "vda1".into(),
+            filesystem: "ext4".into(),
+            version: "0.1.0".into(),
+            interrupted: false,
+        };
+        let long = "/var/lib/containers/storage/overlay/9f8e7d6c5b4a/merged/srv/postgresql".to_owned();
+        let second = Row {
+            id: "a00000000001".into(),
+            path: long,
+            interrupted: true,
+            elapsed_ns: 130_000_000_000,
+            ..row.clone()
+        };
+        let third = Row {
+            suite: "sweep".into(),
+            filesystem: String::new(),
+            device: "nvme0n1".into(),
+            path: "/dev/nvme0n1".into(),
+            ..row.clone()
+        };
+        vec![row, second, third]
+    }
+
+    #[test]
+    fn history_snapshot_at_80_columns_in_local_time() {
+        let zone = TimeZone::fixed(jiff::tz::offset(1));
+        let text = history_human(&rows(), &Style { color: false, width: 80 }, &zone);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn an_empty_history_says_how_to_begin() {
+        let text = history_human(&[], &Style { color: false, width: 80 }, &TimeZone::UTC);
+        assert!(text.contains("qd1 check PATH"));
+    }
+
+    #[test]
+    fn history_as_json_holds_the_same_rows() {
+        let json: serde_json::Value = serde_json::from_str(&history_json(&rows())).unwrap();
+        assert_eq!(json[1]["interrupted"], true);
+        assert_eq!(json[0]["started_unix_ns"], 1_771_064_551_000_000_000_u64);
+    }
+}

@@ -1,0 +1,24 @@
+//! Renders a Report, as text for people, Markdown, CSV, JSON; and what a plan would do. Pure: no store, no clock, no terminal.
+//!
+//! Reports compute nothing: each figure was worked out by the analysis and is only worded here, and always with its
+//! 95 % interval and sample count. A format is a file of `formats`, a part of a report one of `sections`.
+#![forbid(unsafe_code)]
+
+mod formats;
+mod headline;
+mod history;
+mod machine;
+mod page;
+pub mod plan;
+mod redact;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
+mod sections;
+mod table;
+mod words;
+
+pub use formats::{Format, render, schema};
+pub use history::{history_human, history_json};
+pub use page::Style;
+pub use redact::redact;
+pub use sections::suite::suites;

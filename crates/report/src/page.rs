@@ -1,0 +1,168 @@
+//! Text laid out for a terminal: wrapping, indentation, colour.
+
+use anstyle::{AnsiColor, Style as Paint};
+
+pub(crate) const BOLD: Paint = Paint::new().bold();
+pub(crate) const DIM: Paint = Paint::new().dimmed();
+pub(crate) const GOOD: Paint = AnsiColor::Green.on_default().bold();
+pub(crate) const MIDDLING: Paint = AnsiColor::Yellow.on_default().bold();
+pub(crate) const BAD: Paint = AnsiColor::Red.on_default().bold();
+pub(crate) const NOTE: Paint = AnsiColor::Cyan.on_default().bold();
+
+/// Below this many columns text is wrapped as if there were this many: shorter lines are no longer readable.
+const WIDTH_MIN: usize = 40;
+
+/// Prose wider than this is hard to follow from one line to the next.
+const PROSE_MAX: usize = 100;
+
+/// What the place the text goes to can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether escape sequences for colour are wanted; every coloured word also says what it means.
+    pub color: bool,
+    /// Columns.
+    pub width: usize,
+}
+
+/// The page being written.
+pub(crate) struct Page {
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+impl Page {
+    pub(crate) fn new(style: &Style) -> Self {
+        Self { text: String::new(), style: Style { width: style.width.max(WIDTH_MIN), ..*style } }
+    }
+
+    /// Columns for prose.
+    pub(crate) fn prose_width(&self) -> usize {
+        self.style.width.min(PROSE_MAX)
+    }
+
+    /// `text` in colour, if colour is wanted.
+    pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
+        if self.style.color && !text.is_empty() { format!("{paint}{text}{paint:#}") } else { text.to_owned() }
+    }
+
+    /// One line as it is, without spaces at its end.
+    pub(crate) fn line(&mut self, text: &str) {
+        self.text.push_str(text.trim_end());
+        self.text.push('\n');
+    }
+
+    /// An empty line and a heading.
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.line("");
+        self.bold(text);
+    }
+
+    /// `text` wrapped, in bold.
+    pub(crate) fn bold(&mut self, text: &str) {
+        for line in wrap(text, self.prose_width()) {
+            let line = self.paint(BOLD, &line);
+            self.line(&line);
+        }
+    }
+
+    /// `text` wrapped, each line after `indent` spaces.
+    pub(crate) fn prose(&mut self, indent: usize, text: &str) {
+        self.hang(indent, "", Paint::new(), indent, text);
+    }
+
+    /// `label` in colour at `indent`, `text` wrapped beside it from column `column` on.
+    pub(crate) fn hang(&mut self, indent: usize, label: &str, paint: Paint, column: usize, text: &str) {
+        let width = self.prose_width().saturating_sub(column);
+        let lines = wrap(text, width);
+        let gap = column.saturating_sub(indent + label.chars().count());
+        let label = self.paint(paint, label);
+        self.line(&format!("{:indent$}{label}{:gap$}{}", "", "", lines.first().map_or("", String::as_str)));
+        for line in lines.iter().skip(1) {
+            self.line(&format!("{:column$}{line}", ""));
+        }
+    }
+}
+
+/// Breaks `text` between words into lines of at most `width` characters; a longer word is cut.
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(8);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in words(text) {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        if used > 0 {
+            lines.last_mut().expect("never empty").push(' ');
+            used += 1;
+        }
+        for letter in word.chars() {
+            if used == width {
+                lines.push(String::new());
+                used = 0;
+            }
+            lines.last_mut().expect("never empty").push(letter);
+            used += 1;
+        }
+    }
+    lines
+}
+
+/// Units that stay on the line of their number.
+const UNITS: &[&str] = &[
+    "ns", "us", "ms", "s", "min", "%", "B", "KiB", "MiB", "GiB", "TiB", "kB/s", "MB/s", "GB/s", "KiB/s", "MiB/s",
+    "GiB/s",
+];
+
+/// The words of `text`, a number and its unit being one word.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', '.', ')', ':']));
+        match words.last_mut() {
+            Some(last) if is_unit && last.ends_with(|c: char| c.is_ascii_digit()) => *last += &format!(" {word}"),
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// `text` in at most `width` characters, its middle replaced by `...`.
+pub(crate) fn shorten(text: &str, width: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= width || width < 5 {
+        return text.to_owned();
+    }
+    let head = (width - 3) / 3;
+    let tail = letters.len() - (width - 3 - head);
+    letters[..head].iter().chain(['.'; 3].iter()).chain(&letters[tail..]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_move_to_the_next_line_and_only_overlong_ones_are_cut() {
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("a /very/long/path", 10), ["a", "/very/long", "/path"]);
+        assert_eq!(wrap("", 10), [""]);
+        assert_eq!(wrap("read in 1.24 ms.", 12), ["read in", "1.24 ms."]);
+    }
+
+    #[test]
+    fn a_shortened_path_keeps_its_end() {
+        assert_eq!(shorten("/srv/data/postgresql/16/main", 16), "/srv...l/16/main");
+        assert_eq!(shorten("/srv", 16), "/srv");
+    }
+
+    #[test]
+    fn colour_never_carries_meaning_alone_because_it_only_wraps_the_word() {
+        let page = Page::new(&Style { color: true, width: 80 });
+        let painted = page.paint(BAD, "FAIL");
+        assert!(painted.starts_with('\u{1b}') && painted.contains("FAIL") && painted.ends_with("\u{1b}[0m"));
+        assert_eq!(Page::new(&Style { color: false, width: 80 }).paint(BAD, "FAIL"), "FAIL");
+    }
+}

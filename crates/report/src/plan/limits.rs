@@ -1,0 +1,34 @@
+//! What `qd1 limits` would do.
+
+use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::units::format_span_ns;
+
+/// What a search for limits would do; `is_long` where the end of a burst is waited for.
+pub fn dry_run(plan: &Plan, is_long: bool) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    let target = &plan.target;
+    let place = match target.kind {
+        TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
+        TargetKind::File | TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
+        TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
+    };
+    let _ = writeln!(text, "plan of limits: {place}");
+    if plan.needs_shared_file() {
+        let longest = format_span_ns(target.prepare_max_ns);
+        let _ = writeln!(text, "  {:<18} up to {longest:>11}  writes {} of random data", "prepare", target.size);
+    }
+    for step in &plan.steps {
+        let longest = format_span_ns(step.stop.max_ns);
+        let _ = writeln!(text, "  {:<18} up to {longest:>11}  {}", step.name, step.title);
+    }
+    let _ = writeln!(text, "steps     end once their figures stand; after a burst that ended once more, rested");
+    if !is_long {
+        let _ = writeln!(text, "time      about a minute where there is no limit");
+    }
+    let _ = writeln!(text, "          at most {} and the rests", format_span_ns(plan.duration_max_ns()));
+    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    let _ = writeln!(text, "seed      {}", plan.seed);
+    text
+}

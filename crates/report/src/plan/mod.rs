@@ -1,0 +1,62 @@
+//! What would be done, for `--dry-run`: steps, time, bytes written, space.
+
+mod limits;
+mod program;
+mod sweep;
+mod sync;
+
+pub use limits::dry_run as limits;
+pub use program::dry_run as program;
+
+use qd1_model::Subject;
+use qd1_model::plan::{Plan, TargetKind, Work};
+use qd1_model::units::format_span_ns;
+
+/// What a plan would do, for `--dry-run`.
+pub fn dry_run(plan: &Plan) -> String {
+    use std::fmt::Write as _;
+    let target = &plan.target;
+    let mut text = String::new();
+    let only_files = plan.steps.iter().all(|step| matches!(step.work, Work::Files(_)));
+    let place = match target.kind {
+        TargetKind::Directory if only_files => {
+            format!("files in a directory of their own in {} ({})", target.path.display(), target.filesystem)
+        }
+        TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
+        TargetKind::File => format!("{}, only read", target.path.display()),
+        TargetKind::BlockReadOnly => format!("{}, only read", target.path.display()),
+        TargetKind::BlockDestroy => format!("{}, OVERWRITTEN", target.path.display()),
+    };
+    let _ = writeln!(text, "plan of {}: {place}", plan.suite);
+    let is_grouped = plan.sweep.is_some() || plan.subject == Subject::Sync;
+    let listed = if is_grouped { 0 } else { plan.steps.len() };
+    let names =
+        plan.steps[..listed].iter().map(|step| &step.name).chain(plan.skipped.iter().map(|skipped| &skipped.name));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+    if plan.needs_shared_file() {
+        let longest = format_span_ns(target.prepare_max_ns);
+        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  writes {} of random data", "prepare", target.size);
+    }
+    for line in sweep::lines(plan).into_iter().chain(sync::lines(plan)) {
+        let _ = writeln!(text, "  {line}");
+    }
+    for step in &plan.steps[..listed] {
+        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
+        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}", step.name, step.title);
+    }
+    for skipped in &plan.skipped {
+        let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);
+    }
+    let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
+    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
+    if only_files {
+        let _ = writeln!(text, "inodes    {} while it runs, nothing after it", plan.inodes_max());
+    } else {
+        let direct =
+            if target.direct { "O_DIRECT works here" } else { "no O_DIRECT here: the page cache is measured too" };
+        let _ = writeln!(text, "direct    {direct}");
+    }
+    let _ = writeln!(text, "seed      {}", plan.seed);
+    text
+}

@@ -1,0 +1,310 @@
+//! `--redact`: takes out what names a machine, a disk or a person, and leaves what explains the figures.
+//!
+//! Field by field rather than by searching the JSON, because a short host name may well occur inside the base64 of a
+//! histogram. What stays: vendor, product (the instance type), kernel, transport, sizes, mount options without values
+//! that could be addresses or paths.
+
+use std::path::{Path, PathBuf};
+
+use qd1_model::environment::{Device, Environment, Filesystem};
+use qd1_model::{Finding, Report};
+
+/// Mount options whose value is a name, an address or a secret.
+const NAMING_OPTIONS: &[&str] = &[
+    "addr",
+    "mountaddr",
+    "clientaddr",
+    "username",
+    "user",
+    "domain",
+    "workgroup",
+    "password",
+    "pass",
+    "secret",
+    "name",
+    "credentials",
+    "cred",
+    "lowerdir",
+    "upperdir",
+    "workdir",
+    "subvol",
+    "mon_addr",
+    "fsid",
+    "ip",
+    "unc",
+    "source",
+    "uuid",
+    "logdev",
+    "rtdev",
+    "journal_path",
+    "fscontext",
+    "context",
+    "conf",
+    "keyring",
+];
+
+/// Strips `report` of host name, device models and firmware, backing files, mount sources and paths, in its fields and in
+/// the sentences that quote them.
+pub fn redact(report: &mut Report) {
+    let secrets = Secrets::of(report);
+    let record = &mut report.record;
+    redact_command(&mut record.command, &record.plan.suite, &record.plan.target.path);
+    record.plan.target.path = PathBuf::from("<path>");
+    redact_environment(&mut record.environment);
+    for step in &mut record.steps {
+        step.fault = secrets.hidden(&step.fault);
+    }
+    for mount in &mut record.mounts {
+        redact_filesystem(&mut mount.filesystem);
+        redact_devices(&mut mount.devices);
+        mount.fault = secrets.hidden(&mount.fault);
+    }
+    let candidates = report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems);
+    let programs = candidates.filter_map(|one| one.app.as_mut());
+    let of_mounts = record.mounts.iter_mut().filter_map(|mount| mount.app.as_mut());
+    let settings = record.app.iter_mut().chain(of_mounts).chain(programs).flat_map(|app| &mut app.settings);
+    settings.filter(|setting| setting.value.contains('/')).for_each(|setting| setting.value = "<path>".to_owned());
+    for one in report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems) {
+        redact_options(&mut one.options);
+        one.fault = secrets.hidden(&one.fault);
+    }
+    for note in report.filesystems.iter_mut().flat_map(|table| &mut table.notes) {
+        let Finding { title, evidence, advice, .. } = &mut note.finding;
+        [title, evidence, advice].into_iter().for_each(|text| *text = secrets.hidden(text));
+    }
+
+    let titles = record.plan.steps.iter_mut().map(|step| &mut step.title);
+    let skipped = record.plan.skipped.iter_mut().map(|skipped| &mut skipped.why);
+    let engines = record.steps.iter_mut().map(|step| &mut step.engine_why);
+    let findings = report.findings.iter_mut().flat_map(|f| [&mut f.title, &mut f.evidence, &mut f.advice]);
+    let verdicts = report.verdicts.iter_mut().flat_map(|v| &mut v.judged).map(|judged| &mut judged.why);
+    let criteria = report.criteria.iter_mut().map(|judged| &mut judged.why);
+    let summary = report.summary.steps.iter_mut().map(|step| &mut step.title);
+    let identity = report.identity.iter_mut().flat_map(|identity| {
+        let evidence = identity.evidence.iter_mut().map(|evidence| &mut evidence.text);
+        evidence.chain(&mut identity.contradictions).chain(&mut identity.missing)
+    });
+    for text in titles
+        .chain(skipped)
+        .chain(engines)
+        .chain(findings)
+        .chain(verdicts)
+        .chain(criteria)
+        .chain(summary)
+        .chain(identity)
+    {
+        *text = secrets.hidden(text);
+    }
+}
+
+fn redact_environment(env: &mut Environment) {
+    replace(&mut env.hostname, "<host>");
+    redact_devices(&mut env.devices);
+    redact_filesystem(&mut env.filesystem);
+}
+
+fn redact_devices(devices: &mut [Device]) {
+    for device in devices {
+        replace(&mut device.model, "<model>");
+        replace(&mut device.firmware, "<firmware>");
+        replace(&mut device.backing, "<file>");
+        if let Some(nvme) = &mut device.nvme {
+            replace(&mut nvme.model, "<model>");
+            replace(&mut nvme.serial, "<serial>");
+            replace(&mut nvme.firmware, "<firmware>");
+        }
+    }
+}
+
+fn redact_filesystem(fs: &mut Filesystem) {
+    // `/dev/vda1` names nobody; `/dev/mapper/host--vg-root`, `server:/export` and a UUID do.
+    if !is_kernel_name(&fs.source) {
+        replace(&mut fs.source, "<source>");
+    }
+    if fs.mount_point != "/" {
+        replace(&mut fs.mount_point, "<mount>");
+    }
+    if fs.upper.contains(['/', ':']) {
+        replace(&mut fs.upper, "<upper>");
+    }
+    redact_options(&mut fs.options);
+}
+
+fn redact_options(options: &mut [String]) {
+    for option in options {
+        if let Some((name, value)) = option.split_once('=')
+            && (NAMING_OPTIONS.contains(&name) || value.contains(['/', ':', '@']) || value.matches('.').count() >= 3)
+        {
+            *option = format!("{name}=<redacted>");
+        }
+    }
+}
+
+fn replace(field: &mut String, mark: &str) {
+    if !field.is_empty() {
+        *field = mark.to_owned();
+    }
+}
+
+/// `/dev/` and one plain word, as the kernel hands out: `vda1`, `nvme0n1p2`, `dm-0`; or a type such as `tmpfs`.
+fn is_kernel_name(source: &str) -> bool {
+    let name = source.strip_prefix("/dev/").unwrap_or(source);
+    name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+}
+
+/// Every argument that is a path goes, whatever it is for; so does the target typed as a bare name.
+fn redact_command(command: &mut [String], suite: &str, target: &Path) {
+    let last = target.file_name().map(|name| name.to_string_lossy().into_owned());
+    if let Some(at) = command.iter().position(|arg| arg == "--dsn")
+        && let Some(dsn) = command.get_mut(at + 1)
+    {
+        *dsn = "<server>".into();
+    }
+    for (at, arg) in command.iter_mut().enumerate() {
+        if at == 0 {
+            *arg = "qd1".into();
+        } else if let Some((flag, value)) = arg.split_once('=').filter(|(flag, _)| flag.starts_with('-')) {
+            if value.contains('/') || Some(value) == last.as_deref() {
+                *arg = format!("{flag}=<path>");
+            }
+        } else if arg.contains('/') || (last.as_deref() == Some(arg) && arg != suite) {
+            *arg = "<path>".into();
+        }
+    }
+}
+
+/// What must not be quoted in a sentence, the longest first so that no part of one is left standing.
+struct Secrets(Vec<(String, &'static str)>);
+
+impl Secrets {
+    fn of(report: &Report) -> Self {
+        let env = &report.record.environment;
+        let mut secrets = vec![
+            (report.record.plan.target.path.to_string_lossy().into_owned(), "<path>"),
+            (env.hostname.clone(), "<host>"),
+            (env.filesystem.mount_point.clone(), "<mount>"),
+        ];
+        if !is_kernel_name(&env.filesystem.source) {
+            secrets.push((env.filesystem.source.clone(), "<source>"));
+        }
+        for device in &env.devices {
+            secrets.push((device.backing.clone(), "<file>"));
+            secrets.push((device.model.clone(), "<model>"));
+            secrets.push((device.firmware.clone(), "<firmware>"));
+        }
+        secrets.retain(|(secret, _)| secret.len() > 1);
+        secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    fn hidden(&self, text: &str) -> String {
+        let named = self.0.iter().fold(text.to_owned(), |text, (secret, mark)| replace_word(&text, secret, mark));
+        without_users(&named)
+    }
+}
+
+/// `/home/alice/x` as `/home/<user>/x`, whoever it is.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("/home/");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.find(|c: char| c == '/' || c.is_whitespace() || ",;:)\"'".contains(c)).unwrap_or(part.len());
+        out += &format!("/home/{}{}", if name == 0 { "" } else { "<user>" }, &part[name..]);
+    }
+    out
+}
+
+/// Replaces `secret` where it stands as a word of its own, so that a host called `io` leaves `io_uring` alone.
+fn replace_word(text: &str, secret: &str, mark: &str) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(secret) {
+        let (before, after) = (&rest[..at], &rest[at + secret.len()..]);
+        let joined_before = secret.starts_with(is_word)
+            && before.chars().next_back().or_else(|| out.chars().next_back()).is_some_and(is_word);
+        let joined_after = secret.ends_with(is_word) && after.starts_with(is_word);
+        out.push_str(before);
+        out.push_str(if joined_before || joined_after { secret } else { mark });
+        rest = after;
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::Format;
+    use crate::page::Style;
+    use crate::render;
+    use crate::samples as sample;
+
+    fn strings_of(value: &serde_json::Value, out: &mut Vec<String>) {
+        match value {
+            serde_json::Value::String(text) => out.push(text.clone()),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| strings_of(item, out)),
+            serde_json::Value::Object(map) => {
+                map.iter().filter(|(key, _)| *key != "hdr_v2").for_each(|(_, v)| strings_of(v, out))
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_string_of_a_redacted_report_names_host_user_path_model_or_address() {
+        let mut report = sample::slow_vps();
+        let env = &mut report.record.environment;
+        env.filesystem.source = "10.1.2.3:/export/alice".into();
+        env.filesystem.options.extend(["addr=10.1.2.3", "username=alice", "vers=4.2"].map(String::from));
+        env.devices[0].backing = "/home/alice/disk.img".into();
+        report.findings[0].evidence = "db-prod-7 mounts 10.1.2.3:/export/alice; /home/alice/disk.img is a loop".into();
+        redact(&mut report);
+        let mut strings = Vec::new();
+        strings_of(&serde_json::to_value(&report).unwrap(), &mut strings);
+        for secret in ["db-prod-7", "alice", "/srv", "10.1.2.3", "BPKZ", "2.5+"] {
+            let found = strings.iter().find(|text| text.contains(secret));
+            assert!(found.is_none(), "{secret} is still in {found:?}");
+        }
+        assert!(strings.iter().any(|text| text == "vers=4.2") && strings.iter().any(|text| text == "DigitalOcean"));
+    }
+
+    #[test]
+    fn the_figures_are_left_alone() {
+        let (before, mut after) = (sample::slow_vps(), sample::slow_vps());
+        redact(&mut after);
+        assert!(before.record.steps[0].streams == after.record.steps[0].streams);
+        let csv = |report: &Report| render(report, Format::Csv, &Style { color: false, width: 80 });
+        assert_eq!(csv(&before), csv(&after));
+    }
+
+    #[test]
+    fn every_path_of_the_command_goes_and_the_flags_stay() {
+        let mut command = [
+            "/home/alice/bin/qd1",
+            "run",
+            "/home/alice/my.toml",
+            "data",
+            "-o",
+            "out/x.json",
+            "--destroy=/dev/sdb",
+            "--quick",
+        ]
+        .map(String::from);
+        redact_command(&mut command, "check", Path::new("/srv/data"));
+        assert_eq!(command, ["qd1", "run", "<path>", "<path>", "-o", "<path>", "--destroy=<path>", "--quick"]);
+    }
+
+    #[test]
+    fn a_user_is_not_named_by_any_home_directory() {
+        assert_eq!(without_users("/home/alice: full; see /home/bob/x"), "/home/<user>: full; see /home/<user>/x");
+        assert_eq!(without_users("nothing here"), "nothing here");
+    }
+
+    #[test]
+    fn a_host_name_is_only_replaced_as_a_word_of_its_own() {
+        assert_eq!(
+            replace_word("io: io_uring is blocked on io", "io", "<host>"),
+            "<host>: io_uring is blocked on <host>"
+        );
+    }
+}

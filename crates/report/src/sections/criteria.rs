@@ -1,0 +1,115 @@
+//! A suite's own criteria in words: those with one bound and source stand together, each with its grade and figure.
+
+use qd1_model::metric::metric;
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::Judged;
+use qd1_model::{Grade, Report};
+
+use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
+use crate::words;
+
+/// Criteria that ask for the same thing of several steps.
+pub(crate) struct Group<'a> {
+    /// What they share: metric, bound, label and source.
+    pub(crate) like: &'a Criterion,
+    pub(crate) judged: Vec<&'a Judged>,
+}
+
+/// All criteria of the suite, in its order.
+pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for judged in &report.criteria {
+        match groups.iter_mut().find(|group| alike(group.like, &judged.criterion)) {
+            Some(group) => group.judged.push(judged),
+            None => groups.push(Group { like: &judged.criterion, judged: vec![judged] }),
+        }
+    }
+    groups
+}
+
+fn alike(a: &Criterion, b: &Criterion) -> bool {
+    let shared = |c: &Criterion| Criterion { step: String::new(), op: a.op, ..c.clone() };
+    shared(a) == shared(b)
+}
+
+/// What a group asks for: `p99.9: pass up to 300 us, fail above 500 us`.
+pub(crate) fn bound(criterion: &Criterion) -> String {
+    let title = metric(&criterion.metric).map_or(criterion.metric.as_str(), |metric| metric.title);
+    format!("{title}: {}", words::limits(criterion))
+}
+
+/// How the criteria came out: `vps-latency, 48 criteria: 40 pass, 6 marginal, 2 fail.`
+pub(crate) fn sentence(report: &Report) -> String {
+    let suite = &report.record.plan.suite;
+    let count = report.criteria.len();
+    if count == 0 {
+        return format!(
+            "{suite}: {} measured, and nothing to judge them by.",
+            words::steps(report.summary.steps.len())
+        );
+    }
+    let parts: Vec<String> = [
+        (Grade::Pass, "pass"),
+        (Grade::Marginal, "marginal"),
+        (Grade::Fail, "fail"),
+        (Grade::NotResolved, "not resolved"),
+    ]
+    .into_iter()
+    .map(|(grade, word)| (report.criteria.iter().filter(|judged| judged.grade == grade).count(), word))
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, word)| format!("{count} {word}"))
+    .collect();
+    let of = if count == 1 { "1 criterion".to_owned() } else { format!("{count} criteria") };
+    format!("{suite}, {of}: {}.", parts.join(", "))
+}
+
+/// The section of the human report.
+pub(crate) fn section(page: &mut Page, report: &Report) {
+    if report.criteria.is_empty() {
+        return;
+    }
+    page.heading("Criteria");
+    for group in groups(report) {
+        let Criterion { label, source, .. } = group.like;
+        page.prose(2, &bound(group.like));
+        page.prose(4, format!("{label} ({source})").trim());
+        for judged in group.judged {
+            let paint = paint(judged.grade);
+            page.hang(4, &judged.grade.name().to_uppercase(), paint, 18, &words::judged(judged));
+        }
+    }
+}
+
+/// The colour of a grade.
+pub(crate) const fn paint(grade: Grade) -> anstyle::Style {
+    match grade {
+        Grade::Pass => GOOD,
+        Grade::Marginal => MIDDLING,
+        Grade::Fail => BAD,
+        Grade::NotResolved => NOTE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples as sample;
+
+    #[test]
+    fn criteria_with_one_bound_and_source_stand_together_in_the_order_of_the_suite() {
+        let report = sample::suite();
+        let groups = groups(&report);
+        let sizes: Vec<usize> = groups.iter().map(|group| group.judged.len()).collect();
+        assert_eq!(sizes, [1, 1, 2, 1]);
+        assert_eq!(sizes.iter().sum::<usize>(), report.criteria.len());
+        assert_eq!(bound(groups[2].like), "per second: at least 500/s (475/s counts)");
+    }
+
+    #[test]
+    fn the_sentence_counts_each_grade_once() {
+        let mut report = sample::suite();
+        assert_eq!(sentence(&report), "digitalocean, 5 criteria: 2 pass, 1 marginal, 1 fail, 1 not resolved.");
+        report.criteria.clear();
+        assert_eq!(sentence(&report), "digitalocean: 3 steps measured, and nothing to judge them by.");
+    }
+}

@@ -1,0 +1,146 @@
+//! Filesystems beside each other for people: one table, what in it is sure, and how each was made.
+
+mod csv;
+mod markdown;
+#[cfg(test)]
+pub(crate) mod sample;
+mod words;
+
+pub(crate) use csv::render as csv;
+pub(crate) use markdown::render as markdown;
+
+use qd1_model::Report;
+use qd1_model::filesystems::{CellOf, Comparison, Row};
+
+use crate::machine;
+use crate::page::Style;
+use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
+
+/// Width of a figure's name.
+const LABEL: usize = 12;
+/// Column of what is said of one filesystem.
+const TEXT: usize = 12;
+
+/// The whole report.
+pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> String {
+    let mut page = Page::new(style);
+    page.bold(&words::headline(report, table));
+    if report.record.interrupted {
+        page.hang(0, "note", NOTE, 6, &words::interrupted(report, table));
+    }
+    let cell = cell_width(table);
+    let fit = (page.style.width.saturating_sub(LABEL) / cell).max(1);
+    let all: Vec<usize> = (0..table.filesystems.len()).collect();
+    for columns in all.chunks(fit) {
+        columns_of(&mut page, table, columns, cell);
+    }
+    page.line("");
+    page.prose(2, &words::legend(table));
+    page.heading("What differs for sure");
+    for sentence in words::sure(table) {
+        page.hang(2, "", BOLD, 4, &sentence);
+    }
+    page.heading(if words::is_fair(report) { "How each was made, tuned for databases" } else { "How each was made" });
+    for (name, facts) in words::made(report, table) {
+        for (number, fact) in facts.iter().enumerate() {
+            page.hang(2, if number == 0 { &name } else { "" }, BOLD, TEXT, fact);
+        }
+    }
+    let notes = words::notes(table);
+    if !notes.is_empty() {
+        page.heading("What limits these figures");
+        for (who, text) in notes {
+            page.hang(2, &who, NOTE, TEXT, &text);
+        }
+    }
+    page.heading("Where and how");
+    for (label, text) in words::place(report) {
+        page.hang(2, label, DIM, 15, &text);
+    }
+    page.heading("Run it again");
+    page.line(&format!("  {}", machine::command_again(&report.record)));
+    page.text
+}
+
+/// As wide as the widest cell, and a space before it.
+fn cell_width(table: &Comparison) -> usize {
+    let rows = table.rows.iter().filter(|row| row.leads);
+    let cells = rows.flat_map(|row| row.cells.iter().map(|cell| words::cell(row, cell).chars().count()));
+    let names = table.filesystems.iter().map(|one| one.name.chars().count());
+    cells.chain(names).max().unwrap_or(0) + 1
+}
+
+/// The table of those at `columns`.
+fn columns_of(page: &mut Page, table: &Comparison, columns: &[usize], width: usize) {
+    let names: String = columns.iter().map(|at| format!("{:>width$}", table.filesystems[*at].name)).collect();
+    page.line("");
+    let head = page.paint(BOLD, &format!("{:LABEL$}{names}", ""));
+    page.line(&head);
+    let mut step = "";
+    for row in table.rows.iter().filter(|row| row.leads) {
+        if row.step != step {
+            step = &row.step;
+            let title = page.paint(DIM, &row.title);
+            page.line(&title);
+        }
+        let cells: String = columns.iter().map(|at| painted(page, row, &row.cells[*at], width)).collect();
+        page.line(&format!("  {:<w$}{cells}", words::label(row), w = LABEL - 2));
+    }
+}
+
+/// A cell, in colour where its filesystem is among the best and another is surely worse.
+fn painted(page: &Page, row: &Row, cell: &CellOf, width: usize) -> String {
+    let text = format!("{:>width$}", words::cell(row, cell));
+    if words::differ(row) && cell.rank == Some(1) { page.paint(GOOD, &text) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(report: &Report, width: usize) -> String {
+        human(report, report.filesystems.as_ref().unwrap(), &Style { color: false, width })
+    }
+
+    #[test]
+    fn the_table_fits_into_80_columns_and_says_what_is_sure() {
+        let text = shown(&sample::report(), 80);
+        // The command to run again is one line, so that it can be pasted.
+        let table = text.split("Run it again").next().unwrap();
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn filesystems_that_do_not_fit_go_on_below() {
+        let text = shown(&sample::report(), 50);
+        let heads: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(heads.contains(&vec!["ext4", "xfs"]) && heads.contains(&vec!["btrfs"]), "{text}");
+    }
+
+    #[test]
+    fn colour_only_wraps_what_is_there() {
+        let report = sample::report();
+        let coloured = human(&report, report.filesystems.as_ref().unwrap(), &Style { color: true, width: 80 });
+        assert!(coloured.contains('\u{1b}') && !shown(&report, 80).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn markdown_has_a_row_for_each_leading_figure() {
+        let report = sample::report();
+        let table = report.filesystems.as_ref().unwrap();
+        let text = markdown(&report, table);
+        let rows = text.lines().filter(|line| line.starts_with("| ")).count();
+        assert_eq!(rows, 1 + table.rows.iter().filter(|row| row.leads).count(), "{text}");
+    }
+
+    #[test]
+    fn csv_has_a_row_for_each_figure_and_filesystem() {
+        let report = sample::report();
+        let table = report.filesystems.as_ref().unwrap();
+        let text = csv(&report, table);
+        let columns = text.lines().next().unwrap().matches(',').count();
+        assert!(text.lines().all(|line| line.matches(',').count() == columns), "{text}");
+        assert_eq!(text.lines().count(), 1 + table.rows.len() * table.filesystems.len());
+    }
+}

@@ -1,0 +1,216 @@
+//! The words of the table of filesystems, the same for a terminal and for Markdown.
+
+use qd1_model::filesystems::{Candidate, CellOf, Comparison, Row};
+use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::units::format_rate;
+use qd1_model::{Estimate, Report};
+
+use crate::machine;
+
+/// Beyond this the figure is not known to within a factor of two.
+const PERCENT_MAX: f64 = 99.5;
+
+pub(crate) fn headline(report: &Report, table: &Comparison) -> String {
+    let names: Vec<&str> = table.filesystems.iter().map(|one| one.name.as_str()).collect();
+    let rounds = if table.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", table.rounds) };
+    format!("{} on {}, {rounds}", names.join(", "), report.record.plan.target.path.display())
+}
+
+pub(crate) fn interrupted(report: &Report, table: &Comparison) -> String {
+    let asked = report.record.plan.filesystems.as_ref().map_or(0, |asked| asked.rounds);
+    format!("interrupted: {} of {asked} rounds are complete", table.rounds)
+}
+
+/// The name of a row's figure.
+pub(crate) fn label(row: &Row) -> String {
+    let metric = metric(&row.metric);
+    match metric.map(|metric| metric.unit) {
+        // Only where it fits.
+        Some(Unit::PerSecond) if row.op.name().len() > 7 => "per second".to_owned(),
+        Some(Unit::PerSecond) => format!("{}s/s", row.op.name()),
+        Some(Unit::BytesPerSecond) => "throughput".to_owned(),
+        _ => metric.map_or(row.metric.as_str(), |metric| metric.title).to_owned(),
+    }
+}
+
+/// `2 137 us +-4%`: rank, figure and interval.
+pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
+    if cell.rounds.is_empty() {
+        return "-".to_owned();
+    }
+    let figure = &cell.over_rounds;
+    let Some(value) = figure.value else { return "not resolved".to_owned() };
+    let unit = metric(&row.metric).map_or(Unit::PerSecond, |metric| metric.unit);
+    let rank = cell.rank.filter(|_| differ(row)).map(|rank| format!("{rank}. ")).unwrap_or_default();
+    format!("{rank}{}{}", unit.format(value), spread(figure))
+}
+
+/// Whether anything in a row is surely worse than another.
+pub(crate) fn differ(row: &Row) -> bool {
+    row.cells.iter().any(|cell| cell.rank.is_some_and(|rank| rank > 1))
+}
+
+/// The interval as a share of the value, its farther end.
+fn spread(figure: &Estimate) -> String {
+    let (Some(value), Some(low), Some(high)) = (figure.value, figure.low, figure.high) else { return String::new() };
+    let percent = (high / value - 1.0).max(1.0 - low / value) * 100.0;
+    match percent {
+        percent if percent > PERCENT_MAX => " +-?".to_owned(),
+        percent => format!(" +-{:.0}%", percent.max(1.0)),
+    }
+}
+
+pub(crate) fn legend(table: &Comparison) -> String {
+    let leading = || table.rows.iter().filter(|row| row.leads);
+    let mut text = "Geometric mean over the rounds, with its 95 % interval".to_owned();
+    if leading().any(differ) {
+        text += &format!(
+            "; before it the rank, where any differs for sure: by the differences within each round, {} comparisons \
+             together held to 5 %. Equal ranks: no sure difference",
+            table.comparisons
+        );
+    }
+    text += ".";
+    if leading().any(|row| row.cells.iter().any(|cell| spread(&cell.over_rounds).ends_with('?'))) {
+        text += " +-?: not known to within a factor of two.";
+    }
+    if leading().any(|row| row.cells.iter().any(is_open)) {
+        text += " Not resolved: too few operations, or too uneven, in some round.";
+    }
+    text
+}
+
+fn is_open(cell: &CellOf) -> bool {
+    !cell.rounds.is_empty() && !cell.over_rounds.is_resolved()
+}
+
+/// A sentence for each figure in which some are surely worse.
+pub(crate) fn sure(table: &Comparison) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for row in table.rows.iter().filter(|row| row.leads) {
+        let best = row.cells.iter().position(|cell| cell.to_best.is_none() && cell.rank == Some(1));
+        let worse: Vec<String> =
+            table.filesystems.iter().zip(&row.cells).filter_map(|(one, cell)| worse(row, one, cell)).collect();
+        if let Some(best) = best.filter(|_| !worse.is_empty()) {
+            let (best, title, label) = (&table.filesystems[best].name, &row.title, label(row));
+            sentences.push(format!("{title}, {label}: {} of {best}'s", worse.join(", ")));
+        }
+    }
+    if !sentences.is_empty() {
+        return sentences;
+    }
+    vec![match (table.filesystems.len(), table.rounds) {
+        (1, _) => "nothing: there is only one".to_owned(),
+        (_, 0 | 1) => {
+            "nothing: one round shows no difference between rounds to hold others against; give --rounds 3 or more"
+                .to_owned()
+        }
+        _ => "nothing: no difference is larger than chance makes them; more rounds see smaller ones (--rounds)"
+            .to_owned(),
+    }]
+}
+
+/// `btrfs 1.80 times [1.70..1.90]`, of a latency; `btrfs 56 % [53..59]`, of what should be much.
+fn worse(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
+    let ratio = cell.to_best.filter(|_| cell.rank.is_some_and(|rank| rank > 1))?;
+    let better = metric(&row.metric)?.better;
+    let (number, unit): (fn(f64) -> String, _) = match better {
+        Better::Lower => (|ratio| if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }, "times"),
+        Better::Higher => {
+            (|ratio| if ratio < 0.1 { format!("{:.1}", ratio * 100.0) } else { format!("{:.0}", ratio * 100.0) }, "%")
+        }
+    };
+    let span = match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) => format!(" [{}..{}]", number(low), number(high)),
+        _ => String::new(),
+    };
+    Some(format!("{} {} {unit}{span}", one.name, number(ratio.value?)))
+}
+
+pub(crate) fn is_fair(report: &Report) -> bool {
+    report.record.plan.filesystems.as_ref().is_some_and(|asked| asked.fair)
+}
+
+/// Name and facts of each filesystem, and of those that were not measured.
+pub(crate) fn made(report: &Report, table: &Comparison) -> Vec<(String, Vec<String>)> {
+    let mut all: Vec<(String, Vec<String>)> =
+        table.filesystems.iter().map(|one| (one.name.clone(), facts(one, table.rounds))).collect();
+    let skipped = report.record.plan.skipped.iter();
+    all.extend(skipped.map(|skipped| (skipped.name.clone(), vec![format!("not measured: {}", skipped.why)])));
+    all
+}
+
+fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
+    let mut facts = Vec::new();
+    if !one.fault.is_empty() {
+        facts.push(format!("FAILED: {}", one.fault));
+    }
+    if !one.tool.is_empty() {
+        facts.push(one.tool.clone());
+    }
+    facts.extend(one.commands.iter().cloned());
+    if !one.asked_options.is_empty() {
+        facts.push(format!("asked: {}", one.asked_options));
+    }
+    if !one.options.is_empty() {
+        facts.push(format!("mounted as {}: {}", one.kind, one.options.join(", ")));
+    }
+    if !one.properties.is_empty() {
+        facts.push(one.properties.join(", "));
+    }
+    if let Some(app) = &one.app {
+        facts.push(format!("{} {}", app.program.title(), app.version));
+        let settings = app.settings.iter().map(|setting| format!("{} = {}", setting.name, setting.value));
+        facts.push(settings.collect::<Vec<_>>().join(", "));
+    }
+    if one.rounds > 0 && !one.direct {
+        facts.push("no O_DIRECT: its caches are measured too".to_owned());
+    }
+    if one.loop_direct == Some(false) {
+        facts.push("its loop device goes through the page cache of the filesystem below".to_owned());
+    }
+    if one.rounds > rounds {
+        facts.push(format!("measured in {} rounds", one.rounds));
+    }
+    facts
+}
+
+/// Whom a detector speaks of, and what it says.
+pub(crate) fn notes(table: &Comparison) -> Vec<(String, String)> {
+    table
+        .notes
+        .iter()
+        .map(|note| {
+            let all = note.filesystems.len() == table.filesystems.len() && note.filesystems.len() > 1;
+            let who = if all { "all".to_owned() } else { note.filesystems.join(" ") };
+            let seen = if note.of > 1 { format!(" (seen {} times in {})", note.seen, note.of) } else { String::new() };
+            let finding = &note.finding;
+            // A long list of names would leave no room beside it.
+            let (who, before) =
+                if who.chars().count() > 8 { (String::new(), format!("{who}: ")) } else { (who, String::new()) };
+            (who, format!("{before}{}: {}{seen}", finding.title.trim_end_matches('.'), finding.evidence))
+        })
+        .collect()
+}
+
+/// What they were made on, and the machine.
+pub(crate) fn place(report: &Report) -> Vec<(&'static str, String)> {
+    let record = &report.record;
+    let Some(asked) = &record.plan.filesystems else { return Vec::new() };
+    let what = if asked.on_loop { "a new file in each round, with a loop device over it" } else { "the device itself" };
+    let mut text = format!("{} each, on {what}, written whole before", asked.disk);
+    if let Some(laid) = record.prepare.as_ref().filter(|laid| laid.elapsed_ns > 0) {
+        text += &format!(" ({})", format_rate(laid.bytes.0 as f64 * 1e9 / laid.elapsed_ns as f64));
+        if laid.bytes < asked.disk {
+            text += &format!("; only {} were, for want of time", laid.bytes);
+        }
+    }
+    let mut engines: Vec<&str> =
+        record.steps.iter().filter_map(|step| step.engine).map(|engine| engine.name()).collect();
+    engines.sort_unstable();
+    engines.dedup();
+    let mut lines = vec![("disks", text), ("engines", engines.join(", "))];
+    // Said above, or of each step.
+    lines.extend(machine::lines(report).into_iter().filter(|(label, _)| !["first write", "engine"].contains(label)));
+    lines
+}

@@ -1,0 +1,192 @@
+//! What kind of storage it is, for people: the likeliest kinds, what speaks for and against them, what was not looked at.
+
+use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, StorageKind};
+use qd1_model::{Report, Subject};
+
+use crate::page::{BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
+use crate::table::escaped;
+
+/// Column at which text beside a label begins.
+const COLUMN: usize = 11;
+/// Kinds below this are not listed; the JSON has all.
+const LISTED: f64 = 0.01;
+/// Above this a kind is stated, below [`LIKELY`] none is.
+const SURE: f64 = 0.9;
+const LIKELY: f64 = 0.5;
+/// Evidence that makes a kind this much likelier or less likely than the others is named with it (factors).
+const SPEAKS: f64 = 1.5;
+/// Most kinds named on either side of a line.
+const NAMED: usize = 3;
+
+/// Whether the run was one to identify the storage.
+pub(crate) fn is_identify(report: &Report) -> bool {
+    report.record.plan.subject == Subject::Identify
+}
+
+/// The answer in a sentence.
+pub(crate) fn sentence(identity: &Identity) -> String {
+    let mut kinds = identity.kinds.iter();
+    let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else { return String::new() };
+    let (name, share) = (first.kind.title(), percent(first.probability));
+    let other = format!("{} {}", second.kind.title(), percent(second.probability));
+    match first.probability {
+        p if p >= SURE => format!("Kind of storage: {name} ({share})."),
+        p if p >= LIKELY => format!("Kind of storage: probably {name} ({share}); {other}."),
+        _ => format!("Kind of storage: cannot be told; {name} {share}, {other}."),
+    }
+}
+
+/// The section of the human report.
+pub(crate) fn section(page: &mut Page, report: &Report) {
+    let Some(identity) = &report.identity else {
+        page.heading("Kind of storage");
+        page.prose(2, "Nothing was measured that tells one kind from another.");
+        return;
+    };
+    page.heading("How likely");
+    for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
+        let paint = if kind.probability >= LIKELY { GOOD } else { DIM };
+        page.hang(2, &format!("{:>5}", percent(kind.probability)), paint, COLUMN, kind.kind.title());
+    }
+    page.heading("Why");
+    for evidence in &identity.evidence {
+        let label = match evidence.source {
+            EvidenceSource::Measured => "measured",
+            EvidenceSource::Label => "label",
+            EvidenceSource::Structure => "kernel",
+        };
+        page.hang(2, label, BOLD, COLUMN, &evidence.text);
+        let speaks = speaks(evidence);
+        if !speaks.is_empty() {
+            page.prose(COLUMN + 2, &speaks);
+        }
+    }
+    if !identity.contradictions.is_empty() {
+        page.heading("Contradictions");
+        for contradiction in &identity.contradictions {
+            page.hang(2, "!", MIDDLING, 4, contradiction);
+        }
+    }
+    if !identity.missing.is_empty() {
+        page.heading("Not looked at");
+        for missing in &identity.missing {
+            page.hang(2, "-", NOTE, 4, missing);
+        }
+    }
+}
+
+/// The same as Markdown.
+pub(crate) fn markdown(text: &mut String, report: &Report) {
+    let Some(identity) = &report.identity else { return };
+    *text += "### How likely\n\n| kind | probability |\n|---|--:|\n";
+    for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
+        *text += &format!("| {} | {} |\n", kind.kind.title(), percent(kind.probability));
+    }
+    *text += "\n### Why\n\n| seen | says |\n|---|---|\n";
+    for evidence in &identity.evidence {
+        *text += &format!("| {} | {} |\n", escaped(&evidence.text), speaks(evidence));
+    }
+    for contradiction in &identity.contradictions {
+        *text += &format!("\nContradiction: {}\n", escaped(contradiction));
+    }
+    for missing in &identity.missing {
+        *text += &format!("\nNot looked at: {}\n", escaped(missing));
+    }
+    text.push('\n');
+}
+
+/// `for local NVMe (3.1x), memory (2.0x); against rotating disk (1/40)`: factors against the average kind.
+fn speaks(evidence: &KindEvidence) -> String {
+    let mut weights: Vec<(StorageKind, f64)> =
+        evidence.weights.iter().map(|weight| (weight.kind, weight.weight)).collect();
+    weights.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let listed = |of: Vec<String>, word: &str| match of.is_empty() {
+        true => None,
+        false => Some(format!("{word} {}", of.join(", "))),
+    };
+    let speaking = |weight: f64| weight.abs() >= SPEAKS.ln();
+    let strong = |(kind, weight): &(StorageKind, f64)| format!("{} ({})", kind.title(), factor(*weight));
+    let for_it = weights.iter().take(NAMED).filter(|(_, weight)| *weight > 0.0 && speaking(*weight)).map(strong);
+    let against = weights.iter().rev().take(NAMED).filter(|(_, weight)| *weight < 0.0 && speaking(*weight)).map(strong);
+    let sides = [listed(for_it.collect(), "for"), listed(against.collect(), "against")];
+    sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn factor(weight: f64) -> String {
+    let times = weight.abs().exp();
+    let number = if times < 9.95 { format!("{times:.1}") } else { format!("{times:.0}") };
+    if weight >= 0.0 { format!("{number}x") } else { format!("1/{number}") }
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        value if value > 99.0 => "> 99 %".to_owned(),
+        value => format!("{value:.0} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::identity::{KindProbability, KindWeight};
+
+    use super::*;
+    use crate::page::Style;
+    use crate::samples as sample;
+
+    fn report(first: f64) -> Report {
+        let kinds = StorageKind::ALL
+            .into_iter()
+            .enumerate()
+            .map(|(at, kind)| KindProbability { kind, probability: if at == 0 { first } else { (1.0 - first) / 8.0 } });
+        let weights = StorageKind::ALL
+            .into_iter()
+            .enumerate()
+            .map(|(at, kind)| KindWeight { kind, weight: [2.0, 1.0, -3.0, 0.1, 0.0, 0.0, 0.0, 0.0, -0.1][at] });
+        let identity = Identity {
+            kinds: kinds.collect(),
+            evidence: vec![KindEvidence {
+                feature: "read_median".to_owned(),
+                source: EvidenceSource::Measured,
+                text: "random 4 KiB reads take 92.1 us".to_owned(),
+                value: Some(92_100.0),
+                weights: weights.collect(),
+            }],
+            contradictions: vec!["vda says it rotates, but a read takes 90 us".to_owned()],
+            missing: vec!["what a byte costs: no 1 MiB reads, one at a time".to_owned()],
+            measured: 6,
+        };
+        Report { identity: Some(identity), ..sample::fast_nvme() }
+    }
+
+    #[test]
+    fn the_answer_is_as_sure_as_the_probability_and_no_surer() {
+        let said = |first| sentence(report(first).identity.as_ref().unwrap());
+        assert_eq!(said(0.95), "Kind of storage: local NVMe (95 %).");
+        assert!(said(0.7).contains("probably local NVMe (70 %)"));
+        assert!(said(0.3).contains("cannot be told"));
+    }
+
+    #[test]
+    fn evidence_names_what_it_speaks_for_and_against_and_how_strongly() {
+        let report = report(0.95);
+        for width in [60, 80, 120] {
+            let mut page = Page::new(&Style { color: false, width });
+            section(&mut page, &report);
+            let text = page.text;
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(
+                flat.contains("for local NVMe (7.4x), local SATA SSD (2.7x); against rotating disk (1/20)"),
+                "{flat}"
+            );
+            assert!(flat.contains("Contradictions") && flat.contains("Not looked at"), "{flat}");
+        }
+    }
+
+    #[test]
+    fn markdown_has_the_same() {
+        let mut text = String::new();
+        markdown(&mut text, &report(0.95));
+        assert!(text.contains("| local NVMe | 95 % |") && text.contains("against rotating disk"), "{text}");
+    }
+}

@@ -1,0 +1,241 @@
+//! `qd1 limits` as text: what limits there are and why that is believed, or what the disk did without reaching one.
+
+use qd1_model::limits::{Binding, Burst, Direction, Limit, Limits, Quantity};
+use qd1_model::units::{format_rate, format_rate_binary, format_span_ns};
+use qd1_model::{Bytes, Estimate, Finding, Record, Report, SCHEMA_VERSION, Severity};
+use serde::Serialize;
+
+use crate::formats::document;
+use crate::page::Style;
+use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
+use crate::words;
+
+/// Column at which text beside a label begins.
+const COLUMN: usize = 10;
+
+/// The document of a search for limits.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    limits: &'a Limits,
+    findings: &'a [Finding],
+    record: &'a Record,
+}
+
+/// What `--json` prints.
+pub(crate) fn json(limits: &Limits, report: &Report) -> String {
+    let (findings, record) = (&report.findings[..], &report.record);
+    document(&Document { schema_version: SCHEMA_VERSION, limits, findings, record })
+}
+
+/// The whole text.
+pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let record = &report.record;
+    page.bold(&format!("Limits of {}", record.plan.target.path.display()));
+    if record.interrupted {
+        page.hang(0, "note", NOTE, COLUMN, "interrupted: limits that were not measured are missing");
+    }
+    for direction in Direction::ALL {
+        let of: Vec<&Limit> = limits.limits.iter().filter(|limit| limit.direction == direction).collect();
+        if of.is_empty() {
+            continue;
+        }
+        page.heading(match direction {
+            Direction::Read => "Reads",
+            Direction::Write => "Writes",
+            Direction::Both => "Half reads, half writes",
+        });
+        for limit in of {
+            one(&mut page, limit);
+        }
+    }
+    binding(&mut page, limits);
+    if let Some(shared) = limits.shared {
+        let text = if shared { "reads and writes draw on one budget" } else { "reads and writes have a budget each" };
+        page.heading("Together");
+        page.prose(1, text);
+    }
+    if !limits.tiers.is_empty() {
+        page.heading("Known tiers that fit");
+        for tier in &limits.tiers {
+            page.prose(1, &format!("{}: {} ({})", tier.name, tier.fits, tier.source));
+        }
+    }
+    let serious: Vec<_> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
+    if !serious.is_empty() {
+        page.heading("What else was found");
+        for finding in serious {
+            page.prose(1, &format!("{}: {}", finding.title, finding.evidence));
+        }
+    }
+    page.heading("How");
+    let written: u64 = record
+        .steps
+        .iter()
+        .flat_map(|step| &step.streams)
+        .filter(|s| s.class.name() == "write")
+        .map(|s| s.bytes.0)
+        .sum();
+    let prepared = record.prepare.as_ref().map_or(0, |prepare| prepare.bytes.0);
+    let engines = record.steps.first().and_then(|step| step.engine).map_or("none", |engine| engine.name());
+    page.prose(
+        1,
+        &format!(
+            "{} steps in {}, {} written, engine {engines}; {}",
+            record.steps.len(),
+            format_span_ns(record.elapsed_ns),
+            Bytes(written + prepared),
+            record.command.join(" ")
+        ),
+    );
+    page.text
+}
+
+fn one(page: &mut Page, limit: &Limit) {
+    let (label, paint) = if limit.reached { ("limit", GOOD) } else { ("at least", DIM) };
+    let unit = limit.quantity;
+    let mut text = format!("{}, {}", rate(unit, &limit.sustained), span(unit, &limit.sustained));
+    text += &format!(" ({} blocks, watched for {})", limit.block, format_span_ns(limit.watched_ns));
+    page.hang(1, label, paint, COLUMN, &text);
+    if let Some(burst) = &limit.burst {
+        burst_of(page, unit, burst);
+    }
+    let wanted = |for_it: bool| {
+        let of: Vec<String> =
+            limit.evidence.iter().filter(|e| e.speaks_for == for_it).map(|e| e.text.clone()).collect();
+        of.join("; ")
+    };
+    if limit.reached {
+        page.hang(1, "because", BOLD, COLUMN, &wanted(true));
+    } else {
+        page.hang(1, "no limit", BOLD, COLUMN, &format!("was reached: {}", wanted(false)));
+    }
+}
+
+fn burst_of(page: &mut Page, unit: Quantity, burst: &Burst) {
+    let mut text = format!(
+        "{} beyond it, {}, at {} for {}",
+        volume(unit, burst.volume.value),
+        volume_span(unit, &burst.volume),
+        rate(unit, &burst.rate),
+        format_span_ns(burst.lasted_ns)
+    );
+    text += &match &burst.refill {
+        Some(refill) => format!("; earned back at {}, {}", rate(unit, refill), span(unit, refill)),
+        None => "; refill not measured".to_owned(),
+    };
+    page.hang(1, "burst", NOTE, COLUMN, &text);
+}
+
+/// What decides at which block size, a line for each direction.
+fn binding(page: &mut Page, limits: &Limits) {
+    if !limits.limits.iter().any(|limit| limit.reached) {
+        return;
+    }
+    page.heading("What decides at which block size");
+    for direction in [Direction::Read, Direction::Write] {
+        let rows: Vec<&Binding> = limits.binding.iter().filter(|row| row.direction == direction).collect();
+        let parts: Vec<String> = rows
+            .iter()
+            .map(|row| {
+                let by = match row.by {
+                    Some(Quantity::Requests) => "IOPS limit",
+                    Some(Quantity::Bytes) => "MB/s limit",
+                    None => "the disk itself",
+                };
+                let how = if row.measured { "" } else { ", worked out" };
+                format!("{}: {by} ({}/s{how})", row.block, words::thousands(row.iops.round() as u64))
+            })
+            .collect();
+        if !parts.is_empty() {
+            page.hang(1, direction.name(), BOLD, COLUMN, &parts.join("; "));
+        }
+    }
+}
+
+fn rate(unit: Quantity, estimate: &Estimate) -> String {
+    let Some(value) = estimate.value else { return "not resolved".to_owned() };
+    match unit {
+        Quantity::Requests => format!("{} IOPS", words::thousands(value.round() as u64)),
+        Quantity::Bytes => format!("{} ({})", format_rate(value), format_rate_binary(value)),
+    }
+}
+
+fn span(unit: Quantity, estimate: &Estimate) -> String {
+    let (Some(low), Some(high)) = (estimate.low, estimate.high) else { return "without an interval".to_owned() };
+    match unit {
+        Quantity::Requests => {
+            format!(
+                "95 % interval {} to {}",
+                words::thousands(low.round() as u64),
+                words::thousands(high.round() as u64)
+            )
+        }
+        Quantity::Bytes => format!("95 % interval {:.2} to {:.2} MB/s", low / 1e6, high / 1e6),
+    }
+}
+
+fn volume(unit: Quantity, value: Option<f64>) -> String {
+    let value = value.unwrap_or(0.0).round() as u64;
+    match unit {
+        Quantity::Requests => format!("{} requests", words::thousands(value)),
+        Quantity::Bytes => format!("{} MB", words::thousands(value / 1_000_000)),
+    }
+}
+
+fn volume_span(unit: Quantity, estimate: &Estimate) -> String {
+    format!("95 % interval {} to {}", volume(unit, estimate.low), volume(unit, estimate.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::limits::Evidence;
+
+    use super::*;
+    use crate::samples as sample;
+
+    fn found(reached: bool) -> Limits {
+        let estimate = |value| Estimate::exact(value, 100);
+        let limit = |direction, quantity, value| Limit {
+            direction,
+            quantity,
+            reached,
+            sustained: estimate(value),
+            watched_ns: 8_000_000_000,
+            block: Bytes(4096),
+            burst: reached.then(|| Burst {
+                volume: estimate(150_000.0),
+                rate: estimate(value * 1.5),
+                lasted_ns: 30_000_000_000,
+                refill: Some(estimate(value)),
+            }),
+            evidence: vec![Evidence {
+                id: "pinned".to_owned(),
+                speaks_for: reached,
+                text: "the count wanders".to_owned(),
+            }],
+        };
+        Limits {
+            limits: vec![
+                limit(Direction::Read, Quantity::Requests, 10_000.0),
+                limit(Direction::Write, Quantity::Bytes, 400e6),
+            ],
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_limit_is_named_with_its_interval_and_its_burst_and_no_line_is_wider_than_the_page() {
+        let text = human(&found(true), &sample::fast_nvme(), &Style { color: false, width: 80 });
+        assert!(text.contains("10,000 IOPS") && text.contains("400 MB/s (381 MiB/s)"), "{text}");
+        assert!(text.contains("earned back") && text.contains("95 % interval"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn without_a_limit_it_says_at_least_and_never_limit_of() {
+        let text = human(&found(false), &sample::fast_nvme(), &Style { color: false, width: 80 });
+        assert!(text.contains("at least 10,000 IOPS") && !text.contains("because"), "{text}");
+    }
+}

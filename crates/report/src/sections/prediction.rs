@@ -1,0 +1,160 @@
+//! What databases will do on the disk, for people.
+
+use qd1_model::prediction::{Bound, Exactness, Predicted, Prediction, Predicts};
+use qd1_model::{Estimate, Report};
+
+use crate::page::{BAD, DIM, Page};
+
+/// Columns of the table: what, the figure, its interval, what was measured.
+const WHAT: usize = 32;
+const FIGURE: usize = 8;
+const INTERVAL: usize = 18;
+const MEASURED: usize = 9;
+
+/// What was predicted at first is shown where it differs by more than this factor.
+const MOVED: f64 = 1.25;
+
+/// What the figures are.
+const NOTE: &str = "Worked out from the commits measured, not run: the interval holds what was measured and what the models have \
+                    been off by (docs/method.md, predictions).";
+
+/// The section of the human report; nothing where nothing was predicted.
+pub(crate) fn section(page: &mut Page, report: &Report) {
+    let Some(prediction) = &report.prediction else { return };
+    let is_verified = prediction.rows.iter().any(|row| row.verified.is_some());
+    let last = if is_verified { format!("{:>MEASURED$}  error", "measured") } else { "held back by".to_owned() };
+    page.heading("What to expect");
+    page.line(
+        &page.paint(DIM, &format!("  {:WHAT$}{:>FIGURE$}  {:INTERVAL$}{last}", "", "predicted", "95 % interval")),
+    );
+    for row in &prediction.rows {
+        let [what, figure, interval, bound] = cells(row);
+        let last = match is_verified {
+            true => verified(page, row),
+            false => page.paint(DIM, &bound),
+        };
+        page.line(&format!("  {what:<WHAT$}{figure:>FIGURE$}  {interval:<INTERVAL$}{last}"));
+    }
+    for missing in &prediction.missing {
+        page.prose(2, &format!("Not predicted: {missing}."));
+    }
+    if let Some(moved) = moved(prediction) {
+        page.prose(2, &moved);
+    }
+    // One that was ended early has not told of itself yet.
+    for program in report.record.programs.iter().filter(|program| !program.settings.is_empty()) {
+        let settings = program.settings.iter().map(|setting| format!("{} {}", setting.name, setting.value));
+        let settings = settings.collect::<Vec<_>>().join(", ");
+        page.prose(2, &format!("{} {}: {settings}.", program.program.title(), program.version));
+    }
+    page.prose(2, NOTE);
+}
+
+/// The same as a table of Markdown.
+pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
+    *text += "### What to expect\n\n| | predicted | 95 % interval | held back by | measured | error |\n";
+    *text += "|---|--:|---|---|--:|--:|\n";
+    for row in &prediction.rows {
+        let [what, figure, interval, bound] = cells(row);
+        let [measured, error] = measured(row);
+        *text += &format!("| {what} | {figure} | {interval} | {bound} | {measured} | {error} |\n");
+    }
+    for missing in &prediction.missing {
+        *text += &format!("\nNot predicted: {}.\n", crate::table::escaped(missing));
+    }
+    if let Some(moved) = moved(prediction) {
+        *text += &format!("\n{moved}\n");
+    }
+    *text += &format!("\n{NOTE}\n\n");
+}
+
+/// What was measured and how far the prediction is from it, in red where its interval does not hold it.
+fn verified(page: &Page, row: &Predicted) -> String {
+    let [measured, error] = measured(row);
+    let missed = row.verified.is_some_and(|verified| !verified.holds);
+    let error = format!("{error:>6}");
+    format!("{measured:>MEASURED$} {}", if missed { page.paint(BAD, &format!("{error} !")) } else { error })
+}
+
+fn measured(row: &Predicted) -> [String; 2] {
+    let Some(verified) = &row.verified else { return ["-".to_owned(), String::new()] };
+    let figure = verified.value.value.map_or_else(|| "-".to_owned(), count);
+    let figure = match verified.exactness {
+        Exactness::Measured => figure,
+        Exactness::AtLeast => format!(">{figure}"),
+        Exactness::Below => format!("<{figure}"),
+    };
+    [figure, verified.error.map_or_else(String::new, |error| format!("{:+.0} %", 100.0 * error))]
+}
+
+/// What the disk, or the machine, did otherwise once the programs ran: the figures that were predicted before.
+fn moved(prediction: &Prediction) -> Option<String> {
+    let of = |row: &Predicted| {
+        let (first, value) = (row.verified?.at_first?, row.value.value?);
+        let ratio = first.max(f64::MIN_POSITIVE) / value.max(f64::MIN_POSITIVE);
+        let has_moved = !(1.0 / MOVED..=MOVED).contains(&ratio);
+        has_moved.then(|| format!("{} {}", cells(row)[0], count(first)))
+    };
+    let rows: Vec<String> = prediction.rows.iter().filter_map(of).collect();
+    let figures = rows.join("; ");
+    (!rows.is_empty()).then(|| {
+        format!(
+            "The disk or the machine changed meanwhile: each program is held against the commits just before and after it. From \
+             the first commits alone it was: {figures}."
+        )
+    })
+}
+
+/// A row's cells: what, figure, interval, what holds it back.
+fn cells(row: &Predicted) -> [String; 4] {
+    let clients = match row.clients {
+        1 if row.what != Predicts::PostgresTps => String::new(),
+        clients => format!(", {clients}"),
+    };
+    let Estimate { value, low, high, .. } = row.value;
+    let round = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), count);
+    let bound = match row.bound {
+        Bound::Commits => "commits",
+        Bound::Processor => "processor",
+        Bound::Locks => "row locks",
+    };
+    let figure = if value == Some(0.0) { "none".to_owned() } else { round(value) };
+    let interval = format!("{} to {}", round(low), round(high));
+    [format!("{}{clients}", row.what.title()), figure, interval, bound.to_owned()]
+}
+
+/// Three digits are all that a prediction deserves.
+fn count(figure: f64) -> String {
+    if figure <= 0.0 {
+        return "0".to_owned();
+    }
+    let unit = 10f64.powf(figure.log10().floor() - 2.0).max(0.1);
+    let rounded = (figure / unit).round() * unit;
+    if rounded < 100.0 { format!("{rounded:.1}") } else { format!("{rounded:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::prediction::Verified;
+
+    use super::*;
+
+    #[test]
+    fn a_prediction_has_three_digits() {
+        assert_eq!([0.0, 1.234, 23.46, 1234.5, 98_765.0].map(count), ["0", "1.2", "23.5", "1230", "98800"]);
+    }
+
+    #[test]
+    fn a_row_says_on_which_side_of_what_was_tried_the_truth_is() {
+        let verified = |exactness| {
+            let value = Estimate { value: Some(100.0), ..Estimate::default() };
+            Some(Verified { value, exactness, error: Some(-0.2), holds: true, at_first: None, error_at_first: None })
+        };
+        let value = Estimate { value: Some(80.0), low: Some(60.0), high: Some(110.0), ..Estimate::default() };
+        let mut row = Predicted { what: Predicts::EtcdRate, clients: 1, value, bound: Bound::Commits, verified: None };
+        assert_eq!(measured(&row)[0], "-");
+        row.verified = verified(Exactness::AtLeast);
+        assert_eq!(measured(&row), [">100", "-20 %"].map(str::to_owned));
+        assert_eq!(cells(&row)[..3], ["etcd puts/s, p99 at 10 ms", "80.0", "60.0 to 110"].map(str::to_owned));
+    }
+}

@@ -1,0 +1,131 @@
+//! The steps of a suite as one table with a row for each: a suite has many steps that differ in a figure or two, so names
+//! stand beside their figures and titles are left to `--dry-run`. And the list of the suites that are built in.
+
+use qd1_model::metric::Unit;
+use qd1_model::op::Ended;
+use qd1_model::plan::Work;
+use qd1_model::plan::prediction::plain_name;
+use qd1_model::spec::{Effort, Suite};
+use qd1_model::units::format_span_ns;
+use qd1_model::{Bytes, OpClass, Report, StepSummary};
+
+use crate::page::Style;
+use crate::page::{BAD, BOLD, DIM, Page};
+use crate::table::{CELL, cell, columns, legend, list};
+use crate::words;
+
+/// Width of the first column.
+const LABEL: usize = 15;
+
+/// All steps.
+pub(crate) fn steps(page: &mut Page, report: &Report) {
+    // What a suite compares comes first, then what it takes.
+    let mut columns = columns(page.style.width);
+    columns.sort_by_key(|column| !column.is_rate());
+    let is_table = page.style.width >= LABEL + CELL * 5;
+    if is_table {
+        let titles: String = columns.iter().map(|column| format!("{:CELL$}", column.title())).collect();
+        let heading = page.paint(BOLD, &format!("{:LABEL$}{}", "Steps", titles.trim_end()));
+        page.line("");
+        page.line(&heading);
+    } else {
+        page.heading("Steps");
+    }
+    let again = |step: &StepSummary| report.prediction.is_some() && plain_name(&step.name) != step.name;
+    for step in report.summary.steps.iter().filter(|step| !again(step)) {
+        let mut label = step.name.as_str();
+        if !is_table || label.chars().count() >= LABEL {
+            page.hang(0, label, BOLD, label.chars().count(), "");
+            label = "";
+        }
+        for stream in &step.streams {
+            if is_table {
+                let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
+                // The one name that leaves no room for a number.
+                let name = if stream.class == OpClass::Transaction { "txn" } else { stream.class.name() };
+                two_lines(page, label, &format!("{name} {}", count(stream.ios)), &cells);
+                if let (Some(p50), Some(p99)) = (stream.sync_p50_ns, stream.sync_p99_ns) {
+                    let rates = columns.iter().filter(|column| column.is_rate()).count();
+                    let mut cells = vec![(String::new(), String::new()); rates];
+                    cells.extend([cell(Unit::Ns, &p50), cell(Unit::Ns, &p99)]);
+                    two_lines(page, " its sync", "", &cells);
+                }
+            } else {
+                list(page, &columns, stream);
+            }
+            label = "";
+        }
+        let load = words::load(step);
+        if !load.is_empty() {
+            page.hang(1, "load", DIM, LABEL, &load);
+        }
+        let errors = words::errors(report, step);
+        if !errors.is_empty() {
+            page.hang(1, "ERRORS", BAD, LABEL, &errors);
+        }
+        let after = format!("after {}", format_span_ns(step.runtime_ns));
+        match step.ended {
+            Ended::Failed | Ended::Interrupted => page.hang(1, words::ended(step.ended), BAD, LABEL, &after),
+            Ended::Time => {
+                if let Some(all) = size_to_reach(report, &step.name) {
+                    page.hang(1, words::ended(step.ended), DIM, LABEL, &format!("{after}, before all {all} were done"));
+                }
+            }
+            Ended::Precise | Ended::Done => {}
+        }
+    }
+    for text in words::not_run(report) {
+        page.hang(0, "not run: ", BOLD, 9, &text);
+    }
+    if report.summary.steps.iter().any(again) {
+        page.prose(
+            2,
+            "The commits were measured again after each program, in steps -r2 and so on: --format markdown or json.",
+        );
+    }
+    legend(page, "Below a step's name: its operations and how many there were.");
+}
+
+/// What a step was to move in all, where it has such an end.
+fn size_to_reach(report: &Report, name: &str) -> Option<Bytes> {
+    let plan = report.record.plan.steps.iter().find(|step| step.name == name)?;
+    match &plan.work {
+        Work::Io(io) if io.io_size.0 > 0 => Some(io.io_size),
+        _ => None,
+    }
+}
+
+/// Narrow: `99,999`, then `115k`, `1.2M`.
+fn count(n: u64) -> String {
+    if n < 100_000 { words::thousands(n) } else { qd1_model::units::format_count(n as f64) }
+}
+
+fn two_lines(page: &mut Page, label: &str, below: &str, cells: &[(String, String)]) {
+    let indented = LABEL - 1;
+    let figures: String = cells.iter().map(|(figure, _)| format!("{figure:CELL$}")).collect();
+    let intervals: String = cells.iter().map(|(_, interval)| format!("{interval:CELL$}")).collect();
+    let name = page.paint(BOLD, label);
+    let gap = LABEL.saturating_sub(label.chars().count());
+    page.line(&format!("{name}{:gap$}{figures}", ""));
+    let below = page.paint(DIM, format!("{below:indented$}{intervals}").trim_end());
+    page.line(&format!(" {below}"));
+}
+
+/// `qd1 suites`: each with what it is for, how long it takes at most (without flags, `--quick`, `--full`) and its source.
+pub fn suites(rows: &[(&Suite, [u64; 3])], style: &Style) -> String {
+    let mut page = Page::new(style);
+    let column = rows.iter().map(|(suite, _)| suite.name.len()).max().unwrap_or(0) + 2;
+    for (suite, [default_ns, quick_ns, full_ns]) in rows {
+        page.hang(0, &suite.name, BOLD, column, &suite.title);
+        let [default, quick, full] = [default_ns, quick_ns, full_ns].map(|ns| format_span_ns(*ns));
+        let steps = words::steps(suite.job.iter().filter(|job| job.runs_at(Effort::Default)).count());
+        page.prose(column, &format!("{steps}; at most {default}, --quick {quick}, --full {full}"));
+        if !suite.source.is_empty() {
+            page.prose(column, &format!("source: {}", suite.source));
+        }
+    }
+    page.line("");
+    page.line("Run one:       qd1 run NAME PATH");
+    page.line("Make your own: qd1 suites NAME > mine.toml; qd1 run mine.toml PATH");
+    page.text
+}

@@ -1,0 +1,465 @@
+//! Ways to make writes durable, for people: the methods beside each other, how the best one goes with size, committers and
+//! layout, new files, and what programs can be set to.
+
+use qd1_model::metric::Unit;
+use qd1_model::plan::{FileSync, Sync};
+use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, SyncSetting, SyncTable};
+use qd1_model::{Bytes, Estimate, Report};
+
+use crate::page::{BAD, BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
+use crate::table::escaped;
+use crate::table::{CELL, cell, legend};
+use crate::words;
+
+/// Width of a table's first column.
+const LABEL: usize = 15;
+/// Column of a setting's text.
+const SETTING: usize = 14;
+
+/// A table: its title, the titles of its columns, and its rows.
+struct Table {
+    title: String,
+    columns: Vec<&'static str>,
+    rows: Vec<Row>,
+}
+
+/// A row: its name, what stands under that, and the figures.
+struct Row {
+    label: String,
+    below: String,
+    cells: Vec<(Unit, Option<Estimate>)>,
+}
+
+/// The answer in a sentence or two.
+pub(crate) fn sentence(table: &SyncTable) -> String {
+    let Some(best) = table.best else { return "No way to make writes durable was measured.".to_owned() };
+    let rate = table.rows.iter().find(|row| is_compared(row, table) && row.method == best);
+    let rate = rate.map_or_else(String::new, |row| {
+        format!(" with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
+    });
+    let block = Bytes(u64::from(table.block));
+    let mut text = format!("{} is the fastest durable way to commit {block} here{rate}.", named(best));
+    if !table.tied.is_empty() {
+        let tied: Vec<String> = table.tied.iter().map(|method| named(*method)).collect();
+        text += &format!(" Not to be told from it: {}.", tied.join(", "));
+    }
+    text
+}
+
+/// The section of the human report.
+pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
+    for table in tables(table) {
+        show(page, &table);
+    }
+    settings(page, table);
+    let notes = notes(table);
+    if !notes.is_empty() {
+        page.heading("To know");
+        notes.iter().for_each(|note| page.hang(2, "-", NOTE, 4, note));
+    }
+    for text in words::not_run(report) {
+        page.hang(0, "not run: ", BOLD, 9, &text);
+    }
+    legend(page, "Below a name: how many commits there were.");
+}
+
+/// The same as Markdown.
+pub(crate) fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
+    for table in tables(table) {
+        let titles: String = table.columns.iter().map(|title| format!(" {title} |")).collect();
+        *text += &format!("### {}\n\n| |{titles}\n|---|{}\n", table.title, "--:|".repeat(table.columns.len()));
+        for row in &table.rows {
+            let cells: String =
+                row.cells.iter().map(|(unit, estimate)| format!(" {} |", whole(*unit, estimate))).collect();
+            *text += &format!("| {} ({}) |{cells}\n", escaped(&row.label), row.below);
+        }
+        text.push('\n');
+    }
+    *text += "### What programs can be set to\n\n| program | setting | | p50 of a commit | |\n|---|---|---|--:|---|\n";
+    for setting in &table.settings {
+        let p50 = whole(Unit::Ns, &setting.lat_p50_ns);
+        let (setting_name, note) = (escaped(&setting.setting), escaped(&setting.note));
+        *text += &format!("| {} | {setting_name} | {} | {p50} | {note} |\n", setting.program, advice(setting));
+    }
+    for note in notes(table) {
+        *text += &format!("\n{}\n", escaped(&note));
+    }
+    for why in words::not_run(report) {
+        *text += &format!("\nNot run: {}\n", escaped(&why));
+    }
+    text.push('\n');
+}
+
+fn whole(unit: Unit, estimate: &Option<Estimate>) -> String {
+    match estimate {
+        Some(estimate) if estimate.is_resolved() => words::figure(unit, estimate),
+        Some(estimate) => words::whole(unit, estimate),
+        None => "-".to_owned(),
+    }
+}
+
+/// `O_DSYNC + O_DIRECT`.
+fn named(method: SyncMethod) -> String {
+    if method.direct { format!("{} + O_DIRECT", method.name()) } else { method.name().to_owned() }
+}
+
+fn is_compared(row: &SyncRow, table: &SyncTable) -> bool {
+    row.writes_per_sync == 1 && is_base(row, table)
+}
+
+/// One committer with writes of the common size over written data.
+fn is_base(row: &SyncRow, table: &SyncTable) -> bool {
+    row.block == table.block && row.committers == 1 && row.layout == SyncLayout::Overwrite
+}
+
+/// All tables that have rows.
+fn tables(table: &SyncTable) -> Vec<Table> {
+    let all = [methods(table), sizes(table), committers(table), layouts(table), files(table)];
+    all.into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+fn methods(table: &SyncTable) -> Table {
+    let block = Bytes(u64::from(table.block));
+    let rows = table.rows.iter().filter(|row| is_compared(row, table)).map(|row| {
+        let twice =
+            |other: &&SyncRow| is_base(other, table) && other.writes_per_sync == 2 && other.method == row.method;
+        let two = table.rows.iter().find(twice).map(|row| row.lat_p50_ns);
+        let label = if row.method.direct { "  + O_DIRECT".to_owned() } else { row.method.name().to_owned() };
+        let mut cells = cells(row);
+        cells.push((Unit::Ns, two));
+        Row { label, cells, ..of(row) }
+    });
+    Table {
+        title: format!("Methods: {block} written and made durable, one committer"),
+        columns: vec!["commits/s", "p50", "p99", "sync p50", "2 writes p50"],
+        rows: in_pairs(rows.collect(), table),
+    }
+}
+
+/// Each method through the page cache, then past it.
+fn in_pairs(rows: Vec<Row>, table: &SyncTable) -> Vec<Row> {
+    let compared: Vec<&SyncRow> = table.rows.iter().filter(|row| is_compared(row, table)).collect();
+    let mut order: Vec<(usize, Row)> = rows
+        .into_iter()
+        .enumerate()
+        .map(|(at, row)| {
+            let sync = compared[at].method.sync;
+            let first = compared.iter().position(|other| other.method.sync == sync).unwrap_or(at);
+            (first * 2 + usize::from(compared[at].method.direct), row)
+        })
+        .collect();
+    order.sort_by_key(|(place, _)| *place);
+    order.into_iter().map(|(_, row)| row).collect()
+}
+
+fn of(row: &SyncRow) -> Row {
+    let n = row.lat_p50_ns.n;
+    let below = if row.durable { format!("n={}", words::thousands(n)) } else { "NOT DURABLE".to_owned() };
+    Row { label: String::new(), below, cells: cells(row) }
+}
+
+fn cells(row: &SyncRow) -> Vec<(Unit, Option<Estimate>)> {
+    vec![
+        (Unit::PerSecond, Some(row.commits_per_second)),
+        (Unit::Ns, Some(row.lat_p50_ns)),
+        (Unit::Ns, Some(row.lat_p99_ns)),
+        (Unit::Ns, row.sync_p50_ns),
+    ]
+}
+
+const COLUMNS: [&str; 4] = ["commits/s", "p50", "p99", "sync p50"];
+
+/// Rows that look further than the methods, those that have a label, in the order of `key`.
+fn further<K: Ord>(
+    table: &SyncTable,
+    title: &str,
+    key: impl Fn(&SyncRow) -> K,
+    label: impl Fn(&SyncRow) -> Option<String>,
+) -> Table {
+    let mut rows: Vec<&SyncRow> = table.rows.iter().filter(|row| row.writes_per_sync == 1).collect();
+    rows.sort_by_key(|row| key(row));
+    let labelled: Vec<(SyncMethod, Row)> =
+        rows.into_iter().filter_map(|row| label(row).map(|label| (row.method, Row { label, ..of(row) }))).collect();
+    let method = labelled.first().map_or_else(String::new, |(method, _)| format!(", {}", named(*method)));
+    Table {
+        title: format!("{title}{method}"),
+        columns: COLUMNS.to_vec(),
+        rows: labelled.into_iter().map(|(_, row)| row).collect(),
+    }
+}
+
+/// The method that looked further.
+fn follower(table: &SyncTable, wanted: impl Fn(&SyncRow) -> bool) -> Option<SyncMethod> {
+    table.rows.iter().find(|row| wanted(row)).map(|row| row.method)
+}
+
+fn sizes(table: &SyncTable) -> Table {
+    let is_other = |row: &SyncRow| row.block != table.block && row.committers == 1;
+    let method = follower(table, is_other);
+    let by_size = |row: &SyncRow| row.block;
+    further(table, "Size of a commit", by_size, |row| {
+        let base = is_base(row, table) && Some(row.method) == method;
+        (base || is_other(row)).then(|| Bytes(u64::from(row.block)).to_string())
+    })
+}
+
+fn committers(table: &SyncTable) -> Table {
+    let method = follower(table, |row| row.committers > 1);
+    let block = Bytes(u64::from(table.block));
+    let own_first = |row: &SyncRow| (row.shared, row.committers);
+    further(table, &format!("Committers at once, {block} each"), own_first, |row| {
+        let one = is_base(row, table) && Some(row.method) == method;
+        let files = if row.shared { "one file" } else { "own files" };
+        match row.committers {
+            1 => one.then(|| "1".to_owned()),
+            many => Some(format!("{many} {files}")),
+        }
+    })
+}
+
+fn layouts(table: &SyncTable) -> Table {
+    let method = follower(table, |row| row.layout != SyncLayout::Overwrite);
+    let as_measured = |_: &SyncRow| ();
+    further(table, "Where it goes", as_measured, |row| match row.layout {
+        SyncLayout::Overwrite => {
+            (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned())
+        }
+        SyncLayout::Append => Some("appended".to_owned()),
+        SyncLayout::Preallocated => Some("preallocated".to_owned()),
+    })
+}
+
+fn files(table: &SyncTable) -> Table {
+    let row = |files: &SyncFiles| Row {
+        label: if files.sync == FileSync::FsyncDirectory { "and directory" } else { "file alone" }.to_owned(),
+        below: format!("n={}", words::thousands(files.create_p50_ns.n)),
+        cells: vec![
+            (Unit::PerSecond, Some(files.files_per_second)),
+            (Unit::Ns, Some(files.create_p50_ns)),
+            (Unit::Ns, Some(files.create_p99_ns)),
+            (Unit::Ns, files.sync_p50_ns),
+            (Unit::Ns, files.delete_p50_ns),
+        ],
+    };
+    let size = table.files.first().map_or_else(String::new, |files| format!(" of {}", files.size));
+    Table {
+        title: format!("New files{size}: made, written, fsync, closed; then removed"),
+        columns: vec!["files/s", "p50", "p99", "sync p50", "removal p50"],
+        rows: table.files.iter().map(row).collect(),
+    }
+}
+
+fn show(page: &mut Page, table: &Table) {
+    page.heading(&table.title);
+    let is_table = page.style.width >= LABEL + CELL * 5 - 1;
+    if is_table {
+        let titles: String = table.columns.iter().map(|title| format!("{title:CELL$}")).collect();
+        let heading = page.paint(DIM, format!("{:LABEL$}{titles}", "").trim_end());
+        page.line(&heading);
+    }
+    for row in &table.rows {
+        let shown: Vec<(String, String)> = row
+            .cells
+            .iter()
+            .map(|(unit, estimate)| {
+                estimate.as_ref().map_or(("-".into(), String::new()), |estimate| cell(*unit, estimate))
+            })
+            .collect();
+        if is_table {
+            two_lines(page, row, &shown);
+        } else {
+            page.line(&format!("  {}, {}", row.label.trim(), row.below));
+            for (title, (figure, interval)) in table.columns.iter().zip(&shown) {
+                page.hang(4, title, DIM, 18, &format!("{figure} {interval}"));
+            }
+        }
+    }
+}
+
+fn two_lines(page: &mut Page, row: &Row, shown: &[(String, String)]) {
+    let mut label = row.label.as_str();
+    if 1 + label.chars().count() >= LABEL {
+        page.line(&format!(" {label}"));
+        label = "";
+    }
+    let figures: String = shown.iter().map(|(figure, _)| format!("{figure:CELL$}")).collect();
+    let intervals: String = shown.iter().map(|(_, interval)| format!("{interval:CELL$}")).collect();
+    page.line(&format!(" {label:w$}{figures}", w = LABEL - 1));
+    let below = page.paint(DIM, format!("{:w$}{intervals}", row.below, w = LABEL - 3).trim_end());
+    page.line(&format!("   {below}"));
+}
+
+fn settings(page: &mut Page, table: &SyncTable) {
+    if table.settings.is_empty() {
+        return;
+    }
+    page.heading("What programs can be set to, and the median of a commit so");
+    let mut program = "";
+    for setting in &table.settings {
+        if setting.program != program {
+            program = &setting.program;
+            page.line(&format!("  {program}"));
+        }
+        let paint = match setting.advice {
+            SyncAdvice::Keep | SyncAdvice::Choose | SyncAdvice::Only => GOOD,
+            SyncAdvice::Possible | SyncAdvice::Unknown => DIM,
+            SyncAdvice::Unsafe if setting.durable => MIDDLING,
+            SyncAdvice::Unsafe => BAD,
+        };
+        let figure = match &setting.lat_p50_ns {
+            Some(estimate) => words::whole(Unit::Ns, estimate),
+            None if setting.durable => "not measured".to_owned(),
+            None => "no wait".to_owned(),
+        };
+        let note = if setting.note.is_empty() { String::new() } else { format!(" ({})", setting.note) };
+        page.hang(4, advice(setting), paint, SETTING, &format!("{}: {figure}{note}", setting.setting));
+    }
+}
+
+const fn advice(setting: &SyncSetting) -> &'static str {
+    match setting.advice {
+        SyncAdvice::Keep => "keep",
+        SyncAdvice::Choose => "choose",
+        SyncAdvice::Possible => "possible",
+        SyncAdvice::Only => "fixed",
+        SyncAdvice::Unsafe => "NOT SAFE",
+        SyncAdvice::Unknown => "?",
+    }
+}
+
+/// What has to be said beside the figures.
+fn notes(table: &SyncTable) -> Vec<String> {
+    let mut notes = Vec::new();
+    if table.rows.iter().any(|row| row.method.sync == Sync::SyncFileRange) {
+        notes.push(
+            "sync_file_range makes nothing durable, however fast it is: it writes no metadata, without which the data may \
+             not be found again, and sends no flush, so that the data may be in the disk's volatile cache. It is measured \
+             to show what it would seem to save."
+                .to_owned(),
+        );
+    }
+    if table.rows.iter().any(|row| row.method.direct && row.method.sync.is_in_the_write()) {
+        notes.push(
+            "pg_test_fsync opens the files of open_datasync and open_sync with O_DIRECT; PostgreSQL itself does so only \
+             where asked (debug_io_direct, before 16 wal_level=minimal). Compare like with like."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::Format;
+    use crate::page::Style;
+    use crate::render;
+    use crate::samples as sample;
+
+    fn report() -> Report {
+        let estimate = |value: f64| Estimate {
+            low: Some(value * 0.97),
+            high: Some(value * 1.03),
+            ..Estimate::exact(value, 12_345)
+        };
+        let row = |sync, direct, writes_per_sync, block, committers, shared, layout, us: f64| SyncRow {
+            method: SyncMethod { sync, direct },
+            durable: sync != Sync::SyncFileRange,
+            writes_per_sync,
+            block,
+            committers,
+            shared,
+            layout,
+            steps: vec!["a".to_owned()],
+            commits_per_second: estimate(1e6 / us),
+            lat_mean_ns: estimate(us * 1e3),
+            lat_p50_ns: estimate(us * 1e3),
+            lat_p99_ns: Estimate { n: 300, n_needed: 1_200_000, ..Estimate::default() },
+            sync_p50_ns: sync.has_call().then(|| estimate(us * 0.9e3)),
+            sync_p99_ns: None,
+        };
+        use SyncLayout::{Append, Overwrite};
+        let fdatasync = Sync::Fdatasync;
+        let table = SyncTable {
+            block: 8192,
+            rows: vec![
+                row(fdatasync, false, 1, 8192, 1, false, Overwrite, 183.0),
+                row(Sync::SyncFileRange, false, 1, 8192, 1, false, Overwrite, 21.0),
+                row(fdatasync, true, 1, 8192, 1, false, Overwrite, 190.0),
+                row(fdatasync, false, 2, 8192, 1, false, Overwrite, 201.0),
+                row(fdatasync, false, 1, 65_536, 1, false, Overwrite, 301.0),
+                row(fdatasync, false, 1, 512, 1, false, Overwrite, 180.0),
+                row(fdatasync, false, 1, 8192, 64, true, Overwrite, 1301.0),
+                row(fdatasync, false, 1, 8192, 1, false, Append, 401.0),
+            ],
+            files: vec![SyncFiles {
+                sync: FileSync::FsyncDirectory,
+                size: Bytes::kib(4),
+                step: "file-dir".to_owned(),
+                files_per_second: estimate(900.0),
+                create_p50_ns: estimate(1e6),
+                create_p99_ns: estimate(2e6),
+                sync_p50_ns: Some(estimate(0.9e6)),
+                delete_p50_ns: Some(estimate(50e3)),
+            }],
+            best: Some(SyncMethod { sync: fdatasync, direct: false }),
+            tied: vec![SyncMethod { sync: fdatasync, direct: true }],
+            settings: vec![SyncSetting {
+                program: "PostgreSQL".to_owned(),
+                setting: "wal_sync_method=fdatasync".to_owned(),
+                note: "its default on Linux".to_owned(),
+                method: SyncMethod { sync: fdatasync, direct: false },
+                lat_p50_ns: Some(estimate(183e3)),
+                commits_per_second: Some(estimate(5464.0)),
+                durable: true,
+                advice: SyncAdvice::Keep,
+            }],
+        };
+        let mut report = Report { sync: Some(table), verdicts: Vec::new(), ..sample::fast_nvme() };
+        report.record.plan.suite = "sync".to_owned();
+        report.record.plan.subject = qd1_model::Subject::Sync;
+        report
+    }
+
+    fn text(width: usize) -> String {
+        render(&report(), Format::Human, &Style { color: false, width })
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        for width in [40, 60, 79, 80, 120] {
+            let text = text(width);
+            let body = text.split("\nRun it again").next().unwrap();
+            assert!(body.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_first_sentence_names_the_best_and_what_cannot_be_told_from_it() {
+        let text = text(80);
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.starts_with("fdatasync is the fastest durable way to commit 8 KiB here with 5.46k"), "{text}");
+        assert!(flat.contains("Not to be told from it: fdatasync + O_DIRECT."), "{text}");
+    }
+
+    #[test]
+    fn what_makes_nothing_durable_is_said_to_in_its_row_and_in_words() {
+        let text = text(80);
+        assert!(text.contains("NOT DURABLE"), "{text}");
+        assert!(text.contains("sync_file_range makes nothing durable"), "{text}");
+    }
+
+    #[test]
+    fn human_snapshot_of_a_sync() {
+        insta::assert_snapshot!("sync_80", text(80));
+    }
+
+    #[test]
+    fn markdown_has_a_table_for_each_question() {
+        let text = render(&report(), Format::Markdown, &Style { color: false, width: 80 });
+        for title in ["### Methods", "### Size of a commit", "### Committers", "### Where it goes", "### New files"] {
+            assert!(text.contains(title), "{title}: {text}");
+        }
+        assert!(text.contains("| PostgreSQL | wal\\_sync\\_method=fdatasync | keep | 183 us"), "{text}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Tables of figures: their columns, their cells of two lines, and what stands below them.
+
+use qd1_model::metric::{METRICS, Metric, Unit};
+use qd1_model::units::format_ns;
+use qd1_model::{Estimate, StreamSummary};
+
+use crate::page::{DIM, Page};
+use crate::words;
+
+/// Width of a table's first column and of the others.
+pub(crate) const LABEL: usize = 14;
+pub(crate) const CELL: usize = 13;
+
+/// A column of the steps table: two lines per cell, the figure and its interval.
+#[derive(Clone, Copy)]
+pub(crate) enum Column {
+    Metric(&'static Metric),
+    /// The slowest request: seen, not estimated, so it has no interval.
+    Slowest,
+    /// Throughput again, in binary units.
+    Binary,
+}
+
+impl Column {
+    /// Whether it is a rate rather than a latency.
+    pub(crate) const fn is_rate(self) -> bool {
+        match self {
+            Self::Metric(metric) => !matches!(metric.unit, Unit::Ns),
+            Self::Slowest => false,
+            Self::Binary => true,
+        }
+    }
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Metric(metric) => metric.title,
+            Self::Slowest => "slowest",
+            Self::Binary => "= binary",
+        }
+    }
+
+    pub(crate) fn cell(self, stream: &StreamSummary) -> (String, String) {
+        let none = || ("-".into(), String::new());
+        match self {
+            Self::Metric(metric) => (metric.get)(stream).map_or_else(none, |estimate| cell(metric.unit, &estimate)),
+            Self::Slowest => (format_ns(stream.lat_max_ns as f64), "(seen)".into()),
+            Self::Binary => words::binary(&stream.bytes_per_second).unwrap_or_else(none),
+        }
+    }
+}
+
+/// The columns that fit: five at 80, up to eight when there is room.
+pub(crate) fn columns(width: usize) -> Vec<Column> {
+    let room = width.saturating_sub(LABEL) / CELL;
+    let metrics = METRICS.iter().filter(|metric| match metric.name {
+        "lat_p9999_ns" => room > 5,
+        // The sync part has rows of its own, and a mean says little about a tail.
+        name => !name.starts_with("sync_") && name != "lat_mean_ns",
+    });
+    let mut columns: Vec<_> = metrics.map(Column::Metric).collect();
+    if room > 6 {
+        columns.insert(4, Column::Slowest);
+    }
+    if room > 7 {
+        columns.push(Column::Binary);
+    }
+    columns
+}
+
+pub(crate) fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
+    match estimate.value {
+        Some(value) => (unit.format(value), words::interval(unit, estimate)),
+        None if estimate.n_needed > 0 => ("not resolved".into(), format!("needs {}", words::about(estimate.n_needed))),
+        None => ("not resolved".into(), String::new()),
+    }
+}
+
+pub(crate) fn legend(page: &mut Page, also: &str) {
+    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": this percentile \
+                  cannot be told from n samples; about N would do.";
+    for line in crate::page::wrap(format!("{also} {legend}").trim(), page.prose_width() - 2) {
+        let line = page.paint(DIM, &line);
+        page.line(&format!("  {line}"));
+    }
+}
+
+/// For narrow terminals: one figure per line.
+pub(crate) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
+    page.line(&format!("  {}, n={}", stream.class.name(), words::thousands(stream.ios)));
+    for column in columns {
+        let (figure, interval) = column.cell(stream);
+        page.hang(4, column.title(), DIM, 16, &format!("{figure} {interval}"));
+    }
+    if let Some(p99) = stream.sync_p99_ns {
+        let (figure, interval) = cell(Unit::Ns, &p99);
+        page.hang(4, "sync p99", DIM, 16, &format!("{figure} {interval}"));
+    }
+}
+
+/// Text that must not be taken for markup: table bars, tags such as `<path>`, emphasis.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::new();
+    for letter in text.chars() {
+        match letter {
+            '|' | '<' | '>' | '*' | '_' | '`' | '~' => safe.extend(['\\', letter]),
+            '\n' => safe.push(' '),
+            _ => safe.push(letter),
+        }
+    }
+    safe
+}

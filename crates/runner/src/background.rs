@@ -1,0 +1,113 @@
+//! The load beside a step: the same workers as any step's, on threads of their own, from before its measurement until
+//! after it.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use qd1_engine::backing::{OpenAs, Target, drop_cache};
+use qd1_engine::run::{Asked, IoJob, Outcome, Progress, Wish, run_io};
+use qd1_engine::select::choose;
+use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
+use qd1_model::record::Background;
+
+use crate::context::Run;
+
+/// It ends when its step does, and no step is as long as this.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// A load ready to go.
+pub(crate) struct BackgroundLoad<'a> {
+    works: Vec<(&'a IoWork, Vec<OwnedFd>)>,
+    seed: u64,
+    /// Keep the unnamed files alive.
+    _own: Vec<Target>,
+}
+
+/// What a load did.
+#[derive(Default)]
+pub(crate) struct LoadOutcome {
+    pub(crate) background: Vec<Background>,
+    /// What was asked of the disk by all of it.
+    pub(crate) asked: Asked,
+}
+
+impl<'a> BackgroundLoad<'a> {
+    /// Makes the files of a step's load.
+    ///
+    /// # Errors
+    /// When one cannot be made or opened.
+    pub(crate) fn open(run: &Run<'_>, step: &'a StepPlan, seed: u64) -> Result<Self> {
+        let (mut works, mut own) = (Vec::new(), Vec::new());
+        for (number, work) in step.background.iter().enumerate() {
+            let how = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
+            let file = if work.file == FileUse::Shared {
+                run.shared.as_ref().context("the planner gave a shared file to no one")?.open(how)?
+            } else {
+                let name = format!("{}-load-{number}", run.context.id);
+                let target = Target::create_in(&run.plan.target.path, &name)?;
+                let file = target.open(how)?;
+                own.push(target);
+                file
+            };
+            works.push((work, vec![file]));
+        }
+        Ok(Self { works, seed: seed ^ 0x10AD, _own: own })
+    }
+
+    /// Runs `measure` while the load goes on.
+    ///
+    /// # Errors
+    /// When an engine of either breaks.
+    pub(crate) fn around(&self, measure: impl FnOnce() -> Result<Outcome>) -> Result<(Outcome, LoadOutcome)> {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let loads: Vec<_> = self.works.iter().map(|work| scope.spawn(|| self.run(work, &over))).collect();
+            let outcome = {
+                let _end = End(&over);
+                measure()
+            };
+            let mut done = LoadOutcome::default();
+            for load in loads {
+                let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load broke off"))??;
+                done.asked = done.asked.plus(&load.asked);
+                let Outcome { runtime_ns, streams, errors, .. } = load;
+                done.background.push(Background { runtime_ns, streams, errors });
+            }
+            Ok((outcome?, done))
+        })
+    }
+
+    fn run(&self, (work, files): &(&IoWork, Vec<OwnedFd>), over: &AtomicBool) -> Result<Outcome> {
+        let stop = Stop { min_ns: 0, max_ns: LONGEST_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
+        let job = IoJob {
+            work,
+            stop: &stop,
+            kind: choose(work, files.first())?.kind,
+            files,
+            offset: 0,
+            seed: self.seed,
+            sim: None,
+            batch_min: 1,
+            thread_cost: qd1_probe::thread_cost,
+        };
+        // Twenty times a second what is dirty is sent to the disk. By itself the kernel keeps it for half a minute, longer
+        // than a step is; on a machine that always writes, what was written half a minute ago goes out now.
+        let mut watch = |_: &Progress<'_>| {
+            if work.rw.writes() && !work.direct {
+                drop_cache(&files[0]);
+            }
+            Wish::Continue
+        };
+        Ok(run_io(&job, over, &mut watch)?)
+    }
+}
+
+/// Says that the step is over, also when measuring it panics: the scope waits for the load.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

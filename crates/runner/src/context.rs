@@ -1,0 +1,74 @@
+//! What a run is besides its plan, and what its steps share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use qd1_engine::backing::Target;
+use qd1_engine::clock;
+use qd1_engine::files::Tree;
+use qd1_model::plan::Plan;
+use qd1_model::record::{Prepare, Record, StepRecord};
+use qd1_model::{Environment, SCHEMA_VERSION};
+use qd1_probe::Machine;
+use qd1_system::scratch::Scratch;
+
+use crate::counters::Counters;
+
+/// What a run is besides its plan.
+pub struct RunContext<'a> {
+    /// Random identifier of the run.
+    pub id: String,
+    /// The command that does the same again.
+    pub command: Vec<String>,
+    /// What the machine is read with.
+    pub machine: &'a Machine,
+    /// Set once the run is to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl RunContext<'_> {
+    /// Whether the run is to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+/// What the steps of a run share.
+pub(crate) struct Run<'a> {
+    pub(crate) plan: Plan,
+    pub(crate) context: &'a RunContext<'a>,
+    pub(crate) shared: Option<Target>,
+    pub(crate) prepared: Option<Prepare>,
+    /// What steps on files leave to the next; gone with the run.
+    pub(crate) files: Option<Files>,
+    pub(crate) counters: Counters<'a>,
+    pub(crate) begin_ns: u64,
+}
+
+/// Files that stay from one step to the next, in a directory that goes with them however the run ends.
+pub(crate) struct Files {
+    /// Closed before its directory goes.
+    pub(crate) tree: Tree,
+    pub(crate) _scratch: Scratch,
+}
+
+impl Run<'_> {
+    /// What was measured, with all that belongs to the run.
+    pub(crate) fn into_record(self, environment: Environment, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
+        Record {
+            schema_version: SCHEMA_VERSION,
+            id: self.context.id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.context.command.clone(),
+            started_unix_ns,
+            elapsed_ns: clock::now_ns() - self.begin_ns,
+            interrupted: self.context.cancel.load(Ordering::Relaxed),
+            plan: self.plan,
+            environment,
+            prepare: self.prepared,
+            app: None,
+            steps,
+            mounts: Vec::new(),
+            programs: Vec::new(),
+        }
+    }
+}

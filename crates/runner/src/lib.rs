@@ -1,0 +1,20 @@
+//! From a Spec to a Record: looks at the place, plans, prepares it, runs each step, and reads the machine around it. What a
+//! run shows while it goes on is told to a [`watch::Watch`].
+#![forbid(unsafe_code)]
+
+mod background;
+mod context;
+pub mod counters;
+pub mod destroy;
+mod environment;
+pub mod id;
+pub mod place;
+pub mod plan;
+mod prepare;
+mod run;
+mod step;
+pub mod watch;
+
+pub use context::RunContext;
+pub use environment::{environment, sort_ns};
+pub use run::{execute, execute_adaptive};

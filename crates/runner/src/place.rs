@@ -1,0 +1,78 @@
+//! What is known of the place to be measured before anything is decided: kind, filesystem, direct I/O.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use qd1_engine::backing::{DirectIo, PathKind, Target, direct_io, direct_io_in, path_kind};
+use qd1_model::environment::{Filesystem, FilesystemClass};
+use qd1_probe::Machine;
+
+use qd1_model::Problem;
+
+/// The place, looked at.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Symbolic links followed.
+    pub path: PathBuf,
+    /// Directory, file or block device.
+    pub kind: PathKind,
+    /// The filesystem; empty for a block device.
+    pub filesystem: Filesystem,
+    /// Whether direct I/O works there, and its alignment.
+    pub direct: DirectIo,
+}
+
+/// Looks at `path`; refuses what cannot be measured at all.
+///
+/// # Errors
+/// Missing paths, pseudo filesystems, character devices, no permission: each says what to do.
+pub fn look(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
+    let kind = path_kind(path).map_err(|error| match is_missing(&error) {
+        true => missing(path).into(),
+        false => anyhow::Error::from(error),
+    })?;
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if path.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
+        let message = format!(
+            "{path:?} is not UTF-8 or has control characters, and no report could name it; choose another directory"
+        );
+        return Err(Problem::usage(message).into());
+    }
+    let filesystem = match kind {
+        PathKind::Block(_) => Filesystem::default(),
+        _ => machine.filesystem(&path).unwrap_or_default(),
+    };
+    if filesystem.class == FilesystemClass::Pseudo {
+        let message = format!(
+            "{} is on {}, which the kernel makes up as it is read: there is no disk to measure; choose a directory \
+             on a disk",
+            path.display(),
+            filesystem.kind
+        );
+        return Err(Problem::usage(message).into());
+    }
+    let direct = match kind {
+        PathKind::Directory => direct_io_in(&path, unique)?,
+        PathKind::File(_) | PathKind::Block(_) => direct_io(&Target::existing(&path))?,
+        PathKind::Other => {
+            let message = format!(
+                "{} is neither a directory, a file nor a block device; choose a directory on the disk to measure",
+                path.display()
+            );
+            return Err(Problem::usage(message).into());
+        }
+    };
+    // Memory filesystems take O_DIRECT on newer kernels and ignore it: do not claim what is not so.
+    let supported = direct.supported && filesystem.class != FilesystemClass::Memory;
+    Ok(Place { path, kind, filesystem, direct: DirectIo { supported, ..direct } })
+}
+
+fn is_missing(error: &qd1_engine::EngineError) -> bool {
+    matches!(error, qd1_engine::EngineError::Path { errno, .. }
+        if std::io::Error::from(*errno).kind() == std::io::ErrorKind::NotFound)
+}
+
+/// What to say of a path that does not exist.
+pub fn missing(path: &Path) -> Problem {
+    Problem::usage(format!("{} does not exist; name a directory, a file or a block device", path.display()))
+}

@@ -1,0 +1,198 @@
+//! Jobs on files: their defaults filled, what cannot be meant refused, and whether the filesystem has room for so many.
+
+use anyhow::Result;
+use qd1_model::Bytes;
+use qd1_model::plan::{FileOp, FilesWork, Plan, Skipped, StepPlan, Work};
+use qd1_model::spec::FilesJob;
+
+use crate::place::Place;
+use qd1_model::{Problem, ProblemKind};
+
+/// Bytes of one read or write where a job names none: a file larger than this is written in pieces.
+const CHUNK: Bytes = Bytes::mib(1);
+/// The same for operations on one large file: what bonnie++ reads and writes.
+const BLOCK: Bytes = Bytes::kib(8);
+/// Larger ones are a slip, and would take memory for each worker.
+const CHUNK_MAX: Bytes = Bytes::mib(64);
+/// Random reads where a job names none: as many as bonnie++ makes.
+const SEEKS: u64 = 8192;
+/// Workers beyond these are a slip.
+const WORKERS_MAX: u32 = 1024;
+
+/// The work of the job called `name`.
+///
+/// # Errors
+/// Names the job and the key.
+pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
+    let refuse = |why: String| Err(Problem::usage(format!("{name}: {why}")).into());
+    let ops = job.ops.clone().unwrap_or_else(|| FilesWork::default().ops);
+    let blocks = ops.iter().any(|op| op.is_block());
+    if ops.is_empty() || (blocks && !ops.iter().all(|op| op.is_block())) {
+        return refuse("ops names what is done with many files, or with one large file, and not both".to_owned());
+    }
+    if !job.sync.is_none() {
+        return durable(name, job);
+    }
+    let smallest = job.size_min.unwrap_or(job.size);
+    if smallest > job.size {
+        return refuse(format!("the smallest file, {smallest}, is larger than the largest, {}", job.size));
+    }
+    let workers = job.workers.unwrap_or(1);
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        return refuse(format!("workers lies between 1 and {WORKERS_MAX}, not at {workers}"));
+    }
+    let chunk = match job.chunk {
+        None if blocks => BLOCK,
+        None if job.size > CHUNK => CHUNK,
+        None => Bytes(0),
+        Some(chunk) => chunk,
+    };
+    if chunk > CHUNK_MAX || (chunk.0 < 8 && (blocks || job.chunk.is_some())) {
+        return refuse(format!("chunk lies between 8 B and {CHUNK_MAX}, not at {chunk}"));
+    }
+    if blocks && job.size.0 < chunk.0 {
+        return refuse(format!("a file of {} holds no chunk of {chunk}", job.size));
+    }
+    if !blocks && job.count == 0 {
+        return refuse("there is nothing to do with 0 files".to_owned());
+    }
+    Ok(FilesWork {
+        size: job.size,
+        count: job.count,
+        size_spread: Bytes(job.size.0 - smallest.0),
+        per_dir: job.per_dir.unwrap_or(0),
+        workers,
+        sync: job.sync,
+        fsync: job.fsync.unwrap_or_default(),
+        chunk,
+        order: job.order.unwrap_or_default(),
+        long_names: job.long_names.unwrap_or(false),
+        seeks: if ops.contains(&FileOp::Seek) { job.seeks.unwrap_or(SEEKS) } else { 0 },
+        ops,
+    })
+}
+
+/// The work of a job that makes one file after another durable and removes it again.
+fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
+    let refuse = |why: String| Err(Problem::usage(format!("{name}: {why}")).into());
+    let FilesJob { size, count, sync, size_min, per_dir, workers, fsync, chunk, ops, order, long_names, seeks } = job;
+    let others = [
+        ("size_min", size_min.is_some()),
+        ("per_dir", per_dir.is_some()),
+        ("workers", workers.is_some()),
+        ("fsync", fsync.is_some()),
+        ("chunk", chunk.is_some()),
+        ("ops", ops.is_some()),
+        ("order", order.is_some()),
+        ("long_names", long_names.is_some()),
+        ("seeks", seeks.is_some()),
+    ];
+    if let Some((key, _)) = others.iter().find(|(_, given)| *given) {
+        return refuse(format!("sync in files makes one file after another and removes it; leave out {key}, or sync"));
+    }
+    if *size > CHUNK_MAX {
+        return refuse(format!("each of the files is written at once: at most {CHUNK_MAX}, not {size}"));
+    }
+    if *count == 0 {
+        return refuse("there is nothing to do with 0 files".to_owned());
+    }
+    Ok(FilesWork { size: *size, count: *count, sync: *sync, ..FilesWork::default() })
+}
+
+/// Refuses steps whose files no step before them makes.
+///
+/// # Errors
+/// Names the step.
+pub(super) fn in_order(steps: &[StepPlan]) -> Result<()> {
+    let (mut many, mut block) = (false, false);
+    for step in steps {
+        let Work::Files(work) = &step.work else { continue };
+        for op in &work.ops {
+            let there = if op.is_block() { &mut block } else { &mut many };
+            match op {
+                FileOp::Create | FileOp::BlockWrite => *there = true,
+                _ if *there => *there = *op != FileOp::Delete,
+                _ => {
+                    let maker = if op.is_block() { FileOp::BlockWrite } else { FileOp::Create };
+                    let (name, op, maker) = (&step.name, op.name(), maker.name());
+                    let message = format!("{name}: {op} needs files, and no step before it has made any ({maker})");
+                    return Err(Problem::usage(message).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out steps with more files than the filesystem can hold, of which a tenth stay free.
+///
+/// # Errors
+/// With what is needed and what there is, where no other step would be left.
+pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
+    let Some(inodes) = place.filesystem.inodes else { return Ok(()) };
+    let leave = inodes.total / 10;
+    let usable = inodes.available.saturating_sub(leave);
+    let needed = |step: &StepPlan| match &step.work {
+        Work::Files(files) => files.inodes(),
+        Work::Io(_) | Work::App(_) => 1,
+    };
+    let most = plan.steps.iter().map(needed).max().unwrap_or(0);
+    if most <= usable {
+        return Ok(());
+    }
+    if plan.steps.iter().any(|step| needed(step) <= usable && matches!(step.work, Work::Io(_))) {
+        let (kept, left_out) = std::mem::take(&mut plan.steps).into_iter().partition(|step| needed(step) <= usable);
+        plan.steps = kept;
+        let why = format!("the filesystem has inodes for {usable} more files");
+        let skipped = |step: StepPlan| Skipped { name: step.name, why: why.clone() };
+        plan.skipped.extend(Vec::into_iter(left_out).map(skipped));
+        return Ok(());
+    }
+    let message = format!(
+        "not enough inodes in {}: the test needs {most}, and {usable} may be used ({} free, of which {leave} stay \
+         free); remove files there, or ask for fewer",
+        place.path.display(),
+        inodes.available
+    );
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(keys: &str) -> Result<FilesWork> {
+        work("a", &toml::from_str(keys).unwrap())
+    }
+
+    #[test]
+    fn what_was_always_meant_still_is() {
+        let work = job("size = \"4KiB\"\ncount = 20000").unwrap();
+        assert_eq!(work, FilesWork { size: Bytes::kib(4), count: 20_000, ..FilesWork::default() });
+    }
+
+    #[test]
+    fn large_files_are_written_in_pieces_and_one_large_file_as_bonnie_does() {
+        assert_eq!(job("size = \"10GiB\"\ncount = 2").unwrap().chunk, CHUNK);
+        let work = job("size = \"1GiB\"\ncount = 1\nops = [\"block_write\", \"seek\"]").unwrap();
+        assert_eq!((work.chunk, work.seeks), (BLOCK, SEEKS));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_by_name() {
+        for (keys, word) in [
+            ("size = \"4k\"\ncount = 0", "0 files"),
+            ("size = \"4k\"\nsize_min = \"8k\"\ncount = 1", "larger than the largest"),
+            ("size = \"4k\"\ncount = 1\nworkers = 0", "workers"),
+            ("size = \"4k\"\ncount = 1\nchunk = \"1GiB\"", "chunk"),
+            ("size = \"4k\"\ncount = 1\nops = [\"create\", \"seek\"]", "not both"),
+            ("size = \"4k\"\ncount = 1\nops = [\"block_write\"]", "no chunk"),
+            ("size = \"4k\"\ncount = 1\nsync = \"fsync\"\nworkers = 4", "leave out workers"),
+            ("size = \"5GiB\"\ncount = 1\nsync = \"fsync\"", "written at once"),
+            ("size = \"4k\"\ncount = 0\nsync = \"fsync\"", "0 files"),
+        ] {
+            let error = job(keys).unwrap_err().to_string();
+            assert!(error.starts_with("a: ") && error.contains(word), "{error}");
+        }
+    }
+}

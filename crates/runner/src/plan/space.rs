@@ -1,0 +1,85 @@
+//! What of a filesystem's space may be used, and what a plan writes at most: before anything is written.
+
+use anyhow::Result;
+use qd1_model::Bytes;
+use qd1_model::plan::{FileUse, Plan, StepPlan, Stop, Work};
+
+use crate::place::Place;
+use qd1_model::{Problem, ProblemKind};
+
+/// Space always left free: the larger of this and a tenth of the filesystem.
+const LEAVE_FREE: u64 = 1 << 30;
+/// For the most that a step may write: no disk here is faster than this, and no request than that.
+const WRITE_RATE_MAX: u64 = 8 << 30;
+const WRITE_NS_MIN: u64 = 10_000;
+
+/// The most a step can write: what it is limited to, or what the fastest disk would take in its time.
+pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
+    match work {
+        Work::Files(files) if !files.sync.is_none() => {
+            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
+        }
+        Work::Files(files) => files.writes_max(),
+        // A program's load has a planner of its own.
+        Work::App(_) => 0,
+        Work::Io(io) if !io.rw.writes() => 0,
+        Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
+        Work::Io(io) => {
+            let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
+            let in_flight = f64::from(io.in_flight());
+            let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
+            let share = 1.0 - f64::from(io.rwmixread) / 100.0;
+            let fill = if io.file == FileUse::Own { io.size.0 * u64::from(io.numjobs) } else { 0 };
+            (per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64 + fill
+        }
+    }
+}
+
+/// The space of a filesystem, bytes.
+pub struct Space {
+    /// Free for this user.
+    pub free: u64,
+    /// What always stays free.
+    pub leave: u64,
+    /// What may be used.
+    pub usable: u64,
+}
+
+/// How much of the place's space may be used.
+pub fn space(place: &Place) -> Space {
+    let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
+    let leave = LEAVE_FREE.max(total / 10);
+    Space { free, leave, usable: free.saturating_sub(leave) }
+}
+
+/// Makes the plan fit into the space that may be used, or refuses.
+pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
+    let Space { free, leave, usable } = space(place);
+    let needed = plan.space_max().0;
+    if needed <= usable {
+        return Ok(());
+    }
+    let shared = if plan.needs_shared_file() { plan.target.size.0 } else { 0 };
+    let own = needed - shared;
+    let smaller = usable.saturating_sub(own) / super::SIZE_MIN * super::SIZE_MIN;
+    if !size_given && shared > 0 && smaller >= super::SIZE_MIN {
+        plan.target.size = Bytes(smaller);
+        let works = plan.steps.iter_mut().flat_map(StepPlan::works_mut);
+        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = io.size.min(Bytes(smaller)));
+        return Ok(());
+    }
+    let message = format!(
+        "not enough space in {}: the test needs {}, and {} may be used ({} free, of which {} stay free); free some \
+         space, {}",
+        place.path.display(),
+        Bytes(needed),
+        Bytes(usable),
+        Bytes(free),
+        Bytes(leave),
+        match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
+            true => "or ask for fewer or smaller files (qd1 meta --help)",
+            false => "give a smaller --size, or choose steps with --only",
+        }
+    );
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
+}

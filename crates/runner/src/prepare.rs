@@ -1,0 +1,74 @@
+//! Makes the target ready: writes the shared test file whole, or opens what is given.
+
+use anyhow::Result;
+use qd1_engine::backing::{Target, fill};
+use qd1_engine::run::Wish;
+use qd1_model::plan::{Arrival, FileUse, IoWork, StepPlan, TargetKind};
+use qd1_model::record::Prepare;
+
+use crate::context::Run;
+use crate::watch::Watch;
+
+impl Run<'_> {
+    /// Makes the shared file and writes it whole, or opens what is given.
+    pub(crate) fn open_shared(&mut self, watch: &mut dyn Watch) -> Result<()> {
+        let target = &self.plan.target;
+        let shared = match target.kind {
+            TargetKind::Directory if !self.plan.needs_shared_file() => return Ok(()),
+            TargetKind::Directory => Target::create_in(&target.path, &self.context.id)?,
+            TargetKind::File => {
+                let given = Target::existing(&target.path);
+                // Nothing was written: only what the extents say is of interest.
+                let extents = given.extents(target.size.0);
+                self.prepared = extents.is_some().then(|| Prepare { extents, ..Prepare::default() });
+                given
+            }
+            TargetKind::BlockReadOnly => Target::existing(&target.path),
+            TargetKind::BlockDestroy => Target::exclusive(&target.path)?,
+        };
+        if matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy) {
+            watch.prepare(target.size);
+            let mut look = |now: &qd1_engine::run::Progress<'_>| {
+                watch.prepared(now);
+                Wish::Continue
+            };
+            let (size, seed) = (target.size.0, self.plan.seed);
+            let filled =
+                fill(&shared, size, target.prepare_max_ns, target.direct, seed, self.context.cancel, &mut look)?;
+            if let Some(error) = filled.errors.first() {
+                anyhow::bail!(
+                    "writing the test file failed: {} at offset {}; the disk, or its quota, does not take {}",
+                    error.error,
+                    error.first_offset,
+                    target.size
+                );
+            }
+            self.shrink_to(filled.prepare.bytes.0);
+            self.plan.steps.iter_mut().for_each(|step| ease(&mut step.background, &filled.prepare));
+            self.prepared = Some(filled.prepare);
+        }
+        self.shared = Some(shared);
+        Ok(())
+    }
+
+    /// On a disk too slow to write the whole file in time, all steps use what there is.
+    fn shrink_to(&mut self, bytes: u64) {
+        self.plan.target.size.0 = self.plan.target.size.0.min(bytes);
+        let works = self.plan.steps.iter_mut().flat_map(StepPlan::works_mut);
+        works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size.0 = io.size.0.min(bytes));
+    }
+}
+
+/// A load writes no more than half of what the disk took when the test file was written.
+fn ease(background: &mut [IoWork], prepare: &Prepare) {
+    if prepare.elapsed_ns == 0 {
+        return;
+    }
+    let bytes_per_second = prepare.bytes.0 as f64 * 1e9 / prepare.elapsed_ns as f64;
+    for work in background.iter_mut().filter(|work| work.rw.writes()) {
+        let block = f64::from(work.block_max());
+        if let Arrival::Fixed { iops } = &mut work.arrival {
+            *iops = iops.min(bytes_per_second / 2.0 / block);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Runs a Plan and returns its Record: prepares the target, runs each step, reads the machine around it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use qd1_engine::clock;
+use qd1_model::op::Ended;
+use qd1_model::plan::{Plan, Work};
+use qd1_model::record::{Interval, Record, StepRecord};
+
+use crate::context::{Run, RunContext};
+use crate::counters::Counters;
+use crate::environment::{environment, sort_ns};
+use crate::step;
+use crate::watch::{AdaptiveSteps, Watch};
+
+/// Runs the plan to its end, or until the run is cancelled: what was measured until then comes back.
+///
+/// # Errors
+/// When the target cannot be made or an engine cannot be had. Failing requests are in the Record instead.
+pub fn execute(plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Record> {
+    run(plan, context, watch, None)
+}
+
+/// The same with steps that `adaptive` decides on the way. Those of `plan` are what it may come to, for the preparation; the
+/// Record's plan has the ones that ran.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_adaptive(
+    plan: Plan,
+    context: &RunContext<'_>,
+    watch: &mut dyn Watch,
+    adaptive: &mut dyn AdaptiveSteps,
+) -> Result<Record> {
+    run(plan, context, watch, Some(adaptive))
+}
+
+fn run(
+    plan: Plan,
+    context: &RunContext<'_>,
+    watch: &mut dyn Watch,
+    mut adaptive: Option<&mut dyn AdaptiveSteps>,
+) -> Result<Record> {
+    let environment = environment(context.machine, &plan.target.path);
+    let begin_ns = clock::now_ns();
+    let started_unix_ns = clock::wall_ns();
+    watch.begin(&plan);
+    let counters = Counters::new(context.machine, &environment.devices);
+    let mut run = Run { plan, context, shared: None, prepared: None, files: None, counters, begin_ns };
+    run.open_shared(watch)?;
+    let mut steps: Vec<StepRecord> = Vec::new();
+    if let Some(adaptive) = adaptive.as_deref_mut() {
+        adaptive.begin(std::mem::take(&mut run.plan.steps));
+    }
+    for index in 0.. {
+        if let Some(adaptive) = adaptive.as_deref_mut()
+            && let Some((pause_ns, step)) = adaptive.next(&run.plan, &steps)
+        {
+            watch.insert(index, &step);
+            run.plan.steps.push(step);
+            pause(pause_ns, context.cancel);
+        }
+        if context.is_cancelled() || index >= run.plan.steps.len() {
+            break;
+        }
+        let step = run.plan.steps[index].clone();
+        // Where one step on files could not go on, the next would fail as well, or find too few of them.
+        if matches!(step.work, Work::Files(_)) && has_failed_on_files(&run.plan, &steps) {
+            continue;
+        }
+        watch.step(index, &step);
+        let enough = |intervals: &[Interval]| adaptive.as_deref().is_some_and(|adaptive| adaptive.enough(intervals));
+        let started_ns = clock::now_ns() - begin_ns;
+        let record = match step::run(&mut run, &step, watch, &enough) {
+            // What was measured so far is worth keeping; a first step that cannot run says that of the target as a whole.
+            Err(error) if !steps.is_empty() => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
+            outcome => outcome?,
+        };
+        // Stopped in its ramp, before anything was measured: the same as if it had not begun.
+        if context.is_cancelled() && record.streams.is_empty() {
+            break;
+        }
+        assert_eq!(record.name, step.name, "a step's record bears the step's name");
+        watch.step_done(&record);
+        // The pauses of an adaptive run are a part of what it measures.
+        let sort_ns = if adaptive.is_none() { sort_ns() } else { None };
+        steps.push(StepRecord { sort_ns, ..record });
+    }
+    Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {
+    let on_files = |name: &str| plan.steps.iter().any(|step| step.name == name && matches!(step.work, Work::Files(_)));
+    done.iter().any(|step| step.ended == Ended::Failed && on_files(&step.name))
+}
+
+/// Leaves the disk alone for a while.
+fn pause(ns: u64, cancel: &AtomicBool) {
+    let end_ns = clock::now_ns() + ns;
+    while clock::now_ns() < end_ns && !cancel.load(Ordering::Relaxed) {
+        let left_ns = end_ns.saturating_sub(clock::now_ns());
+        std::thread::sleep(std::time::Duration::from_nanos(left_ns.min(50_000_000)));
+    }
+}

@@ -1,0 +1,256 @@
+//! One step: opens what it needs, runs it, watches whether its figures are tight enough, notes what the kernel saw.
+
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context as _, Result};
+use qd1_analysis::stats;
+use qd1_engine::backing::{OpenAs, Target, drop_cache, fill};
+use qd1_engine::files::{Tree, run_durable_files, run_files};
+use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
+use qd1_engine::select::{Chosen, choose};
+use qd1_model::OpClass;
+use qd1_model::op::Ended;
+use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
+use qd1_model::record::{Interval, StepRecord};
+
+use crate::background::BackgroundLoad;
+use crate::context::Files;
+use crate::context::Run;
+use crate::counters::Change;
+use crate::watch::{Pacer, Watch};
+use qd1_system::scratch::Scratch;
+
+/// Whether a running step has seen enough, beside its own [`Stop`].
+type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
+
+/// Runs one step.
+///
+/// # Errors
+/// When its files or its engine cannot be had.
+pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, watch: &mut dyn Watch, enough: Enough<'_>) -> Result<StepRecord> {
+    let seed = step_seed(run.plan.seed, &step.name);
+    match &step.work {
+        Work::Io(work) => io(run, step, work, seed, watch, enough).with_context(|| format!("step {}", step.name)),
+        Work::Files(work) if !work.sync.is_none() => durable_files(run, step, work, seed, watch, enough),
+        Work::Files(work) => files(run, step, work, seed, watch, enough).with_context(|| format!("step {}", step.name)),
+        Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
+    }
+}
+
+fn durable_files(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &FilesWork,
+    seed: u64,
+    watch: &mut dyn Watch,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
+    let scratch = Scratch::create(&run.plan.target.path, &run.context.id)?;
+    let before = run.counters.now();
+    let mut look = look(&step.stop, watch, enough);
+    let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
+    let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut look)?;
+    let change = run.counters.since(&before, &outcome.asked);
+    Ok(record(run, step, outcome, change, None, false))
+}
+
+fn files(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &FilesWork,
+    seed: u64,
+    watch: &mut dyn Watch,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
+    let mut files = match run.files.take() {
+        Some(files) => files,
+        None => {
+            let scratch = Scratch::create(&run.plan.target.path, &run.context.id)?;
+            Files { tree: Tree::new(scratch.path()), _scratch: scratch }
+        }
+    };
+    let before = run.counters.now();
+    let mut look = look(&step.stop, watch, enough);
+    let cost = qd1_probe::thread_cost;
+    let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut look)?;
+    let change = run.counters.since(&before, &outcome.asked);
+    let fault = stopped(&outcome);
+    let record = StepRecord { fault, ..record(run, step, outcome, change, None, false) };
+    run.files = (!files.tree.is_empty()).then_some(files);
+    Ok(record)
+}
+
+/// What stopped a step on files, and what to do about it.
+fn stopped(outcome: &Outcome) -> String {
+    if outcome.ended != Ended::Failed {
+        return String::new();
+    }
+    let names: Vec<&str> = outcome.errors.iter().map(|error| error.error.as_str()).collect();
+    let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
+    let advice = match names.iter().find(|name| matches!(**name, "ENOSPC" | "EDQUOT" | "EROFS")) {
+        Some(&"ENOSPC") => "no space, or no inode, is left; free some, or ask for fewer or smaller files",
+        Some(&"EDQUOT") => "the quota is used up; ask for fewer or smaller files, or for more quota",
+        Some(_) => "the filesystem takes no more writes; see the kernel's log (dmesg)",
+        None => "nothing succeeded; see the kernel's log (dmesg)",
+    };
+    format!("stopped by {} after {done} operations: {advice}", names.join(", "))
+}
+
+fn io(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    work: &IoWork,
+    seed: u64,
+    watch: &mut dyn Watch,
+    enough: Enough<'_>,
+) -> Result<StepRecord> {
+    let mut work = work.clone();
+    bound_buffered(run, step, &mut work);
+    let how = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
+    // Kept until the step is over: unnamed files live as long as they are open.
+    let own = own_targets(run, &work, seed)?;
+    let mut files: Vec<OwnedFd> = own.iter().map(|target| target.open(how)).collect::<Result<_, _>>()?;
+    if own.is_empty() {
+        let shared = run.shared.as_ref().context("the planner gave a shared file to no one")?;
+        files.push(shared.open(how)?);
+    }
+    files.iter().for_each(drop_cache);
+    let chosen = choose(&work, files.first())?;
+    if chosen.spread {
+        (work.numjobs, work.iodepth) = (work.numjobs * work.iodepth, 1);
+    }
+    let job = IoJob {
+        work: &work,
+        stop: &step.stop,
+        kind: chosen.kind,
+        files: &files,
+        offset: 0,
+        seed,
+        sim: None,
+        batch_min: 1,
+        thread_cost: qd1_probe::thread_cost,
+    };
+    let load = BackgroundLoad::open(run, step, seed)?;
+    let before = run.counters.now();
+    let measure = || Ok(run_io(&job, run.context.cancel, &mut look(&step.stop, watch, enough))?);
+    let (outcome, load) = load.around(measure)?;
+    let change = run.counters.since(&before, &outcome.asked.plus(&load.asked));
+    let record = record(run, step, outcome, change, Some(chosen), work.direct);
+    Ok(StepRecord { background: load.background, ..record })
+}
+
+/// The files that belong to this step alone, made as it wants them; none where it uses the shared one.
+fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
+    if work.file == FileUse::Shared || run.plan.target.kind != TargetKind::Directory {
+        return Ok(Vec::new());
+    }
+    let target = &run.plan.target;
+    (0..work.numjobs)
+        .map(|number| {
+            let own = Target::create_in(&target.path, &format!("{}-{number}", run.context.id))?;
+            match work.file {
+                FileUse::Own => {
+                    let mut wish = |_: &Watched<'_>| Wish::Continue;
+                    let (size, seed) = (work.size.0, seed ^ u64::from(number) ^ 0xF111);
+                    let longest_ns = target.prepare_max_ns.max(10_000_000_000);
+                    let filled = fill(&own, size, longest_ns, target.direct, seed, run.context.cancel, &mut wish)?;
+                    if let Some(error) = filled.errors.first() {
+                        anyhow::bail!("writing its file failed: {} at offset {}", error.error, error.first_offset);
+                    }
+                }
+                FileUse::Allocated => {
+                    own.allocate(work.size.0)?;
+                }
+                FileUse::Empty | FileUse::Shared => {}
+            }
+            Ok(own)
+        })
+        .collect()
+}
+
+/// Buffered data has to be written out before the step can end: no more of it than the disk took in the step's time
+/// when the test file was written.
+fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
+    let Some(prepare) = run.prepared.as_ref().filter(|prepare| prepare.elapsed_ns > 0) else { return };
+    if work.direct || work.sync != Sync::EndFsync {
+        return;
+    }
+    let per_ns = prepare.bytes.0 as f64 / prepare.elapsed_ns as f64;
+    let block = u64::from(work.block_max());
+    let bytes = (per_ns * step.stop.max_ns as f64) as u64 / block * block;
+    let wanted = if work.io_size.0 > 0 { work.io_size.0 } else { u64::MAX };
+    work.io_size.0 = bytes.max(16 * block).min(wanted);
+}
+
+/// Watches a step: shows its figures, and wants it to end once they are tight enough.
+fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
+    let mut pacer = Pacer::default();
+    move |now| {
+        let is_over = pacer.take(now.elapsed_ns, || {
+            watch.figures(now.intervals);
+            now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals))
+        });
+        watch.tick(now.elapsed_ns, stop);
+        if is_over == Some(true) { Wish::Enough } else { Wish::Continue }
+    }
+}
+
+fn precise(now: &Watched<'_>, stop: &Stop) -> bool {
+    if stop.quantile <= 0.0 {
+        return false;
+    }
+    let mut classes = OpClass::ALL
+        .into_iter()
+        .filter(|class| {
+            now.intervals.iter().any(|interval| interval.streams.iter().any(|stream| stream.class == *class))
+        })
+        .peekable();
+    classes.peek().is_some()
+        && classes.all(|class| {
+            let estimate = stats::quantile_coarse(now.intervals, class, stop.quantile);
+            stats::precise_enough(&estimate, stop.tolerance)
+        })
+}
+
+fn record(
+    run: &Run<'_>,
+    step: &StepPlan,
+    outcome: Outcome,
+    change: Change,
+    chosen: Option<Chosen>,
+    direct: bool,
+) -> StepRecord {
+    let engine: Option<EngineKind> = chosen.as_ref().map(|chosen| chosen.kind);
+    let mut engine_why = chosen.map(|chosen| chosen.why).unwrap_or_default();
+    if !outcome.caveat.is_empty() {
+        engine_why = format!("{engine_why}; {}", outcome.caveat);
+    }
+    StepRecord {
+        name: step.name.clone(),
+        engine,
+        engine_why,
+        direct,
+        started_ns: outcome.started_ns.saturating_sub(run.begin_ns),
+        runtime_ns: outcome.runtime_ns,
+        end_fsync_ns: outcome.end_fsync_ns,
+        ended: outcome.ended,
+        fault: String::new(),
+        streams: outcome.streams,
+        background: Vec::new(),
+        intervals: outcome.intervals,
+        errors: outcome.errors,
+        device: change.device,
+        cost: outcome.cost,
+        steal: change.steal,
+        busy: change.busy,
+        pressure: change.pressure,
+        app: None,
+        sort_ns: None,
+    }
+}
+
+/// A seed for each step, so that leaving one out does not change the others (FNV-1a of the name).
+fn step_seed(seed: u64, name: &str) -> u64 {
+    name.bytes()
+        .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}

@@ -1,0 +1,445 @@
+//! Keeps every run in SQLite, so that any two can be compared and an old one judged again by a newer qd1.
+//!
+//! A run is one row written in one transaction: killed at any moment, the history holds the whole run or none of it. The
+//! record is kept as zlib-compressed JSON, because the intervals of a one-minute check come to several hundred KiB of
+//! very repetitive text; everything `qd1 history` lists stands in columns of its own and needs no unpacking. Verdicts
+//! are not stored: a record is judged again each time it is read. Where the file is, is the caller's business.
+#![forbid(unsafe_code)]
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use qd1_model::history::Row;
+use qd1_model::{Record, SCHEMA_VERSION, Subject};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
+use serde::Deserialize;
+
+use qd1_model::Problem;
+
+/// `PRAGMA user_version` of each state of the tables; the script at index N leads from version N to N + 1.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE run (
+        id              TEXT PRIMARY KEY,
+        started_unix_ns INTEGER NOT NULL,
+        elapsed_ns      INTEGER NOT NULL,
+        suite           TEXT NOT NULL,
+        path            TEXT NOT NULL,
+        device          TEXT NOT NULL,
+        filesystem      TEXT NOT NULL,
+        version         TEXT NOT NULL,
+        interrupted     INTEGER NOT NULL,
+        record          BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX run_started ON run (started_unix_ns DESC);
+"];
+
+/// Two runs that end at the same moment wait this long for each other.
+const BUSY: Duration = Duration::from_secs(10);
+
+const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save";
+
+/// The history of runs.
+pub struct Store {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens the history at `path`; makes it, and its directories, where there is none yet. Readable by its owner only.
+    pub fn open(path: &Path) -> Result<Self> {
+        let open = || -> Result<Connection> {
+            make_private(path)?;
+            let mut db = Connection::open(path)?;
+            db.busy_timeout(BUSY)?;
+            // WAL lets `qd1 history` read while a run is saved. Where it cannot work (some network and FUSE
+            // filesystems, a read-only place), SQLite keeps its rollback journal, which is as safe.
+            let _ = db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+            db.pragma_update(None, "synchronous", "FULL")?;
+            migrate(&mut db)?;
+            Ok(db)
+        };
+        let db = open().map_err(|error| explained(error, path))?;
+        Ok(Self { db, path: path.to_owned() })
+    }
+
+    /// Adds a run, whole or not at all. An id that is already there is an error: history is not rewritten.
+    pub fn save(&self, record: &Record) -> Result<()> {
+        let blob = packed(record)?;
+        let target = &record.plan.target;
+        let device = record.environment.devices.first().map_or("", |device| device.name.as_str());
+        // A single statement is a transaction of its own.
+        let saved = self.db.execute(
+            "INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, record)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                &record.id,
+                i64::try_from(record.started_unix_ns)?,
+                i64::try_from(record.elapsed_ns)?,
+                &record.plan.suite,
+                target.path.to_string_lossy(),
+                device,
+                &target.filesystem,
+                &record.version,
+                record.interrupted,
+                blob,
+            ),
+        );
+        match saved {
+            Ok(_) => Ok(()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                bail!("run {} is in the history already", record.id)
+            }
+            Err(error) => Err(explained(error.into(), &self.path)),
+        }
+    }
+
+    /// The last `limit` runs, the newest first.
+    pub fn list(&self, limit: usize) -> Result<Vec<Row>> {
+        let list = || -> rusqlite::Result<Vec<Row>> {
+            let mut statement = self.db.prepare(
+                "SELECT id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted
+                 FROM run ORDER BY started_unix_ns DESC, id LIMIT ?",
+            )?;
+            let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+                Ok(Row {
+                    id: row.get(0)?,
+                    started_unix_ns: row.get::<_, i64>(1)?.max(0) as u64,
+                    elapsed_ns: row.get::<_, i64>(2)?.max(0) as u64,
+                    suite: row.get(3)?,
+                    path: row.get(4)?,
+                    device: row.get(5)?,
+                    filesystem: row.get(6)?,
+                    version: row.get(7)?,
+                    interrupted: row.get(8)?,
+                })
+            })?;
+            rows.collect()
+        };
+        list().map_err(|error| explained(error.into(), &self.path))
+    }
+
+    /// The run whose id begins with `id_prefix`.
+    pub fn load(&self, id_prefix: &str) -> Result<Record> {
+        let id = self.resolve(id_prefix)?;
+        let found: Option<(String, Vec<u8>)> = self
+            .db
+            .query_row("SELECT version, record FROM run WHERE id = ?", [&id], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(|error| explained(error.into(), &self.path))?;
+        let (version, blob) = found.with_context(|| format!("run {id} was just removed"))?;
+        unpacked(&blob, &version).with_context(|| format!("run {id} in {}", self.path.display()))
+    }
+
+    fn resolve(&self, prefix: &str) -> Result<String> {
+        let wanted = prefix.trim().to_ascii_lowercase();
+        if wanted.is_empty() {
+            bail!(Problem::usage("an empty run id matches every run; `qd1 history` lists them"));
+        }
+        let rows = self.list(usize::MAX)?;
+        let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let matching: Vec<&str> = ids.iter().copied().filter(|id| id.starts_with(&wanted)).collect();
+        match matching.as_slice() {
+            [one] => Ok((*one).to_owned()),
+            [] if ids.is_empty() => {
+                bail!(Problem::usage(format!("no run {prefix:?}: the history {} is empty", self.path.display())))
+            }
+            [] => {
+                let hint = closest(&wanted, &ids).map(|id| format!("; did you mean {id}?")).unwrap_or(";".to_owned());
+                let (path, all) = (self.path.display(), ids.len());
+                bail!(Problem::usage(format!("no run {prefix:?} in {path}{hint} `qd1 history` lists all {all}")))
+            }
+            many => {
+                // An id given in full is meant even if it begins another.
+                if let Some(exact) = many.iter().find(|id| **id == wanted) {
+                    return Ok((*exact).to_owned());
+                }
+                let shown = many.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+                let more = if many.len() > 5 { ", ..." } else { "" };
+                let count = many.len();
+                bail!(Problem::usage(format!(
+                    "{prefix:?} begins {count} runs ({shown}{more}); give more of its digits"
+                )))
+            }
+        }
+    }
+}
+
+/// Creates the file before SQLite does: only so are it and the journals that copy its mode 0600 from the first moment.
+fn make_private(path: &Path) -> Result<()> {
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    if !path.exists() {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    }
+    Ok(())
+}
+
+fn migrate(db: &mut Connection) -> Result<()> {
+    let version = |db: &Connection| db.query_row("PRAGMA user_version", [], |row| row.get::<_, usize>(0));
+    if version(db)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    // Read again under the lock: another qd1 may be making the same tables.
+    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let from = version(&transaction)?;
+    ensure!(
+        from <= MIGRATIONS.len(),
+        "it was written by a newer qd1 (tables of version {from}, this one knows {}); use that qd1, or {ELSEWHERE}",
+        MIGRATIONS.len()
+    );
+    for script in &MIGRATIONS[from..] {
+        transaction.execute_batch(script)?;
+    }
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len())?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// The error with the file's name and, where we know, what to do about it.
+fn explained(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    let what = match sqlite {
+        Some(ErrorCode::NotADatabase) => {
+            format!("is not a qd1 history (not an SQLite database); move it away, or {ELSEWHERE}")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => format!("is damaged; move it away to begin a new one, or {ELSEWHERE}"),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            format!("cannot be written; {ELSEWHERE}")
+        }
+        Some(ErrorCode::DiskFull) => format!("cannot grow, the disk is full; {ELSEWHERE}"),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            format!("is locked by another program for more than {} s; try again, or {ELSEWHERE}", BUSY.as_secs())
+        }
+        _ if error.downcast_ref::<std::io::Error>().is_some() => format!("cannot be made; {ELSEWHERE}"),
+        _ => "cannot be used".into(),
+    };
+    error.context(format!("the history {} {what}", path.display()))
+}
+
+fn packed(record: &Record) -> Result<Vec<u8>> {
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+    zlib.write_all(&serde_json::to_vec(record)?)?;
+    Ok(zlib.finish()?)
+}
+
+fn unpacked(blob: &[u8], written_by: &str) -> Result<Record> {
+    #[derive(Deserialize)]
+    struct Layout {
+        schema_version: u32,
+    }
+    let mut json = Vec::new();
+    ZlibDecoder::new(blob).read_to_end(&mut json).context("is damaged: it cannot be unpacked")?;
+    // Asked first, because a newer layout need not parse as ours.
+    let Layout { schema_version } = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
+    if schema_version > SCHEMA_VERSION {
+        return Err(anyhow!(
+            "was written by qd1 {written_by} in layout {schema_version}, this qd1 reads up to {SCHEMA_VERSION}; update qd1"
+        ));
+    }
+    let mut record: Record = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
+    if record.plan.subject == Subject::Unrecorded {
+        record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);
+    }
+    Ok(record)
+}
+
+/// The id whose beginning takes the fewest edits to become `wanted`, if it is close at all.
+fn closest<'a>(wanted: &str, ids: &[&'a str]) -> Option<&'a str> {
+    let distance_to = |id: &&str| distance(wanted, &id[..id.len().min(wanted.len())]);
+    let best = ids.iter().copied().min_by_key(distance_to)?;
+    (distance_to(&best) <= wanted.len().div_ceil(3)).then_some(best)
+}
+
+/// Levenshtein distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use qd1_report::samples as sample;
+
+    fn record(id: &str, started_unix_ns: u64) -> Record {
+        Record { id: id.into(), started_unix_ns, ..sample::slow_vps().record }
+    }
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/qd1/history.db");
+        (dir, path)
+    }
+
+    fn error<T>(result: Result<T>) -> String {
+        format!("{:#}", result.err().expect("should have failed"))
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded_again_unchanged_and_listed_newest_first() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.save(&record("aaaaaaaaaaaa", 1)).unwrap();
+        store.save(&record("bbbbbbbbbbbb", 2)).unwrap();
+        drop(store);
+        let store = Store::open(&path).unwrap();
+        assert!(store.load("aaaa").unwrap() == record("aaaaaaaaaaaa", 1));
+        let ids: Vec<_> = store.list(10).unwrap().into_iter().map(|row| row.id).collect();
+        assert_eq!(ids, ["bbbbbbbbbbbb", "aaaaaaaaaaaa"]);
+        let row = store.list(1).unwrap().remove(0);
+        assert_eq!((row.suite.as_str(), row.device.as_str(), row.filesystem.as_str()), ("check", "vda1", "ext4"));
+    }
+
+    #[test]
+    fn the_history_is_private_to_its_owner() {
+        let (_dir, path) = place();
+        Store::open(&path).unwrap().save(&record("aaaaaaaaaaaa", 1)).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_wrong_or_ambiguous_id_says_what_to_type_instead() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        assert!(error(store.load("4f")).contains("is empty"));
+        store.save(&record("4f2a9c01d3e7", 1)).unwrap();
+        store.save(&record("4f2a00000000", 2)).unwrap();
+        assert!(error(store.load("4f2a9d")).contains("did you mean 4f2a9c01d3e7? `qd1 history` lists all 2"));
+        assert!(error(store.load("4f2")).contains("begins 2 runs (4f2a00000000, 4f2a9c01d3e7)"));
+        assert!(error(store.load("77777777")).contains("`qd1 history` lists"));
+        assert!(error(store.load(" ")).contains("empty run id"));
+    }
+
+    #[test]
+    fn history_is_not_rewritten() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.save(&record("aaaaaaaaaaaa", 1)).unwrap();
+        assert!(error(store.save(&record("aaaaaaaaaaaa", 2))).contains("already"));
+        assert_eq!(store.load("a").unwrap().started_unix_ns, 1);
+    }
+
+    #[test]
+    fn a_record_of_a_newer_layout_is_refused_by_name_not_misread() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        let newer = Record { schema_version: SCHEMA_VERSION + 1, version: "9.0".into(), ..record("aaaaaaaaaaaa", 1) };
+        store.save(&newer).unwrap();
+        let error = error(store.load("aaaa"));
+        assert!(error.contains("written by qd1 9.0") && error.contains("update qd1"), "{error}");
+    }
+
+    #[test]
+    fn tables_of_a_newer_qd1_are_left_alone() {
+        let (_dir, path) = place();
+        Store::open(&path).unwrap().db.pragma_update(None, "user_version", 99).unwrap();
+        let error = error(Store::open(&path));
+        assert!(error.contains("newer qd1") && error.contains("--no-save"), "{error}");
+    }
+
+    #[test]
+    fn another_file_in_its_place_is_named_and_not_touched() {
+        let (_dir, path) = place();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = "not a database, but long enough to look at ".repeat(50);
+        std::fs::write(&path, &text).unwrap();
+        assert!(error(Store::open(&path)).contains("not an SQLite database"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn an_unwritable_place_tells_the_way_out() {
+        for place in ["/proc/qd1/history.db", "/dev/null/history.db", "/"] {
+            let error = error(Store::open(Path::new(place)));
+            assert!(error.contains("QD1_STORE") && error.contains("--no-save"), "{place}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_long_record_is_packed_to_a_fraction() {
+        let record = sample::long_record();
+        let json = serde_json::to_vec(&record).unwrap().len();
+        let blob = packed(&record).unwrap();
+        assert!(json > 200_000 && blob.len() * 4 < json, "{json} B of JSON became {} B", blob.len());
+        assert!(unpacked(&blob, "").unwrap() == record);
+    }
+
+    #[test]
+    fn two_runs_that_end_together_are_both_kept() {
+        let (_dir, path) = place();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let path = &path;
+                scope.spawn(move || {
+                    let store = Store::open(path).unwrap();
+                    (0..5).for_each(|at| store.save(&record(&format!("{writer}{at}0000000000"), at)).unwrap());
+                });
+            }
+        });
+        assert_eq!(Store::open(&path).unwrap().list(100).unwrap().len(), 20);
+    }
+
+    /// The process that the next test kills; on its own, without the variable, it does nothing.
+    #[test]
+    fn saver_for_the_sigkill_test() {
+        let Some(path) = std::env::var_os("QD1_TEST_SAVE_TO") else { return };
+        let store = Store::open(Path::new(&path)).unwrap();
+        let long = sample::long_record();
+        // Bounded, so that nothing runs on should its killer die first.
+        for at in 0_u64..2000 {
+            store.save(&Record { id: format!("{at:012x}"), started_unix_ns: at, ..long.clone() }).unwrap();
+        }
+    }
+
+    #[test]
+    fn sigkill_leaves_whole_runs_only() {
+        let (_dir, path) = place();
+        for round in 1..=3 {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "tests::saver_for_the_sigkill_test"])
+                .env("QD1_TEST_SAVE_TO", &path)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let runs = || Store::open(&path).and_then(|store| store.list(usize::MAX)).map_or(0, |rows| rows.len());
+            for _ in 0..1000 {
+                if runs() >= 3 {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10 + round));
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let store = Store::open(&path).unwrap();
+            let check: String = store.db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            assert_eq!(check, "ok");
+            let rows = store.list(usize::MAX).unwrap();
+            assert!(rows.len() >= 3, "{} runs", rows.len());
+            assert!(rows.iter().all(|row| store.load(&row.id).unwrap().id == row.id));
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Suites: lists of steps as TOML (docs/suites.md). Those built in are one file each, whose top comment is its
+//! documentation; a user's own is a file of the same form. The suites of `sweep`, `sync` and `meta` are generated. Thresholds
+//! are read here as well. Pure, but for reading the file that is named.
+#![forbid(unsafe_code)]
+
+mod axes;
+mod criteria;
+mod keys;
+pub mod meta;
+mod order;
+mod read;
+pub mod sweep;
+pub mod sync;
+pub mod thresholds;
+
+pub use order::order;
+
+use std::path::Path;
+
+use qd1_model::Subject;
+use qd1_model::plan::FileUse;
+use qd1_model::spec::{Effort, Suite};
+use qd1_model::suggest::nearest;
+
+use qd1_model::Problem;
+
+/// A suite that comes with qd1.
+struct Builtin {
+    name: &'static str,
+    text: &'static str,
+}
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, text: include_str!(concat!($name, ".toml")) }),*]
+    };
+}
+
+/// All of them, in the order in which `qd1 suites` lists them.
+static BUILTIN: &[Builtin] = builtin![
+    "check",
+    "vps-latency",
+    "etcd-wal",
+    "digitalocean",
+    "vultr-nvme",
+    "vultr-hdd",
+    "yabs",
+    "kdiskmark",
+    "dd",
+    "identify",
+    "caches",
+    "filesystems",
+    "predict",
+];
+
+/// Names of the built-in suites, in the order in which they are listed.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|builtin| builtin.name)
+}
+
+/// The TOML of the built-in suite called `name`, with its documentation at the top.
+pub fn text(name: &str) -> Option<&'static str> {
+    BUILTIN.iter().find(|builtin| builtin.name == name).map(|builtin| builtin.text)
+}
+
+/// The built-in suite called `name`.
+pub fn builtin(name: &str) -> Option<Suite> {
+    let suite = read::suite(text(name)?).expect("the built-in suites are checked by a test");
+    Some(Suite { subject: Subject::of_builtin(name), ..suite })
+}
+
+/// The suite in the file at `path`.
+///
+/// # Errors
+/// With file and line, when it cannot be read or is not one.
+pub fn load(path: &Path) -> Result<Suite, Problem> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Problem::usage(format!("cannot read the suite {file}: {error}")))?;
+    read::suite(&text).map_err(|fault| Problem::usage(fault.told(&file, &text)))
+}
+
+/// What to say of a name that no suite has.
+pub fn unknown(name: &str) -> Problem {
+    let hint = match nearest(name, names()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("built in are {}; a file of your own ends in .toml", names().collect::<Vec<_>>().join(", ")),
+    };
+    Problem::usage(format!("there is no suite {name:?}; {hint}"))
+}
+
+/// The longest time of all steps and of writing the test file, ns.
+pub fn longest_ns(suite: &Suite, effort: Effort) -> u64 {
+    let jobs = || suite.job.iter().filter(|job| job.runs_at(effort));
+    let steps: u64 = jobs().map(|job| job.runtime_ns(effort)).sum();
+    let shares = |file: Option<FileUse>| file.unwrap_or_default() == FileUse::Shared;
+    let prepares = jobs().any(|job| job.rw.is_some() && shares(job.file));
+    steps + if prepares { suite.prepare.get(effort).0 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The thresholds the verdicts rest on: built in from `thresholds.toml`, or the user's own file of the same form.
+//!
+//! A mistake in such a file would silently turn verdicts round, so everything that can be checked is refused here.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use qd1_model::Subject;
+use qd1_model::metric::{Better, METRICS, metric};
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::verdict::Thresholds;
+
+use qd1_model::Problem;
+
+const BUILTIN: &str = include_str!("thresholds.toml");
+
+/// The thresholds that ship with qd1.
+pub fn builtin() -> Thresholds {
+    parse(BUILTIN).expect("thresholds.toml is checked by a test")
+}
+
+/// Those to judge a run about `subject` by: the user's own, or the built-in ones where it has the steps they speak of.
+///
+/// # Errors
+/// What is wrong with the user's own.
+pub fn of_run(subject: Subject, own: Option<&Path>) -> Result<Thresholds> {
+    match own {
+        Some(path) => load(path),
+        None if subject == Subject::Check => Ok(builtin()),
+        // Other suites say themselves what they expect; the classes would only be "not resolved".
+        None => Ok(Thresholds { class: Vec::new() }),
+    }
+}
+
+/// The thresholds in the file at `path`. What is wrong with it is wrong usage, not a failed run.
+pub fn load(path: &Path) -> Result<Thresholds> {
+    let read = || {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
+        parse(&text).with_context(|| format!("thresholds {}", path.display()))
+    };
+    read().map_err(|error: anyhow::Error| Problem::usage(format!("{error:#}").trim_end()).into())
+}
+
+fn parse(text: &str) -> Result<Thresholds> {
+    let thresholds: Thresholds = toml::from_str(text)?;
+    ensure!(!thresholds.class.is_empty(), "there is no [[class]]; a verdict needs at least one");
+    for (at, class) in thresholds.class.iter().enumerate() {
+        let name = &class.name;
+        ensure!(
+            thresholds.class[..at].iter().all(|earlier| earlier.name != *name),
+            "class {name:?} is defined twice; give each [[class]] its own name"
+        );
+        ensure!(!class.criterion.is_empty(), "class {name:?} has no [[class.criterion]], so nothing would decide it");
+        for (at, criterion) in class.criterion.iter().enumerate() {
+            check(criterion).with_context(|| {
+                let Criterion { step, op, metric, .. } = criterion;
+                format!("class {name:?}, criterion {} (step {step}, op {}, metric {metric})", at + 1, op.name())
+            })?;
+        }
+    }
+    Ok(thresholds)
+}
+
+/// An unknown step is accepted: it may belong to the user's own suite.
+fn check(criterion: &Criterion) -> Result<()> {
+    let Some(metric) = metric(&criterion.metric) else {
+        let known: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+        bail!("unknown metric {:?}; known are {}", criterion.metric, known.join(", "));
+    };
+    let (pass, fail) = (criterion.pass, criterion.fail);
+    for (key, value) in [("pass", pass), ("fail", fail)] {
+        ensure!(value.is_finite() && value >= 0.0, "{key} = {value} is not a finite figure of 0 or more");
+    }
+    match metric.better {
+        Better::Lower => {
+            ensure!(pass <= fail, "lower is better, so pass ({pass}) must not be above fail ({fail})");
+        }
+        Better::Higher => {
+            ensure!(pass >= fail, "higher is better, so pass ({pass}) must not be below fail ({fail})");
+        }
+    }
+    ensure!(!criterion.source.trim().is_empty(), "source is empty; say where the figures come from");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(edit: impl Fn(&str) -> String) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), edit(BUILTIN)).unwrap();
+        format!("{:#}", load(file.path()).unwrap_err())
+    }
+
+    #[test]
+    fn the_built_in_thresholds_cover_the_four_classes_and_each_names_its_source() {
+        let names: Vec<_> = builtin().class.iter().map(|class| class.name.clone()).collect();
+        assert_eq!(names, ["etcd", "database", "web", "bulk"]);
+        assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
+    }
+
+    #[test]
+    fn etcd_is_judged_by_the_sync_alone_as_its_own_metric_is() {
+        let etcd = builtin().class.remove(0);
+        assert_eq!((etcd.criterion[0].metric.as_str(), etcd.criterion[0].fail), ("sync_p99_ns", 10e6));
+    }
+
+    #[test]
+    fn a_mistake_in_the_form_is_named_with_its_file_and_line() {
+        let error = error_of(|text| text.replace("pass = 2_000_000.0", "pass = \"2 ms\""));
+        let line = BUILTIN.lines().position(|line| line == "pass = 2_000_000.0").unwrap() + 1;
+        assert!(error.contains("thresholds /") && error.contains(&format!("line {line},")), "{error}");
+        let error = error_of(|text| text.replace("title = \"web\"", "heading = \"web\""));
+        assert!(error.contains("unknown field `heading`"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_metric_is_refused_with_the_list_of_known_ones() {
+        let error = error_of(|text| text.replace("sync_p99_ns", "sync_p98_ns"));
+        for part in ["class \"etcd\"", "unknown metric \"sync_p98_ns\"", "lat_p999_ns, ", "bytes_per_second"] {
+            assert!(error.contains(part), "{part} is not in: {error}");
+        }
+    }
+
+    #[test]
+    fn pass_and_fail_the_wrong_way_round_are_refused_in_either_direction() {
+        let error = error_of(|text| text.replacen("pass = 2_000_000.0", "pass = 20_000_000.0", 1));
+        assert!(error.contains("lower is better") && error.contains("step wal"), "{error}");
+        let error = error_of(|text| text.replacen("pass = 200_000_000.0", "pass = 1.0", 1));
+        assert!(error.contains("higher is better") && error.contains("step seqwrite"), "{error}");
+    }
+
+    #[test]
+    fn a_step_of_the_users_own_suite_is_accepted() {
+        let mine = BUILTIN.replace("\"wal\"", "\"my_own_step\"");
+        assert_eq!(parse(&mine).unwrap().class[0].criterion[0].step, "my_own_step");
+    }
+
+    #[test]
+    fn a_class_without_criteria_twice_the_same_class_and_a_missing_source_are_refused() {
+        assert!(error_of(|_| "class = []".into()).contains("no [[class]]"));
+        assert!(error_of(|text| text.replace("name = \"web\"", "name = \"bulk\"")).contains("defined twice"));
+        assert!(error_of(|text| text.replace("etcd docs and runbook", " ")).contains("source is empty"));
+        let error = error_of(|_| "[[class]]\nname = \"a\"\ntitle = \"a\"\ncriterion = []\n".into());
+        assert!(error.contains("no [[class.criterion]]"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = format!("{:#}", load(Path::new("/nonexistent/t.toml")).unwrap_err());
+        assert!(error.contains("cannot read thresholds /nonexistent/t.toml"), "{error}");
+    }
+}

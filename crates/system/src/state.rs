@@ -1,0 +1,47 @@
+//! Where things are kept from run to run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save";
+
+/// Where the history is: `$QD1_STORE`, else `$XDG_STATE_HOME/qd1/history.db`, else `~/.local/state/qd1/history.db`.
+/// `env` looks a variable up; an empty one counts as absent, and so does a relative XDG path, as its standard says.
+pub fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    let var = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = var("QD1_STORE") {
+        return Ok(path);
+    }
+    let state = state_dir(env).with_context(|| format!("no place for the history; {ELSEWHERE}"))?;
+    Ok(state.join("history.db"))
+}
+
+/// Where things are kept from run to run: `$XDG_STATE_HOME/qd1`, else `~/.local/state/qd1`.
+pub fn state_dir(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+    let var = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = var("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| var("HOME").map(|home| home.join(".local/state")));
+    Ok(state.context("HOME is not set")?.join("qd1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_place_follows_the_environment() {
+        let path = |vars: &[(&str, &str)]| {
+            default_path(|name| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        };
+        let home = ("HOME", "/home/a");
+        assert_eq!(path(&[("QD1_STORE", "x.db"), home]).unwrap(), Path::new("x.db"));
+        assert_eq!(path(&[("XDG_STATE_HOME", "/s"), home]).unwrap(), Path::new("/s/qd1/history.db"));
+        let default = Path::new("/home/a/.local/state/qd1/history.db");
+        assert_eq!(path(&[("QD1_STORE", ""), ("XDG_STATE_HOME", "rel"), home]).unwrap(), default);
+        assert!(format!("{:#}", path(&[]).unwrap_err()).contains("QD1_STORE"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Who a server runs as that refuses to be root's, and whether that user gets to the directory that is measured.
+
+use std::fs::Metadata;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use rustix::fs::{Mode, OFlags};
+
+use qd1_model::{Problem, ProblemKind};
+
+/// Users tried, in this order, where none is named.
+const USUAL: [&str; 2] = ["postgres", "nobody"];
+
+/// A user of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub uid: u32,
+    /// The number of its group.
+    pub gid: u32,
+}
+
+/// The user for a server: `None` where qd1 is not root's and it runs as whoever started it.
+///
+/// # Errors
+/// When root names a user that is not there, or nobody can be found.
+pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
+    let is_root = rustix::process::geteuid().is_root();
+    match (is_root, named) {
+        (false, None) => return Ok(None),
+        (false, Some(name)) => {
+            let message = format!("--user {name}: only root can choose; leave it out, and the server runs as you");
+            return Err(Problem::usage(message).into());
+        }
+        (true, _) => {}
+    }
+    // Read as it is: names from a directory service are not asked for, and a numbered user is one too.
+    let passwd = std::fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
+    if let Some(name) = named {
+        let found = find(&passwd, name).filter(|user| user.uid != 0);
+        return match found {
+            Some(user) => Ok(Some(user)),
+            None => Err(Problem::usage(format!("--user {name}: no such user but root in /etc/passwd")).into()),
+        };
+    }
+    match USUAL.iter().find_map(|name| find(&passwd, name)) {
+        Some(user) => Ok(Some(user)),
+        None => {
+            let message = "PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody; name one \
+                           with --user, or run qd1 as an ordinary user";
+            Err(Problem::new(ProblemKind::Capability, message).into())
+        }
+    }
+}
+
+/// A line of /etc/passwd.
+fn find(passwd: &str, wanted: &str) -> Option<User> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(wanted))?;
+    let fields: Vec<&str> = line.split(':').collect();
+    Some(User { name: wanted.to_owned(), uid: fields.get(2)?.parse().ok()?, gid: fields.get(3)?.parse().ok()? })
+}
+
+/// A directory by a path that a server's user can take, for as long as this lives.
+#[derive(Debug)]
+pub struct Way {
+    path: PathBuf,
+    /// Inherited by the programs that are started meanwhile.
+    _open: Option<OwnedFd>,
+}
+
+impl Way {
+    /// The way of qd1's own user.
+    pub fn own(dir: &Path) -> Self {
+        Self { path: dir.to_owned(), _open: None }
+    }
+
+    /// The path to take.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl User {
+    /// Returns the way to a directory. Where one above it is closed to the user, such as root's home, the path begins
+    /// at an open file that programs inherit: only from there on does the kernel ask what the user may do.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened.
+    pub fn way_to(&self, dir: &Path) -> Result<Way> {
+        if self.in_the_way(dir).is_none() {
+            return Ok(Way::own(dir));
+        }
+        // Without CLOEXEC, so that it is inherited.
+        let open = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())
+            .with_context(|| format!("cannot open {}", dir.display()))?;
+        Ok(Way { path: PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())), _open: Some(open) })
+    }
+
+    /// Refuses a directory that the user cannot pass through to: the server would only say that it may not.
+    ///
+    /// # Errors
+    /// Names the directory in the way.
+    pub fn must_reach(&self, path: &Path) -> Result<()> {
+        let Some(dir) = self.in_the_way(path) else { return Ok(()) };
+        let (name, dir) = (&self.name, dir.display());
+        let message = format!(
+            "the server runs as the user {name}, who cannot enter {dir}; set TMPDIR to a directory that everybody can \
+             enter, let them (chmod o+x {dir}), or name another user with --user"
+        );
+        Err(Problem::new(ProblemKind::Capability, message).into())
+    }
+
+    /// The uppermost directory on the way that the user cannot enter.
+    fn in_the_way<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        let closed = |dir: &&Path| std::fs::metadata(dir).is_ok_and(|found| !self.passes(&found));
+        path.ancestors().filter(closed).last()
+    }
+
+    fn passes(&self, dir: &Metadata) -> bool {
+        let shift = match () {
+            () if dir.uid() == self.uid => 6,
+            () if dir.gid() == self.gid => 3,
+            () => 0,
+        };
+        self.uid == 0 || dir.mode() >> shift & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const PASSWD: &str =
+        "root:x:0:0:root:/root:/bin/bash\nnobodyelse:x:7:7::/:/bin/sh\nnobody:x:65534:65533::/:/bin/sh\n";
+
+    #[test]
+    fn a_user_is_found_by_the_whole_name() {
+        assert_eq!(find(PASSWD, "nobody"), Some(User { name: "nobody".into(), uid: 65534, gid: 65533 }));
+        assert_eq!(find(PASSWD, "no"), None);
+    }
+
+    #[test]
+    fn the_directory_in_the_way_is_named_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        let inner = dir.path().join("data");
+        std::fs::create_dir(&inner).unwrap();
+        let stranger = User { name: "stranger".into(), uid: 4_000_000, gid: 4_000_000 };
+        let error = stranger.must_reach(&inner).unwrap_err().to_string();
+        assert!(error.contains("stranger") && error.contains("chmod o+x"), "{error}");
+        let way = stranger.way_to(&inner).unwrap();
+        assert!(way.path().starts_with("/proc/self/fd"));
+        std::fs::write(inner.join("file"), "through").unwrap();
+        let seen = std::process::Command::new("cat").arg(way.path().join("file")).output().unwrap();
+        assert_eq!(seen.stdout, b"through", "a child inherits the way");
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        assert!(stranger.must_reach(&inner).is_ok());
+        assert_eq!(stranger.way_to(&inner).unwrap().path(), inner);
+    }
+}
