@@ -70,10 +70,13 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// What pip brings.
+/// What pip brings. Tests go without it, some skipped aloud; `check` asks for typos again.
 fn from_pypi() -> Result<()> {
     python::fetch()?;
-    TYPOS.install()
+    if let Err(error) = TYPOS.install() {
+        println!("setup: {error:#}");
+    }
+    Ok(())
 }
 
 /// Debian's packages that are unpacked and not installed.
