@@ -7,6 +7,7 @@ mod house;
 mod layers;
 mod licences;
 mod modules;
+mod paths;
 mod rust;
 mod unused;
 

@@ -65,6 +65,7 @@ fn find(passwd: &str, wanted: &str) -> Option<User> {
 }
 
 /// A directory by a path that a server's user can take, for as long as this lives.
+#[derive(Debug)]
 pub struct Way {
     path: PathBuf,
     /// Inherited by the programs that are started meanwhile.
@@ -77,7 +78,7 @@ impl Way {
         Self { path: dir.to_owned(), _open: None }
     }
 
-    /// The path by which the user reaches it.
+    /// The path to take.
     pub fn path(&self) -> &Path {
         &self.path
     }

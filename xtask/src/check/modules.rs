@@ -15,17 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, Item, UseTree, Visibility};
+use syn::Item;
+
+use super::paths::{Paths, attributes, defined, is_test};
 
 /// Reads a source file; nothing where there is none.
 pub(super) type Reader<'a> = &'a dyn Fn(&Path) -> Option<String>;
 
 /// File to file, with the names that the first takes from the second.
 pub(super) type Ties = BTreeMap<(PathBuf, PathBuf), BTreeSet<String>>;
-
-type Names = Vec<String>;
 
 /// The modules of one crate; the first is its root.
 #[derive(Default)]
@@ -38,19 +36,7 @@ struct Module {
     children: BTreeMap<String, usize>,
     /// What it defines: types, functions, constants, macros.
     items: BTreeSet<String>,
-    imports: Vec<Import>,
-    /// Paths in its code.
-    used: BTreeSet<Names>,
-    /// Crates named by a path that begins with colons, or by `extern crate`.
-    outside: BTreeSet<String>,
-}
-
-#[derive(Clone, Debug)]
-struct Import {
-    /// The name that it brings; nothing for a glob.
-    name: Option<String>,
-    path: Names,
-    re_export: bool,
+    paths: Paths,
 }
 
 /// What a path leads to.
@@ -70,14 +56,6 @@ pub(super) fn ties(root: &Path, read: Reader<'_>) -> Result<Ties> {
 /// First words of the paths in a crate that lead out of it: other crates, and names that are known everywhere.
 pub(super) fn outside(root: &Path, read: Reader<'_>) -> Result<BTreeSet<String>> {
     Ok(Modules::of(root, read)?.outside())
-}
-
-/// First words of all paths in a source, its tests included.
-pub(super) fn first_words(source: &str) -> Result<BTreeSet<String>> {
-    let mut module = Module::default();
-    Collector { module: &mut module, tests: true }.visit_file(&syn::parse_file(source)?);
-    let paths = module.imports.into_iter().map(|import| import.path).chain(module.used);
-    Ok(paths.filter_map(|path| path.into_iter().next()).collect())
 }
 
 impl Modules {
@@ -131,7 +109,7 @@ impl Modules {
                 continue;
             }
             self.0[at].items.extend(defined(item));
-            Collector { module: &mut self.0[at], tests: false }.visit_item(item);
+            self.0[at].paths.gather(item);
         }
         Ok(())
     }
@@ -139,9 +117,9 @@ impl Modules {
     fn ties(&self) -> Ties {
         let mut ties = Ties::new();
         for (at, module) in self.0.iter().enumerate() {
-            let imports = module.imports.iter().filter(|import| !import.re_export);
+            let imports = module.paths.imports.iter().filter(|import| !import.re_export);
             let taken = imports.map(|import| (&import.path, import.name.is_none()));
-            for (path, glob) in taken.chain(module.used.iter().map(|path| (path, false))) {
+            for (path, glob) in taken.chain(module.paths.used.iter().map(|path| (path, false))) {
                 for file in self.files(at, path, glob) {
                     if *file != module.file {
                         let names = ties.entry((module.file.clone(), file.clone())).or_default();
@@ -156,13 +134,13 @@ impl Modules {
     fn outside(&self) -> BTreeSet<String> {
         let mut words = BTreeSet::new();
         for (at, module) in self.0.iter().enumerate() {
-            let imports = module.imports.iter().map(|import| &import.path);
-            for path in imports.chain(&module.used) {
+            let imports = module.paths.imports.iter().map(|import| &import.path);
+            for path in imports.chain(&module.paths.used) {
                 if self.resolve(at, path, &mut BTreeSet::new()).is_empty() {
                     words.extend(path.first().cloned());
                 }
             }
-            words.extend(module.outside.iter().cloned());
+            words.extend(module.paths.outside.iter().cloned());
         }
         words
     }
@@ -178,7 +156,9 @@ impl Modules {
                     if !module_at.items.is_empty() {
                         files.insert(&module_at.file);
                     }
-                    for import in module_at.imports.iter().filter(|import| import.re_export && import.name.is_some()) {
+                    for import in
+                        module_at.paths.imports.iter().filter(|import| import.re_export && import.name.is_some())
+                    {
                         files.extend(self.files(module, &import.path, false));
                     }
                 }
@@ -217,14 +197,14 @@ impl Modules {
         if module.items.contains(name) && (rest.is_empty() || child.is_none()) {
             found.insert(Target::Inside(at));
         }
-        for (index, import) in module.imports.iter().enumerate() {
+        for (index, import) in module.paths.imports.iter().enumerate() {
             if import.name.as_ref() == Some(name) && open.insert((at, index)) {
                 found.extend(self.resolve(at, &[&import.path, rest].concat(), open));
                 open.remove(&(at, index));
             }
         }
         if found.is_empty() {
-            for (index, glob) in module.imports.iter().enumerate() {
+            for (index, glob) in module.paths.imports.iter().enumerate() {
                 if glob.name.is_none() && open.insert((at, index)) {
                     for target in self.resolve(at, &glob.path, open) {
                         if let Target::Itself(source) = target {
@@ -242,185 +222,8 @@ impl Modules {
     }
 }
 
-/// Gathers the imports and paths of one item, down into its bodies.
-struct Collector<'a> {
-    module: &'a mut Module,
-    /// Those of tests too.
-    tests: bool,
-}
-
-impl Collector<'_> {
-    fn skips(&self, attributes: &[Attribute]) -> bool {
-        !self.tests && is_test(attributes)
-    }
-
-    fn uses(&mut self, tree: &UseTree, before: &[String], re_export: bool) {
-        let with = |ident: &syn::Ident| [before, &[ident.to_string()]].concat();
-        let mut import = |name: Option<String>, path: Names| self.module.imports.push(Import { name, path, re_export });
-        match tree {
-            UseTree::Path(path) => self.uses(&path.tree, &with(&path.ident), re_export),
-            UseTree::Name(name) if name.ident == "self" => import(before.last().cloned(), before.to_vec()),
-            UseTree::Name(name) => import(Some(name.ident.to_string()), with(&name.ident)),
-            UseTree::Rename(rename) if rename.ident == "self" => {
-                import(Some(rename.rename.to_string()), before.to_vec());
-            }
-            UseTree::Rename(rename) => import(Some(rename.rename.to_string()), with(&rename.ident)),
-            UseTree::Glob(_) => import(None, before.to_vec()),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.uses(tree, before, re_export)),
-        }
-    }
-
-    /// Paths in what a macro is given: words joined by `::`. A word after a dot is a field or a method.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let (mut path, mut colons, mut dots) = (Names::new(), 0, 0);
-        for token in tokens {
-            match token {
-                TokenTree::Ident(word) if colons == 2 && !path.is_empty() => path.push(word.to_string()),
-                TokenTree::Ident(word) => {
-                    self.path(std::mem::take(&mut path));
-                    if colons == 2 {
-                        // Of another crate, or what follows `Vec::<T>`: nothing of ours either way.
-                        self.module.outside.insert(word.to_string());
-                    } else if dots != 1 {
-                        path.push(word.to_string());
-                    }
-                }
-                TokenTree::Punct(punct) if punct.as_char() == ':' => {
-                    (colons, dots) = (colons + 1, 0);
-                    continue;
-                }
-                TokenTree::Punct(punct) if punct.as_char() == '.' => {
-                    self.path(std::mem::take(&mut path));
-                    (colons, dots) = (0, dots + 1);
-                    continue;
-                }
-                TokenTree::Group(group) => {
-                    self.path(std::mem::take(&mut path));
-                    self.tokens(group.stream());
-                }
-                TokenTree::Punct(_) | TokenTree::Literal(_) => self.path(std::mem::take(&mut path)),
-            }
-            (colons, dots) = (0, 0);
-        }
-        self.path(path);
-    }
-
-    fn path(&mut self, path: Names) {
-        if !path.is_empty() {
-            self.module.used.insert(path);
-        }
-    }
-
-    fn syn_path(&mut self, path: &syn::Path) {
-        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if path.leading_colon.is_none() {
-            self.path(names);
-        } else {
-            self.module.outside.extend(names.into_iter().next());
-        }
-    }
-}
-
-impl<'ast> Visit<'ast> for Collector<'_> {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if !self.skips(attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !self.skips(&item.attrs) {
-            visit::visit_impl_item_fn(self, item);
-        }
-    }
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        if item.leading_colon.is_none() {
-            self.uses(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
-        } else if let UseTree::Path(path) = &item.tree {
-            self.module.outside.insert(path.ident.to_string());
-        }
-    }
-
-    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
-        self.module.outside.insert(item.ident.to_string());
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.syn_path(path);
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        self.syn_path(&call.path);
-        self.tokens(call.tokens.clone());
-    }
-
-    /// serde and clap take paths as text: `#[serde(with = "crate::model::text")]`.
-    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
-        self.syn_path(attribute.meta.path());
-        let syn::Meta::List(list) = &attribute.meta else { return };
-        self.tokens(list.tokens.clone());
-        for token in list.tokens.clone() {
-            let TokenTree::Literal(literal) = token else { continue };
-            let text = syn::parse_str::<syn::LitStr>(&literal.to_string());
-            if let Some(path) = text.ok().and_then(|text| text.parse::<syn::Path>().ok()) {
-                self.syn_path(&path);
-            }
-        }
-    }
-}
-
 /// A path's type or trait, where it names one: `Kind` of `crate::kinds::Kind::Fast`; else its last word.
 fn shown(path: &[String]) -> String {
     let of_a_type = |name: &&String| name.starts_with(char::is_uppercase);
     path.iter().find(of_a_type).or(path.last()).cloned().unwrap_or_default()
-}
-
-/// The name that an item brings into its module, if it has one.
-fn defined(item: &Item) -> Option<String> {
-    let ident = match item {
-        Item::Const(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Fn(item) => &item.sig.ident,
-        Item::Macro(item) => item.ident.as_ref()?,
-        Item::Static(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
-        Item::TraitAlias(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        Item::Union(item) => &item.ident,
-        _ => return None,
-    };
-    Some(ident.to_string())
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Union(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
-}
-
-/// Whether this is only there in tests: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ...))]`.
-fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let text = match &attribute.meta {
-            syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string().replace(' ', ""),
-            meta => return meta.path().is_ident("test"),
-        };
-        let all = text.strip_prefix("all(").and_then(|rest| rest.strip_suffix(')'));
-        text == "test" || all.is_some_and(|parts| parts.split(',').any(|part| part == "test"))
-    })
 }

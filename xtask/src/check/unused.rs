@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Notes, modules};
+use super::{Notes, modules, paths};
 use crate::setup::MUSL;
 use crate::{cmd, metadata};
 
@@ -105,7 +105,7 @@ impl Named {
     /// Whether any source, a test's too, names it. Only those that hold the word are parsed.
     fn anywhere(&self, word: &str) -> Result<bool> {
         for (file, source) in self.sources.iter().filter(|(_, source)| source.contains(word)) {
-            let words = modules::first_words(source).with_context(|| format!("cannot parse {}", file.display()))?;
+            let words = paths::first_words(source).with_context(|| format!("cannot parse {}", file.display()))?;
             if words.contains(word) {
                 return Ok(true);
             }
