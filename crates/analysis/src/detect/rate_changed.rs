@@ -5,7 +5,7 @@
 //! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
 //! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
 //!
-//! It cannot distinguish a limit from a disk that is exactly regular of itself, nor a neighbour from this machine's own
+//! It cannot distinguish a limit from a disk that is exactly regular by itself, nor a neighbour from this machine's own
 //! work (`other_traffic` counts that).
 
 use qd1_model::record::StepRecord;
