@@ -23,7 +23,7 @@ pub(crate) type Rounds = [RoundFigure];
 pub(crate) struct Pair {
     /// The first over the second.
     pub(crate) ratio: Estimate,
-    /// Chance of so large a difference where there is none; 1 where it cannot be told.
+    /// Chance of so large a difference where there is none; 1 where it is unknown.
     pub(crate) p: f64,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
     Pair { ratio: mean.estimate(differences.len() as u64), p: mean.p() }
 }
 
-/// Which of the comparisons with these chances significant, all of them together (Holm).
+/// Tells which comparisons with these p-values are significant, all of them taken together (Holm).
 pub(crate) fn significant(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
@@ -194,7 +194,7 @@ mod tests {
         let found = pair(&slow, &fast);
         assert!(found.p < 0.01 && (found.ratio.value.unwrap() - 1.095).abs() < 0.01, "{found:?}");
         assert!(!is_better(found.ratio.value.unwrap(), Better::Lower));
-        // Each for itself says nothing: the intervals overlap widely.
+        // Each alone shows nothing: the intervals overlap widely.
         assert!(over_rounds(&slow).low < over_rounds(&fast).high);
     }
 

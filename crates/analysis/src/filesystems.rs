@@ -188,7 +188,7 @@ fn rank(rows: &mut [Row]) -> u32 {
     pairs.len() as u32
 }
 
-/// The filesystems of a row that can be compared: one round alone does not tell what is chance.
+/// The filesystems of a row that can be compared: one round alone does not show what is chance.
 fn comparable(row: &Row) -> Vec<usize> {
     let can = |cell: &CellOf| cell.over_rounds.is_resolved() && cell.rounds.len() > 1;
     (0..row.cells.len()).filter(|cell| can(&row.cells[*cell])).collect()

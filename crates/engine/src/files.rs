@@ -1,5 +1,5 @@
 //! File operations as programs make them: create, stat, read, list, rename, link, delete; and one large file written,
-//! rewritten, read and sought in, as bonnie++ does. Files are numbered and their names worked out, so that a million
+//! rewritten, read and sought in, as bonnie++ does. Files are numbered and their names computed, so that a million
 //! take no memory.
 
 mod block;
@@ -244,7 +244,7 @@ impl Step<'_> {
         let outboxes: Vec<Outbox> = (0..workers.max(1)).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
         let (sender, receiver) = mpsc::channel();
         let thread_cost = self.thread_cost;
-        let mut brought = std::thread::scope(|scope| {
+        let mut results = std::thread::scope(|scope| {
             for (index, outbox) in outboxes.iter().enumerate() {
                 let (sender, outbox, index) = (sender.clone(), outbox.clone(), index as u32);
                 let (limits, body) = (&limits, &body);
@@ -280,12 +280,12 @@ impl Step<'_> {
             drop(sender);
             self.gather(&receiver, &outboxes, started_ns, watch)
         })?;
-        if brought.len() < outboxes.len() {
+        if results.len() < outboxes.len() {
             return Err(EngineError::Worker("a thread ended without a result".to_owned()));
         }
-        brought.sort_by_key(|worker| worker.index);
+        results.sort_by_key(|worker| worker.index);
         let broken = limits.broken.load(Ordering::Relaxed);
-        let values = brought.into_iter().map(|worker| self.take(worker)).collect();
+        let values = results.into_iter().map(|worker| self.take(worker)).collect();
         Ok(Phase { values, broken })
     }
 
@@ -297,11 +297,11 @@ impl Step<'_> {
         started_ns: u64,
         watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<Vec<WorkerShare<T>>, EngineError> {
-        let mut brought = Vec::new();
+        let mut results = Vec::new();
         let mut failure = None;
         loop {
             match receiver.recv_timeout(LOOK) {
-                Ok(Ok(worker)) => brought.push(worker),
+                Ok(Ok(worker)) => results.push(worker),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(RecvTimeoutError::Timeout) => {
                     self.merger.take(outboxes);
@@ -314,7 +314,7 @@ impl Step<'_> {
             }
         }
         self.merger.take(outboxes);
-        failure.map_or(Ok(brought), Err)
+        failure.map_or(Ok(results), Err)
     }
 
     /// Adds a worker's result and returns what its body gave.

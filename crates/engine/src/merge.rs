@@ -42,12 +42,12 @@ pub(crate) struct WorkerResult {
 }
 
 /// Merges the results of all workers of a step.
-pub(crate) fn merge(brought: Vec<WorkerResult>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
-    let last_ns = brought.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
+pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
+    let last_ns = results.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
     let runtime_ns = last_ns.saturating_sub(window.measure_ns).max(1);
-    if brought.iter().any(|worker| worker.finished.failed) {
+    if results.iter().any(|worker| worker.finished.failed) {
         ended = Ended::Failed;
-    } else if ended == Ended::Time && brought.iter().all(|worker| worker.finished.exhausted) {
+    } else if ended == Ended::Time && results.iter().all(|worker| worker.finished.exhausted) {
         ended = Ended::Done;
     }
     let mut outcome = Outcome {
@@ -62,7 +62,7 @@ pub(crate) fn merge(brought: Vec<WorkerResult>, merger: Merger, window: &Window,
         cost: ThreadCost::default(),
         caveat: String::new(),
     };
-    for worker in brought {
+    for worker in results {
         for stream in worker.finished.streams {
             merge_stream(&mut outcome.streams, stream);
         }

@@ -2,7 +2,7 @@
 //! and msync makes it durable. What databases such as LMDB and MongoDB's first engine do.
 //!
 //! A mapping ends at the end of its file: a read there is short, as with pread, and a write cannot make the file
-//! longer. A fault that the kernel cannot serve (a bad sector, a full filesystem, a file that somebody cut short) is
+//! longer. A fault that the kernel cannot serve (a bad sector, a full filesystem, a file that was truncated) is
 //! the request's EIO and not the end of the process: see `mmap/fault.rs`.
 
 mod fault;
@@ -104,7 +104,7 @@ impl Mapped {
         Ok((at, len, window.writable))
     }
 
-    /// Copies between a mapping and a buffer. A page that cannot be had is the request's EIO.
+    /// Copies between a mapping and a buffer. A missing page is the request's EIO.
     ///
     /// # Safety
     /// `len` bytes at both places, of which only those at `mapped` lie in a mapping of this file.

@@ -249,7 +249,7 @@ fn control(
     watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     let mut merger = Merger::default();
-    let mut brought = Vec::new();
+    let mut results = Vec::new();
     let mut failure: Option<EngineError> = None;
     let mut ended = Ended::Time;
     let mut finished_workers = 0;
@@ -257,7 +257,7 @@ fn control(
         match receiver.recv_timeout(Duration::from_millis(50)) {
             Ok(Ok(worker)) => {
                 finished_workers += 1;
-                brought.push(worker);
+                results.push(worker);
             }
             Ok(Err(error)) => {
                 finished_workers += 1;
@@ -283,12 +283,12 @@ fn control(
     if let Some(error) = failure {
         return Err(error);
     }
-    if brought.len() < outboxes.len() {
+    if results.len() < outboxes.len() {
         return Err(EngineError::Worker("a thread ended without a result".to_owned()));
     }
     merger.take(outboxes);
     let window = window.get().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
-    Ok(merge(brought, merger, window, ended))
+    Ok(merge(results, merger, window, ended))
 }
 
 /// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets
@@ -319,6 +319,6 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
     let finished = worker::run(&mut engine, task, window)?;
     let mut merger = Merger::default();
     merger.take(&outboxes);
-    let brought = WorkerResult { finished, cost: ThreadCost::default(), caveat: String::new() };
-    Ok((engine.into_disk(), merge(vec![brought], merger, &window, Ended::Time)))
+    let results = WorkerResult { finished, cost: ThreadCost::default(), caveat: String::new() };
+    Ok((engine.into_disk(), merge(vec![results], merger, &window, Ended::Time)))
 }

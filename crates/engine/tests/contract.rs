@@ -209,7 +209,7 @@ fn one_request_alone_goes_as_through_the_lists() {
             assert_eq!(bench.engine.one(5, &at(OpKind::Read)).unwrap().result, 8192, "{name}");
             assert_eq!(bench.buffers.copy(5, 8192), written, "{name}");
             let behind = Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 };
-            assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read tells its length");
+            assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read returns its length");
         }
     });
 }
@@ -381,7 +381,7 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
         let name = bench.name.clone();
         // Half of it lies behind the end of the file.
         let short = bench.one(1, Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 });
-        assert_eq!(short, 4096, "{name}: a short read tells its length");
+        assert_eq!(short, 4096, "{name}: a short read returns its length");
         // The file is opened for writing too, so only its end refuses: beyond what a file can be.
         let refused = bench.one(2, Op { kind: OpKind::Write, file: 0, len: 4096, offset: (1 << 62) + 4096 });
         assert!(refused < 0, "{name}: {refused}");

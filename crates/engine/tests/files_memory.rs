@@ -1,4 +1,4 @@
-//! A million files in the memory that ten thousand take. Alone in its file, since /proc tells of the whole process.
+//! A million files in the memory that ten thousand take. Alone in its file, since /proc shows the whole process.
 
 use std::sync::atomic::AtomicBool;
 

@@ -263,7 +263,7 @@ impl Findings {
         }
     }
 
-    /// Whether so much is wrong that going on is of no use.
+    /// Whether there are so many errors that going on is useless.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= Limits::ERRORS
     }

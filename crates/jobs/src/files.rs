@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::error::JobError;
 use crate::load::Extent;
 
-/// Files that requests can tell apart by their number.
+/// Files that the number in a request can distinguish.
 const FILES_MAX: u64 = 1 << 16;
 
 /// What lies behind a name.
@@ -209,7 +209,7 @@ pub(crate) fn lay_out(
     files: &[FilePlan],
     made: &mut LaidOutFiles,
     cancel: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(LayingOut),
+    show: &mut dyn FnMut(LayingOut),
 ) -> Result<(), JobError> {
     if job.create_on_open {
         return Ok(());
@@ -226,7 +226,7 @@ pub(crate) fn lay_out(
     let bytes: u64 = short.iter().map(|file| file.needed() - made.have(file)).sum();
     if needs_data {
         enough_space(job, &short[0].path, bytes)?;
-        tell(LayingOut { files: short.len(), bytes });
+        show(LayingOut { files: short.len(), bytes });
     }
     for file in short {
         make(job, file, made.have(file), needs_data, cancel)?;
@@ -277,7 +277,7 @@ fn make(job: &FioJob, file: &FilePlan, from: u64, fill: bool, cancel: &dyn Fn() 
     Ok(())
 }
 
-/// Sets space aside. A filesystem that cannot is no fault: the file then grows as it is written.
+/// Sets space aside. A filesystem that cannot is no error: the file then grows as it is written.
 fn allocate(how: Fallocate, fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     let done = match how {
         Fallocate::None => Ok(()),

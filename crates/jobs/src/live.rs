@@ -1,4 +1,4 @@
-//! What a running thread and its controller tell each other.
+//! What a running thread and its controller exchange.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -213,7 +213,7 @@ impl Check<'_> {
             self.unknown(what, error);
         }
         let mut sources: HashSet<&str> = HashSet::new();
-        let mut told: HashSet<(String, &Path)> = HashSet::new();
+        let mut reported: HashSet<(String, &Path)> = HashSet::new();
         let mut found = Vec::new();
         for mount in &all {
             let by_source = || {
@@ -225,7 +225,7 @@ impl Check<'_> {
             let part = self.member(&mount.number).or_else(|| if skip { None } else { by_source() });
             match part {
                 None => _ = sources.insert(&mount.source),
-                Some(part) if told.insert((part.clone(), &mount.point)) => {
+                Some(part) if reported.insert((part.clone(), &mount.point)) => {
                     found.push(InUse::Mounted { device: self.device(), part, mount_point: mount.point.clone() });
                 }
                 Some(_) => {}
@@ -264,7 +264,8 @@ impl Check<'_> {
         let parts: Vec<String> = self.family.iter().filter(mounted).map(|block| block.name.clone()).collect();
         for part in parts {
             // A mount that was found already says more.
-            if !self.found.iter().any(|use_| matches!(use_, InUse::Mounted { part: told, .. } if *told == part)) {
+            if !self.found.iter().any(|use_| matches!(use_, InUse::Mounted { part: reported, .. } if *reported == part))
+            {
                 self.found.push(InUse::Member { device: self.device(), part });
             }
         }

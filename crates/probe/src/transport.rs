@@ -24,7 +24,7 @@ const BY_NAME: &[(&str, &str)] = &[
 ];
 
 /// `virtio`, `nvme`, `nvme-tcp`, `scsi (virtio_scsi)`, `scsi (ahci)`, `iscsi`, `xen`, `mmc`, `nbd`, `rbd`, `loop`,
-/// `zram`, `ram`, ...; empty for devices made of others (`dm`, `md`) and where nothing tells.
+/// `zram`, `ram`, ...; empty for devices made of others (`dm`, `md`) and where it is unknown.
 pub(crate) fn transport(machine: &Machine, block: &Block) -> String {
     let block = block.whole().unwrap_or_else(|| block.clone());
     if matches!(block.kind(), "dm" | "md") {

@@ -130,7 +130,7 @@ fn all<T: Send>(runs: u64, at_once: usize, one: impl Fn(u64) -> T + Sync) -> Vec
     };
     let mut made: Vec<(u64, T)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("its panic is told already")).collect()
+        threads.into_iter().flat_map(|thread| thread.join().expect("its panic is printed already")).collect()
     });
     made.sort_by_key(|(run, _)| *run);
     made

@@ -86,7 +86,7 @@ fn judge(seeds: Seeds, number: u64) -> Judged {
     Judged { kind, labels: drawn.labels, name: drawn.name, identity }
 }
 
-/// What a run of the suite on `drawn` brings.
+/// What a run of the suite on `drawn` gives.
 fn record(drawn: &Drawn) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");

@@ -1,7 +1,7 @@
 //! Draws disks of the nine kinds: what each is made of, who disturbs it, and what its machine says about it.
 //!
 //! Parameters are those of parts (heads, links, caches, neighbours), from the sources named beside them; what a
-//! measurement sees of them is worked out by the simulated device. Behind a hypervisor each request has 8 to 40 us more
+//! measurement sees of them is computed by the simulated device. Behind a hypervisor each request has 8 to 40 us more
 //! to go (S. Hajnoczi, KVM Forum 2020), and labels are the hypervisor's.
 
 use qd1_engine::sim::{Bucket, Cache, Device, Link, Mechanics, Mode, Neighbours, Service};

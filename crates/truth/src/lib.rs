@@ -1,4 +1,4 @@
-//! Disks whose truth is known, and how near the analysis comes to it.
+//! Disks whose truth is known, and how close the analysis comes to it.
 //!
 //! A scenario is drawn from a seed: parameters of published tiers, and disks as irregular as measured ones are. A
 //! procedure of `qd1_analysis` runs on it in virtual time through the simulated engine, and what it concludes is set

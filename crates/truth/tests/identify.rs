@@ -14,6 +14,6 @@ fn nine_kinds_of_disks_are_distinguished_without_labels_too() {
     assert!(sure.is_empty(), "{sure:?}");
     for kind in StorageKind::ALL {
         let right = all.iter().filter(|one| one.kind == kind && one.is_right()).count();
-        assert!(right >= 3, "{} is told {right} times of 5: {wrong:?}", kind.title());
+        assert!(right >= 3, "{} is identified {right} times of 5: {wrong:?}", kind.title());
     }
 }

@@ -76,7 +76,7 @@ fn course(intervals: &[Interval], trace: &Trace, class: OpClass, returning: Opti
     Course { class, changes, rate_drift, latency_drift }
 }
 
-/// The drift of `values`, where it is beyond doubt, large enough to tell, and a line describes them as well as steps
+/// The drift of `values`, where it is beyond doubt, large enough to report, and a line describes them as well as steps
 /// do.
 fn confirmed_drift(values: &[f64]) -> Option<Drift> {
     let found = drift::drift(values, DRIFT_MIN)?;

@@ -1,4 +1,4 @@
-//! Change points: when a rate or a median latency went to another level, by how much, and what it kind like.
+//! Change points: when a rate or a median latency went to another level, by how much, and what it looks like.
 //!
 //! The segmentation ([`super::segment`]) proposes; a test confirms or rejects. Between the stretches on both sides of a
 //! proposal the mean logarithms are compared, wild points clipped, by Welch's t. Two variances of these means allow for
@@ -60,7 +60,7 @@ pub struct Stretch {
     pub flat: bool,
 }
 
-/// What a change kind like.
+/// What a change looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The rate fell to one exact value and stayed there to the end: saved-up tokens are spent.
@@ -92,7 +92,7 @@ pub struct Change {
     pub before: Stretch,
     /// The stretch after.
     pub after: Stretch,
-    /// What it kind like.
+    /// What it looks like.
     pub kind: ChangeKind,
     /// Chance of such a step in an unchanged series, per proposal.
     pub doubt: f64,

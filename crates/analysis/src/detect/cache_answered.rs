@@ -5,7 +5,7 @@
 //! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
 //!
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
-//! holes and unwritten extents for a cache; `unwritten_extents` tells these apart.
+//! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
 use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;

@@ -2,7 +2,7 @@
 //!
 //! Formula: steal is the share of the machine's processor time given to other guests; from 2 % it warns, from 10 % the
 //! figures are spoiled. Run delay is the time workers were runnable but not running; relative to the workers' time
-//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; alike where the delay per operation is
+//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; likewise where the delay per operation is
 //! a tenth of the median latency. Sources: proc(5) on steal; kernel `scheduler/sched-stats.rst`.
 //!
 //! Steal is machine-wide: it may have hit a processor that no worker used. Run delay is exact but says nothing of the

@@ -1,13 +1,13 @@
 //! The first write of a block costs more than writing it again: space is taken from a thin volume or an image, or the
 //! filesystem turns an unwritten extent into a written one. The first read can cost more as well: a restored snapshot
-//! is loaded from afar.
+//! is loaded from remote storage.
 //!
 //! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that
 //! was only allocated, the other over data (Mann-Whitney, see `stats::contrast`); reported from 3.5 standard deviations
 //! where the median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first
 //! step has to be slower than every other one: a disk that changes meanwhile is not. Reads: as in `host_cache`, on a
-//! file or device that was there before and all of which is fast once it was read; then it cannot be told from a cache
-//! that holds it all, and both are named.
+//! file or device that was there before and all of which is fast once it was read; then it cannot be distinguished from
+//! a cache that holds it all, and both are named.
 //!
 //! It fails where a cache takes first writes and pays for them later.
 
@@ -56,7 +56,7 @@ fn writes(record: &Record) -> Option<Finding> {
     let difference = contrast(&new, &old);
     let ratio = LOOKED_AT.map(|q| new.seen(q) / old.seen(q).max(1.0)).into_iter().fold(0.0, f64::max);
     let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
-    // Writes that queue depend on each other so much that few of them count; but others kept the pace.
+    // Queued writes depend on each other, so few of them count as samples; but others kept the pace.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || ratio < RATIO_MIN || !steady {
         return None;
@@ -97,7 +97,8 @@ fn reads(record: &Record) -> Option<Finding> {
         evidence: seen.evidence,
         advice: format!(
             "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a cache of \
-             at least {size} answers what was read before. Reading the whole device once tells, and cures the first."
+             at least {size} answers what was read before. Reading the whole device once shows which, and cures the \
+             first."
         ),
         ..base_finding("first_touch.read", Severity::Warning, 0.7)
     })

@@ -5,7 +5,7 @@
 //! - a filesystem mounted with `barrier=0` or `nobarrier`, or overlayfs with `volatile`: critical, the kernel was
 //!   told not to flush;
 //! - a device that claims `write through`: info. The kernel sends no flush because the device says it has no
-//!   volatile cache. Whether a virtual disk tells the truth cannot be seen from inside;
+//!   volatile cache. Whether that is true of a virtual disk cannot be seen from inside;
 //! - a device with a `write back` cache: critical, since a commit then rests in a volatile cache.
 //!
 //! Sources: kernel `Documentation/block/writeback_cache_control.rst`; `admin-guide/iostats` (flushes are counted

@@ -55,7 +55,7 @@ const COUNTED_MIN: f64 = 0.9;
 pub(super) enum CacheSize {
     /// All that was read is held.
     AtLeast(Bytes),
-    /// Between these, and about so much.
+    /// Between the first and the last of these, and about the middle one.
     Between(Bytes, Bytes, Bytes),
 }
 
@@ -116,7 +116,7 @@ pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
     let parted = split(&hot.sample, &wide);
     let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
-    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
     let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
     if !parted.is_sure && !far_apart || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
         return None;

@@ -58,7 +58,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         under.high.zip(before.low).is_some_and(|(under, before)| under / before <= STEADY)
     });
     let evidence = |what: &str, before: &Estimate, under: &Estimate| {
-        format!("{what} {} single_requests, {} beside {load}", format_estimate(before), format_estimate(under))
+        format!("{what} {} alone, {} beside {load}", format_estimate(before), format_estimate(under))
     };
     if let Some((what, before, under, least)) = slower {
         let ratio = under.value.zip(before.value).map_or(least, |(under, before)| under / before);
@@ -99,7 +99,7 @@ mod tests {
     use qd1_model::plan::{Rw, Sync};
     use qd1_model::record::Background;
 
-    /// Commits of 1.5 ms single_requests, and of `lat_ns` beside 32 MB/s.
+    /// Commits of 1.5 ms alone, and of `lat_ns` beside 32 MB/s.
     fn record(lat_ns: u64) -> Record {
         let mut record = testing::record();
         let work = testing::io(Rw::Write, 4096, Sync::Fdatasync, false);

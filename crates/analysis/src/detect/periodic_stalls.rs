@@ -2,7 +2,7 @@
 //!
 //! Concludes from [`crate::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a
 //! periodogram (method and error table: docs/method.md). A period near five seconds points to journal commits, near
-//! thirty to the expiry of dirty pages; others are left unnamed. Stalls are told from 2 ms, swings from 15 %.
+//! thirty to the expiry of dirty pages; others are left unnamed. Stalls are reported from 2 ms, swings from 15 %.
 //!
 //! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up
 //! by a timer looks the same as one of the disk's.

@@ -5,7 +5,7 @@
 //! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
 //! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
 //!
-//! It cannot distinguish a limit from a disk that is exactly regular of itself, nor a neighbour from this machine's own
+//! It cannot distinguish a limit from a disk that is exactly regular by itself, nor a neighbour from this machine's own
 //! work (`other_traffic` counts that).
 
 use qd1_model::record::StepRecord;
@@ -15,7 +15,7 @@ use qd1_model::{Estimate, Finding, Record, Severity, Summary};
 use super::{base_finding, percent};
 use crate::change::{Change, ChangeKind, courses, periodic, steady_state_of};
 
-/// Smallest change of a rate describe, in either direction: the larger level over the smaller.
+/// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;
 /// The same of a median latency where the rate stays.
 const LATENCY_MIN: f64 = 1.25;
@@ -91,7 +91,9 @@ fn title(step: &StepRecord, main: &Change, count: usize) -> String {
     let levels = format!("from {} to {}", rate_of(&main.before.rate), rate_of(&main.after.rate));
     match main.kind {
         ChangeKind::BurstSpent => {
-            format!("a burst was spent after {at:.1} s of step {name}: {class}s fell {levels}, which kind like a limit")
+            format!(
+                "a burst was spent after {at:.1} s of step {name}: {class}s fell {levels}, which looks like a limit"
+            )
         }
         _ if count > 2 => format!("the disk changed its speed {count} times in step {name}"),
         ChangeKind::Slower => format!("the disk became slower {at:.1} s into step {name}: {class}s fell {levels}"),

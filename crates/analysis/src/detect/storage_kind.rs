@@ -28,7 +28,7 @@ fn finding(identity: &Identity) -> Finding {
     let title = if first.probability >= LIKELY {
         format!("the kind of storage is {}", first.kind.title())
     } else {
-        "the kind of storage cannot be told".to_owned()
+        "the kind of storage cannot be determined".to_owned()
     };
     let speaks = |weight: f64| first.probability < LIKELY || weight > 0.0;
     let for_it = identity

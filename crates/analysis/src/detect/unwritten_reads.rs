@@ -39,7 +39,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let (Some(nothing), Some(something)) = samples else { return Vec::new() };
     let difference = contrast(&something, &nothing);
     let ratio = something.seen(0.5) / nothing.seen(0.5).max(1.0);
-    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
         return Vec::new();

@@ -54,7 +54,7 @@ pub struct Level {
     pub requests: f64,
     /// How much more the count scatters over an eighth of the time than from window to window, by the variance, over
     /// what independent windows would give: 1 for a random walk, about 1 / the number of windows for a count that
-    /// returns to its line, however unevenly slices come. 1 where there are too few windows to tell.
+    /// returns to its line, however unevenly slices come. 1 where there are too few windows to know.
     pub growth: f64,
     /// Tolerance within which a window belongs to the level, amount per second.
     pub tolerance: f64,

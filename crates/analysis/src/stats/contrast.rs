@@ -21,7 +21,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Those of a step; nothing where it had none. Of requests at a fixed rate the time from issue to completion: what
-    /// a worker needed to wake up says nothing of the disk, and would hide a cache.
+    /// a worker needed to wake up is not the disk's, and would hide a cache.
     pub(crate) fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
         let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
         let served = stream.clat.as_ref().filter(|clat| stream.slat.is_none() && clat.count() > 0);

@@ -9,7 +9,7 @@
 //! At a *level*, a latency exceeded by c operations whose count over time has the inflation VIF, the run holds
 //! K = c / VIF effective episodes. (N episodes of one length count N; of geometric lengths, N / 2. Independent
 //! exceedances are an episode each.) Levels are looked at from a few exceedances up to half of the operations, and
-//! on the fast side alike. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and
+//! on the fast side too. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and
 //! when its uncertainty alone could move the figure out of its interval: the true rate of K episodes may be as high
 //! as the upper 97.5 % limit of a Poisson count, U(K), so that the operations beyond the level, and what they add to
 //! the figure, may be U(K) / K times as many. Where a rate does not depend on latency (requests at a fixed rate)

@@ -5,7 +5,7 @@
 //! operations in one or two episodes lie, it is plainly below 1 %, however they cluster. So the limit is looked for
 //! upwards: at the level that c operations exceed in K effective episodes (see `episodes.rs`), the true share may be as
 //! high as U(K) / K times c / n, U being the upper 97.5 % limit of a Poisson count. Where that is at most 1 %, the
-//! level is a limit. Lower limits alike, downwards.
+//! level is a limit. Lower limits are found likewise, downwards.
 
 use super::episodes::upper_limit;
 use super::long_run::long_runs;

@@ -153,7 +153,7 @@ impl Series {
         last
     }
 
-    /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins tell it, ns.
+    /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins resolve them, ns.
     pub(crate) fn above(&self, edge: usize) -> (f64, f64) {
         let of = |bin: usize| {
             let count = self.totals[bin] as f64;

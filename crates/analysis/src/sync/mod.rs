@@ -37,7 +37,7 @@ pub fn table(record: &Record) -> Option<SyncTable> {
 }
 
 /// The method for the steps that look further: the best so far, or fdatasync through the page cache where that cannot
-/// be told from it, since most programs use it already. Absent before a durable one was measured.
+/// be distinguished from it, since most programs use it already. Absent before a durable one was measured.
 #[must_use]
 pub fn choice(plan: &Plan, done: &[StepRecord]) -> Option<SyncMethod> {
     let rows = rows(plan, done);

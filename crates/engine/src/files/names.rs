@@ -1,4 +1,4 @@
-//! Names, directories and sizes of files, worked out from their number: a million files need no table.
+//! Names, directories and sizes of files, computed from their number: a million files need no table.
 
 use std::ffi::CStr;
 

@@ -41,7 +41,7 @@ pub(super) fn install() {
     });
 }
 
-/// Runs `copy`, which touches `len` bytes of mapped memory at `at`; false if a page of them could not be had.
+/// Runs `copy`, which touches `len` bytes of mapped memory at `at`; false if a page of them was missing.
 #[inline]
 pub(super) fn guarded(at: *const u8, len: usize, copy: impl FnOnce()) -> bool {
     let start = at as usize;

@@ -17,7 +17,8 @@ pub struct Unwritten {
     pub read: Service,
 }
 
-/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from afar.
+/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from remote
+/// storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstTouch {
     /// Bytes that are taken or loaded at once.

@@ -63,8 +63,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .aliases(&["blocksize_range"]),
     FioOption::new("bssplit", "Block sizes with their shares", ValueKind::Own {
-        accepts: "SIZE/PERCENT entries separated by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim separated by \
-                  commas)",
+        accepts: "SIZE/PERCENT entries separated by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim separated \
+                  by commas)",
         bare: false,
         set: |job, text, base| {
             job.bssplit = value::splits(text, base)?.map(Arc::new);

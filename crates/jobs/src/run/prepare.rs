@@ -41,8 +41,8 @@ pub(super) fn prepare<'a>(
         }
         if thread.job.ioengine.moves_data() {
             let cancelled = || around.cancel.load(Ordering::Relaxed);
-            let mut tell = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
-            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut tell)?;
+            let mut show = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
+            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut show)?;
         }
     }
     Ok(prepared)

@@ -29,7 +29,8 @@ pub fn header_bytes(verify: Verify) -> usize {
     checksum::layout(verify).map_or(0, |(_, length)| header::BYTES + length)
 }
 
-/// Fills and checks the verified blocks of one thread. Cheap to clone; clones check alike, but only one may fill.
+/// Fills and checks the verified blocks of one thread. Cheap to clone; clones check the same way, but only one may
+/// fill.
 #[derive(Clone)]
 pub struct Verifier {
     verify: Verify,
@@ -53,7 +54,7 @@ struct Content {
 pub struct Expected {
     /// The file, counted from 0 within the job.
     pub file: u16,
-    /// The header may tell of the very write. Not so under `verify_only`, where another run wrote the block.
+    /// Whether the header identifies this very write. Not so under `verify_only`, where another run wrote the block.
     pub written: bool,
     /// Bytes.
     pub len: u32,

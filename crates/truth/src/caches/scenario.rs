@@ -27,8 +27,8 @@ pub enum Property {
     FirstWrite,
     /// A write cache that is written out when told.
     HonestCache,
-    /// A write cache protected against power loss, whose flushes cost nothing: told as that or an ignored flush, since
-    /// the two are the same from inside.
+    /// A write cache protected against power loss, whose flushes cost nothing: reported as that or an ignored flush,
+    /// since the two are the same from inside.
     ProtectedCache,
     /// A cache at the far end of a network that answers flushes at once, after a round trip.
     FarIgnoredFlush,

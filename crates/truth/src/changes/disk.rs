@@ -18,7 +18,7 @@ pub(super) const INTERVAL_NS: f64 = 1e8;
 /// Bytes of a request.
 const BLOCK: u64 = 4096;
 
-/// How irregular the disk is of itself.
+/// How irregular the disk is by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Noise {
     /// Independent log-normal service times.
