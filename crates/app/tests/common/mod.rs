@@ -165,9 +165,10 @@ impl Place {
         self.qd1(&[&[command, self.dir_str()], args].concat())
     }
 
-    /// A brief check of the directory with more arguments.
+    /// A brief check of the directory with more arguments; in real time, since a step of a moment has to measure something.
     pub(crate) fn brief(&self, args: &[&str]) -> assert_cmd::Command {
-        self.on("check", &[&BRIEF[..], args].concat())
+        let args = [&["check", self.dir_str()], &BRIEF[..], args].concat();
+        assert_cmd::Command::from_std(self.real_time(&args))
     }
 
     /// The report of a brief check that has to succeed.
@@ -226,15 +227,18 @@ pub(crate) fn real_time(program: &str) -> Command {
     if !has_real_time() {
         return Command::new(program);
     }
-    let mut command = Command::new("chrt");
-    command.args(["-f", "5", program]);
+    let mut command = Command::new(REAL_TIME[0]);
+    command.args(&REAL_TIME[1..]).arg(program);
     command
 }
+
+/// Before all ordinary programs, by turns with each other, and behind the simulated disk.
+pub(crate) const REAL_TIME: [&str; 3] = ["chrt", "--rr", "1"];
 
 /// Whether real-time priority is granted. Without it, nobody can say how much longer a busy machine makes anything take.
 pub(crate) fn has_real_time() -> bool {
     static GRANTED: OnceLock<bool> = OnceLock::new();
-    *GRANTED.get_or_init(|| is_root() && device::tool("chrt", &["-f", "5", "true"]).is_ok())
+    *GRANTED.get_or_init(|| is_root() && device::tool(REAL_TIME[0], &[REAL_TIME[1], REAL_TIME[2], "true"]).is_ok())
 }
 
 /// The JSON that a successful command prints.
@@ -336,12 +340,21 @@ impl Running {
         wait_until("it reads", || self.bytes_read() > 1 << 20);
     }
 
-    /// What came in by read calls, also from caches; the process has to be alive.
     fn bytes_read(&mut self) -> u64 {
+        self.bytes("rchar: ")
+    }
+
+    /// What went out by write calls.
+    pub(crate) fn bytes_written(&mut self) -> u64 {
+        self.bytes("wchar: ")
+    }
+
+    /// A count of its calls' bytes, caches or not; the process has to be alive.
+    fn bytes(&mut self, key: &str) -> u64 {
         assert!(self.is_running(), "it ended early");
         let text = fs::read_to_string(format!("/proc/{}/io", self.0.id())).unwrap_or_default();
-        let read = text.lines().find_map(|line| line.strip_prefix("rchar: ")).and_then(|n| n.parse::<u64>().ok());
-        read.unwrap_or_default()
+        let count = text.lines().find_map(|line| line.strip_prefix(key)).and_then(|n| n.parse().ok());
+        count.unwrap_or_default()
     }
 }
 

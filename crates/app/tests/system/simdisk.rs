@@ -91,7 +91,7 @@ fn sigint_during_a_hang_waits_for_the_disk_and_then_ends() {
     let disk = or_skip!(Disk::named("hanging"));
     let args =
         ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1,commit1", "--json"];
-    let mut run = Running::start(disk.place.command(&args));
+    let mut run = Running::start(disk.place.real_time(&args));
     let hung = |disk: &Disk| disk.mounted.served().reads >= 8000;
     wait_until("the disk hangs", || hung(&disk));
     std::thread::sleep(std::time::Duration::from_millis(500));
