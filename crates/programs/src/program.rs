@@ -44,13 +44,13 @@ pub trait Driver {
     /// Makes its data and starts it; its version and settings.
     ///
     /// # Errors
-    /// When it does not start. [`Cancelled`] when it was stopped.
+    /// When it does not start. [`qd1_system::child::Cancelled`] when it was stopped.
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)>;
 
     /// Runs one load.
     ///
     /// # Errors
-    /// When nothing could be measured. [`Cancelled`] likewise.
+    /// When nothing could be measured. [`qd1_system::child::Cancelled`] likewise.
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded>;
 
     /// Ends the server, and removes what it made.

@@ -26,7 +26,7 @@ pub(crate) struct Ground {
 enum On {
     Nothing,
     Loop { _disk: Mounted },
-    Simulated { _disk: Disk },
+    Simulated { _disk: Box<Disk> },
 }
 
 impl Ground {
@@ -50,7 +50,7 @@ impl Ground {
     /// Names a program that is missing, or why no disk can be simulated here.
     pub(crate) fn simulated(scenario: Scenario, programs: &[&str]) -> Result<Self, String> {
         let disk = Disk::new(scenario)?;
-        Self::over(Place::at(disk.place.dir()), On::Simulated { _disk: disk }, programs)
+        Self::over(Place::at(disk.place.dir()), On::Simulated { _disk: Box::new(disk) }, programs)
     }
 
     /// In a directory that every user can enter.
