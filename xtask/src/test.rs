@@ -113,11 +113,11 @@ impl Program {
         Some(Self { package, source: path(&message["target"]["src_path"])?, executable })
     }
 
-    /// Those that take longest begin first: the whole binary's, then whatever lies in `tests`.
+    /// Those that take longest begin first: the whole binary's, of them whatever lies in `tests`.
     fn rank(&self) -> (bool, bool) {
         let is_integration = self.source.components().any(|part| part.as_os_str() == "tests");
         let is_of_binary = self.package.join("src/main.rs").is_file();
-        (!(is_integration && is_of_binary), !is_integration)
+        (!is_of_binary, !is_integration)
     }
 
     /// Runs it; what it printed, and whether it succeeded.

@@ -1,8 +1,8 @@
-//! What a real program's own counters, histograms and words come to.
+//! Figures from a real program's own counters, histograms and reports.
 //!
-//! Latencies and rates that qd1 timed itself have their intervals from [`crate::stats`], like any others. Here is what only
-//! the program knows: how often its log was synced, where a percentile lies among the buckets it chose, and whether it
-//! passes by the rules of its own documentation.
+//! Latencies and rates that qd1 timed itself have their intervals from [`crate::stats`], like any others. This is about
+//! what only the program knows: how often its log was synced, where a percentile lies among the buckets it chose, and
+//! whether it passes by the rules of its own documentation.
 
 use qd1_model::Record;
 use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
@@ -26,7 +26,7 @@ const STDDEV_MAX_NS: f64 = 0.1e9;
 /// etcd's name of the histogram of its log's syncs.
 pub const ETCD_WAL_FSYNC: &str = "etcd_disk_wal_fsync_duration_seconds";
 
-/// What `record`'s program comes to; absent where it ran none.
+/// Summarises the program that `record` ran, if it ran one.
 #[must_use]
 pub fn summarize(record: &Record) -> Option<AppSummary> {
     let program = record.app.as_ref()?.program;
@@ -40,7 +40,7 @@ pub fn summarize(record: &Record) -> Option<AppSummary> {
     Some(AppSummary { loads: record.steps.iter().filter_map(load).collect() })
 }
 
-/// What the counters come to for each operation.
+/// Derives figures for each operation from the counters.
 fn facts(step: &StepRecord, app: &AppStep) -> Vec<Counter> {
     let mut facts = Vec::new();
     let mut fact = |name: &str, unit, value: f64| {
@@ -82,8 +82,8 @@ fn timed(step: &StepRecord) -> Option<f64> {
 
 /// The bucket, or buckets, in which quantile `q` lies with 95 % confidence.
 ///
-/// The ranks of the interval are those of independent values (normal approximation of the binomial): a program that keeps
-/// buckets alone does not say when each value came, so nothing is known of dependence.
+/// The ranks of the interval are those of independent values (normal approximation of the binomial): a program that
+/// keeps buckets alone does not say when each value came, so nothing is known of dependence.
 #[must_use]
 pub fn quantile(buckets: &Buckets, q: f64) -> BucketQuantile {
     let n: u64 = buckets.counts.iter().sum();
@@ -109,14 +109,14 @@ pub fn quantile(buckets: &Buckets, q: f64) -> BucketQuantile {
     BucketQuantile { above_ns, at_most_ns, ..empty }
 }
 
-/// By the rules of `etcdctl check perf` and of etcd's documentation.
+/// Checks by the rules of `etcdctl check perf` and of etcd's documentation.
 fn etcd_checks(app: &AppStep, quantiles: &[BucketQuantile]) -> Vec<AppCheck> {
     let rule = "etcdctl check perf";
     let mut checks = Vec::new();
     let mut exact = |name: &str, unit, value: Option<f64>, bound: f64, at_least: bool| {
         let Some(value) = value else { return };
         let own = app.reported(&format!("{name}_passed")).map(|passed| passed > 0.0);
-        // What it prints is rounded; its own word is not.
+        // The figures it prints are rounded; its own verdict is not.
         let good = own.unwrap_or(if at_least { value > bound } else { value <= bound });
         let grade = if good { Grade::Pass } else { Grade::Fail };
         let known = Some(value);

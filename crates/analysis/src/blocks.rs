@@ -1,10 +1,10 @@
 //! Several ways of doing one thing, compared in rounds: each round has every way once, in an order drawn anew, and what
 //! changes from round to round is common to all of a round (a randomised complete block design).
 //!
-//! All is done on logarithms, since what differs are factors. Over the rounds a figure is their geometric mean. Two ways are
-//! compared round by round, by Student's t of the differences; nothing counts as surer than the intervals from within the
-//! rounds allow, so that a few rounds which happen to agree prove nothing. Of many comparisons some would come out by
-//! chance: they are held to Holm's bound (1979), which keeps a false one out of 19 tables in 20.
+//! All is done on logarithms, since what differs are factors. Over the rounds a figure is their geometric mean. Two
+//! ways are compared round by round, by Student's t of the differences; no interval is narrower than the intervals from
+//! within the rounds allow, so that a few rounds which happen to agree prove nothing. Of many comparisons some would
+//! come out by chance: they are held to Holm's bound (1979), which keeps a false one out of 19 tables in 20.
 
 use qd1_model::Estimate;
 use qd1_model::filesystems::RoundFigure;
@@ -23,7 +23,7 @@ pub(crate) type Rounds = [RoundFigure];
 pub(crate) struct Pair {
     /// The first over the second.
     pub(crate) ratio: Estimate,
-    /// Chance of so large a difference where there is none; 1 where it cannot be told.
+    /// Chance of so large a difference where there is none; 1 where it is unknown.
     pub(crate) p: f64,
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
     Pair { ratio: mean.estimate(differences.len() as u64), p: mean.p() }
 }
 
-/// Which of the comparisons with these chances stand, all of them together (Holm).
-pub(crate) fn stand(chances: &[f64]) -> Vec<bool> {
+/// Tells which comparisons with these p-values are significant, all of them taken together (Holm).
+pub(crate) fn significant(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
     let mut stands = vec![false; chances.len()];
@@ -194,7 +194,7 @@ mod tests {
         let found = pair(&slow, &fast);
         assert!(found.p < 0.01 && (found.ratio.value.unwrap() - 1.095).abs() < 0.01, "{found:?}");
         assert!(!is_better(found.ratio.value.unwrap(), Better::Lower));
-        // Each for itself says nothing: the intervals overlap widely.
+        // Each alone shows nothing: the intervals overlap widely.
         assert!(over_rounds(&slow).low < over_rounds(&fast).high);
     }
 
@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn of_many_comparisons_only_the_sure_ones_stand() {
-        assert_eq!(stand(&[0.04, 0.9, 0.001]), [false, false, true]);
-        assert_eq!(stand(&[0.04]), [true]);
-        assert_eq!(stand(&[]), Vec::<bool>::new());
+        assert_eq!(significant(&[0.04, 0.9, 0.001]), [false, false, true]);
+        assert_eq!(significant(&[0.04]), [true]);
+        assert_eq!(significant(&[]), Vec::<bool>::new());
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
                 chances
                     .extend((1..ways).flat_map(|a| (0..a).map(move |b| (a, b))).map(|(a, b)| pair(&of[a], &of[b]).p));
             }
-            wrong += u32::from(stand(&chances).contains(&true));
+            wrong += u32::from(significant(&chances).contains(&true));
         }
         assert!(wrong <= tables / 20 + 8, "{wrong} of {tables}");
     }

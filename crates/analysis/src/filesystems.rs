@@ -1,5 +1,6 @@
 //! From the Record of `qd1 filesystems` to its table: each figure of each filesystem over the rounds, and which of them
-//! differ for sure (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it was.
+//! differ significantly (`blocks.rs`). Each mount is also looked at by the detectors, as the run of its own that it
+//! was.
 
 use qd1_model::environment::FilesystemClass;
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, Note, RoundFigure, Row};
@@ -10,15 +11,15 @@ use qd1_model::record::StepRecord;
 use qd1_model::record::mounts::MountRecord;
 use qd1_model::{Bytes, Estimate, Finding, Record, Severity, StepSummary, StreamSummary, Summary};
 
-use crate::blocks::{is_better, over_rounds, pair, stand};
+use crate::blocks::{is_better, over_rounds, pair, significant};
 use crate::detect;
 
-/// Below this share of reads that came from the device, it was the cache that was measured.
+/// Share of reads from the device below which the cache was measured, not the disk.
 const CACHED: f64 = 0.5;
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 
-/// Detectors that speak of the disk below all of them, or of what is so because it is a loop device.
+/// Detectors that concern the disk below all of them, or the loop device.
 const OF_THE_DISK: &[&str] = &[
     "not_a_disk",
     "storage_kind",
@@ -30,7 +31,7 @@ const OF_THE_DISK: &[&str] = &[
     "other_traffic",
 ];
 
-/// The table; none for other runs.
+/// Returns the table of a comparison; none for other runs.
 #[must_use]
 pub fn compare(record: &Record, summary: &Summary) -> Option<Comparison> {
     let asked = record.plan.filesystems.as_ref()?;
@@ -63,7 +64,7 @@ fn candidate(record: &Record, name: &str) -> Candidate {
 }
 
 /// A stream of one step of one mount.
-struct Seen<'a> {
+struct StreamOfMount<'a> {
     name: &'a str,
     round: u32,
     step: &'a str,
@@ -74,13 +75,13 @@ struct Seen<'a> {
 
 /// All rows, in the order of steps, kinds of operation and metrics.
 fn rows(record: &Record, summary: &Summary, names: &[String]) -> Vec<Row> {
-    let mut all: Vec<Seen<'_>> = Vec::new();
+    let mut all: Vec<StreamOfMount<'_>> = Vec::new();
     for mount in &record.mounts {
         for step in summary.steps.iter().filter(|step| mount.steps.contains(&step.name)) {
             all.extend(streams(record, mount, step));
         }
     }
-    let mut keys: Vec<&Seen<'_>> = Vec::new();
+    let mut keys: Vec<&StreamOfMount<'_>> = Vec::new();
     for seen in &all {
         if !keys.iter().any(|known| (known.step, known.stream.class) == (seen.step, seen.stream.class)) {
             keys.push(seen);
@@ -88,7 +89,7 @@ fn rows(record: &Record, summary: &Summary, names: &[String]) -> Vec<Row> {
     }
     let mut rows = Vec::new();
     for key in keys {
-        let of: Vec<&Seen<'_>> =
+        let of: Vec<&StreamOfMount<'_>> =
             all.iter().filter(|seen| (seen.step, seen.stream.class) == (key.step, key.stream.class)).collect();
         rows.extend(METRICS.iter().filter_map(|metric| row(metric, key, &of, names)));
     }
@@ -99,9 +100,9 @@ fn streams<'a>(
     record: &'a Record,
     mount: &'a MountRecord,
     step: &'a StepSummary,
-) -> impl Iterator<Item = Seen<'a>> + 'a {
+) -> impl Iterator<Item = StreamOfMount<'a>> + 'a {
     let plan = record.plan.steps.iter().find(|plan| plan.name == step.name);
-    step.streams.iter().map(move |stream| Seen {
+    step.streams.iter().map(move |stream| StreamOfMount {
         name: &mount.name,
         round: mount.round,
         step: mount.plain_name(&step.name),
@@ -111,7 +112,7 @@ fn streams<'a>(
     })
 }
 
-fn row(metric: &Metric, key: &Seen<'_>, of: &[&Seen<'_>], names: &[String]) -> Option<Row> {
+fn row(metric: &Metric, key: &StreamOfMount<'_>, of: &[&StreamOfMount<'_>], names: &[String]) -> Option<Row> {
     let cell = |name: &String| {
         let mut rounds: Vec<RoundFigure> = of
             .iter()
@@ -130,14 +131,15 @@ fn row(metric: &Metric, key: &Seen<'_>, of: &[&Seen<'_>], names: &[String]) -> O
         title: key.title.to_owned(),
         op: key.stream.class,
         metric: metric.name.to_owned(),
-        leads: leads(key.plan, key.stream.class).contains(&metric.name),
+        leads: leading_metrics(key.plan, key.stream.class).contains(&metric.name),
         cells,
     })
 }
 
-/// The figures of a step that its users feel: latency where one waits, how many where several do, bytes where it is much.
-/// How many also where one waits: a limit that lets some through at once and holds the rest leaves the median as it was.
-fn leads(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
+/// The figures of a step that its users notice: latency where one waits, the rate where several do, bytes where
+/// requests are large. The rate also where one waits: a limit that passes some at once and holds the rest leaves the
+/// median unchanged.
+fn leading_metrics(plan: Option<&StepPlan>, op: OpClass) -> &'static [&'static str] {
     let io: Option<&IoWork> = plan.and_then(|plan| if let Work::Io(io) = &plan.work { Some(io) } else { None });
     match io {
         _ if matches!(op, OpClass::Create | OpClass::Stat | OpClass::Delete) => &["iops"],
@@ -160,11 +162,12 @@ fn rank(rows: &mut [Row]) -> u32 {
             );
         }
     }
-    let stands = stand(&pairs.iter().map(|(.., pair)| pair.p).collect::<Vec<_>>());
+    let is_significant = significant(&pairs.iter().map(|(.., pair)| pair.p).collect::<Vec<_>>());
     for (at, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.leads) {
         let Some(metric) = qd1_model::metric::metric(&row.metric) else { continue };
         let beaten = |cell: usize| {
-            let sure = pairs.iter().zip(&stands).filter(|((of, ..), stands)| *of == at && **stands);
+            let sure =
+                pairs.iter().zip(&is_significant).filter(|((of, ..), is_significant)| *of == at && **is_significant);
             sure.filter(|((_, a, b, pair), _)| {
                 let first_wins = is_better(pair.ratio.value.unwrap_or(1.0), metric.better);
                 if first_wins { *b == cell } else { *a == cell }
@@ -185,7 +188,7 @@ fn rank(rows: &mut [Row]) -> u32 {
     pairs.len() as u32
 }
 
-/// The filesystems of a row that can be compared: one round alone does not tell what is chance.
+/// The filesystems of a row that can be compared: one round alone does not show what is chance.
 fn comparable(row: &Row) -> Vec<usize> {
     let can = |cell: &CellOf| cell.over_rounds.is_resolved() && cell.rounds.len() > 1;
     (0..row.cells.len()).filter(|cell| can(&row.cells[*cell])).collect()
@@ -215,7 +218,7 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
         };
         let mut here = crate::findings(&part, &summary);
         detect::sort(&mut here);
-        let here = detect::together(here);
+        let here = detect::merge_repeated(here);
         found.extend(here.into_iter().filter(ours).map(|finding| (mount.name.as_str(), finding)));
         found.extend(cached(record, mount).map(|finding| (mount.name.as_str(), finding)));
     }
@@ -243,8 +246,8 @@ fn notes(record: &Record, mounts: &[&MountRecord]) -> Vec<Note> {
     notes
 }
 
-/// A filesystem in user space reads from its device by itself: of what was asked of it, its cache may have answered most.
-/// The detectors look at each step's device, and here there is none.
+/// A filesystem in user space reads from its device by itself: of what was asked of it, its cache may have answered
+/// most. The detectors look at each step's device, and here there is none.
 fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
     let counted = mount.counted.filter(|_| mount.filesystem.class == FilesystemClass::Fuse)?;
     let steps = record.steps.iter().filter(|step| mount.steps.contains(&step.name));
@@ -259,7 +262,7 @@ fn cached(record: &Record, mount: &MountRecord) -> Option<Finding> {
             detect::percent(from_device)
         ),
         advice: "compare its reads with a test file larger than the memory (--size)".to_owned(),
-        ..detect::found("cache_answered.filesystem", Severity::Warning, 0.95)
+        ..detect::base_finding("cache_answered.filesystem", Severity::Warning, 0.95)
     })
 }
 

@@ -29,7 +29,7 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 ///
 /// Figures that a critical finding says are not those of a disk (see [`SPOILING`]) are not resolved either. Where there
 /// is a disk, and a cache answered or commits were not flushed, they can only be faster than the disk: there a failure
-/// stands. In memory there is no disk to fail, and failed requests tell nothing of the others.
+/// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
 ///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.

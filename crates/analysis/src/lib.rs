@@ -5,8 +5,8 @@
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
 //! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
-//! [`filesystems`] compares filesystems in rounds, [`change`] tells how a step went over time, [`identify`](mod@identify)
-//! what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
+//! [`filesystems`] compares filesystems in rounds, [`change`] describes how a step went over time,
+//! [`identify`](mod@identify) what kind of storage it is, [`predict`](mod@predict) what databases will do on it.
 //! [`apps`] reads the counters of real programs. The `truth` crate measures whether the intervals deserve their name.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -37,7 +37,7 @@ pub use summarize::summarize;
 use qd1_model::figure::Summary;
 use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 
-/// Everything the analysis has to say about `record`: figures, findings (most severe first), verdicts by `thresholds`
+/// Analyses `record`: figures, findings (most severe first), verdicts by `thresholds`
 /// and the grades of what its suite expects.
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
@@ -57,7 +57,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         findings.extend(sweep::findings(surface));
         detect::sort(&mut findings);
     }
-    report.findings = detect::together(findings);
+    report.findings = detect::merge_repeated(findings);
     report.identity = identify::identify(record);
     report.meta = meta::table(record, summary);
     report.sync = sync::table(record);
@@ -68,7 +68,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     report
 }
 
-/// A Record with its figures, of which nothing has been said yet.
+/// Returns a Record with its figures, before any judgement.
 fn unjudged(record: Record, summary: Summary) -> Report {
     Report {
         schema_version: SCHEMA_VERSION,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use qd1_engine::backing::{OpenAs, Target};
-use qd1_engine::run::{IoJob, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::*;
 use qd1_model::units::Bytes;
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Ok(source) = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
         qd1_engine::clock::use_tsc(source.trim());
     }
-    let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue)?;
+    let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue)?;
     let done: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
     let lat = &outcome.streams.first().ok_or("nothing was done")?.lat;
     println!(

@@ -1,4 +1,4 @@
-//! Engines that carry out one request at a time: a request completes inside `submit`. They have the fewest moving parts
+//! Engines that do one request at a time: a request completes inside `submit`. They have the fewest moving parts
 //! and are best at depth 1.
 //!
 //! They differ in the system calls alone, which are their [`Calls`]: those of reading and writing lie in `sync.rs`,
@@ -11,8 +11,10 @@ use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::Clock;
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
 use crate::handles::Handles;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup};
+use crate::request::{Done, Op, OpKind};
 
 /// How one such engine reaches its files.
 pub(crate) trait Calls {
@@ -21,15 +23,15 @@ pub(crate) trait Calls {
 
     fn new(setup: &Setup) -> Self;
 
-    /// Reads at `op.offset`; how many bytes came.
+    /// Reads at `op.offset`; returns how many bytes were read.
     fn read(&mut self, handles: &Handles, op: &Op, buffer: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes at `op.offset`; how many bytes went.
+    /// Writes at `op.offset`; returns how many bytes were written.
     fn write(&mut self, handles: &Handles, op: &Op, buffer: &[u8]) -> Result<usize, Errno>;
 
-    /// Syncs and trims; the result as [`Done`] has it.
-    fn attend(&mut self, handles: &Handles, op: &Op) -> i32 {
-        handles.attend(op)
+    /// Syncs or trims; the result as [`Done`] has it.
+    fn sync_or_trim(&mut self, handles: &Handles, op: &Op) -> i32 {
+        handles.sync_or_trim(op)
     }
 }
 
@@ -61,7 +63,7 @@ impl<C: Calls> Blocking<C> {
                 let buffer = unsafe { std::slice::from_raw_parts(self.buffers.ptr(number), len) };
                 self.calls.write(&self.handles, op, buffer)
             }
-            _ => return self.calls.attend(&self.handles, op),
+            _ => return self.calls.sync_or_trim(&self.handles, op),
         };
         match outcome {
             Ok(count) => count as i32,

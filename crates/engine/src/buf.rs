@@ -8,7 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::EngineError;
+use crate::error::EngineError;
 
 /// Data is made unique at this granularity: the smallest block that storage deduplicates.
 const STAMP_EVERY: usize = 4096;
@@ -35,7 +35,7 @@ impl Buffers {
     /// `slots` buffers of `size` bytes each, filled from `seed`.
     ///
     /// # Errors
-    /// When the memory cannot be had.
+    /// When there is not enough memory.
     pub fn new(slots: u32, size: u32, seed: u64) -> Result<Self, EngineError> {
         Self::with_data(slots, size, seed, Data::Random)
     }
@@ -43,7 +43,7 @@ impl Buffers {
     /// The same with data of this kind.
     ///
     /// # Errors
-    /// When the memory cannot be had.
+    /// When there is not enough memory.
     pub fn with_data(slots: u32, size: u32, seed: u64, data: Data) -> Result<Self, EngineError> {
         let stride = (size as usize).max(1).next_multiple_of(4096);
         let length = stride * slots as usize;
@@ -84,6 +84,7 @@ impl Buffers {
     /// Must not be called while a request on `slot` is in flight.
     #[inline]
     pub fn stamp(&self, slot: u32, len: u32, stamp: u64) {
+        debug_assert!(len as usize <= self.stride, "no request is longer than the buffers it was opened with");
         let buffer = self.ptr(slot);
         let mut at = self.first_stamp;
         while at + 8 <= len as usize {
@@ -106,11 +107,11 @@ impl Buffers {
         f(unsafe { std::slice::from_raw_parts_mut(self.ptr(slot), len) })
     }
 
-    /// Shows `f` the first `len` bytes of `slot`: what a read brought.
+    /// Shows `f` the first `len` bytes of `slot`: what a read returned.
     ///
     /// Must not be called while a request on `slot` is in flight.
     #[inline]
-    pub fn look<R>(&self, slot: u32, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
+    pub fn inspect<R>(&self, slot: u32, len: usize, f: impl FnOnce(&[u8]) -> R) -> R {
         assert!(len <= self.stride, "{len} bytes of {}", self.stride);
         // SAFETY: as in `fill`; nothing writes there while `f` looks.
         f(unsafe { std::slice::from_raw_parts(self.ptr(slot), len) })
@@ -118,7 +119,7 @@ impl Buffers {
 
     /// A copy of the first `len` bytes of `slot`, for tests and verification.
     pub fn copy(&self, slot: u32, len: usize) -> Vec<u8> {
-        self.look(slot, len, <[u8]>::to_vec)
+        self.inspect(slot, len, <[u8]>::to_vec)
     }
 }
 
@@ -129,7 +130,7 @@ fn fill_as(bytes: &mut [u8], seed: u64, data: Data) {
         Data::Random => rng.fill_bytes(bytes),
         Data::Zeros => {}
         Data::Compressible { percent } => {
-            // Room for the stamp is kept, so that no two blocks are alike.
+            // Room for the stamp is kept, so that no two blocks are equal.
             let random = (STAMP_EVERY * usize::from(100 - percent.min(100)) / 100).max(8);
             bytes.chunks_mut(STAMP_EVERY).for_each(|block| rng.fill_bytes(&mut block[..random]));
         }
@@ -167,7 +168,7 @@ mod tests {
         let buffers = Buffers::new(2, 4096, 1).unwrap();
         let before = (buffers.copy(0, 4096), buffers.copy(1, 4096));
         buffers.fill(0, 100, |bytes| bytes.fill(7));
-        assert!(buffers.look(0, 100, |bytes| bytes.len() == 100 && bytes.iter().all(|byte| *byte == 7)));
+        assert!(buffers.inspect(0, 100, |bytes| bytes.len() == 100 && bytes.iter().all(|byte| *byte == 7)));
         assert_eq!((&buffers.copy(0, 4096)[100..], buffers.copy(1, 4096)), (&before.0[100..], before.1));
     }
 

@@ -1,5 +1,5 @@
 //! The one clock: nanoseconds of CLOCK_MONOTONIC, or of the processor's counter scaled to it, and its cost.
-//! Everything else has time passed in.
+//! All other code takes the time as an argument.
 
 mod tsc;
 
@@ -8,7 +8,7 @@ use rustix::time::Timespec;
 
 pub use tsc::use_tsc;
 
-/// Now, in nanoseconds since an arbitrary start, for those who ask now and then; an engine keeps a [`Clock`].
+/// Returns the time in nanoseconds since an arbitrary start, for occasional readings; an engine keeps a [`Clock`].
 pub fn now_ns() -> u64 {
     Clock::new().now_ns()
 }
@@ -80,8 +80,8 @@ pub fn sleep_until(until_ns: u64) {
     while now_ns() < until_ns {}
 }
 
-/// Sleeps until `until_ns`, or a little less where a signal comes, without spinning: for pauses, whose end is no request's
-/// due time, and where the processor is better left to others.
+/// Sleeps until `until_ns`, or a little less where a signal comes, without spinning: for pauses, whose end is no
+/// request's due time, and where the processor is better left to others.
 pub fn nap_until(until_ns: u64) {
     let left_ns = until_ns.saturating_sub(now_ns());
     if left_ns > 0 {

@@ -12,12 +12,12 @@ pub enum EngineError {
     Path {
         /// What was tried: `open`, `fallocate`, ...
         op: &'static str,
-        /// On what.
+        /// The path it was tried on.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         errno: Errno,
     },
-    /// The engine cannot be had here.
+    /// The engine is not available here.
     #[error("engine {engine} is not available here: {why}; choose another with --engine, or --engine auto")]
     Unavailable {
         /// Which.
@@ -35,7 +35,7 @@ pub enum EngineError {
         /// Why.
         errno: Errno,
     },
-    /// A plan that the engine crate was not told how to carry out: a bug in the planner.
+    /// A plan that the engine crate cannot run: a bug in the planner.
     #[error("cannot run this step: {0}")]
     Plan(String),
     /// A worker thread panicked.
@@ -50,7 +50,7 @@ impl EngineError {
     }
 }
 
-/// What to do next, where the errno tells.
+/// Advice for this errno, if there is any.
 fn hint(errno: Errno, op: &str) -> &'static str {
     match errno {
         Errno::ACCESS | Errno::PERM => "; choose a place you may write to, or run as root",

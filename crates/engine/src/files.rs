@@ -1,5 +1,6 @@
-//! File operations as programs make them: create, stat, read, list, rename, link, delete; and one large file written, rewritten,
-//! read and sought in, as bonnie++ does. Files are numbered and their names worked out, so that a million take no memory.
+//! File operations as programs make them: create, stat, read, list, rename, link, delete; and one large file written,
+//! rewritten, read and sought in, as bonnie++ does. Files are numbered and their names computed, so that a million
+//! take no memory.
 
 mod block;
 mod durable;
@@ -22,35 +23,38 @@ use qd1_model::record::{IoErrors, Stream};
 pub use durable::run_durable_files;
 pub use tree::Tree;
 
+use crate::clock;
+use crate::error::EngineError;
 use crate::merge::{Merger, merge_stream};
 use crate::meter::Outbox;
-use crate::run::{Asked, Outcome, Progress, Wish};
-use crate::{EngineError, clock};
+use crate::run::{Decision, Outcome, Progress, RequestCounts};
 use block::Block;
 use lane::{Lane, Limits};
 use many::{Many, unlink_all};
-use names::Kind;
-use tree::Called;
+use names::NameKind;
+use tree::GroupNames;
 
-/// Of the time of a step that does several things: for creating; deleting takes what it takes, since nothing may stay.
+/// Share of the time of a step that does several things, for creating, percent; deleting takes what it takes, since
+/// nothing may stay.
 const CREATE_SHARE: u64 = 50;
-/// For each of the others.
+/// Share for each of the others, percent.
 const OTHER_SHARE: u64 = 20;
 
-/// Workers' intervals: a 64th of the longest. A thousand files take ten milliseconds or a minute, and what is known of a
-/// figure rests on how it changed from one interval to the next.
+/// Workers' intervals: a 64th of the longest. A thousand files take ten milliseconds or a minute, and what is known of
+/// a figure rests on how it changed from one interval to the next.
 const INTERVAL_NS: u64 = INTERVAL_MAX_NS / 64;
 const INTERVAL_MAX_NS: u64 = 100_000_000;
 /// Beyond so many, neighbours are joined: while it runs, and at the end.
 const INTERVALS_RUNNING: usize = 800;
 const INTERVALS_KEPT: usize = 400;
 
-/// How often the watcher is shown what there is.
+/// How often the watcher is called.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Carries out `work` on the files of `tree`, and leaves there what it does not delete.
+/// Runs `work` on the files of `tree`, and leaves there what it does not delete.
 ///
-/// Where space, quota or leave to write runs out the step ends as failed; other failures are counted, as far as they are few.
+/// Where space, quota or write permission is missing the step ends as failed; other failures are counted, while they
+/// are few.
 ///
 /// # Errors
 /// When a directory or the large file cannot be opened, or no step before made the files that `work` needs.
@@ -61,7 +65,7 @@ pub fn run_files(
     seed: u64,
     thread_cost: fn() -> ThreadCost,
     cancel: &AtomicBool,
-    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     let mut step = Step {
         work,
@@ -81,7 +85,7 @@ pub fn run_files(
             end_fsync_ns: 0,
             ended: Ended::Done,
             errors: Vec::new(),
-            asked: Asked::default(),
+            asked: RequestCounts::default(),
             cost: ThreadCost::default(),
             caveat: String::new(),
         },
@@ -115,19 +119,19 @@ struct Step<'a> {
     outcome: Outcome,
 }
 
-/// What a worker brings from a phase.
-struct Brought<T> {
+/// One worker's result of a phase.
+struct WorkerShare<T> {
     index: u32,
     value: T,
     streams: Vec<Stream>,
-    asked: Asked,
+    asked: RequestCounts,
     errors: Vec<IoErrors>,
     last_ns: u64,
     ios: u64,
     cost: ThreadCost,
 }
 
-/// What came of a phase.
+/// The result of a phase.
 struct Phase<T> {
     /// Of each worker, in their order.
     values: Vec<T>,
@@ -139,7 +143,7 @@ impl Step<'_> {
         &mut self,
         op: FileOp,
         tree: &mut Tree,
-        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<(), EngineError> {
         // What an earlier phase wrote out at its end is inside the time up to here.
         self.outcome.end_fsync_ns = 0;
@@ -160,7 +164,7 @@ impl Step<'_> {
         &mut self,
         op: FileOp,
         tree: &mut Tree,
-        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<(u64, u64, bool), EngineError> {
         if op == FileOp::Create {
             tree.begin(self.work, self.seed, self.cancel)?;
@@ -174,12 +178,12 @@ impl Step<'_> {
             FileOp::Create => group.made = phase.values,
             FileOp::Rename if done == wanted => {
                 group.called = match group.called {
-                    Called::All(Kind::First) => Called::All(Kind::Second),
-                    Called::All(_) => Called::All(Kind::First),
-                    Called::Either => Called::Either,
+                    GroupNames::All(NameKind::First) => GroupNames::All(NameKind::Second),
+                    GroupNames::All(_) => GroupNames::All(NameKind::First),
+                    GroupNames::Either => GroupNames::Either,
                 }
             }
-            FileOp::Rename => group.called = Called::Either,
+            FileOp::Rename => group.called = GroupNames::Either,
             FileOp::Link => unlink_all(group, || !self.cancel.load(Ordering::Relaxed)),
             FileOp::Delete => tree.end(),
             _ => {}
@@ -192,7 +196,7 @@ impl Step<'_> {
         &mut self,
         op: FileOp,
         tree: &mut Tree,
-        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
     ) -> Result<(u64, u64, bool), EngineError> {
         if op != FileOp::BlockWrite && !tree.has_block {
             return Err(EngineError::Plan("no step before it wrote the large file it needs".to_owned()));
@@ -221,12 +225,12 @@ impl Step<'_> {
         begin_ns + self.stop.max_ns / 100 * share
     }
 
-    /// Runs `body` in so many workers at once, each with a lane of its own, and shows their intervals meanwhile.
+    /// Runs `body` in several workers at once, each with a lane of its own, and shows their intervals meanwhile.
     fn in_workers<T: Send>(
         &mut self,
         op: FileOp,
         workers: u32,
-        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+        watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
         body: impl Fn(u32, &mut Lane<'_>) -> Result<T, EngineError> + Sync,
     ) -> Result<Phase<T>, EngineError> {
         let begin_ns = clock::now_ns();
@@ -240,7 +244,7 @@ impl Step<'_> {
         let outboxes: Vec<Outbox> = (0..workers.max(1)).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
         let (sender, receiver) = mpsc::channel();
         let thread_cost = self.thread_cost;
-        let mut brought = std::thread::scope(|scope| {
+        let mut results = std::thread::scope(|scope| {
             for (index, outbox) in outboxes.iter().enumerate() {
                 let (sender, outbox, index) = (sender.clone(), outbox.clone(), index as u32);
                 let (limits, body) = (&limits, &body);
@@ -254,8 +258,8 @@ impl Step<'_> {
                     let (last_ns, ios) = (lane.last_ns, lane.ios);
                     let (streams, asked, errors) = lane.finish();
                     let cost = thread_cost().since(&before);
-                    // The controller may have given up; nobody is left to tell then.
-                    let _ = sender.send(outcome.map(|value| Brought {
+                    // The controller may have given up and dropped the receiver.
+                    let _ = sender.send(outcome.map(|value| WorkerShare {
                         index,
                         value,
                         streams,
@@ -276,28 +280,28 @@ impl Step<'_> {
             drop(sender);
             self.gather(&receiver, &outboxes, started_ns, watch)
         })?;
-        if brought.len() < outboxes.len() {
+        if results.len() < outboxes.len() {
             return Err(EngineError::Worker("a thread ended without a result".to_owned()));
         }
-        brought.sort_by_key(|worker| worker.index);
+        results.sort_by_key(|worker| worker.index);
         let broken = limits.broken.load(Ordering::Relaxed);
-        let values = brought.into_iter().map(|worker| self.take(worker)).collect();
+        let values = results.into_iter().map(|worker| self.take(worker)).collect();
         Ok(Phase { values, broken })
     }
 
     /// Waits for the workers.
     fn gather<T>(
         &mut self,
-        receiver: &mpsc::Receiver<Result<Brought<T>, EngineError>>,
+        receiver: &mpsc::Receiver<Result<WorkerShare<T>, EngineError>>,
         outboxes: &[Outbox],
         started_ns: u64,
-        watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
-    ) -> Result<Vec<Brought<T>>, EngineError> {
-        let mut brought = Vec::new();
+        watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
+    ) -> Result<Vec<WorkerShare<T>>, EngineError> {
+        let mut results = Vec::new();
         let mut failure = None;
         loop {
             match receiver.recv_timeout(LOOK) {
-                Ok(Ok(worker)) => brought.push(worker),
+                Ok(Ok(worker)) => results.push(worker),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(RecvTimeoutError::Timeout) => {
                     self.merger.take(outboxes);
@@ -310,11 +314,11 @@ impl Step<'_> {
             }
         }
         self.merger.take(outboxes);
-        failure.map_or(Ok(brought), Err)
+        failure.map_or(Ok(results), Err)
     }
 
-    /// Adds what a worker brought; what its body gave is handed back.
-    fn take<T>(&mut self, worker: Brought<T>) -> T {
+    /// Adds a worker's result and returns what its body gave.
+    fn take<T>(&mut self, worker: WorkerShare<T>) -> T {
         worker.streams.into_iter().for_each(|stream| merge_stream(&mut self.outcome.streams, stream));
         worker.errors.into_iter().for_each(|error| error.add_to(&mut self.outcome.errors));
         self.outcome.asked = self.outcome.asked.plus(&worker.asked);

@@ -9,11 +9,12 @@ use rustix::fs::{FallocateFlags, FileType, fallocate, fdatasync, fstat, fsync};
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
 
-use crate::{Op, OpKind, Setup};
+use crate::engine::Setup;
+use crate::request::{Op, OpKind};
 
 /// `BLKDISCARD` of linux/fs.h: `_IO(0x12, 119)`.
 const BLKDISCARD: u32 = 0x1277;
-/// How a trim of a regular file is asked for: its blocks are given back, its length stays.
+/// Flags of a trim of a regular file: its blocks are given back, its length stays.
 pub(crate) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
 /// One open file.
@@ -62,11 +63,11 @@ impl Handles {
         self.all[usize::from(file)].block_device
     }
 
-    /// Carries out a sync or a trim; the result as [`crate::Done`] has it. Interrupted calls are made again.
+    /// Syncs or trims; the result as [`crate::Done`] has it. Interrupted calls are repeated.
     #[inline(never)]
-    pub(crate) fn attend(&self, op: &Op) -> i32 {
+    pub(crate) fn sync_or_trim(&self, op: &Op) -> i32 {
         loop {
-            match self.attend_once(op) {
+            match self.sync_or_trim_once(op) {
                 Err(Errno::INTR) => {}
                 Err(errno) => return -errno.raw_os_error(),
                 Ok(()) => return op.len as i32,
@@ -74,7 +75,7 @@ impl Handles {
         }
     }
 
-    fn attend_once(&self, op: &Op) -> Result<(), Errno> {
+    fn sync_or_trim_once(&self, op: &Op) -> Result<(), Errno> {
         let Handle { fd, block_device } = self.all[usize::from(op.file)];
         match op.kind {
             OpKind::Fsync => fsync(fd),

@@ -1,7 +1,7 @@
 //! io_uring with registered files and registered buffers; requests are submitted and reaped in batches.
 //!
-//! That is the cheapest way, and the default; [`crate::Tuning`] has the others. What could not be had of what was asked
-//! for is told in `caveat`.
+//! That is the cheapest way, and the default; [`crate::Tuning`] has the others. What the kernel did not
+//! grant is reported by `caveat`.
 
 mod ring;
 
@@ -12,9 +12,11 @@ use rustix::io::Errno;
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::engine::{Engine, Setup, Tuning};
+use crate::error::EngineError;
 use crate::handles::{self, Handles};
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot, Tuning};
-use ring::{Ring, Sqe, Wanted};
+use crate::request::{Done, Op, OpKind, Slot};
+use ring::{Ring, RingOptions, Sqe};
 
 pub(crate) struct Uring {
     ring: Ring,
@@ -63,7 +65,7 @@ impl Uring {
     pub(crate) fn new(setup: Setup) -> Result<Self, EngineError> {
         let depth = setup.iodepth;
         let tuning = setup.tuning;
-        let wanted = Wanted { kernel_thread: tuning.sqthread_poll, polled: tuning.hipri };
+        let wanted = RingOptions { kernel_thread: tuning.sqthread_poll, polled: tuning.hipri };
         let mut ring = Ring::new(depth.saturating_mul(2), wanted).map_err(|errno| {
             let why = match errno {
                 Errno::PERM | Errno::NOSYS | Errno::ACCESS => {
@@ -164,11 +166,11 @@ impl Uring {
         true
     }
 
-    /// Carries out here and now what the kernel would not queue.
+    /// Performs at once what the kernel would not queue.
     #[cold]
-    fn at_once(&mut self, op: &Op) -> Done {
+    fn complete_now(&mut self, op: &Op) -> Done {
         let issued_ns = self.clock.now_ns();
-        let result = self.handles.attend(op);
+        let result = self.handles.sync_or_trim(op);
         Done { result, issued_ns, submitted_ns: issued_ns, completed_ns: self.clock.now_ns() }
     }
 
@@ -242,7 +244,7 @@ impl Engine for Uring {
         }
         if let (0, Some(first)) = (queued, queue.first()) {
             let slot = &mut slots[*first as usize];
-            slot.done = self.at_once(&slot.op);
+            slot.done = self.complete_now(&slot.op);
             done.push(*first);
             return Ok(1);
         }
@@ -280,7 +282,7 @@ impl Engine for Uring {
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
         let issued_ns = self.clock.now_ns();
         if !self.queue(number, op) {
-            return Ok(self.at_once(op));
+            return Ok(self.complete_now(op));
         }
         while self.ring.submit(1).map_err(broken)? == 0 {}
         let submitted_ns = self.clock.now_ns();

@@ -14,8 +14,10 @@ use syscalls::{Sysno, syscall};
 
 use crate::buf::Buffers;
 use crate::clock::{self, Clock};
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
 use crate::handles::Handles;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// `struct iocb` of linux/aio_abi.h, little-endian layout.
 #[repr(C)]
@@ -45,6 +47,9 @@ struct Event {
     res2: i64,
 }
 
+/// Sizes in the kernel's interface.
+const _: () = assert!(size_of::<Iocb>() == 64 && size_of::<Event>() == 32);
+
 /// Head of the completion ring that the kernel maps into the process at the context's address
 /// (`struct aio_ring` of fs/aio.c): events can be read from it without a system call.
 #[repr(C)]
@@ -58,6 +63,9 @@ struct Ring {
     incompat_features: u32,
     header_length: u32,
 }
+
+/// The events follow their head at this distance.
+const _: () = assert!(size_of::<Ring>() == 32);
 
 const RING_MAGIC: u32 = 0xa10a_10a1;
 const PREAD: u16 = 0;
@@ -143,11 +151,11 @@ impl Libaio {
         Some(iocb)
     }
 
-    /// Carries out here and now what the kernel would not queue.
+    /// Performs at once what the kernel would not queue.
     #[cold]
-    fn at_once(&mut self, op: &Op) -> Done {
+    fn complete_now(&mut self, op: &Op) -> Done {
         let issued_ns = self.clock.now_ns();
-        let result = self.handles.attend(op);
+        let result = self.handles.sync_or_trim(op);
         Done { result, issued_ns, submitted_ns: issued_ns, completed_ns: self.clock.now_ns() }
     }
 
@@ -224,7 +232,7 @@ fn refused(errno: Errno, issued_ns: u64, now_ns: u64) -> Done {
     Done { result: -errno.raw_os_error(), issued_ns, submitted_ns: now_ns, completed_ns: now_ns }
 }
 
-/// What to do with an event: its slot's outcome is filled in, and its number is done.
+/// Returns the handler of an event: it fills in the slot's outcome and lists its number as done.
 #[inline(always)]
 fn deliver(slots: &mut [Slot], done: &mut Vec<u32>) -> impl FnMut(&Event, u64) {
     |event, now_ns| {
@@ -258,7 +266,7 @@ impl Engine for Libaio {
         }
         if let (true, Some(first)) = (self.queue.is_empty(), queue.first()) {
             let slot = &mut slots[*first as usize];
-            slot.done = self.at_once(&slot.op);
+            slot.done = self.complete_now(&slot.op);
             done.push(*first);
             return Ok(1);
         }
@@ -306,7 +314,7 @@ impl Engine for Libaio {
 
     #[inline(always)]
     fn one(&mut self, number: u32, op: &Op) -> Result<Done, EngineError> {
-        let Some(iocb) = self.prepare(number, op) else { return Ok(self.at_once(op)) };
+        let Some(iocb) = self.prepare(number, op) else { return Ok(self.complete_now(op)) };
         let list = [iocb];
         let issued_ns = self.clock.now_ns();
         loop {

@@ -1,4 +1,4 @@
-//! Puts together what several workers bring: streams, and intervals of the same number.
+//! Merges the results of several workers: streams, and intervals of the same number.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use qd1_model::op::Ended;
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
-use crate::worker::{Asked, Finished, Window};
+use crate::worker::{Finished, RequestCounts, Window};
 
-/// What a step brought.
+/// The result of a step.
 #[derive(Debug)]
 pub struct Outcome {
     /// Histograms per kind of operation, workers merged.
@@ -27,27 +27,27 @@ pub struct Outcome {
     /// Failures.
     pub errors: Vec<IoErrors>,
     /// What was asked of the target, ramp included.
-    pub asked: Asked,
+    pub asked: RequestCounts,
     /// Cost of the workers.
     pub cost: ThreadCost,
-    /// What the engine could not have.
+    /// What the kernel did not grant the engine.
     pub caveat: String,
 }
 
-/// What one worker brings.
-pub(crate) struct Brought {
+/// The result of one worker.
+pub(crate) struct WorkerResult {
     pub(crate) finished: Finished,
     pub(crate) cost: ThreadCost,
     pub(crate) caveat: String,
 }
 
-/// One outcome from all workers of a step.
-pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
-    let last_ns = brought.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
+/// Merges the results of all workers of a step.
+pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
+    let last_ns = results.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
     let runtime_ns = last_ns.saturating_sub(window.measure_ns).max(1);
-    if brought.iter().any(|worker| worker.finished.failed) {
+    if results.iter().any(|worker| worker.finished.failed) {
         ended = Ended::Failed;
-    } else if ended == Ended::Time && brought.iter().all(|worker| worker.finished.exhausted) {
+    } else if ended == Ended::Time && results.iter().all(|worker| worker.finished.exhausted) {
         ended = Ended::Done;
     }
     let mut outcome = Outcome {
@@ -58,11 +58,11 @@ pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut 
         end_fsync_ns: 0,
         ended,
         errors: Vec::new(),
-        asked: Asked::default(),
+        asked: RequestCounts::default(),
         cost: ThreadCost::default(),
         caveat: String::new(),
     };
-    for worker in brought {
+    for worker in results {
         for stream in worker.finished.streams {
             merge_stream(&mut outcome.streams, stream);
         }
@@ -72,7 +72,17 @@ pub(crate) fn merge(brought: Vec<Brought>, merger: Merger, window: &Window, mut 
         outcome.caveat = worker.caveat;
     }
     outcome.streams.sort_by_key(|stream| stream.class);
+    debug_assert!(adds_up(&outcome), "the intervals hold each operation that the histograms hold");
     outcome
+}
+
+/// Whether the intervals and the histograms count the same operations.
+fn adds_up(outcome: &Outcome) -> bool {
+    let in_intervals = |class| {
+        let streams = outcome.intervals.iter().flat_map(|interval| &interval.streams);
+        streams.filter(|stream| stream.class == class).map(|stream| stream.ios).sum::<u64>()
+    };
+    outcome.streams.iter().all(|stream| in_intervals(stream.class) == stream.lat.count())
 }
 
 /// Adds a stream to those of its kind.

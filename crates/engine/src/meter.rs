@@ -1,4 +1,4 @@
-//! What one worker keeps: a lane of histograms for each kind of operation, cut into intervals.
+//! What one worker records: a lane of histograms for each kind of operation, cut into intervals.
 //!
 //! Recording one operation allocates nothing and takes no lock; about ten times a second an interval is closed
 //! and handed over, which does both, off the path of a request.

@@ -1,5 +1,5 @@
-//! Whether a filesystem takes a way to make writes durable: some refuse O_DIRECT, older kernels and FUSE filesystems a flag
-//! of a single write. One write tells, before a run is planned with it.
+//! Whether a filesystem supports a way to make writes durable: some refuse O_DIRECT, older kernels and FUSE filesystems
+//! a flag of a single write. One write finds out, before a run is planned with it.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -10,8 +10,11 @@ use rustix::io::Errno;
 
 use crate::backing::{OpenAs, Target};
 use crate::buf::Buffers;
+use crate::engine::Setup;
+use crate::error::EngineError;
+use crate::open;
+use crate::request::{Op, OpKind};
 use crate::run::tuning;
-use crate::{EngineError, Op, OpKind, Setup, open};
 
 /// Makes `len` bytes of a file without a name in `dir` durable in this way.
 ///

@@ -1,9 +1,9 @@
-//! mmap: files as memory. A read is a copy out of the mapping and a write a copy into it; the page faults are the I/O, and
-//! msync makes it durable. What databases such as LMDB and MongoDB's first engine do.
+//! mmap: files as memory. A read is a copy out of the mapping and a write a copy into it; the page faults are the I/O,
+//! and msync makes it durable. What databases such as LMDB and MongoDB's first engine do.
 //!
-//! A mapping ends at the end of its file: a read there is short, as with pread, and a write cannot make the file longer.
-//! A fault that the kernel cannot serve (a bad sector, a full filesystem, a file that somebody cut short) is the
-//! request's EIO and not the end of the process: see `mmap/fault.rs`.
+//! A mapping ends at the end of its file: a read there is short, as with pread, and a write cannot make the file
+//! longer. A fault that the kernel cannot serve (a bad sector, a full filesystem, a file that was truncated) is
+//! the request's EIO and not the end of the process: see `mmap/fault.rs`.
 
 mod fault;
 
@@ -16,8 +16,9 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 use crate::blocking::{Blocking, Calls};
+use crate::engine::Setup;
 use crate::handles::{Handles, result_of};
-use crate::{Op, OpKind, Setup};
+use crate::request::{Op, OpKind};
 
 pub(crate) type Mmap = Blocking<Mapped>;
 
@@ -103,7 +104,7 @@ impl Mapped {
         Ok((at, len, window.writable))
     }
 
-    /// Copies between a mapping and a buffer. A page that cannot be had is the request's EIO.
+    /// Copies between a mapping and a buffer. A missing page is the request's EIO.
     ///
     /// # Safety
     /// `len` bytes at both places, of which only those at `mapped` lie in a mapping of this file.
@@ -152,7 +153,7 @@ impl Calls for Mapped {
         unsafe { self.copy(op.file, buffer.as_ptr(), at, at, len) }
     }
 
-    fn attend(&mut self, handles: &Handles, op: &Op) -> i32 {
+    fn sync_or_trim(&mut self, handles: &Handles, op: &Op) -> i32 {
         let view = &self.views[usize::from(op.file)];
         match (&view.window, op.kind) {
             // Where the window is the whole file. Else dirty pages may lie outside of it, and only fsync finds those.
@@ -161,7 +162,7 @@ impl Calls for Mapped {
                 let outcome = unsafe { msync(window.base.as_ptr().cast::<c_void>(), window.length, MsyncFlags::SYNC) };
                 result_of(outcome.map(|()| 0))
             }
-            _ => handles.attend(op),
+            _ => handles.sync_or_trim(op),
         }
     }
 }

@@ -3,7 +3,9 @@
 use qd1_model::plan::EngineKind;
 
 use crate::clock::Clock;
-use crate::{Done, Engine, EngineError, Op};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::request::{Done, Op};
 
 #[derive(Default)]
 pub(crate) struct Null {

@@ -1,5 +1,5 @@
-//! The priorities of a thread, for I/O and for the processor, which neither the standard library nor a crate of ours sets;
-//! by system calls, since musl's functions refuse.
+//! The priorities of a thread, for I/O and for the processor, which neither the standard library nor a crate of ours
+//! sets; by system calls, since musl's functions refuse.
 
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
@@ -25,14 +25,14 @@ const OTHER: usize = 0;
 
 /// While it lives, the calling thread has no real-time priority; threads that it started before keep theirs.
 ///
-/// Who watches a step also works out its figures, a few ms at a time. Started by `chrt`, it would stand in the way of what it
-/// watches: of its own workers and of the programs that serve the disk.
-pub(crate) struct Ordinary {
+/// The thread that watches a step also computes its figures, a few ms at a time. Started by `chrt`, it would delay what
+/// it watches: its own workers and the programs that serve the disk.
+pub(crate) struct WithoutRealtime {
     /// Policy and priority to go back to.
     before: Option<(usize, i32)>,
 }
 
-impl Ordinary {
+impl WithoutRealtime {
     pub(crate) fn begin() -> Self {
         let before = scheduling().filter(|(policy, _)| *policy != OTHER);
         // Another thread tries whether there is a way back: who was given the priority may lack the right to take it.
@@ -45,7 +45,7 @@ impl Ordinary {
     }
 }
 
-impl Drop for Ordinary {
+impl Drop for WithoutRealtime {
     fn drop(&mut self) {
         if let Some((policy, priority)) = self.before {
             // That it may was tried before.
@@ -57,7 +57,8 @@ impl Drop for Ordinary {
 /// Policy and priority of the calling thread.
 fn scheduling() -> Option<(usize, i32)> {
     let mut priority = 0_i32;
-    // SAFETY: the first takes no pointer; the second writes one int, as `struct sched_param` is, to a variable that lives.
+    // SAFETY: the first takes no pointer; the second writes one int, as `struct sched_param` is, to a variable that
+    // lives.
     let (policy, got) = unsafe {
         (syscall!(Sysno::sched_getscheduler, 0u32), syscall!(Sysno::sched_getparam, 0u32, &raw mut priority))
     };
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_watches_is_ordinary_meanwhile_and_what_it_was_afterwards() {
+    fn the_watcher_drops_its_priority_and_takes_it_back() {
         std::thread::spawn(|| {
             /// `SCHED_FIFO` of linux/sched.h.
             const FIFO: usize = 1;
@@ -85,7 +86,7 @@ mod tests {
                 return;
             }
             let worker = {
-                let _ordinary = Ordinary::begin();
+                let _ordinary = WithoutRealtime::begin();
                 assert_eq!(scheduling(), Some((OTHER, 0)));
                 std::thread::spawn(scheduling).join().unwrap()
             };

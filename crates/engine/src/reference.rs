@@ -1,10 +1,10 @@
-//! How fast this machine's processor is: what it takes to sort some numbers, where no disk is met.
+//! How fast this machine's processor is: the time to sort some numbers, which involves no disk.
 //!
-//! `qd1 predict` needs it for the part of a transaction that is not the disk's, and a Record keeps it so that predictions can be
-//! made of it elsewhere. It takes 25 ms for each processor that is looked at.
+//! `qd1 predict` needs it for the part of a transaction that is not the disk's, and a Record keeps it so that
+//! predictions can be made of it elsewhere. It takes 25 ms for each processor that is looked at.
 //!
-//! Each is looked at alone: of a virtual machine's processors one may share its core with a busy neighbour and be half as fast
-//! again as the next for hours, and programs run on all of them.
+//! Each is looked at alone: of a virtual machine's processors one may share its core with a busy neighbour and be half
+//! as fast again as the next for hours, and programs run on all of them.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::clock;
 
 /// Numbers that are sorted: 128 KiB of them, more than the nearest cache holds.
 const NUMBERS: u64 = 16_384;
-/// Times that they are sorted; the median counts. A shared processor is slow now and then, and slow for longer than one.
+/// Times that they are sorted; the median counts. A shared processor is slow now and then, and slow for longer than
+/// one.
 const TIMES: u64 = 5;
 const PAUSE: Duration = Duration::from_millis(4);
 /// Processors that are looked at, at most.

@@ -12,19 +12,23 @@ use qd1_model::plan::{EngineKind, IoWork, Order, Stop, Sync};
 use qd1_model::record::Interval;
 
 use crate::buf::Buffers;
+use crate::engine::{Engine, Setup, Tuning};
+use crate::error::EngineError;
 use crate::io_uring::Uring;
 use crate::libaio::Libaio;
 use crate::load::Region;
 pub use crate::merge::Outcome;
-use crate::merge::{Brought, Merger, merge};
+use crate::merge::{Merger, WorkerResult, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
-use crate::priority::Ordinary;
+use crate::priority::WithoutRealtime;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
-pub use crate::worker::Asked;
+pub use crate::worker::RequestCounts;
+#[doc(hidden)]
+pub use crate::worker::RequestCounts as Asked;
 use crate::worker::{self, Task, Window};
-use crate::{Engine, EngineError, Setup, Tuning, clock, sim};
+use crate::{clock, sim};
 
 /// One step of block I/O, ready to run.
 pub struct IoJob<'a> {
@@ -56,14 +60,17 @@ pub struct Progress<'a> {
     pub intervals: &'a [Interval],
 }
 
-/// What the watcher wants.
+/// What the watcher decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Decision {
     /// Go on.
     Continue,
     /// The figures are tight enough.
     Enough,
 }
+
+#[doc(hidden)]
+pub use Decision as Wish;
 
 /// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
 pub fn interval_ns(stop: &Stop) -> u64 {
@@ -77,7 +84,7 @@ pub fn interval_ns(stop: &Stop) -> u64 {
 pub fn run_io(
     job: &IoJob<'_>,
     cancel: &AtomicBool,
-    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     if job.kind == EngineKind::Sim {
         let device = job.sim.clone();
@@ -100,13 +107,13 @@ pub fn run_io(
                 .spawn_scoped(scope, move || {
                     let shared = Shared { stop, broken, barrier, window };
                     let result = run_worker(job, index as u32, outbox, &shared);
-                    // The controller may have given up; nobody is left to tell then.
+                    // The controller may have given up and dropped the receiver.
                     let _ = sender.send(result);
                 })
                 .map_err(|error| EngineError::Worker(format!("cannot start a thread: {error}")))?;
         }
         drop(sender);
-        let _ordinary = Ordinary::begin();
+        let _ordinary = WithoutRealtime::begin();
         control(&receiver, &outboxes, &stop, cancel, &window, watch)
     })
     .and_then(|outcome| finish_writes(job, outcome))
@@ -136,7 +143,7 @@ struct Shared<'a> {
 }
 
 /// Opens this worker's engine by its type, so that the hot loop is compiled for it.
-fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) -> Result<Brought, EngineError> {
+fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) -> Result<WorkerResult, EngineError> {
     let seed = worker_seed(job.seed, index) ^ 0xDA7A;
     let buffers = Buffers::with_data(job.work.iodepth, job.work.block_max(), seed, job.work.data);
     let setup = buffers.map(|buffers| {
@@ -147,7 +154,8 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
         let (buffers, tuning) = (Arc::new(buffers), tuning(job.work.sync));
         Setup { files, iodepth: job.work.iodepth, buffers, sim: None, tuning }
     });
-    let lane = Seat { job, index, outbox, shared, buffers: setup.as_ref().ok().map(|setup| setup.buffers.clone()) };
+    let lane =
+        WorkerStart { job, index, outbox, shared, buffers: setup.as_ref().ok().map(|setup| setup.buffers.clone()) };
     match job.kind {
         EngineKind::Psync if job.work.sync == Sync::RwfDsync => lane.run(setup.map(DurablePsync::new)),
         EngineKind::Psync => lane.run(setup.map(Psync::new)),
@@ -160,7 +168,7 @@ fn run_worker(job: &IoJob<'_>, index: u32, outbox: Outbox, shared: &Shared<'_>) 
     }
 }
 
-/// How engines go about a step's requests, which its way of syncing tells.
+/// Returns how engines issue a step's requests, which depends on how it syncs.
 pub fn tuning(sync: Sync) -> Tuning {
     // All three flags: it returns once what was written has reached the device, which is the most that it can promise.
     let range = crate::SYNC_FILE_RANGE_WAIT_BEFORE | crate::SYNC_FILE_RANGE_WRITE | crate::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -171,8 +179,8 @@ pub fn tuning(sync: Sync) -> Tuning {
     }
 }
 
-/// One worker's place among the others.
-struct Seat<'a> {
+/// What one worker starts with.
+struct WorkerStart<'a> {
     job: &'a IoJob<'a>,
     index: u32,
     outbox: Outbox,
@@ -180,8 +188,8 @@ struct Seat<'a> {
     buffers: Option<Arc<Buffers>>,
 }
 
-impl Seat<'_> {
-    fn run<E: Engine>(self, opened: Result<E, EngineError>) -> Result<Brought, EngineError> {
+impl WorkerStart<'_> {
+    fn run<E: Engine>(self, opened: Result<E, EngineError>) -> Result<WorkerResult, EngineError> {
         let (job, shared) = (self.job, self.shared);
         if opened.is_err() {
             shared.broken.store(true, Ordering::SeqCst);
@@ -210,7 +218,7 @@ impl Seat<'_> {
         let before = (job.thread_cost)();
         let finished = worker::run(&mut engine, task, window)?;
         let cost = (job.thread_cost)().since(&before);
-        Ok(Brought { finished, cost, caveat: engine.caveat() })
+        Ok(WorkerResult { finished, cost, caveat: engine.caveat() })
     }
 }
 
@@ -233,28 +241,28 @@ fn region(job: &IoJob<'_>, index: u32) -> Region {
 
 /// Watches the workers until all are done; merges what they bring.
 fn control(
-    receiver: &mpsc::Receiver<Result<Brought, EngineError>>,
+    receiver: &mpsc::Receiver<Result<WorkerResult, EngineError>>,
     outboxes: &[Outbox],
     stop: &AtomicBool,
     cancel: &AtomicBool,
     window: &OnceLock<Window>,
-    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     let mut merger = Merger::default();
-    let mut brought = Vec::new();
+    let mut results = Vec::new();
     let mut failure: Option<EngineError> = None;
     let mut ended = Ended::Time;
-    let mut heard = 0;
-    while heard < outboxes.len() {
+    let mut finished_workers = 0;
+    while finished_workers < outboxes.len() {
         match receiver.recv_timeout(Duration::from_millis(50)) {
             Ok(Ok(worker)) => {
-                heard += 1;
-                brought.push(worker);
+                finished_workers += 1;
+                results.push(worker);
             }
             Ok(Err(error)) => {
-                heard += 1;
+                finished_workers += 1;
                 stop.store(true, Ordering::Relaxed);
-                // A worker that gave up because another could not open only echoes the cause.
+                // A worker that gave up because another could not open its engine only repeats the cause.
                 if failure.as_ref().is_none_or(|known| matches!(known, EngineError::Worker(_))) {
                     failure = Some(error);
                 }
@@ -267,23 +275,24 @@ fn control(
         }
         merger.take(outboxes);
         let elapsed_ns = window.get().map_or(0, |window| clock::now_ns().saturating_sub(window.measure_ns));
-        let wish = watch(&Progress { elapsed_ns, intervals: merger.so_far() });
-        if wish == Wish::Enough && !stop.swap(true, Ordering::Relaxed) {
+        let decision = watch(&Progress { elapsed_ns, intervals: merger.so_far() });
+        if decision == Decision::Enough && !stop.swap(true, Ordering::Relaxed) {
             ended = Ended::Precise;
         }
     }
     if let Some(error) = failure {
         return Err(error);
     }
-    if brought.len() < outboxes.len() {
+    if results.len() < outboxes.len() {
         return Err(EngineError::Worker("a thread ended without a result".to_owned()));
     }
     merger.take(outboxes);
     let window = window.get().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
-    Ok(merge(brought, merger, window, ended))
+    Ok(merge(results, merger, window, ended))
 }
 
-/// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets empty.
+/// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets
+/// empty.
 ///
 /// # Errors
 /// When there is no memory for the buffers.
@@ -310,6 +319,6 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
     let finished = worker::run(&mut engine, task, window)?;
     let mut merger = Merger::default();
     merger.take(&outboxes);
-    let brought = Brought { finished, cost: ThreadCost::default(), caveat: String::new() };
-    Ok((engine.into_disk(), merge(vec![brought], merger, &window, Ended::Time)))
+    let results = WorkerResult { finished, cost: ThreadCost::default(), caveat: String::new() };
+    Ok((engine.into_disk(), merge(vec![results], merger, &window, Ended::Time)))
 }

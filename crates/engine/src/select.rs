@@ -6,14 +6,16 @@ use std::sync::Arc;
 use qd1_model::plan::{EngineChoice, EngineKind, IoWork, Sync};
 
 use crate::buf::Buffers;
-use crate::{EngineError, Setup, Tuning, open};
+use crate::engine::{Setup, Tuning};
+use crate::error::EngineError;
+use crate::open;
 
 /// The engine for one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
     /// The engine.
     pub kind: EngineKind,
-    /// Why, in a few words; starts with "fell back" when the best one is not to be had.
+    /// Why, in a few words; starts with "fell back" when the best one is not available.
     pub why: String,
     /// psync cannot keep several requests in flight: run each slot as a worker of its own.
     pub spread: bool,
@@ -25,7 +27,7 @@ pub struct Chosen {
 /// else psync on as many threads.
 ///
 /// # Errors
-/// When one engine was asked for by name and cannot be had.
+/// When an engine was asked for by name and is not available.
 pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineError> {
     if let EngineChoice::Kind(kind) = work.ioengine {
         if !matches!(kind, EngineKind::Sim | EngineKind::Null) {
@@ -62,7 +64,7 @@ pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineErr
     Ok(Chosen { kind: EngineKind::Psync, why, spread: true })
 }
 
-/// Opens the engine once and lets it go.
+/// Opens the engine once and closes it again.
 fn try_open(kind: EngineKind, file: Option<&OwnedFd>) -> Result<(), EngineError> {
     let buffers = Arc::new(Buffers::new(1, 4096, 0)?);
     let files = file.iter().map(|file| file.as_raw_fd()).collect();

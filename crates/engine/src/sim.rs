@@ -27,7 +27,9 @@ pub use noise::{Link, Neighbours};
 pub use seek::Mechanics;
 
 use crate::buf::Buffers;
-use crate::{Done, Engine, EngineError, Op, OpKind, Setup, Slot};
+use crate::engine::{Engine, Setup};
+use crate::error::EngineError;
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// A simulated device and its time: what it has seen stays with it from one step to the next.
 pub struct Disk {
@@ -79,15 +81,16 @@ impl Sim {
 
     /// The disk back, for the next step.
     pub(crate) fn into_disk(self) -> Disk {
+        assert!(self.pending.is_empty(), "a worker drains its engine before the disk goes to the next step");
         self.disk
     }
 
-    /// How a request issued now on slot `number` will go.
+    /// Returns the outcome of a request issued now on slot `number`.
     fn outcome(&mut self, number: u32, op: &Op) -> Done {
         let Disk { state, now_ns } = &mut self.disk;
         let now_ns = *now_ns;
         let completed = if op.kind == OpKind::Write && state.wants_data() {
-            self.buffers.look(number, op.len as usize, |data| state.complete_with(op, Some(data), now_ns as f64))
+            self.buffers.inspect(number, op.len as usize, |data| state.complete_with(op, Some(data), now_ns as f64))
         } else {
             state.complete_ns(op, now_ns as f64)
         };

@@ -1,5 +1,5 @@
-//! psync and its kin: the ways that Linux has to read and write at a place and wait for it. Programs use all of them, and
-//! fio has an engine for each. One file for five engines, since each is two system calls.
+//! psync and similar engines: the ways that Linux has to read and write at an offset and wait for it. Programs use all
+//! of them, and fio has an engine for each. One file for five engines, since each is two system calls.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -10,8 +10,9 @@ use rustix::io::{
 };
 
 use crate::blocking::{Blocking, Calls};
+use crate::engine::Setup;
 use crate::handles::Handles;
-use crate::{Op, Setup};
+use crate::request::Op;
 
 pub(crate) type Psync = Blocking<Positional>;
 pub(crate) type DurablePsync = Blocking<Durable>;
@@ -41,8 +42,8 @@ impl Calls for Positional {
     }
 }
 
-/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its own,
-/// so that the plain one has no branch for it.
+/// pread, and pwritev2 with RWF_DSYNC: each write is a commit, on a file opened like any other. A kind of psync of its
+/// own, so that the plain one has no branch for it.
 pub(crate) struct Durable;
 
 impl Calls for Durable {

@@ -10,9 +10,11 @@ use qd1_model::record::IoErrors;
 use rustix::io::Errno;
 
 use crate::buf::Buffers;
-use crate::load::{Arrivals, Load, Region};
+use crate::engine::Engine;
+use crate::error::{EngineError, errno_name};
+use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::{Done, Engine, EngineError, Op, OpKind, Slot, errno_name};
+use crate::request::{Done, Op, OpKind, Slot};
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
@@ -24,9 +26,9 @@ const ERRORS_MAX: u64 = 10_000;
 const LANE_READ: usize = OpKind::Read as usize;
 const LANE_WRITE: usize = OpKind::Write as usize;
 
-/// What was asked of the target, measured or not (ramp included).
+/// Requests made to the target, measured or not (ramp included).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestCounts {
     /// Reads that succeeded.
     pub reads: u64,
     /// Their bytes.
@@ -39,7 +41,7 @@ pub struct Asked {
     pub syncs: u64,
 }
 
-impl Asked {
+impl RequestCounts {
     /// Sum of two workers.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
@@ -77,10 +79,10 @@ pub(crate) struct Task<'a> {
     pub(crate) batch_min: usize,
 }
 
-/// What a worker brings back.
+/// The result of a worker.
 pub(crate) struct Finished {
     pub(crate) streams: Vec<qd1_model::record::Stream>,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestCounts,
     pub(crate) errors: Vec<IoErrors>,
     pub(crate) last_ns: u64,
     pub(crate) failed: bool,
@@ -128,7 +130,7 @@ struct Moved {
 }
 
 struct Worker<'a> {
-    load: Load,
+    load: RequestStream,
     arrivals: Option<Arrivals>,
     window: Window,
     task: Task<'a>,
@@ -182,7 +184,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
     let classes = [(OpClass::Read, io_parts), write_lane];
     let start_ns = engine.now_ns();
     let worker = Worker {
-        load: Load::new(task.work, task.region, task.seed),
+        load: RequestStream::new(task.work, task.region, task.seed),
         arrivals: Arrivals::new(task.work.arrival, start_ns, task.seed),
         sync_op,
         commits,
@@ -220,7 +222,7 @@ impl Worker<'_> {
         let written_through = if self.commits && self.sync_op.is_none() { writes.ios } else { 0 };
         Ok(Finished {
             streams: self.meter.finish(),
-            asked: Asked {
+            asked: RequestCounts {
                 reads: reads.ios,
                 read_bytes: reads.bytes,
                 writes: writes.ios,
@@ -290,7 +292,15 @@ impl Worker<'_> {
             }
             done.clear();
         }
+        debug_assert!(self.is_idle(), "each request that was submitted comes back exactly once");
         Ok(())
+    }
+
+    /// Whether every slot is among the free ones, once.
+    fn is_idle(&self) -> bool {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        free.into_iter().eq(0..self.slots.len() as u32)
     }
 
     /// Queues a request for each free slot, as far as requests are due.
@@ -396,14 +406,14 @@ impl Worker<'_> {
             self.fault(&op, &done);
             return self.refill(number);
         }
-        // Under an open loop latency counts from when the request was due, so that a stall is not hidden; of a commit it
-        // counts from its first write.
+        // Under an open loop latency counts from when the request was due, so that a stall is not hidden; of a commit
+        // it counts from its first write.
         let due_ns = self.flows[number as usize].from_ns;
         let from_ns = if due_ns > 0 { due_ns } else { done.issued_ns };
         let lat_ns = done.completed_ns.saturating_sub(from_ns);
         let lane = if op.kind == OpKind::Read { LANE_READ } else { LANE_WRITE };
-        // The part is the submission of a plain request under a closed loop; else its service, or a commit's sync, which both
-        // begin with the issue of what has just completed.
+        // The part is the submission of a plain request under a closed loop; else its service, or a commit's sync,
+        // which both begin with the issue of what has just completed.
         let part_end_ns =
             if op.kind.transfers() && self.arrivals.is_none() { done.submitted_ns } else { done.completed_ns };
         let part_ns = part_end_ns.saturating_sub(done.issued_ns);

@@ -209,7 +209,7 @@ fn one_request_alone_goes_as_through_the_lists() {
             assert_eq!(bench.engine.one(5, &at(OpKind::Read)).unwrap().result, 8192, "{name}");
             assert_eq!(bench.buffers.copy(5, 8192), written, "{name}");
             let behind = Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 };
-            assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read tells its length");
+            assert_eq!(bench.engine.one(1, &behind).unwrap().result, 4096, "{name}: a short read returns its length");
         }
     });
 }
@@ -247,7 +247,7 @@ fn each_request_goes_to_its_own_file() {
             assert!(bench.content(file, 0, 8192) == expected, "{}: file {file}", bench.name);
             let all = Op { kind: OpKind::Read, file: file as u16, len: 8192, offset: 0 };
             assert_eq!(bench.one(5, all), 8192, "{}", bench.name);
-            assert!(bench.buffers.look(5, 8192, |bytes| bytes == expected), "{}: file {file}", bench.name);
+            assert!(bench.buffers.inspect(5, 8192, |bytes| bytes == expected), "{}: file {file}", bench.name);
         }
     });
 }
@@ -280,7 +280,7 @@ fn what_was_trimmed_reads_as_zeros_and_the_rest_stays() {
             assert!(seen.iter().all(|byte| *byte == expected), "{name}: block {block}");
             let read = Op { kind: OpKind::Read, file: 1, len: 4096, offset: block * 4096 };
             assert_eq!(bench.one(6, read), 4096, "{name}");
-            assert!(bench.buffers.look(6, 4096, |bytes| bytes == seen), "{name}: block {block}");
+            assert!(bench.buffers.inspect(6, 4096, |bytes| bytes == seen), "{name}: block {block}");
         }
         let length = rustix::fs::seek(bench.targets[1].open(OpenAs::default()).unwrap(), rustix::fs::SeekFrom::End(0));
         assert_eq!(length, Ok(SIZE), "{name}: a trim changes no length");
@@ -381,7 +381,7 @@ fn a_failing_or_short_request_is_a_done_and_not_an_error() {
         let name = bench.name.clone();
         // Half of it lies behind the end of the file.
         let short = bench.one(1, Op { kind: OpKind::Read, file: 0, len: 8192, offset: SIZE - 4096 });
-        assert_eq!(short, 4096, "{name}: a short read tells its length");
+        assert_eq!(short, 4096, "{name}: a short read returns its length");
         // The file is opened for writing too, so only its end refuses: beyond what a file can be.
         let refused = bench.one(2, Op { kind: OpKind::Write, file: 0, len: 4096, offset: (1 << 62) + 4096 });
         assert!(refused < 0, "{name}: {refused}");

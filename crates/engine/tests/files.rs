@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use qd1_engine::files::{Tree, run_files};
-use qd1_engine::run::{Outcome, Progress, Wish};
+use qd1_engine::run::{Decision, Outcome, Progress};
 use qd1_model::Bytes;
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
@@ -14,7 +14,7 @@ use qd1_model::plan::{FileOp, FileOrder, FilesSync, FilesWork, Stop};
 const LONG: Stop = Stop { min_ns: 0, max_ns: 600_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
 
 fn run_until(stop: &Stop, work: &FilesWork, tree: &mut Tree, seed: u64) -> Outcome {
-    let mut watch = |_: &Progress<'_>| Wish::Continue;
+    let mut watch = |_: &Progress<'_>| Decision::Continue;
     run_files(work, stop, tree, seed, ThreadCost::default, &AtomicBool::new(false), &mut watch).unwrap()
 }
 
@@ -193,7 +193,7 @@ fn what_needs_files_says_so_where_there_are_none() {
     let dir = tempfile::tempdir().unwrap();
     for op in [FileOp::Stat, FileOp::Seek] {
         let work = only(&FilesWork { size: Bytes(8192), chunk: Bytes(8192), count: 1, ..FilesWork::default() }, op);
-        let mut watch = |_: &Progress<'_>| Wish::Continue;
+        let mut watch = |_: &Progress<'_>| Decision::Continue;
         let cancel = AtomicBool::new(false);
         let outcome = run_files(&work, &LONG, &mut Tree::new(dir.path()), 1, ThreadCost::default, &cancel, &mut watch);
         assert!(outcome.unwrap_err().to_string().contains("no step before"), "{op:?}");
@@ -208,7 +208,7 @@ fn a_cancelled_step_stops_and_what_it_made_is_still_known() {
     let cancel = AtomicBool::new(false);
     let mut watch = |_: &Progress<'_>| {
         cancel.store(true, std::sync::atomic::Ordering::Relaxed);
-        Wish::Continue
+        Decision::Continue
     };
     let outcome = run_files(&work, &LONG, &mut tree, 1, ThreadCost::default, &cancel, &mut watch).unwrap();
     let made = count(&outcome, OpClass::Create);

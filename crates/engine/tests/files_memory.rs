@@ -1,9 +1,9 @@
-//! A million files in the memory that ten thousand take. Alone in its file, since /proc tells of the whole process.
+//! A million files in the memory that ten thousand take. Alone in its file, since /proc shows the whole process.
 
 use std::sync::atomic::AtomicBool;
 
 use qd1_engine::files::{Tree, run_files};
-use qd1_engine::run::{Progress, Wish};
+use qd1_engine::run::{Decision, Progress};
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::{FileOp, FileOrder, FilesWork, Stop};
 
@@ -11,7 +11,7 @@ use qd1_model::plan::{FileOp, FileOrder, FilesWork, Stop};
 fn done(work: &FilesWork, op: FileOp, tree: &mut Tree) -> u64 {
     let stop = Stop { min_ns: 0, max_ns: 600_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
     let work = FilesWork { ops: vec![op], ..work.clone() };
-    let mut watch = |_: &Progress<'_>| Wish::Continue;
+    let mut watch = |_: &Progress<'_>| Decision::Continue;
     let outcome = run_files(&work, &stop, tree, 7, ThreadCost::default, &AtomicBool::new(false), &mut watch).unwrap();
     outcome.streams.iter().map(|stream| stream.lat.count()).sum()
 }

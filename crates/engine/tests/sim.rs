@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{IoJob, Outcome, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, run_io};
 use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
@@ -42,7 +42,7 @@ fn run(work: &IoWork, device: Device, seconds: u64) -> Outcome {
         batch_min: 1,
         thread_cost: ThreadCost::default,
     };
-    run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue).unwrap()
+    run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).unwrap()
 }
 
 fn near(value: f64, truth: f64, tolerance: f64) {

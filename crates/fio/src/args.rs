@@ -5,11 +5,11 @@
 //! the files' jobs too. Names may be cut as long as they stay unique, and one dash is as good as two (getopt's rules).
 
 use crate::error::{Error, ErrorKind, Errors, Place, shortened};
-use crate::flags::{Act, FLAGS, Flag, Flags, Takes, bad_value};
+use crate::flags::{FLAGS, Flag, FlagAction, FlagValue, Flags, bad_value};
 use crate::job::FioJob;
 use crate::job::Given;
 use crate::lexer::Entry;
-use crate::options::{self, FioOption, Kind};
+use crate::options::{self, FioOption, ValueKind};
 use crate::resolve::{Jobs, Origin, Resolver};
 use qd1_model::suggest;
 
@@ -84,7 +84,7 @@ enum Named {
 }
 
 impl<'a> Line<'a> {
-    /// Takes in the next argument, and its value where that is the one after.
+    /// FlagValue in the next argument, and its value where that is the one after.
     fn argument(&mut self) -> Option<Request> {
         let argument = self.args[self.next];
         let place = Place::Argument { position: self.next as u32 + 1, column: 1 };
@@ -124,31 +124,31 @@ impl<'a> Line<'a> {
     }
 
     fn flag(&mut self, flag: &'static Flag, value: Option<(&'a str, Place)>, place: Place) -> Option<Request> {
-        let value = if flag.takes == Takes::Value { value.or_else(|| self.following()) } else { value };
+        let value = if flag.takes == FlagValue::Value { value.or_else(|| self.following()) } else { value };
         let option = || format!("--{}", flag.name);
         let (text, value_place) = match (flag.takes, value) {
-            (Takes::Value, None) => {
+            (FlagValue::Value, None) => {
                 let kind = ErrorKind::NeedsValue { option: option(), accepts: flag.accepts.to_owned() };
                 self.errors.push(Error::new(place, flag.name, kind));
                 return None;
             }
-            (Takes::Nothing, Some((text, at))) => {
+            (FlagValue::Nothing, Some((text, at))) => {
                 self.errors.push(bad_value(flag, text, at, "it has no value".to_owned()));
                 return None;
             }
             (_, value) => value.unwrap_or(("", place.clone())),
         };
         match flag.act {
-            Act::Help => return Some(Request::Help),
-            Act::Version => return Some(Request::Version),
-            Act::CmdHelp => return Some(Request::CmdHelp(text.to_owned())),
-            Act::EngHelp => return Some(Request::EngHelp(text.to_owned())),
-            Act::Note(text) => self.notes.push(Note { place, text: text.to_owned() }),
-            Act::Refuse(why) => {
+            FlagAction::Help => return Some(Request::Help),
+            FlagAction::Version => return Some(Request::Version),
+            FlagAction::CmdHelp => return Some(Request::CmdHelp(text.to_owned())),
+            FlagAction::EngHelp => return Some(Request::EngHelp(text.to_owned())),
+            FlagAction::Note(text) => self.notes.push(Note { place, text: text.to_owned() }),
+            FlagAction::Refuse(why) => {
                 let kind = ErrorKind::RefusedFlag { name: flag.name.to_owned(), why: why.to_owned() };
                 self.errors.push(Error::new(place, flag.name, kind));
             }
-            Act::Set(set) => {
+            FlagAction::Set(set) => {
                 if let Err(problem) = set(&mut self.flags, text) {
                     self.errors.push(bad_value(flag, text, value_place, problem));
                 }
@@ -159,8 +159,8 @@ impl<'a> Line<'a> {
 
     fn option(&mut self, option: &'static FioOption, value: Option<(&'a str, Place)>, place: Place) {
         let bare = match option.kind {
-            Kind::Flag(_) => true,
-            Kind::Foreign(takes) => takes.starts_with("no value"),
+            ValueKind::Flag(_) => true,
+            ValueKind::Foreign(takes) => takes.starts_with("no value"),
             _ => false,
         };
         let value = if bare { value } else { value.or_else(|| self.following()) };
@@ -186,7 +186,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Makes jobs of it all.
+    /// Resolves everything to jobs.
     fn run(self, world: &dyn World) -> Result<Request, Errors> {
         let mut resolver = Resolver::new(world, self.flags.settings.clone());
         resolver.findings.errors = self.errors;

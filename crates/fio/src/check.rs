@@ -1,6 +1,6 @@
 //! What options mean together: defaults that follow from others, limits that they put on each other, contradictions.
 //!
-//! Where fio says something and goes on, so does this, as a note; where fio stops, it is an error. What needs a look at
+//! Where fio prints something and goes on, this gives a note; where fio stops, it is an error. What needs a look at
 //! the files (a size that is missing, a directory that is not there) is left to who opens them.
 
 use crate::Limits;
@@ -9,7 +9,7 @@ use crate::job::{FioJob, Given};
 use crate::settings::Settings;
 use crate::types::{Amount, Range, SteadyState, Verify, ZoneMode};
 
-/// One job: fills what follows from other options and reports what cannot be.
+/// Checks one job: fills what follows from other options and reports contradictions.
 pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, findings: &mut Findings) {
     let place_of = |job: &FioJob, name: &str| -> Place {
         let mut all = job.given.iter().rev().chain(globals.iter().take(job.globals).rev());
@@ -34,12 +34,26 @@ pub(crate) fn job(job: &mut FioJob, globals: &[Given], settings: &Settings, find
     verification(job, &mut notes);
     open_files(job, &mut notes);
     fill(job);
+    debug_assert!(is_consistent(job), "the jobs' loops rely on what the checks fill in");
     for (option, text) in notes {
         findings.note(&place_of(job, option), format!("job `{}`: {text}", job.name));
     }
 }
 
-/// What is wrong, with the option it is put down to.
+/// Whether batches fit the queue, open files are some of the files, and headers divide the blocks.
+fn is_consistent(job: &FioJob) -> bool {
+    let Range { min, max } = job.block_range(1);
+    let divides = |size: u64| job.verify_interval > 0 && size.is_multiple_of(job.verify_interval);
+    (1..=job.iodepth).contains(&job.iodepth_batch)
+        && (1..=job.iodepth).contains(&job.iodepth_low)
+        && job.iodepth_batch_complete_min <= job.iodepth
+        && (1..=job.file_count()).contains(&job.openfiles)
+        && job.ba.iter().all(|align| *align > 0)
+        && divides(min)
+        && divides(max)
+}
+
+/// What is wrong, with the option it is attributed to.
 type Remarks = Vec<(&'static str, String)>;
 
 fn sizes(job: &mut FioJob, conflicts: &mut Remarks) {
@@ -173,7 +187,7 @@ fn fill(job: &mut FioJob) {
     }
 }
 
-/// All jobs together.
+/// Checks all jobs together.
 pub(crate) fn all(jobs: &[FioJob], settings: &Settings, findings: &mut Findings) {
     let workers: u64 = jobs.iter().map(|job| u64::from(job.numjobs)).sum();
     if workers > u64::from(settings.max_jobs) {

@@ -40,7 +40,7 @@ pub const ENGINES: &[(&str, EngineName, &str)] = &[
 /// An engine of fio's that is not here.
 #[derive(Debug)]
 pub struct RefusedEngine {
-    /// fio's names of it and of its kin.
+    /// fio's names of it and of its relatives.
     pub names: &'static [&'static str],
     /// Why it is not here.
     pub why: &'static str,
@@ -183,7 +183,7 @@ impl EngineName {
     }
 }
 
-/// Why there is no such engine: refused, or unknown to fio as well.
+/// Returns why there is no such engine: refused, or unknown to fio as well.
 pub fn why_not(name: &str) -> Result<&'static str, Option<&'static str>> {
     // `external:/path/engine.so` and a bare path both load a library.
     let name = if name.starts_with("external:") || name.contains('/') { "external" } else { name };

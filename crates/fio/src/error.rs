@@ -73,7 +73,7 @@ pub enum ErrorKind {
         /// The known name most like it.
         nearest: Option<String>,
     },
-    /// fio has it and qd1 has not.
+    /// fio has it and qd1 does not.
     #[error("`{name}` is a fio option that qd1 does not have: {why}")]
     RefusedOption {
         /// fio's name of it.
@@ -81,7 +81,7 @@ pub enum ErrorKind {
         /// Why.
         why: String,
     },
-    /// fio has this command-line flag and qd1 has not.
+    /// fio has this command-line flag and qd1 does not.
     #[error("`--{name}` is a flag of fio's that qd1 does not have: {why}")]
     RefusedFlag {
         /// fio's name of it.
@@ -89,7 +89,7 @@ pub enum ErrorKind {
         /// Why.
         why: String,
     },
-    /// fio has this value of an option and qd1 has not.
+    /// fio has this value of an option and qd1 does not.
     #[error("`{option}={value}` is known to fio, but qd1 does not have it: {why}")]
     RefusedValue {
         /// The option.
@@ -143,7 +143,7 @@ pub enum ErrorKind {
     /// A line that is no section, option or comment.
     #[error("{0}")]
     Syntax(String),
-    /// A job file that cannot be had.
+    /// A job file that cannot be read.
     #[error("cannot read {file}: {why}")]
     Read {
         /// The file.
@@ -202,7 +202,7 @@ impl std::error::Error for Error {
 
 /// Everything that is wrong, in the order it was found, never empty.
 ///
-/// All of it at once, since who moves a job file from fio wants to see the whole of what does not fit.
+/// All at once, since the author of a job file moved from fio wants to see everything that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors(pub Vec<Error>);
 
@@ -263,7 +263,7 @@ impl Findings {
         }
     }
 
-    /// Whether so much is wrong that going on is of no use.
+    /// Whether there are so many errors that going on is useless.
     pub(crate) fn is_full(&self) -> bool {
         self.errors.len() >= Limits::ERRORS
     }

@@ -1,6 +1,6 @@
 //! Variables in values: `${NAME}` of the environment, and `$pagesize`, `$mb_memory`, `$ncpus` of the machine.
 //!
-//! After one of the machine's words was put in, arithmetic without parentheses is worked out as well, as fio does (it
+//! After one of the machine's words was put in, arithmetic without parentheses is computed as well, as fio does (it
 //! asks `bc`): `8*$mb_memory` becomes a number. A unit behind it stays: `2*$ncpus` + `k`.
 
 use crate::value::calculate;

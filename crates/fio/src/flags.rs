@@ -11,7 +11,7 @@ use crate::value::{self, TimeUnit};
 pub enum Format {
     /// For people.
     Normal,
-    /// Fields parted by semicolons.
+    /// Fields separated by semicolons.
     Terse,
     /// JSON.
     Json,
@@ -31,7 +31,7 @@ pub enum Eta {
     Never,
 }
 
-/// What fio's own flags say.
+/// The values of fio's own flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flags {
     /// Where the report goes; standard output where absent.
@@ -54,7 +54,7 @@ pub struct Flags {
     pub showcmd: bool,
     /// Logs of the bandwidth of all jobs together.
     pub bandwidth_log: bool,
-    /// fio's parser has warnings; what it warns of is an error here in any case.
+    /// Without effect: what fio's parser warns of is an error here in any case.
     pub warnings_fatal: bool,
     /// Where files of fio's own go.
     pub aux_path: Option<String>,
@@ -84,7 +84,7 @@ impl Default for Flags {
 
 /// Whether a flag has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum FlagValue {
     /// None.
     Nothing,
     /// One, after `=` or as the next argument.
@@ -95,14 +95,14 @@ pub enum Takes {
 
 /// What a flag does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum FlagAction {
     /// Sets something; an error is a problem with the value.
     Set(fn(&mut Flags, &str) -> Result<(), String>),
     Help,
     Version,
     CmdHelp,
     EngHelp,
-    /// It is accepted, and this is said.
+    /// It is accepted with this note.
     Note(&'static str),
     /// It is an error, for this reason.
     Refuse(&'static str),
@@ -112,22 +112,22 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
-    pub(crate) takes: Takes,
+    pub(crate) takes: FlagValue,
     pub(crate) accepts: &'static str,
     pub(crate) help: &'static str,
-    pub(crate) act: Act,
+    pub(crate) act: FlagAction,
 }
 
-const fn flag(name: &'static str, help: &'static str, act: Act) -> Flag {
-    Flag { name, takes: Takes::Nothing, accepts: "nothing", help, act }
+const fn flag(name: &'static str, help: &'static str, act: FlagAction) -> Flag {
+    Flag { name, takes: FlagValue::Nothing, accepts: "nothing", help, act }
 }
 
-const fn with(name: &'static str, accepts: &'static str, help: &'static str, act: Act) -> Flag {
-    Flag { name, takes: Takes::Value, accepts, help, act }
+const fn with(name: &'static str, accepts: &'static str, help: &'static str, act: FlagAction) -> Flag {
+    Flag { name, takes: FlagValue::Value, accepts, help, act }
 }
 
-const fn no(name: &'static str, takes: Takes, help: &'static str, why: &'static str) -> Flag {
-    Flag { name, takes, accepts: "a value", help, act: Act::Refuse(why) }
+const fn no(name: &'static str, takes: FlagValue, help: &'static str, why: &'static str) -> Flag {
+    Flag { name, takes, accepts: "a value", help, act: FlagAction::Refuse(why) }
 }
 
 const NETWORK: &str = "qd1 runs on one machine; start it on each by ssh";
@@ -135,30 +135,35 @@ const TRIGGER: &str = "qd1 starts no other programs";
 
 /// All of them.
 pub(crate) const FLAGS: &[Flag] = &[
-    flag("help", "Show how to call it, and stop", Act::Help),
-    flag("version", "Show the version, and stop", Act::Version),
+    flag("help", "Show how to call it, and stop", FlagAction::Help),
+    flag("version", "Show the version, and stop", FlagAction::Version),
     Flag {
         name: "cmdhelp",
-        takes: Takes::Optional,
+        takes: FlagValue::Optional,
         accepts: "an option's name, or all",
-        help: "Tell about an option, or list all of them, and stop",
-        act: Act::CmdHelp,
+        help: "Describe an option, or list all of them, and stop",
+        act: FlagAction::CmdHelp,
     },
     Flag {
         name: "enghelp",
-        takes: Takes::Optional,
+        takes: FlagValue::Optional,
         accepts: "an engine's name, and an option's after a comma",
         help: "List the engines, or an engine's options, and stop",
-        act: Act::EngHelp,
+        act: FlagAction::EngHelp,
     },
-    flag("parse-only", "Read the options, and stop", Act::Set(|flags, _| yes(&mut flags.parse_only))),
-    flag("showcmd", "Show the jobs as a command line, and stop", Act::Set(|flags, _| yes(&mut flags.showcmd))),
-    with("output", "a file", "Write the report to a file", Act::Set(|flags, text| some(&mut flags.output, text))),
+    flag("parse-only", "Read the options, and stop", FlagAction::Set(|flags, _| yes(&mut flags.parse_only))),
+    flag("showcmd", "Show the jobs as a command line, and stop", FlagAction::Set(|flags, _| yes(&mut flags.showcmd))),
+    with(
+        "output",
+        "a file",
+        "Write the report to a file",
+        FlagAction::Set(|flags, text| some(&mut flags.output, text)),
+    ),
     with(
         "output-format",
         FORMATS,
-        "Forms of the report, parted by commas",
-        Act::Set(|flags, text| {
+        "Forms of the report, separated by commas",
+        FlagAction::Set(|flags, text| {
             flags.output_format.clear();
             for word in text.split(',') {
                 add(flags, format(word.trim())?);
@@ -168,8 +173,8 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     flag(
         "minimal",
-        "Report as fields parted by semicolons",
-        Act::Set(|flags, _| {
+        "Report as fields separated by semicolons",
+        FlagAction::Set(|flags, _| {
             flags.output_format = vec![Format::Terse];
             Ok(())
         }),
@@ -177,7 +182,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     flag(
         "append-terse",
         "Such fields after the report",
-        Act::Set(|flags, _| {
+        FlagAction::Set(|flags, _| {
             add(flags, Format::Terse);
             Ok(())
         }),
@@ -186,7 +191,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "terse-version",
         "2, 3, 4 or 5",
         "Version of those fields",
-        Act::Set(|flags, text| {
+        FlagAction::Set(|flags, text| {
             flags.terse_version = match text {
                 "2" => 2,
                 "3" => 3,
@@ -201,13 +206,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         "status-interval",
         TIME,
         "Report each time this has passed",
-        Act::Set(|flags, text| time(&mut flags.status_interval, text)),
+        FlagAction::Set(|flags, text| time(&mut flags.status_interval, text)),
     ),
     with(
         "eta",
         "always, never or auto",
         "Whether progress is shown",
-        Act::Set(|flags, text| {
+        FlagAction::Set(|flags, text| {
             flags.eta = match text {
                 "always" => Eta::Always,
                 "never" => Eta::Never,
@@ -221,7 +226,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "eta-interval",
         TIME,
         "Time between two looks at the progress",
-        Act::Set(|flags, text| {
+        FlagAction::Set(|flags, text| {
             time(&mut flags.eta_interval, text)?;
             match flags.eta_interval {
                 Some(short) if short < Duration::from_millis(250) => Err("it is less than 250 ms".to_owned()),
@@ -233,14 +238,14 @@ pub(crate) const FLAGS: &[Flag] = &[
         "eta-newline",
         TIME,
         "A new line of progress each time this has passed",
-        Act::Set(|flags, text| time(&mut flags.eta_newline, text)),
+        FlagAction::Set(|flags, text| time(&mut flags.eta_newline, text)),
     ),
-    flag("readonly", "Refuse jobs that write or trim", Act::Set(|flags, _| yes(&mut flags.settings.readonly))),
+    flag("readonly", "Refuse jobs that write or trim", FlagAction::Set(|flags, _| yes(&mut flags.settings.readonly))),
     with(
         "section",
         "a section's name",
         "Run only this section; may be given again",
-        Act::Set(|flags, text| {
+        FlagAction::Set(|flags, text| {
             flags.settings.sections.push(text.to_owned());
             Ok(())
         }),
@@ -249,7 +254,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "max-jobs",
         "a number, at least 1",
         "Workers at most",
-        Act::Set(|flags, text| {
+        FlagAction::Set(|flags, text| {
             flags.settings.max_jobs = match value::unsigned(text, PLAIN)? {
                 0 => return Err("it is less than 1".to_owned()),
                 jobs => u32::try_from(jobs).map_err(|_| "it is too large".to_owned())?,
@@ -257,52 +262,56 @@ pub(crate) const FLAGS: &[Flag] = &[
             Ok(())
         }),
     ),
-    flag("bandwidth-log", "Log the bandwidth of all jobs together", Act::Set(|flags, _| yes(&mut flags.bandwidth_log))),
+    flag(
+        "bandwidth-log",
+        "Log the bandwidth of all jobs together",
+        FlagAction::Set(|flags, _| yes(&mut flags.bandwidth_log)),
+    ),
     flag(
         "warnings-fatal",
-        "Nothing more: what is doubtful is an error in any case",
-        Act::Set(|flags, _| yes(&mut flags.warnings_fatal)),
+        "No effect: what is doubtful is an error in any case",
+        FlagAction::Set(|flags, _| yes(&mut flags.warnings_fatal)),
     ),
     with(
         "aux-path",
         "a directory",
         "Where files of its own go",
-        Act::Set(|flags, text| some(&mut flags.aux_path, text)),
+        FlagAction::Set(|flags, text| some(&mut flags.aux_path, text)),
     ),
     with(
         "alloc-size",
         "a number",
         "No effect: memory is taken as it is needed",
-        // Said to no one: it can change no figure.
-        Act::Set(|_, text| value::unsigned(text, PLAIN).map(drop)),
+        // Without a note: it can change no figure.
+        FlagAction::Set(|_, text| value::unsigned(text, PLAIN).map(drop)),
     ),
     flag(
         "latency-log",
         "Logs of latency, in old versions",
-        Act::Note("--latency-log has no effect, in fio neither: use write_lat_log in a job"),
+        FlagAction::Note("--latency-log has no effect, in fio neither: use write_lat_log in a job"),
     ),
-    no("debug", Takes::Value, "Trace fio's own work", "it is about fio's insides"),
-    no("merge-blktrace-only", Takes::Nothing, "Merge traces", "traces are neither written nor replayed"),
+    no("debug", FlagValue::Value, "Trace fio's own work", "it is about fio's insides"),
+    no("merge-blktrace-only", FlagValue::Nothing, "Merge traces", "traces are neither written nor replayed"),
     no(
         "cpuclock-test",
-        Takes::Nothing,
+        FlagValue::Nothing,
         "Test the processor's clock",
         "qd1 measures its clock in each run; see qd1 doctor",
     ),
-    no("crctest", Takes::Optional, "Measure checksum functions", "qd1 measures disks"),
-    no("server", Takes::Optional, "Serve jobs to clients", NETWORK),
-    no("daemonize", Takes::Value, "Serve in the background", NETWORK),
-    no("client", Takes::Value, "Run jobs on a server", NETWORK),
-    no("remote-config", Takes::Value, "Job files of the server", NETWORK),
-    no("idle-prof", Takes::Value, "Measure idle processors", "use mpstat beside it"),
-    no("inflate-log", Takes::Value, "Unpack a compressed log", "use zcat"),
-    no("trigger-file", Takes::Value, "Start a program when a file appears", TRIGGER),
-    no("trigger-timeout", Takes::Value, "Start a program after a time", TRIGGER),
-    no("trigger", Takes::Value, "The program to start", TRIGGER),
-    no("trigger-remote", Takes::Value, "The program to start on servers", TRIGGER),
+    no("crctest", FlagValue::Optional, "Measure checksum functions", "qd1 measures disks"),
+    no("server", FlagValue::Optional, "Serve jobs to clients", NETWORK),
+    no("daemonize", FlagValue::Value, "Serve in the background", NETWORK),
+    no("client", FlagValue::Value, "Run jobs on a server", NETWORK),
+    no("remote-config", FlagValue::Value, "Job files of the server", NETWORK),
+    no("idle-prof", FlagValue::Value, "Measure idle processors", "use mpstat beside it"),
+    no("inflate-log", FlagValue::Value, "Unpack a compressed log", "use zcat"),
+    no("trigger-file", FlagValue::Value, "Start a program when a file appears", TRIGGER),
+    no("trigger-timeout", FlagValue::Value, "Start a program after a time", TRIGGER),
+    no("trigger", FlagValue::Value, "The program to start", TRIGGER),
+    no("trigger-remote", FlagValue::Value, "The program to start on servers", TRIGGER),
 ];
 
-const FORMATS: &str = "normal, terse, json or json+, parted by commas";
+const FORMATS: &str = "normal, terse, json or json+, separated by commas";
 const TIME: &str = "a time as 10, 500ms or 1m; plain numbers are seconds";
 
 fn yes(field: &mut bool) -> Result<(), String> {

@@ -3,23 +3,23 @@
 use std::fmt::Write;
 
 use crate::engines::{ENGINES, EngineName, why_not};
-use crate::flags::{Act, FLAGS, Takes};
+use crate::flags::{FLAGS, FlagAction, FlagValue};
 use crate::job::{FioJob, Given};
-use crate::options::{self, FioOption, Kind, Support};
+use crate::options::{self, FioOption, Support, ValueKind};
 
 /// `--help`.
 pub fn usage() -> String {
     let mut text = String::from("Usage: fio [FLAGS] [OPTIONS] [JOB FILES]\n\n");
     text.push_str("Each --name=NAME starts a job; options before the first are for all jobs.\n\n");
-    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, Act::Refuse(_))) {
+    for flag in FLAGS.iter().filter(|flag| !matches!(flag.act, FlagAction::Refuse(_))) {
         let takes = match flag.takes {
-            Takes::Nothing => "",
-            Takes::Value => "=VALUE",
-            Takes::Optional => "[=NAME]",
+            FlagValue::Nothing => "",
+            FlagValue::Value => "=VALUE",
+            FlagValue::Optional => "[=NAME]",
         };
         let _ = writeln!(text, "  {:<24}{}", format!("--{}{takes}", flag.name), flag.help);
     }
-    text.push_str("\nJob options are listed by --cmdhelp=all; docs/fio.md tells how they compare with fio's.\n");
+    text.push_str("\nJob options are listed by --cmdhelp=all; docs/fio.md says how they compare with fio's.\n");
     text
 }
 
@@ -53,7 +53,7 @@ fn about(option: &FioOption) -> String {
         line("engines", &option.engines.join(", "));
     }
     match option.kind {
-        Kind::Choice { words, .. } => {
+        ValueKind::Choice { words, .. } => {
             for (index, (word, help)) in words().into_iter().enumerate() {
                 line(if index == 0 { "takes" } else { "" }, &format!("{word:<16} {help}"));
             }
@@ -136,7 +136,7 @@ fn argument(text: &mut String, given: &Given) {
     let _ = match &given.value {
         Some(value) => write!(text, " --{}={}", given.name, quoted(value)),
         // A log's prefix may be left out in a file only.
-        None if options::find(given.name).is_some_and(|option| !matches!(option.kind, Kind::Flag(_))) => {
+        None if options::find(given.name).is_some_and(|option| !matches!(option.kind, ValueKind::Flag(_))) => {
             write!(text, " --{}=''", given.name)
         }
         None => write!(text, " --{}", given.name),

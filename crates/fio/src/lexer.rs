@@ -2,7 +2,7 @@
 //!
 //! fio's rules, as seen with 3.33: a `;` or `#` anywhere ends the line; blanks around a line do not count; nothing
 //! continues on the next line; an option stands in a section; `include FILE` stands in a section too, is looked for
-//! beside the file that includes it, and brings options but no sections.
+//! beside the file that includes it, and contributes options but no sections.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -276,7 +276,7 @@ mod tests {
         let many: &'static [u8] = Box::leak("[a]\n".repeat(3000).into_bytes().into_boxed_slice());
         let (sections, errors) = lex(&[("a.fio", many)]);
         assert_eq!((sections.len(), errors.len()), (Limits::SECTIONS, 1));
-        // Each file brings in the next twice: 2^16 inclusions, if they were not counted.
+        // Each file includes the next twice: 2^16 inclusions, if they were not counted.
         let doubling: &'static [u8] = b"include b/a.fio\ninclude c/a.fio\nbs=4k\n";
         let mut names = vec!["a.fio".to_owned()];
         for depth in 0..20 {

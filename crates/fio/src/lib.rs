@@ -57,8 +57,8 @@ pub struct System {
 pub trait World {
     /// The content of a job file; `-` is standard input.
     ///
-    /// It is asked for whole, and refused afterwards where it is longer than [`Limits::FILE_BYTES`]; who reads from
-    /// a pipe or a device should stop at one byte more than that.
+    /// It is asked for whole, and refused afterwards where it is longer than [`Limits::FILE_BYTES`]; a caller that
+    /// reads from a pipe or a device should stop at one byte more than that.
     ///
     /// # Errors
     /// Whatever the system says; it becomes part of an [`Error`] with the place of the `include` or the argument.
@@ -71,7 +71,7 @@ pub trait World {
     fn system(&self) -> System;
 }
 
-/// What input may ask for at most, so that no job file can eat the machine before anything has started.
+/// What input may ask for at most, so that no job file can exhaust the machine before anything has started.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits;
 

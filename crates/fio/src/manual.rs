@@ -1,9 +1,10 @@
-//! docs/fio.md: how to use qd1 as fio, and what becomes of each of fio's options. `cargo xtask docs` writes the page.
+//! docs/fio.md: how to use qd1 as fio, and what qd1 does with each of fio's options. `cargo xtask docs` writes the
+//! page.
 
 use std::fmt::Write;
 
 use crate::engines::{ENGINES, REFUSED};
-use crate::flags::{Act, FLAGS};
+use crate::flags::{FLAGS, FlagAction};
 use crate::options::{self, CATEGORIES, FioOption, Support};
 
 /// What stands before the tables.
@@ -14,7 +15,7 @@ pub fn page() -> String {
     format!("{HEAD}\n{}\n\n{}", counts(), markdown_table())
 }
 
-/// How many options have which end.
+/// How many options are supported, differ or are refused.
 fn counts() -> String {
     let fios = options::all().filter(|option| option.is_fios());
     let (mut supported, mut differs, mut refused) = (0, 0, 0);
@@ -53,7 +54,7 @@ pub fn markdown_table() -> String {
     text.push_str("\n### Flags of the command line\n\n| flag | | |\n|---|---|---|\n");
     for flag in FLAGS {
         let (state, about) = match flag.act {
-            Act::Refuse(why) => ("refused", why),
+            FlagAction::Refuse(why) => ("refused", why),
             _ => ("supported", flag.help),
         };
         let _ = writeln!(text, "| `--{}` | {state} | {} |", flag.name, cell(about));

@@ -1,4 +1,4 @@
-//! The one table of fio's options: every name that fio 3.33 knows, and what becomes of it here.
+//! The one table of fio's options: every name that fio 3.33 knows, and what qd1 does with it.
 //!
 //! A row of an option that takes effect holds the field of [`FioJob`] it sets; its default, its help and its manual
 //! page entry come from the same row. A row of an option that is refused holds the reason, and the values that mean
@@ -47,7 +47,7 @@ impl From<Problem> for Fault {
 
 /// What values an option takes, and the field they go to.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// Any text.
     Text(Field<String>),
     /// 0 or 1.
@@ -138,7 +138,7 @@ pub struct FioOption {
     /// Its other names.
     pub aliases: &'static [&'static str],
     /// What it takes.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// The value of a job that does not give it; `None` is for zero, no or nothing.
     pub default: Option<&'static str>,
     /// What becomes of it.
@@ -147,10 +147,10 @@ pub struct FioOption {
     pub help: &'static str,
     /// The engines that have it; empty where all jobs do.
     pub engines: &'static [&'static str],
-    /// Values with which nothing differs from fio: of an option that differs, nothing is said of them; of one that is
-    /// refused, they are taken.
+    /// Values with which nothing differs from fio: for an option that differs, they give no note; for one that is
+    /// refused, they are accepted.
     pub plain: &'static [&'static str],
-    /// Whether using it, where it differs, is passed over in silence: it can change no figure, and the manual tells.
+    /// Whether no note is given where it differs: it can change no figure, and the manual says how.
     pub quiet: bool,
 }
 
@@ -186,7 +186,7 @@ pub fn find(name: &str) -> Option<&'static FioOption> {
     all().find(|option| option.name == name || option.aliases.contains(&name))
 }
 
-/// The known name most like this unknown one: an option that is here before one that is not.
+/// Returns the known name most like this unknown one: an option that is supported before one that is not.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let names = |here: bool| {
         let of = all().filter(move |option| option.is_here() == here);
@@ -196,13 +196,13 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 }
 
 impl FioOption {
-    const fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
+    const fn new(name: &'static str, help: &'static str, kind: ValueKind) -> Self {
         let support = Support::Supported;
         Self { name, aliases: &[], kind, default: None, support, help, engines: &[], plain: &[], quiet: false }
     }
 
     const fn refused(name: &'static str, takes: &'static str, help: &'static str, why: &'static str) -> Self {
-        let mut row = Self::new(name, help, Kind::Foreign(takes));
+        let mut row = Self::new(name, help, ValueKind::Foreign(takes));
         row.support = Support::Refused(why);
         row
     }
@@ -227,7 +227,7 @@ impl FioOption {
         self
     }
 
-    /// It differs in what can change no figure.
+    /// Marks a difference that can change no figure.
     const fn quietly(mut self, how: &'static str) -> Self {
         self.quiet = true;
         self.differs(how)
@@ -255,7 +255,7 @@ impl FioOption {
 
     /// Whether it may be given without a value.
     pub const fn may_be_bare(&self) -> bool {
-        matches!(self.kind, Kind::Flag(_) | Kind::Own { bare: true, .. })
+        matches!(self.kind, ValueKind::Flag(_) | ValueKind::Own { bare: true, .. })
     }
 
     /// Whether a value is one with which nothing differs from fio. A number may be written in any way.
@@ -265,7 +265,7 @@ impl FioOption {
         self.plain.iter().any(same)
     }
 
-    /// What has to be said where it is given with this value.
+    /// Returns the note to be given where it is used with this value.
     pub fn remark(&self, text: Option<&str>) -> Option<&'static str> {
         match self.support {
             Support::Differs(how) if !self.quiet && !text.is_some_and(|text| self.is_plain(text.trim())) => Some(how),
@@ -282,17 +282,17 @@ impl FioOption {
         };
         let most = |max: u32| if max == u32::MAX { u64::MAX } else { u64::from(max) };
         match self.kind {
-            Kind::Text(_) => "a text".to_owned(),
-            Kind::Bool(_) => "0 or 1".to_owned(),
-            Kind::Flag(_) => "no value, or 0 or 1".to_owned(),
-            Kind::Count { min, max, .. } => within(min.into(), most(max), "a number"),
-            Kind::Counts { min, max, .. } => within(min.into(), most(max), "a number (or read,write,trim)"),
-            Kind::Size { min, max, .. } => within(min, max, "a number or size as 4096, 4k, 1m, 0x1000"),
-            Kind::Sizes { min, .. } => within(min, u64::MAX, "a size as 4k or 1m (or read,write,trim)"),
-            Kind::Amount(_) => "a size as 4k or 1g, or a percentage as 50%".to_owned(),
-            Kind::Time { unit, .. } => format!("a time as 500us, 10ms, 30s, 5m, 1h or plain {}", unit.name()),
-            Kind::Choice { words, .. } => words().iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "),
-            Kind::Own { accepts, .. } | Kind::Foreign(accepts) => accepts.to_owned(),
+            ValueKind::Text(_) => "a text".to_owned(),
+            ValueKind::Bool(_) => "0 or 1".to_owned(),
+            ValueKind::Flag(_) => "no value, or 0 or 1".to_owned(),
+            ValueKind::Count { min, max, .. } => within(min.into(), most(max), "a number"),
+            ValueKind::Counts { min, max, .. } => within(min.into(), most(max), "a number (or read,write,trim)"),
+            ValueKind::Size { min, max, .. } => within(min, max, "a number or size as 4096, 4k, 1m, 0x1000"),
+            ValueKind::Sizes { min, .. } => within(min, u64::MAX, "a size as 4k or 1m (or read,write,trim)"),
+            ValueKind::Amount(_) => "a size as 4k or 1g, or a percentage as 50%".to_owned(),
+            ValueKind::Time { unit, .. } => format!("a time as 500us, 10ms, 30s, 5m, 1h or plain {}", unit.name()),
+            ValueKind::Choice { words, .. } => words().iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "),
+            ValueKind::Own { accepts, .. } | ValueKind::Foreign(accepts) => accepts.to_owned(),
         }
     }
 
@@ -308,25 +308,25 @@ impl FioOption {
         let text = match text.map(str::trim) {
             None if self.may_be_bare() => "",
             None => return Err(Fault::Missing),
-            Some("") if !matches!(self.kind, Kind::Own { bare: true, .. }) => return Err(Fault::Missing),
+            Some("") if !matches!(self.kind, ValueKind::Own { bare: true, .. }) => return Err(Fault::Missing),
             Some(text) => text,
         };
         match self.kind {
-            Kind::Text(field) => *field(job) = text.to_owned(),
-            Kind::Bool(field) => *field(job) = count(text, 0, 1)? == 1,
-            Kind::Flag(field) => *field(job) = text.is_empty() || value::integer(text, base)? != 0,
-            Kind::Count { min, max, field } => *field(job) = count_with(text, min, max, base)?,
-            Kind::Counts { min, max, field } => {
+            ValueKind::Text(field) => *field(job) = text.to_owned(),
+            ValueKind::Bool(field) => *field(job) = count(text, 0, 1)? == 1,
+            ValueKind::Flag(field) => *field(job) = text.is_empty() || value::integer(text, base)? != 0,
+            ValueKind::Count { min, max, field } => *field(job) = count_with(text, min, max, base)?,
+            ValueKind::Counts { min, max, field } => {
                 replace(field(job), value::triple(text, |part| count_with(part, min, max, base))?);
             }
-            Kind::Size { min, max, field } => *field(job) = size(text, min, max, base)?,
-            Kind::Sizes { min, field } => {
+            ValueKind::Size { min, max, field } => *field(job) = size(text, min, max, base)?,
+            ValueKind::Sizes { min, field } => {
                 replace(field(job), value::triple(text, |part| size(part, min, u64::MAX, base))?);
             }
-            Kind::Amount(field) => *field(job) = value::amount(text, base)?,
-            Kind::Time { unit, field } => *field(job) = value::duration(text, unit)?,
-            Kind::Choice { set, .. } | Kind::Own { set, .. } => set(job, text, base)?,
-            Kind::Foreign(_) => return Err(Fault::Refused(String::new())),
+            ValueKind::Amount(field) => *field(job) = value::amount(text, base)?,
+            ValueKind::Time { unit, field } => *field(job) = value::duration(text, unit)?,
+            ValueKind::Choice { set, .. } | ValueKind::Own { set, .. } => set(job, text, base)?,
+            ValueKind::Foreign(_) => return Err(Fault::Refused(String::new())),
         }
         Ok(())
     }
@@ -362,12 +362,12 @@ fn idle_number(_: &mut FioJob, text: &str, base: KbBase) -> Result<(), Fault> {
 
 /// An option whose value is looked at and has no effect.
 const fn idle(name: &'static str, help: &'static str, accepts: &'static str, set: Set) -> FioOption {
-    FioOption::new(name, help, Kind::Own { accepts, bare: false, set })
+    FioOption::new(name, help, ValueKind::Own { accepts, bare: false, set })
 }
 
 /// A yes or no.
 const fn switch(name: &'static str, help: &'static str, field: Field<bool>, default: &'static str) -> FioOption {
-    FioOption::new(name, help, Kind::Bool(field)).default(default)
+    FioOption::new(name, help, ValueKind::Bool(field)).default(default)
 }
 
 /// A number of milliseconds; fio knows no units for these.
@@ -376,7 +376,7 @@ macro_rules! millis {
         $crate::options::FioOption::new(
             $name,
             $help,
-            $crate::options::Kind::Own {
+            $crate::options::ValueKind::Own {
                 accepts: "milliseconds, a plain number",
                 bare: false,
                 set: |job, text, _| {
@@ -399,7 +399,7 @@ fn size(text: &str, min: u64, max: u64, base: KbBase) -> Result<u64, Problem> {
     }
 }
 
-/// The problem of a word that is none of a list's, with the word it may have been meant for.
+/// The problem of a word that is not in a list, with the word that was probably meant.
 fn no_such_word(text: &str, words: Words) -> Fault {
     let near = suggest::nearest(text, words().into_iter().map(|(word, _)| word));
     let hint = near.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
@@ -409,7 +409,7 @@ fn no_such_word(text: &str, words: Words) -> Fault {
 /// The kind of an option whose words are those of an enum.
 macro_rules! choice {
     ($field:ident: $words:ty) => {
-        $crate::options::Kind::Choice {
+        $crate::options::ValueKind::Choice {
             words: <$words>::help,
             set: |job, text, _| {
                 job.$field =
@@ -441,7 +441,7 @@ mod tests {
     #[test]
     fn every_choice_takes_each_of_its_words_and_no_other() {
         for option in all() {
-            if let Kind::Choice { words, set } = option.kind {
+            if let ValueKind::Choice { words, set } = option.kind {
                 for (word, _) in words() {
                     assert_eq!(set(&mut FioJob::default(), word, KbBase::Binary), Ok(()), "{} {word}", option.name);
                 }
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn every_option_that_is_not_text_refuses_rubbish() {
         for option in all().filter(|option| option.is_here()) {
-            let free = matches!(option.kind, Kind::Text(_))
+            let free = matches!(option.kind, ValueKind::Text(_))
                 || ["filename", "directory", "write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"]
                     .contains(&option.name);
             let set = option.set(&mut FioJob::default(), Some("?!"), KbBase::Binary);

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Errors, Findings, Note, Place};
 use crate::expand;
 use crate::job::{FioJob, Given};
 use crate::lexer::{self, Entry};
-use crate::options::{self, Fault, FioOption, Kind};
+use crate::options::{self, Fault, FioOption, ValueKind};
 use crate::settings::Settings;
 use crate::{Limits, World};
 
@@ -207,7 +207,7 @@ impl<'a> Resolver<'a> {
         let text = value.unwrap_or_default();
         let (place, kind) = match fault {
             Fault::Missing => (&entry.place, ErrorKind::NeedsValue { option: name, accepts: option.accepts() }),
-            Fault::Refused(why) if matches!(option.kind, Kind::Foreign(_)) && option.plain.is_empty() => {
+            Fault::Refused(why) if matches!(option.kind, ValueKind::Foreign(_)) && option.plain.is_empty() => {
                 (&entry.place, ErrorKind::RefusedOption { name, why })
             }
             Fault::Refused(why) => {

@@ -3,7 +3,7 @@
 use crate::Limits;
 use crate::types::KbBase;
 
-/// What holds for all jobs alike.
+/// What holds for all jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Sections to run, all where empty. Global sections count in any case.

@@ -147,7 +147,7 @@ fn errors_name_place_text_and_what_would_be_right() {
 }
 
 #[test]
-fn all_errors_of_a_file_are_told_at_once() {
+fn all_errors_of_a_file_are_reported_at_once() {
     let errors = file("[a]\nbogus=1\nbs=x\n[b]\nuid=0\n").unwrap_err();
     assert_eq!(errors.lines().count(), 3, "{errors}");
 }
@@ -367,13 +367,13 @@ fn what_can_change_no_figure_is_taken_without_a_word() {
     let jobs = file(quiet).unwrap();
     assert_eq!(jobs.notes, []);
     assert_eq!(jobs.jobs[0].given.len(), quiet.lines().count() - 1);
-    for (text, told) in [
+    for (text, expected) in [
         ("nrfiles=4\nopenfiles=2", "all 4 files stay open"),
         ("verify_dump=1", "no files are written"),
         ("mem=mmaphuge", "never huge ones"),
         ("significant_figures=6", "always four"),
     ] {
         let notes = file(&format!("[a]\nsize=1m\n{text}\n")).unwrap().notes;
-        assert!(notes.len() == 1 && notes[0].text.contains(told), "{text}: {notes:?}");
+        assert!(notes.len() == 1 && notes[0].text.contains(expected), "{text}: {notes:?}");
     }
 }

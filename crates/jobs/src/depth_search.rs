@@ -83,7 +83,7 @@ impl DepthSearch {
         false
     }
 
-    /// What the report says.
+    /// Returns the outcome for the report.
     pub(crate) fn outcome(&self) -> LatencyTarget {
         LatencyTarget {
             depth: self.depth,

@@ -5,7 +5,7 @@ use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_model::plan::EngineKind;
 
-/// The engine that carries out a job's requests.
+/// The engine that performs a job's requests.
 pub(crate) fn kind(name: EngineName) -> EngineKind {
     match name {
         EngineName::Psync => EngineKind::Psync,
@@ -21,7 +21,7 @@ pub(crate) fn kind(name: EngineName) -> EngineKind {
     }
 }
 
-/// How it goes about them.
+/// How the engine issues a job's requests.
 pub(crate) fn tuning(job: &FioJob) -> Tuning {
     let range = job.sync_file_range;
     let flag = |set: bool, flag: u32| if set { flag } else { 0 };

@@ -22,7 +22,7 @@ impl JobError {
         Self { job: job.to_owned(), text: text.into(), errno: errno.raw_os_error(), target_is_unsafe: false }
     }
 
-    /// What the engine or the kernel said.
+    /// A fault that the engine or the kernel reported.
     pub(crate) fn engine(job: &str, error: &qd1_engine::EngineError) -> Self {
         use qd1_engine::EngineError;
         let errno = match error {

@@ -12,33 +12,33 @@ use rustix::io::Errno;
 use crate::error::JobError;
 use crate::load::{READ, TRIM, WRITE};
 use crate::stat::{Completed, Stat};
-use crate::thread::{Ended, Seat};
+use crate::thread::{ThreadContext, ThreadOutcome};
 
 /// Makes the files that filestat and filedelete find.
 ///
 /// # Errors
 /// When one cannot be made.
-pub(crate) fn prepare(seat: &Seat<'_>) -> Result<(), JobError> {
-    if seat.job.ioengine == EngineName::Filecreate {
+pub(crate) fn prepare(context: &ThreadContext<'_>) -> Result<(), JobError> {
+    if context.job.ioengine == EngineName::Filecreate {
         return Ok(());
     }
-    for file in &seat.files {
+    for file in &context.files {
         create(&file.path)
             .and_then(|fd| rustix::fs::ftruncate(&fd, file.extent.length))
-            .map_err(|errno| fault(seat, "create", &file.path, errno))?;
+            .map_err(|errno| fault(context, "create", &file.path, errno))?;
     }
     Ok(())
 }
 
 /// Does it with each file in turn, until all are done or it is time to stop.
-pub(crate) fn run(seat: &Seat<'_>) -> Ended {
+pub(crate) fn run(context: &ThreadContext<'_>) -> ThreadOutcome {
     let start_ns = clock::now_ns();
-    let runtime_ns = seat.job.runtime.as_nanos() as u64;
+    let runtime_ns = context.job.runtime.as_nanos() as u64;
     let deadline_ns = if runtime_ns > 0 { start_ns + runtime_ns } else { u64::MAX };
-    let cost_before = (seat.thread_cost)();
-    let mut stat = Stat::new(seat.job, false, start_ns, seat.outbox.clone());
+    let cost_before = (context.thread_cost)();
+    let mut stat = Stat::new(context.job, false, start_ns, context.outbox.clone());
     stat.begin(start_ns);
-    let kind = seat.job.rw.kind;
+    let kind = context.job.rw.kind;
     let direction = if kind.reads() {
         READ
     } else if kind.writes() {
@@ -47,14 +47,14 @@ pub(crate) fn run(seat: &Seat<'_>) -> Ended {
         TRIM
     };
     let mut failed = None;
-    for file in &seat.files {
+    for file in &context.files {
         let issued_ns = clock::now_ns();
-        let stops = seat.live.stop.load(Ordering::Relaxed) || seat.cancel.load(Ordering::Relaxed);
+        let stops = context.live.stop.load(Ordering::Relaxed) || context.cancel.load(Ordering::Relaxed);
         if stops || issued_ns >= deadline_ns {
             break;
         }
-        if let Err(errno) = act(seat, &file.path) {
-            failed = Some(fault(seat, seat.job.ioengine.name(), &file.path, errno));
+        if let Err(errno) = act(context, &file.path) {
+            failed = Some(fault(context, context.job.ioengine.name(), &file.path, errno));
             break;
         }
         let completed_ns = clock::now_ns();
@@ -64,26 +64,34 @@ pub(crate) fn run(seat: &Seat<'_>) -> Ended {
         stat.stat.depth.submitted(1);
         stat.stat.depth.issued(1);
         stat.stat.depth.completed(1);
-        seat.live.completed(direction, 0);
+        context.live.completed(direction, 0);
     }
     let now_ns = clock::now_ns();
     let spent_ms = (now_ns - start_ns) / 1_000_000;
     stat.stat.dirs[direction].runtime_ms = spent_ms;
     let (mut stat, streams, logged) = stat.finish(now_ns);
-    stat.groupid = seat.plan.group;
+    stat.groupid = context.plan.group;
     stat.pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     stat.job_start_ms = clock::wall_ns().saturating_sub(now_ns - start_ns) / 1_000_000;
     stat.elapsed_s = (now_ns - start_ns).div_ceil(1_000_000_000);
     stat.job_runtime_ms = spent_ms;
-    stat.cost = (seat.thread_cost)().since(&cost_before);
+    stat.cost = (context.thread_cost)().since(&cost_before);
     if let Some(fault) = &failed {
         (stat.error, stat.error_text) = (fault.errno, fault.text.clone());
     }
-    Ended { stat, streams, fault: failed, measured_ns: start_ns, ended_ns: now_ns, logged, ..Ended::default() }
+    ThreadOutcome {
+        stat,
+        streams,
+        fault: failed,
+        measured_ns: start_ns,
+        ended_ns: now_ns,
+        logged,
+        ..ThreadOutcome::default()
+    }
 }
 
-fn act(seat: &Seat<'_>, path: &Path) -> Result<(), Errno> {
-    match (seat.job.ioengine, seat.job.stat_type) {
+fn act(context: &ThreadContext<'_>, path: &Path) -> Result<(), Errno> {
+    match (context.job.ioengine, context.job.stat_type) {
         (EngineName::Filecreate, _) => create(path).map(drop),
         (EngineName::Filedelete, _) => rustix::fs::unlink(path),
         (_, StatType::Stat) => rustix::fs::stat(path).map(drop),
@@ -97,7 +105,7 @@ fn create(path: &Path) -> Result<std::os::fd::OwnedFd, Errno> {
     rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))
 }
 
-fn fault(seat: &Seat<'_>, op: &str, path: &Path, errno: Errno) -> JobError {
+fn fault(context: &ThreadContext<'_>, op: &str, path: &Path, errno: Errno) -> JobError {
     let name = qd1_engine::errno_name(errno);
-    JobError::new(&seat.job.name, errno, format!("{op} of {} failed: {name} ({errno})", path.display()))
+    JobError::new(&context.job.name, errno, format!("{op} of {} failed: {name} ({errno})", path.display()))
 }

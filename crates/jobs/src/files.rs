@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::error::JobError;
 use crate::load::Extent;
 
-/// Files that requests can tell apart by their number.
+/// Files that the number in a request can distinguish.
 const FILES_MAX: u64 = 1 << 16;
 
 /// What lies behind a name.
@@ -60,11 +60,11 @@ pub(crate) fn changes_data(job: &FioJob) -> bool {
     (job.rw.kind.writes() || job.rw.kind.trims()) && !job.verify_only
 }
 
-/// Looks at the files of one clone and works out the part of each that is used.
+/// Looks at the files of one clone and determines the part of each that is used.
 ///
 /// # Errors
 /// A size that is not known, an offset past the end, a name that cannot be used.
-pub(crate) fn look(job: &FioJob, clone: u32, seed: u64) -> Result<Vec<FilePlan>, JobError> {
+pub(crate) fn plan_files(job: &FioJob, clone: u32, seed: u64) -> Result<Vec<FilePlan>, JobError> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xF11E);
     let count = u64::from(job.file_count().max(1));
     if count > FILES_MAX && job.ioengine.moves_data() {
@@ -182,16 +182,16 @@ fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
 
 /// Files that were laid out in this run, so that clones which share one make it once.
 #[derive(Default)]
-pub(crate) struct Made(HashMap<PathBuf, u64>);
+pub(crate) struct LaidOutFiles(HashMap<PathBuf, u64>);
 
-impl Made {
+impl LaidOutFiles {
     /// How much of a file is there by now, bytes.
     fn have(&self, file: &FilePlan) -> u64 {
         self.0.get(&file.path).copied().unwrap_or(0).max(file.have)
     }
 }
 
-/// What laying out tells its watcher.
+/// What the watcher is shown of laying out.
 pub(crate) struct LayingOut {
     /// How many files are made.
     pub(crate) files: usize,
@@ -207,9 +207,9 @@ pub(crate) struct LayingOut {
 pub(crate) fn lay_out(
     job: &FioJob,
     files: &[FilePlan],
-    made: &mut Made,
+    made: &mut LaidOutFiles,
     cancel: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(LayingOut),
+    show: &mut dyn FnMut(LayingOut),
 ) -> Result<(), JobError> {
     if job.create_on_open {
         return Ok(());
@@ -226,7 +226,7 @@ pub(crate) fn lay_out(
     let bytes: u64 = short.iter().map(|file| file.needed() - made.have(file)).sum();
     if needs_data {
         enough_space(job, &short[0].path, bytes)?;
-        tell(LayingOut { files: short.len(), bytes });
+        show(LayingOut { files: short.len(), bytes });
     }
     for file in short {
         make(job, file, made.have(file), needs_data, cancel)?;
@@ -277,7 +277,7 @@ fn make(job: &FioJob, file: &FilePlan, from: u64, fill: bool, cancel: &dyn Fn() 
     Ok(())
 }
 
-/// Sets space aside. A filesystem that cannot is no fault: the file then grows as it is written.
+/// Sets space aside. A filesystem that cannot is no error: the file then grows as it is written.
 fn allocate(how: Fallocate, fd: &OwnedFd, size: u64) -> Result<(), Errno> {
     let done = match how {
         Fallocate::None => Ok(()),
@@ -336,7 +336,7 @@ fn open_one(job: &FioJob, file: &FilePlan) -> Result<OwnedFd, JobError> {
 pub(crate) fn invalidate(job: &FioJob, files: &[OwnedFd]) {
     if job.invalidate && !job.direct {
         for file in files {
-            // A hint: a filesystem that does not heed it is no fault.
+            // A hint: a filesystem may ignore it.
             let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         }
     }
@@ -391,8 +391,8 @@ mod tests {
     }
 
     fn made(job: &FioJob) -> Vec<FilePlan> {
-        let files = look(job, 0, 1).unwrap();
-        lay_out(job, &files, &mut Made::default(), &|| false, &mut |_| {}).unwrap();
+        let files = plan_files(job, 0, 1).unwrap();
+        lay_out(job, &files, &mut LaidOutFiles::default(), &|| false, &mut |_| {}).unwrap();
         files
     }
 
@@ -421,7 +421,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut job = job(dir.path(), "a");
         (job.offset, job.offset_increment) = (Amount::Bytes(4096), Amount::Bytes(8192));
-        assert_eq!(look(&job, 2, 1).unwrap()[0].extent, Extent { start: 4096 + 16384, length: 1 << 20 });
+        assert_eq!(plan_files(&job, 2, 1).unwrap()[0].extent, Extent { start: 4096 + 16384, length: 1 << 20 });
     }
 
     #[test]
@@ -429,8 +429,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut job = job(dir.path(), "a");
         job.size = Amount::Unset;
-        assert!(look(&job, 0, 1).unwrap_err().text.contains("give size="));
+        assert!(plan_files(&job, 0, 1).unwrap_err().text.contains("give size="));
         std::fs::write(dir.path().join("a"), vec![1; 8192]).unwrap();
-        assert_eq!(look(&job, 0, 1).unwrap()[0].extent.length, 8192);
+        assert_eq!(plan_files(&job, 0, 1).unwrap()[0].extent.length, 8192);
     }
 }

@@ -88,7 +88,7 @@ mod tests {
         FilePlan { path: path.to_owned(), kind: FileKind::Regular, extent, exists: true, have: length }
     }
 
-    fn told(bytes: &[u8]) -> Vec<String> {
+    fn doubts_about(bytes: &[u8]) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, bytes).unwrap();
@@ -98,22 +98,22 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_is_told_of_where_the_filesystem_tells() {
+    fn a_sparse_file_is_reported_where_extents_are_known() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
-        let told = doubts(&FioJob::new("t"), &[plan(&path)]);
+        let found = doubts(&FioJob::new("t"), &[plan(&path)]);
         let knows = Target::existing(&path).extents(1 << 20).is_some();
-        assert!(told[0].contains(if knows { "never written" } else { "only zeros" }), "{told:?}");
+        assert!(found[0].contains(if knows { "never written" } else { "only zeros" }), "{found:?}");
     }
 
     #[test]
-    fn written_zeros_are_told_of_and_data_is_not() {
-        assert!(told(&vec![0; 1 << 20])[0].contains("only zeros"));
+    fn written_zeros_are_reported_and_data_is_not() {
+        assert!(doubts_about(&vec![0; 1 << 20])[0].contains("only zeros"));
         let mut data = vec![0; 1 << 20];
         Xoshiro256PlusPlus::seed_from_u64(3).fill_bytes(&mut data);
-        assert!(told(&data).is_empty(), "{:?}", told(&data));
+        assert!(doubts_about(&data).is_empty(), "{:?}", doubts_about(&data));
         data[..300_000].fill(0);
-        assert!(told(&data).is_empty(), "a third may be zero");
+        assert!(doubts_about(&data).is_empty(), "a third may be zero");
     }
 }

@@ -1,4 +1,4 @@
-//! What a running thread and its controller tell each other.
+//! What a running thread and its controller exchange.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,8 +19,8 @@ pub(crate) struct Live {
     pub(crate) wanted: AtomicU32,
     /// The last snapshot, with the number that asked for it.
     pub(crate) snapshot: Mutex<Option<(u32, JobStat)>>,
-    /// What has to be said at once, such as blocks that came back wrong.
-    pub(crate) said: Mutex<Vec<String>>,
+    /// Warnings to be shown at once, such as blocks that came back wrong.
+    pub(crate) warnings: Mutex<Vec<String>>,
     /// Log entries that nobody has taken yet.
     pub(crate) logged: Mutex<Chunk>,
 }
@@ -35,8 +35,8 @@ impl Live {
     }
 
     /// Leaves a message for the controller.
-    pub(crate) fn say(&self, text: String) {
-        self.said.lock().expect("no holder of this lock panics").push(text);
+    pub(crate) fn warn(&self, text: String) {
+        self.warnings.lock().expect("no holder of this lock panics").push(text);
     }
 
     /// Requests and bytes of all directions so far.

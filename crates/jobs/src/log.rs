@@ -51,7 +51,7 @@ impl Chunk {
 
 /// One request, for the logs.
 #[derive(Clone, Copy)]
-pub(crate) struct Logged {
+pub(crate) struct LoggedRequest {
     /// ns since the job began.
     pub(crate) at_ns: u64,
     /// 0 to 2, or [`SYNC`].
@@ -110,7 +110,7 @@ impl Logs {
     }
 
     /// Takes in a request.
-    pub(crate) fn add(&mut self, request: &Logged) {
+    pub(crate) fn add(&mut self, request: &LoggedRequest) {
         self.turn(request.at_ns);
         if self.hist_ns > 0 && request.direction < 3 {
             self.hists[request.direction].record(request.clat_ns);
@@ -128,7 +128,7 @@ impl Logs {
     }
 
     /// A line for this request in each log.
-    fn each(&mut self, request: &Logged) {
+    fn each(&mut self, request: &LoggedRequest) {
         // Of one request: its bytes over its own latency, as in fio.
         let bandwidth = u64::from(request.bytes) * 1_000_000_000 / request.lat_ns.max(1) / 1024;
         let values = [bandwidth, 1, request.lat_ns, request.clat_ns, request.slat_ns];
@@ -219,9 +219,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn request(at_ms: u64, lat_ns: u64) -> Logged {
+    fn request(at_ms: u64, lat_ns: u64) -> LoggedRequest {
         let at_ns = at_ms * 1_000_000;
-        Logged { at_ns, direction: 0, bytes: 4096, offset: 8192, lat_ns, clat_ns: lat_ns, slat_ns: 0 }
+        LoggedRequest { at_ns, direction: 0, bytes: 4096, offset: 8192, lat_ns, clat_ns: lat_ns, slat_ns: 0 }
     }
 
     fn job(average_ms: u64) -> FioJob {

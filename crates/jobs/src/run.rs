@@ -1,4 +1,4 @@
-//! All jobs of a run: which thread begins when, who ends whom, and what is seen of them meanwhile.
+//! All jobs of a run: which thread begins when, which ends others, and what is shown of them meanwhile.
 
 mod prepare;
 
@@ -22,12 +22,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::io::Errno;
 
 use crate::error::JobError;
-use crate::files::{self, FileKind, FilePlan, LayingOut, Made};
+use crate::files::{self, FileKind, FilePlan, LaidOutFiles, LayingOut};
 use crate::flow::Flow;
 use crate::live::Live;
 use crate::plan::{ThreadPlan, threads};
 use crate::steady::Steady;
-use crate::thread::{Ended, Seat};
+use crate::thread::{ThreadContext, ThreadOutcome};
 use crate::watch::{Now, Stage, ThreadNow, Watcher};
 use prepare::{flows, plan_is_first, prepare};
 
@@ -50,7 +50,7 @@ pub struct Surroundings<'a> {
     pub status_interval: Option<Duration>,
 }
 
-/// What one thread brought.
+/// The result of one thread.
 #[derive(Debug)]
 pub struct ThreadResult {
     /// Which thread.
@@ -67,15 +67,15 @@ pub struct ThreadResult {
     pub fault: Option<JobError>,
     /// The engine that ran; none for engines that work on names.
     pub engine: Option<EngineKind>,
-    /// What the engine could not have.
+    /// What the kernel did not grant the engine.
     pub caveat: String,
-    /// When counting began and ended, ns of the clock; 0 where it never began.
+    /// When counting began, ns of the clock; 0 where it never began.
     pub measured_ns: u64,
-    /// Likewise.
+    /// When counting ended.
     pub ended_ns: u64,
     /// What was asked of the files, ramp and verification included: (bytes, requests) of reads, writes and trims.
     pub moved: [(u64, u64); 3],
-    /// Syncs, likewise.
+    /// Syncs, ramp and verification included.
     pub syncs: u64,
 }
 
@@ -89,12 +89,12 @@ struct Prepared<'a> {
     stage: Stage,
     delay_ns: u64,
     begin: Option<mpsc::Sender<bool>>,
-    ended: Option<Ended>,
+    ended: Option<ThreadOutcome>,
 }
 
 enum Message {
     Ready,
-    Ended(usize, Box<Ended>),
+    Ended(usize, Box<ThreadOutcome>),
 }
 
 /// Runs all jobs.
@@ -139,16 +139,16 @@ impl<'a> Controller<'a, '_> {
         let mut next_status_ns = interval_ns.map(|interval_ns| begin_ns + interval_ns);
         std::thread::scope(|scope| {
             loop {
-                self.start_who_may(scope, &sender, &receiver, begin_ns);
+                self.start_due_threads(scope, &sender, &receiver, begin_ns);
                 if self.is_over() {
                     break;
                 }
                 match receiver.recv_timeout(LOOK) {
-                    Ok(message) => self.hear(message),
+                    Ok(message) => self.receive(message),
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
                 }
                 let now_ns = clock::now_ns();
-                self.look_for_steadiness(now_ns);
+                self.check_steady_state(now_ns);
                 if let (Some(at_ns), Some(interval_ns)) = (next_status_ns, interval_ns)
                     && now_ns >= at_ns
                 {
@@ -172,7 +172,7 @@ impl<'a> Controller<'a, '_> {
     }
 
     /// Starts every thread whose turn it is, all of them at the same moment.
-    fn start_who_may<'scope>(
+    fn start_due_threads<'scope>(
         &mut self,
         scope: &'scope std::thread::Scope<'scope, '_>,
         sender: &mpsc::Sender<Message>,
@@ -184,23 +184,23 @@ impl<'a> Controller<'a, '_> {
         if self.around.cancel.load(Ordering::Relaxed) {
             return;
         }
-        let whose_turn = self.whose_turn(clock::now_ns() - begin_ns);
-        for index in &whose_turn {
+        let due_threads = self.due_threads(clock::now_ns() - begin_ns);
+        for index in &due_threads {
             self.spawn(scope, sender, *index);
         }
         let mut ready = 0;
-        while ready < whose_turn.len() {
+        while ready < due_threads.len() {
             match receiver.recv() {
                 Ok(Message::Ready) => ready += 1,
-                Ok(ended) => self.hear(ended),
+                Ok(ended) => self.receive(ended),
                 Err(mpsc::RecvError) => break,
             }
         }
-        let plans: Vec<ThreadPlan> = whose_turn.iter().map(|index| self.prepared[*index].plan).collect();
+        let plans: Vec<ThreadPlan> = due_threads.iter().map(|index| self.prepared[*index].plan).collect();
         if !plans.is_empty() {
             self.watcher.begins(&plans);
         }
-        for index in whose_turn {
+        for index in due_threads {
             if let Some(begin) = self.prepared[index].begin.take() {
                 // A thread that died has dropped its end; its message says so.
                 let _ = begin.send(true);
@@ -209,7 +209,7 @@ impl<'a> Controller<'a, '_> {
     }
 
     /// The threads that may begin now, by `startdelay`, `wait_for` and `stonewall`.
-    fn whose_turn(&self, elapsed_ns: u64) -> Vec<usize> {
+    fn due_threads(&self, elapsed_ns: u64) -> Vec<usize> {
         let mut turn = Vec::new();
         let mut before_run = false;
         for (index, thread) in self.prepared.iter().enumerate() {
@@ -251,7 +251,7 @@ impl<'a> Controller<'a, '_> {
         let (begin_sender, begin) = mpsc::channel();
         thread.begin = Some(begin_sender);
         thread.stage = Stage::Running;
-        let seat = Seat {
+        let context = ThreadContext {
             plan: thread.plan,
             job: thread.job,
             files: thread.files.clone(),
@@ -264,17 +264,17 @@ impl<'a> Controller<'a, '_> {
         let (job, failed) = (thread.job, sender.clone());
         let sender = sender.clone();
         let spawned = std::thread::Builder::new().name(format!("qd1-job-{index}")).spawn_scoped(scope, move || {
-            // The controller outlives its threads, and hears all of them out: even one with a bug, or it would wait for
-            // ever. Of that one nothing is used any more but what others hold.
+            // The controller outlives its threads and waits for the result of each, so a thread that panics has to give
+            // one as well. Nothing of it is used any more but what others hold.
             let mut is_ready = false;
             let ready = || {
                 is_ready = true;
                 drop(sender.send(Message::Ready));
             };
-            let run = std::panic::AssertUnwindSafe(|| seat.run(ready, || begin.recv().unwrap_or(false)));
+            let run = std::panic::AssertUnwindSafe(|| context.run(ready, || begin.recv().unwrap_or(false)));
             let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
                 let text = "its thread broke off: a bug in qd1; the message is above".to_owned();
-                Ended::failed(JobError::new(&job.name, Errno::IO, text))
+                ThreadOutcome::failed(JobError::new(&job.name, Errno::IO, text))
             });
             if !is_ready {
                 drop(sender.send(Message::Ready));
@@ -284,11 +284,11 @@ impl<'a> Controller<'a, '_> {
         if let Err(error) = spawned {
             let fault = JobError::new(&job.name, Errno::AGAIN, format!("no thread: {error}"));
             drop(failed.send(Message::Ready));
-            drop(failed.send(Message::Ended(index, Box::new(Ended::failed(fault)))));
+            drop(failed.send(Message::Ended(index, Box::new(ThreadOutcome::failed(fault)))));
         }
     }
 
-    fn hear(&mut self, message: Message) {
+    fn receive(&mut self, message: Message) {
         let Message::Ended(index, ended) = message else { return };
         let (job, group) = (self.prepared[index].job, self.prepared[index].plan.group);
         let failed = ended.fault.is_some();
@@ -328,9 +328,9 @@ impl<'a> Controller<'a, '_> {
         watches
     }
 
-    /// Tells the watches over steady state when a second has passed. It is counted from when their threads began: to
-    /// make their buffers takes time too, in which nothing is done.
-    fn look_for_steadiness(&mut self, now_ns: u64) {
+    /// Updates the steady-state watches when a second has passed. It is counted from when their threads began:
+    /// making their buffers takes time too, in which nothing is done.
+    fn check_steady_state(&mut self, now_ns: u64) {
         for (members, steady, looked_ns) in &mut self.steady {
             let of = |index: &usize| &self.prepared[*index];
             if !members.iter().map(of).any(|thread| thread.stage == Stage::Running) {
@@ -358,7 +358,7 @@ impl<'a> Controller<'a, '_> {
 
     fn pass_on_logs(&mut self) {
         for thread in self.prepared.iter_mut() {
-            let said = std::mem::take(&mut *thread.live.said.lock().expect("no holder of this lock panics"));
+            let said = std::mem::take(&mut *thread.live.warnings.lock().expect("no holder of this lock panics"));
             said.iter().for_each(|text| self.watcher.warn(text));
             let mut chunk = std::mem::take(&mut *thread.live.logged.lock().expect("no holder of this lock panics"));
             if let Some(ended) = &mut thread.ended {
@@ -378,7 +378,7 @@ impl<'a> Controller<'a, '_> {
         let until_ns = clock::now_ns() + SNAPSHOT_NS;
         while clock::now_ns() < until_ns && self.prepared.iter().any(|thread| !thread.has_answered()) {
             if let Ok(message) = receiver.recv_timeout(Duration::from_millis(1)) {
-                self.hear(message);
+                self.receive(message);
             }
         }
         let stats: Vec<(ThreadPlan, JobStat)> = self.prepared.iter().map(Prepared::stat_so_far).collect();

@@ -7,7 +7,7 @@ use qd1_model::job::JobStat;
 use qd1_model::op::OpClass;
 use qd1_model::record::Stream;
 
-use crate::log::{Chunk, Logged, Logs, SYNC};
+use crate::log::{Chunk, LoggedRequest, Logs, SYNC};
 
 /// Lanes of the meter: reads, writes, trims and commits.
 const LANES: usize = 4;
@@ -32,7 +32,7 @@ pub(crate) struct Completed {
 pub(crate) struct Stat {
     /// fio's.
     pub(crate) stat: JobStat,
-    keeps: Keeps,
+    keeps: MeasuredLatencies,
     counts_from_due: bool,
     queues: bool,
     begin_ns: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Stat {
 
 /// Which latencies the job wants measured (`disable_*`, `gtod_reduce`).
 #[derive(Clone, Copy)]
-struct Keeps {
+struct MeasuredLatencies {
     slat: bool,
     clat: bool,
     lat: bool,
@@ -82,7 +82,7 @@ impl Stat {
         let reduced = job.gtod_reduce;
         Self {
             stat: JobStat { members: 1, ..JobStat::default() },
-            keeps: Keeps {
+            keeps: MeasuredLatencies {
                 slat: !(reduced || job.disable_slat),
                 clat: !(reduced || job.disable_clat),
                 lat: !(reduced || job.disable_lat),
@@ -150,7 +150,7 @@ impl Stat {
         };
         self.meter.record(request.direction, request.bytes, &timing);
         if let Some(logs) = &mut self.logs {
-            logs.add(&Logged {
+            logs.add(&LoggedRequest {
                 at_ns: request.completed_ns.saturating_sub(self.started_ns),
                 direction: request.direction,
                 bytes: request.bytes,
@@ -202,7 +202,7 @@ impl Stat {
             let at_ns = completed_ns.saturating_sub(self.started_ns);
             let (bytes, offset) = (0, 0);
             let (lat_ns, clat_ns, slat_ns) = (sync_ns, sync_ns, 0);
-            logs.add(&Logged { at_ns, direction: SYNC, bytes, offset, lat_ns, clat_ns, slat_ns });
+            logs.add(&LoggedRequest { at_ns, direction: SYNC, bytes, offset, lat_ns, clat_ns, slat_ns });
         }
     }
 
@@ -218,8 +218,17 @@ impl Stat {
             logs.finish(now_ns.saturating_sub(self.started_ns));
             chunk = logs.take();
         }
-        (self.stat, self.meter.finish(), chunk)
+        let streams = self.meter.finish();
+        debug_assert!(counts_agree(&self.stat, &streams), "fio's counters and the streams see the same requests");
+        (self.stat, streams, chunk)
     }
+}
+
+/// Whether fio's counters and the streams hold as many requests of each direction.
+fn counts_agree(stat: &JobStat, streams: &[Stream]) -> bool {
+    let classes = [OpClass::Read, OpClass::Write, OpClass::Trim];
+    let counted = |class| streams.iter().find(|stream| stream.class == class).map_or(0, |stream| stream.lat.count());
+    stat.dirs.iter().zip(classes).all(|(direction, class)| direction.total_ios == counted(class))
 }
 
 fn meter(queues: bool, begin_ns: u64, outbox: Outbox) -> Meter<LANES> {

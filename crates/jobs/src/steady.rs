@@ -92,7 +92,7 @@ impl Steady {
         self.attained = self.reached < self.limit;
     }
 
-    /// What the report says.
+    /// Returns the outcome for the report.
     pub(crate) fn outcome(&self) -> SteadyState {
         let unit = if self.percent { "%" } else { "" };
         SteadyState {

@@ -29,7 +29,7 @@ use crate::error::JobError;
 use crate::files::{self, FilePlan};
 use crate::flow::{Flow, Share};
 use crate::live::Live;
-use crate::load::{Load, READ, TRIM, WRITE};
+use crate::load::{JobLoad, READ, TRIM, WRITE};
 use crate::log::Chunk;
 use crate::pace::{Minimum, Pace};
 use crate::plan::ThreadPlan;
@@ -48,7 +48,7 @@ const FLOW_NS: u64 = 20_000;
 const FLOW_SPIN_NS: u64 = 200_000;
 
 /// What a thread is given.
-pub(crate) struct Seat<'a> {
+pub(crate) struct ThreadContext<'a> {
     pub(crate) plan: ThreadPlan,
     pub(crate) job: &'a FioJob,
     pub(crate) files: Vec<FilePlan>,
@@ -60,9 +60,9 @@ pub(crate) struct Seat<'a> {
     pub(crate) outbox: Outbox,
 }
 
-/// What a thread brings back.
+/// The result of a thread.
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct ThreadOutcome {
     pub(crate) stat: JobStat,
     pub(crate) streams: Vec<Stream>,
     pub(crate) errors: Vec<IoErrors>,
@@ -77,8 +77,8 @@ pub(crate) struct Ended {
     pub(crate) syncs: u64,
 }
 
-impl Ended {
-    /// Of a thread that never came to count.
+impl ThreadOutcome {
+    /// The result of a thread that never began to count.
     pub(crate) fn failed(fault: JobError) -> Self {
         Self { fault: Some(fault), ..Self::default() }
     }
@@ -136,7 +136,7 @@ pub(crate) struct Thread<'a> {
     fds: Vec<OwnedFd>,
     engine: Box<dyn Engine>,
     buffers: Arc<Buffers>,
-    load: Load,
+    load: JobLoad,
     filler: Filler,
     verifier: Option<Verifier>,
     history: History,
@@ -193,7 +193,7 @@ pub(crate) struct Thread<'a> {
 }
 
 impl Thread<'_> {
-    fn run(mut self) -> Ended {
+    fn run(mut self) -> ThreadOutcome {
         self.begin();
         let outcome = self.rounds().and_then(|()| self.settle());
         if let Err(fault) = outcome {
@@ -256,7 +256,7 @@ impl Thread<'_> {
         let from_ns = self.engine.now_ns();
         loop {
             let now_ns = self.engine.now_ns();
-            self.look(now_ns)?;
+            self.check_time(now_ns)?;
             if self.stopping {
                 break;
             }
@@ -297,9 +297,9 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Looks at the clock and at what others want, before anything is issued.
+    /// Checks the clock and the stop flags, before anything is issued.
     #[inline]
-    fn look(&mut self, now_ns: u64) -> Phase {
+    fn check_time(&mut self, now_ns: u64) -> Phase {
         if now_ns >= self.ramp_end_ns {
             self.ramp_is_over(now_ns);
         }

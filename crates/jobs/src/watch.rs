@@ -1,4 +1,4 @@
-//! What is seen of a run from outside while it goes on.
+//! What a run shows while it goes on.
 
 use qd1_fio::FioJob;
 use qd1_model::job::JobStat;
@@ -6,7 +6,7 @@ use qd1_model::job::JobStat;
 use crate::log::Chunk;
 use crate::plan::ThreadPlan;
 
-/// Who watches a run. Everything is called on the controller's thread.
+/// Watches a run. Everything is called on the controller's thread.
 pub trait Watcher {
     /// Files are about to be written, which takes time.
     fn laying_out(&mut self, _job: &FioJob, _files: usize, _bytes: u64) {}

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use qd1_fio::{FioJob, System, World, parse_job_file};
-use qd1_jobs::load::{Extent, Load, Next, READ, TRIM, WRITE};
+use qd1_jobs::load::{Extent, JobLoad, JobRequest, READ, TRIM, WRITE};
 
 /// A job file and nothing else.
 struct Text(String);
@@ -28,7 +28,7 @@ impl World for Text {
     }
 }
 
-/// The job of these options, parted by spaces.
+/// The job of these options, separated by spaces.
 fn job(options: &str) -> FioJob {
     // The dialect refuses a zonerange below the zonesize; fio takes it, and so does the load.
     let (zonerange, given): (Vec<_>, Vec<_>) = options.split(' ').partition(|option| option.starts_with("zonerange="));
@@ -46,12 +46,12 @@ fn extents(files: u64, length: u64) -> Vec<Extent> {
     (0..files).map(|_| Extent { start: 0, length }).collect()
 }
 
-fn load(options: &str, files: &[Extent], seed: u64) -> Load {
-    Load::new(&job(options), files, seed)
+fn load(options: &str, files: &[Extent], seed: u64) -> JobLoad {
+    JobLoad::new(&job(options), files, seed)
 }
 
 /// One round, at most so many bytes of it.
-fn round(load: &mut Load, bytes: u64) -> Vec<Next> {
+fn round(load: &mut JobLoad, bytes: u64) -> Vec<JobRequest> {
     let mut requests = Vec::new();
     let mut sum = 0;
     while sum < bytes {
@@ -64,7 +64,7 @@ fn round(load: &mut Load, bytes: u64) -> Vec<Next> {
 }
 
 /// How often each byte of each file was visited, in units of `unit` bytes.
-fn visits(requests: &[Next], unit: u64) -> HashMap<(u16, u64), u32> {
+fn visits(requests: &[JobRequest], unit: u64) -> HashMap<(u16, u64), u32> {
     let mut visits = HashMap::new();
     for next in requests {
         for block in next.offset / unit..(next.offset + u64::from(next.len)).div_ceil(unit) {
@@ -74,7 +74,7 @@ fn visits(requests: &[Next], unit: u64) -> HashMap<(u16, u64), u32> {
     visits
 }
 
-fn assert_each_once(requests: &[Next], files: &[Extent], unit: u64, what: &str) {
+fn assert_each_once(requests: &[JobRequest], files: &[Extent], unit: u64, what: &str) {
     let visits = visits(requests, unit);
     assert!(visits.values().all(|count| *count == 1), "{what}: a block came twice");
     for (file, extent) in (0..).zip(files) {
@@ -107,7 +107,7 @@ proptest! {
         );
         let requests = round(&mut load(&options, &files, seed), u64::MAX);
         assert_each_once(&requests, &files, bs, &options);
-        let inside = |next: &Next| {
+        let inside = |next: &JobRequest| {
             let extent = files[usize::from(next.file)];
             next.offset >= extent.start && next.offset + u64::from(next.len) <= extent.start + extent.length
         };
@@ -206,7 +206,7 @@ fn runs_follow_a_random_start() {
     let mut load = load("rw=randread:8", &extents(1, 64 << 20), 3);
     let requests = round(&mut load, 16 << 20);
     assert_eq!(requests.len(), 4096);
-    let follows = |pair: &[Next]| pair[1].offset == pair[0].offset + 4096;
+    let follows = |pair: &[JobRequest]| pair[1].offset == pair[0].offset + 4096;
     let broken = requests.chunks(8).filter(|run| !run.windows(2).all(follows)).count();
     // A run that meets the end of the file goes on at random.
     assert!(broken <= 2, "{broken} of 512 runs are broken");

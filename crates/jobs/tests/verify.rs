@@ -144,8 +144,8 @@ fn fio_accepts_every_block_that_we_wrote() {
         std::fs::write(&file, ours(&job(verify))).unwrap();
         for args in [&["--rw=read"][..], &["--rw=write", "--verify_only"]] {
             let output = fio(&file, &with(&options(verify), &[args, &["--bs=4k"]].concat()));
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && told.is_empty(), "{verify:?} {args:?}: {told}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && stderr.is_empty(), "{verify:?} {args:?}: {stderr}");
         }
     }
 }
@@ -173,8 +173,8 @@ fn fio_accepts_our_blocks_of_several_sizes() {
         let file = directory.path().join(verify.name());
         std::fs::write(&file, &content).unwrap();
         let output = fio(&file, &with(&options(verify), &["--rw=read", "--bsrange=2k-16k"]));
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && told.is_empty(), "{verify:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.is_empty(), "{verify:?}: {stderr}");
     }
 }
 
@@ -207,11 +207,11 @@ fn fio_and_we_name_the_same_block_when_one_bit_is_wrong() {
             content[block + within] ^= 1;
             std::fs::write(&file, &content).unwrap();
             let output = fio(&file, &with(&options(verify), &["--rw=read", "--bs=4k", "--verify_fatal=1"]));
-            let told = String::from_utf8_lossy(&output.stderr);
+            let stderr = String::from_utf8_lossy(&output.stderr);
             let found = wrong(&job, &content, BLOCK);
             assert!(!output.status.success(), "fio accepts {verify:?} with byte {within} wrong");
             assert_eq!(found, [block as u64], "{verify:?} with byte {within} wrong");
-            assert_eq!(offset_of(&told), Some(block as u64), "{verify:?}, byte {within}: {told}");
+            assert_eq!(offset_of(&stderr), Some(block as u64), "{verify:?}, byte {within}: {stderr}");
         }
     }
 }

@@ -58,7 +58,7 @@ impl Machine {
         dirs.iter().find_map(|dir| block_at(&self.below(dir).join(&name)))
     }
 
-    /// Whether the kernel takes no writes to the block device at `path`; false where that cannot be told.
+    /// Whether the kernel takes no writes to the block device at `path`; false where that is unknown.
     #[must_use]
     pub fn is_read_only_block(&self, path: &Path) -> bool {
         self.block(path).is_some_and(|block| block.attr("ro") == "1")

@@ -1,4 +1,4 @@
-//! The chain of block devices from a filesystem down to the hardware, with what sysfs tells about each.
+//! The chain of block devices from a filesystem down to the hardware, with what sysfs shows of each.
 
 use std::path::Path;
 
@@ -134,7 +134,7 @@ fn model(block: &Block) -> String {
         }
         "md" => [String::new(), block.attr("md/level")],
         _ => {
-            // Virtio and NVMe give the vendor as a PCI number, which tells people nothing.
+            // Virtio and NVMe give the vendor as a PCI number, which means nothing to readers.
             let vendor = block.attr("device/vendor");
             let named = if vendor.starts_with("0x") { String::new() } else { vendor };
             [named, first_of(block, &["device/model", "device/name"])]

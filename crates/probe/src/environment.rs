@@ -9,7 +9,8 @@ use crate::Machine;
 
 impl Machine {
     /// The machine as seen from the target `path`. What cannot be read stays empty. The clock's `read_cost_ns` and
-    /// `resolution_ns` are left 0: the engine, which owns the clock, measures them. `sort_ns` is left to whoever needs it.
+    /// `resolution_ns` are left 0: the engine, which owns the clock, measures them. `sort_ns` is left to the caller
+    /// that needs it.
     #[must_use]
     pub fn environment(&self, path: &Path) -> Environment {
         let filesystem = self.filesystem(path).unwrap_or_default();

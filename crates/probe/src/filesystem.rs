@@ -119,7 +119,7 @@ impl Machine {
             mount_point: mount.point.to_string_lossy().into_owned(),
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
-            // Filesystems that make inodes as they need them (btrfs, many network ones) tell none at all.
+            // Filesystems that make inodes as they need them (btrfs, many network ones) report none at all.
             inodes: room
                 .as_ref()
                 .filter(|room| room.f_files > 0)

@@ -1,5 +1,6 @@
 //! Whether a block device may be overwritten. The answer is no whenever anything uses it, anything recognisable lies
-//! on it, or anything that should be known cannot be read: of all of qd1, only this takes silence for a refusal.
+//! on it, or anything that should be known cannot be read: in all of qd1, only this treats missing information as a
+//! refusal.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -87,7 +88,7 @@ pub enum InUse {
         /// Kernel name of the loop device.
         loop_device: String,
     },
-    /// The kernel says it is in use, but nothing visible tells by whom.
+    /// The kernel reports it as in use, but nothing visible shows by what.
     #[error("refusing to overwrite {}: the kernel says that it is in use; find out by whom (lsblk, lsof), or name \
              another device", device.display())]
     Busy {
@@ -182,7 +183,7 @@ impl Machine {
     }
 }
 
-/// One decision on its way.
+/// One decision in progress.
 struct Check<'a> {
     machine: &'a Machine,
     dev: &'a Path,
@@ -212,7 +213,7 @@ impl Check<'_> {
             self.unknown(what, error);
         }
         let mut sources: HashSet<&str> = HashSet::new();
-        let mut told: HashSet<(String, &Path)> = HashSet::new();
+        let mut reported: HashSet<(String, &Path)> = HashSet::new();
         let mut found = Vec::new();
         for mount in &all {
             let by_source = || {
@@ -224,7 +225,7 @@ impl Check<'_> {
             let part = self.member(&mount.number).or_else(|| if skip { None } else { by_source() });
             match part {
                 None => _ = sources.insert(&mount.source),
-                Some(part) if told.insert((part.clone(), &mount.point)) => {
+                Some(part) if reported.insert((part.clone(), &mount.point)) => {
                     found.push(InUse::Mounted { device: self.device(), part, mount_point: mount.point.clone() });
                 }
                 Some(_) => {}
@@ -234,7 +235,7 @@ impl Check<'_> {
     }
 
     /// The mounts of every namespace that can be seen. Not seeing this process's own is an error; the others are an
-    /// extra, behind which the kernel's own word (`O_EXCL`) stands.
+    /// extra, since the kernel's own check (`O_EXCL`) follows.
     fn every_mount(&self) -> (Vec<Mount>, Option<(String, io::Error)>) {
         let own = "/proc/self/mountinfo";
         let read =
@@ -263,7 +264,8 @@ impl Check<'_> {
         let parts: Vec<String> = self.family.iter().filter(mounted).map(|block| block.name.clone()).collect();
         for part in parts {
             // A mount that was found already says more.
-            if !self.found.iter().any(|use_| matches!(use_, InUse::Mounted { part: told, .. } if *told == part)) {
+            if !self.found.iter().any(|use_| matches!(use_, InUse::Mounted { part: reported, .. } if *reported == part))
+            {
                 self.found.push(InUse::Member { device: self.device(), part });
             }
         }

@@ -4,7 +4,7 @@
 //! `/` in use and a temporary directory in tests, so that a laptop with LVM on dm-crypt can be examined inside a
 //! small virtual machine. What cannot be read is empty, never an error: a benchmark must also run where half of
 //! sysfs is hidden. The one exception is [`guard`], which decides whether a device may be overwritten and therefore
-//! takes silence for a refusal.
+//! treats missing information as a refusal.
 
 #![deny(missing_docs)]
 
@@ -15,6 +15,7 @@ use std::str::FromStr;
 mod block;
 mod cgroup;
 mod counters;
+mod dependents;
 mod devices;
 mod environment;
 mod filesystem;
@@ -25,13 +26,12 @@ mod mounts;
 mod nvme;
 pub mod signature;
 mod transport;
-mod upon;
 mod vendor;
 mod virtualization;
 
 pub use counters::thread_cost;
+pub use dependents::LoopOver;
 pub use filesystem::class_of;
-pub use upon::LoopOver;
 
 /// A machine, as its `/proc`, `/sys` and `/etc` describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,7 +47,7 @@ impl Mount {
     }
 }
 
-/// What the kernel says about a path, when it could be asked.
+/// The kernel's own answer about a path, where it could be asked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Identity {
     /// Mount ID (`STATX_MNT_ID`, Linux 5.8).

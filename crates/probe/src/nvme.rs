@@ -1,8 +1,8 @@
-//! What an NVMe controller says of itself: attributes in sysfs, and as root its Identify and SMART / Health data.
+//! What an NVMe controller reports of itself: attributes in sysfs, and as root its Identify and SMART / Health data.
 //!
-//! Two admin commands are issued, both of which only read: Identify Controller and Get Log Page 02h. Where the controller
-//! may not be opened, or refuses, the fields stay empty. Layouts are those of the NVM Express Base Specification 2.0, figures
-//! 275 (Identify Controller) and 207 (SMART / Health Information).
+//! Two admin commands are issued, both of which only read: Identify Controller and Get Log Page 02h. Where the
+//! controller may not be opened, or refuses, the fields stay empty. Layouts are those of the NVM Express Base
+//! Specification 2.0, figures 275 (Identify Controller) and 207 (SMART / Health Information).
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -25,7 +25,7 @@ const PAGE_BYTES: u64 = 4096;
 const DATA_UNIT_BYTES: u64 = 512_000;
 
 impl Machine {
-    /// What the controller of the namespace `block` says; nothing for other devices.
+    /// Reads the controller of the namespace `block`; nothing for other devices.
     pub(crate) fn nvme(&self, block: &Block) -> Option<Nvme> {
         let dir = controller(block)?;
         let attr = |name: &str| text_of(&dir.join(name));
@@ -127,12 +127,15 @@ struct Passthrough {
     result: u32,
 }
 
+/// The size is part of the ioctl's number.
+const _: () = assert!(size_of::<Passthrough>() == 72);
+
 /// `NVME_IOCTL_ADMIN_CMD`: `_IOWR('N', 0x41, struct nvme_passthru_cmd)`.
 const ADMIN: libc::c_ulong = 0xC000_0000 | (size_of::<Passthrough>() as libc::c_ulong) << 16 | 0x4E41;
 /// A controller that does not answer within this is left alone.
 const TIMEOUT_MS: u32 = 1000;
 
-/// Fills `data` with what the controller answers; false where it may not be asked or refuses.
+/// Fills `data` with the controller's answer; false where access is denied or it refuses.
 fn admin(file: &File, command: Command, data: &mut [u8]) -> bool {
     let mut passthrough = Passthrough {
         opcode: command.opcode,
@@ -143,14 +146,15 @@ fn admin(file: &File, command: Command, data: &mut [u8]) -> bool {
         timeout_ms: TIMEOUT_MS,
         ..Passthrough::default()
     };
-    // SAFETY: the structure is that of the kernel's header, and its address and length are those of `data`, which outlives
-    // the call; the command's direction is from the controller, so that the kernel writes at most `data_bytes` there.
+    // SAFETY: the structure is that of the kernel's header, and its address and length are those of `data`, which
+    // outlives the call; the command's direction is from the controller, so that the kernel writes at most `data_bytes`
+    // there.
     let outcome = unsafe { libc::ioctl(file.as_raw_fd(), ADMIN as _, &raw mut passthrough) };
     // Above 0 it is the controller's own status.
     outcome == 0
 }
 
-/// Takes over what Identify Controller says and sysfs does not, or not as well.
+/// Fills in what Identify Controller reports and sysfs does not, or not as well.
 fn identified(data: &[u8; IDENTIFY_BYTES], nvme: &mut Nvme) {
     let text = |range: std::ops::Range<usize>| {
         let text = String::from_utf8_lossy(&data[range]);

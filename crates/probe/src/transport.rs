@@ -1,11 +1,11 @@
-//! How a device is attached, as far as the links in sysfs tell.
+//! How a device is attached, as far as the links in sysfs show.
 
 use std::path::Path;
 
 use crate::block::Block;
 use crate::{Machine, link_name, names_in, text_of};
 
-/// Devices without a bus, and those on old kernels without a `device` link, told by their names.
+/// Devices without a bus, and those on old kernels without a `device` link, recognised by their names.
 const BY_NAME: &[(&str, &str)] = &[
     ("loop", "loop"),
     ("zram", "zram"),
@@ -24,7 +24,7 @@ const BY_NAME: &[(&str, &str)] = &[
 ];
 
 /// `virtio`, `nvme`, `nvme-tcp`, `scsi (virtio_scsi)`, `scsi (ahci)`, `iscsi`, `xen`, `mmc`, `nbd`, `rbd`, `loop`,
-/// `zram`, `ram`, ...; empty for devices made of others (`dm`, `md`) and where nothing tells.
+/// `zram`, `ram`, ...; empty for devices made of others (`dm`, `md`) and where it is unknown.
 pub(crate) fn transport(machine: &Machine, block: &Block) -> String {
     let block = block.whole().unwrap_or_else(|| block.clone());
     if matches!(block.kind(), "dm" | "md") {
@@ -45,7 +45,7 @@ fn by_name(name: &str) -> String {
     found.map(|(_, transport)| (*transport).to_owned()).unwrap_or_default()
 }
 
-/// NVMe over a network is another thing than NVMe in the machine; the controller says which.
+/// NVMe over a network differs from NVMe in the machine; the controller shows which it is.
 fn nvme(device: &Path) -> String {
     let controllers = names_in(device).into_iter().filter(|name| name.starts_with("nvme"));
     let of_controllers = controllers.map(|name| text_of(&device.join(name).join("transport")));
@@ -57,7 +57,7 @@ fn nvme(device: &Path) -> String {
     }
 }
 
-/// The path of a SCSI device leads through its host, whose driver is what tells a virtual disk from a real one.
+/// The path of a SCSI device leads through its host, whose driver distinguishes a virtual disk from a real one.
 fn scsi(machine: &Machine, device: &Path) -> String {
     let real = device.canonicalize().unwrap_or_default();
     let steps: Vec<&str> = real.iter().filter_map(|step| step.to_str()).collect();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtio_disk_is_told_by_its_bus() {
+    fn a_virtio_disk_is_recognised_by_its_bus() {
         assert_eq!(of(fixture::virtio(), "vda"), "virtio");
         assert_eq!(of(fixture::virtio(), "vda1"), "virtio");
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_without_a_bus_are_told_by_name() {
+    fn devices_without_a_bus_are_recognised_by_name() {
         let names = [("nbd3", "43:3"), ("xvda", "202:0"), ("nullb0", "252:0"), ("dm-0", "253:0")];
         let fixture = names.iter().fold(Fixture::new(), |made, (name, number)| made.disk(name, number, "", 8));
         let machine = fixture.machine();

@@ -5,7 +5,7 @@
 
 use crate::Machine;
 
-/// One way to tell a vendor.
+/// One way to recognise a vendor.
 pub(crate) struct Vendor {
     /// File in `/sys/class/dmi/id`.
     field: &'static str,

@@ -20,7 +20,7 @@ const GROUPS: &[(&str, &str)] = &[
 const CLOCKS: &[(&str, &str)] = &[("kvm-clock", "kvm"), ("hyperv_clocksource", "microsoft"), ("xen", "xen")];
 
 impl Machine {
-    /// `docker`, `kvm`, `docker on kvm`, `none`, ...; `vm` for a hypervisor that does not say its name.
+    /// `docker`, `kvm`, `docker on kvm`, `none`, ...; `vm` for a hypervisor that does not give its name.
     pub(crate) fn virtualization(&self) -> String {
         match (self.container(), self.hypervisor()) {
             (None, None) => "none".to_owned(),
@@ -81,7 +81,7 @@ impl Machine {
         if let Some((_, name)) = by_clock {
             return Some((*name).to_owned());
         }
-        // Clouds put their names into the DMI of whole rented machines too; on x86 the missing flag tells them apart.
+        // Clouds put their names into the DMI of whole rented machines too; on x86 the missing flag distinguishes them.
         let vendor = self.known_vendor().filter(|_| flag != Some(false) && !self.product().contains("metal"));
         let by_tree = self.text("/proc/device-tree/hypervisor/compatible");
         match (vendor, flag) {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hypervisor_is_told_by_its_clock() {
+    fn the_hypervisor_is_recognised_by_its_clock() {
         for (clock, name) in [
             ("tsc kvm-clock acpi_pm", "kvm"),
             ("hyperv_clocksource_tsc_page acpi_pm", "microsoft"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_told_by_what_they_leave() {
+    fn containers_are_recognised_by_what_they_leave() {
         let group = |text: &str| Fixture::new().file("/proc/1/cgroup", text).machine().virtualization();
         assert_eq!(group("4:memory:/docker/0123\n"), "docker");
         assert_eq!(group("0::/kubepods.slice/pod1/cri-containerd-2.scope\n"), "kubernetes");

@@ -1,5 +1,5 @@
 //! The probe against the machine the tests run on. What only root can do, or needs a tool that is missing, is skipped
-//! aloud.
+//! with a message.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,12 +1,12 @@
 //! How often `check`'s intervals hold the truth: many runs of the real binary on a simulated disk, each with a seed of
 //! its own. `cargo run -p qd1-simdisk --example campaign -- QD1 [RUNS] [SCENARIO] [RUNTIME] [AT ONCE]`
 //!
-//! QD1 is the binary; 60 runs of `oversold-slow` with 300 s for each step, 30 at once, unless said otherwise: such a disk
-//! hardly uses the processor, and p99.9 needs thousands of requests. The disk's seeds begin at 600,000, which no
-//! test uses. Both sides run with real-time priority where that is granted, so that other programs of the machine are not
-//! part of the disk. Disks are mounted one after another, since each measures then what its way through FUSE costs.
-//! Meanwhile a thread of the lowest priority keeps each processor busy: one that sleeps takes long to wake, in a virtual
-//! machine up to a millisecond, which would be the disk's too (its medians are 3 % too slow then).
+//! QD1 is the binary; 60 runs of `oversold-slow` with 300 s for each step, 30 at once, unless said otherwise: such a
+//! disk hardly uses the processor, and p99.9 needs thousands of requests. The disk's seeds begin at 600,000, which no
+//! test uses. Both sides run with real-time priority where that is granted, so that other programs of the machine are
+//! not part of the disk. Disks are mounted one after another, since each measures then what its way through FUSE costs.
+//! Meanwhile a thread of the lowest priority keeps each processor busy: one that sleeps takes long to wake, in a
+//! virtual machine up to a millisecond, which would be the disk's too (its medians are 3 % too slow then).
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Programs that do nothing, at the lowest priority there is, on each processor; ended with us.
+/// Programs that do nothing, at the lowest priority, on each processor; they end with this one.
 struct Awake(Vec<Child>);
 
 impl Awake {
@@ -130,7 +130,7 @@ fn all<T: Send>(runs: u64, at_once: usize, one: impl Fn(u64) -> T + Sync) -> Vec
     };
     let mut made: Vec<(u64, T)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..at_once.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("its panic is told already")).collect()
+        threads.into_iter().flat_map(|thread| thread.join().expect("its panic is printed already")).collect()
     });
     made.sort_by_key(|(run, _)| *run);
     made

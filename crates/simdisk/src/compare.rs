@@ -1,4 +1,4 @@
-//! A report of `qd1 check --json` held against the truth: does each stated 95 % interval hold it?
+//! A report of `qd1 check --json` compared with the truth: does each stated 95 % interval hold it?
 
 use qd1_engine::sim::Device;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub struct Compared {
     pub stated_ns: Option<Stated>,
 }
 
-/// What a report says of a figure, ns.
+/// A figure as a report states it, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stated {
     /// The figure.
@@ -40,9 +40,9 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Works the truth out from so many operations of each kind. From a million, the error of a p99.9 is 0.3 % where the
-    /// law's sigma is 0.35, and that of a p50 0.05 %; it falls with the square root of the number. A debug build draws
-    /// about 200,000 a second.
+    /// Works the truth out from so many operations of each kind. From a million, the error of a p99.9 is 0.3 % where
+    /// the law's sigma is 0.35, and that of a p50 0.05 %; it falls with the square root of the number. A debug build
+    /// draws about 200,000 a second.
     pub fn new(device: &Device, draws: usize) -> Self {
         let reads = Law::reads(device, 4096, draws);
         let writes = Law::writes(device, 4096, draws);
@@ -50,7 +50,7 @@ impl Truth {
         Self { laws: vec![("qd1", "read", reads), ("qd1", "write", writes), ("commit1", "commit", commits)] }
     }
 
-    /// Every percentile of a report that the law says something about. Steps that the report lacks are left out.
+    /// Every percentile of a report that the law gives. Steps that the report lacks are left out.
     pub fn compare(&self, report: &Value) -> Vec<Compared> {
         let mut compared = Vec::new();
         for (step, class, law) in &self.laws {

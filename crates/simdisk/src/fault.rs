@@ -4,10 +4,10 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
 
-/// The requests that a fault is about.
+/// A kind of request, which a fault may be limited to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum On {
+pub enum RequestKind {
     /// Reads.
     Read,
     /// Writes.
@@ -19,13 +19,13 @@ pub enum On {
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum What {
+pub enum FaultEffect {
     /// It fails with EIO; a write changes nothing.
     Eio,
     /// Half of its bytes are moved (rounded down to 512, at least one byte less), and the answer says so.
     Short,
-    /// It succeeds, but one bit of what it wrote is wrong from then on: the lowest of the byte at this offset of the file
-    /// if the write covers it, of a byte drawn at random without an offset.
+    /// It succeeds, but one bit of what it wrote is wrong from then on: the lowest of the byte at this offset of the
+    /// file if the write covers it, of a byte drawn at random without an offset.
     Flip,
     /// No answer for so many milliseconds; 0 for none until the disk goes away, and then EIO.
     Hang(u64),
@@ -36,9 +36,9 @@ pub enum What {
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// Which requests.
-    pub on: On,
+    pub on: RequestKind,
     /// What happens.
-    pub what: What,
+    pub what: FaultEffect,
     /// Only requests that cover this byte of their file.
     pub at: Option<u64>,
     /// Share of the requests that meet the other conditions, 0 to 1.
@@ -74,7 +74,7 @@ impl Faults {
     }
 
     /// The fault that hits a request, if any, with the byte it is about. The first in the list wins.
-    pub(crate) fn judge(&mut self, on: On, offset: u64, len: u64) -> Option<(What, u64)> {
+    pub(crate) fn judge(&mut self, on: RequestKind, offset: u64, len: u64) -> Option<(FaultEffect, u64)> {
         for index in 0..self.faults.len() {
             let (fault, ..) = &self.faults[index];
             let (rate, at) = (fault.rate, fault.at);
@@ -104,30 +104,31 @@ pub(crate) fn shortened(len: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn fault(on: On, what: What) -> Fault {
+    fn fault(on: RequestKind, what: FaultEffect) -> Fault {
         Fault { on, what, at: None, rate: 1.0, after: 0, times: 0 }
     }
 
     #[test]
     fn a_fault_hits_its_kind_of_request_and_its_place_only() {
-        let mut faults = Faults::new(&[Fault { at: Some(5000), ..fault(On::Read, What::Eio) }], 1);
-        assert_eq!(faults.judge(On::Read, 4096, 4096), Some((What::Eio, 5000)));
-        assert_eq!(faults.judge(On::Read, 0, 4096), None);
-        assert_eq!(faults.judge(On::Read, 5001, 10), None);
-        assert_eq!(faults.judge(On::Write, 4096, 4096), None);
+        let mut faults = Faults::new(&[Fault { at: Some(5000), ..fault(RequestKind::Read, FaultEffect::Eio) }], 1);
+        assert_eq!(faults.judge(RequestKind::Read, 4096, 4096), Some((FaultEffect::Eio, 5000)));
+        assert_eq!(faults.judge(RequestKind::Read, 0, 4096), None);
+        assert_eq!(faults.judge(RequestKind::Read, 5001, 10), None);
+        assert_eq!(faults.judge(RequestKind::Write, 4096, 4096), None);
     }
 
     #[test]
     fn a_rate_is_kept_over_many_requests() {
-        let mut faults = Faults::new(&[Fault { rate: 0.05, ..fault(On::Write, What::Short) }], 7);
-        let hits = (0..100_000).filter(|n| faults.judge(On::Write, n * 4096, 4096).is_some()).count();
+        let mut faults = Faults::new(&[Fault { rate: 0.05, ..fault(RequestKind::Write, FaultEffect::Short) }], 7);
+        let hits = (0..100_000).filter(|n| faults.judge(RequestKind::Write, n * 4096, 4096).is_some()).count();
         assert!((4_700..5_300).contains(&hits), "{hits}");
     }
 
     #[test]
     fn a_fault_waits_and_then_ends() {
-        let mut faults = Faults::new(&[Fault { after: 3, times: 2, ..fault(On::Flush, What::Hang(5)) }], 1);
-        let hits: Vec<bool> = (0..8).map(|_| faults.judge(On::Flush, 0, 0).is_some()).collect();
+        let mut faults =
+            Faults::new(&[Fault { after: 3, times: 2, ..fault(RequestKind::Flush, FaultEffect::Hang(5)) }], 1);
+        let hits: Vec<bool> = (0..8).map(|_| faults.judge(RequestKind::Flush, 0, 0).is_some()).collect();
         assert_eq!(hits, [false, false, false, true, true, false, false, false]);
     }
 

@@ -16,10 +16,10 @@ use fuser::{
     ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::fault::{On, shortened};
-use crate::serve::{Asked, Fate, Server};
+use crate::fault::{RequestKind, shortened};
+use crate::serve::{DiskRequest, Fate, Server};
 use crate::store::Store;
-use crate::tree::{Answer, BLOCK, Kind, Node, Tree};
+use crate::tree::{Answer, BLOCK, Node, NodeKind, Tree};
 
 /// How long the kernel may believe names and attributes.
 const TTL: Duration = Duration::from_secs(1);
@@ -57,11 +57,11 @@ impl Files {
         self.tree.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, kind: Kind, mode: u32) -> Answer<FileAttr> {
+    fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, kind: NodeKind, mode: u32) -> Answer<FileAttr> {
         self.tree().add(parent, name, Node::new(kind, mode, (request.uid(), request.gid())))
     }
 
-    /// Carries out a write as its fate has it; the bytes that the answer tells of.
+    /// Performs a write as its fate has it; returns the bytes that the answer reports.
     fn put(&self, ino: INodeNo, offset: u64, data: &[u8], fate: Fate) -> Answer<u32> {
         let data = match fate {
             Fate::Fail => return Err(Errno::EIO),
@@ -114,7 +114,7 @@ impl Files {
 
     /// What a sync of a file, or of a directory's names, costs: the device's flush.
     fn flush_device(&self) -> Answer<()> {
-        let admitted = self.server.admit(&Asked::FLUSH);
+        let admitted = self.server.admit(&DiskRequest::FLUSH);
         self.server.wait(&admitted);
         match admitted.fate() {
             Fate::Fail => Err(Errno::EIO),
@@ -210,7 +210,7 @@ impl Filesystem for Files {
     }
 
     fn mkdir(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
-        let made = self.make(req, parent, name, Kind::Dir(BTreeMap::new()), mode & !umask);
+        let made = self.make(req, parent, name, NodeKind::Dir(BTreeMap::new()), mode & !umask);
         answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
     }
 
@@ -227,7 +227,7 @@ impl Filesystem for Files {
         if mode & libc::S_IFMT != libc::S_IFREG {
             return reply.error(Errno::EPERM);
         }
-        let made = self.make(req, parent, name, Kind::File(Store::default()), mode & !umask);
+        let made = self.make(req, parent, name, NodeKind::File(Store::default()), mode & !umask);
         answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
     }
 
@@ -241,7 +241,7 @@ impl Filesystem for Files {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.make(req, parent, name, Kind::File(Store::default()), mode & !umask);
+        let made = self.make(req, parent, name, NodeKind::File(Store::default()), mode & !umask);
         let made = made.and_then(|attr| Ok((attr, self.opened(attr.ino)?)));
         answer!(made, reply, (attr, flags) => reply.created(&TTL, &attr, Generation(0), FileHandle(0), flags));
     }
@@ -251,14 +251,14 @@ impl Filesystem for Files {
     }
 
     fn symlink(&self, req: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.make(req, parent, link_name, Kind::Link(target.as_os_str().to_owned()), 0o777);
+        let made = self.make(req, parent, link_name, NodeKind::Link(target.as_os_str().to_owned()), 0o777);
         answer!(made, reply, attr => reply.entry(&TTL, &attr, Generation(0)));
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
         let mut tree = self.tree();
         let to = tree.node(ino).and_then(|node| match &node.kind {
-            Kind::Link(to) => Ok(to.clone()),
+            NodeKind::Link(to) => Ok(to.clone()),
             _ => Err(Errno::EINVAL),
         });
         answer!(to, reply, to => reply.data(to.as_bytes()));
@@ -305,7 +305,7 @@ impl Filesystem for Files {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let asked = Asked { on: On::Read, ino: ino.0, offset, len: size, data: &[], synced: false };
+        let asked = DiskRequest { on: RequestKind::Read, ino: ino.0, offset, len: size, data: &[], synced: false };
         let admitted = self.server.admit(&asked);
         let outcome = self.get(ino, offset, size, admitted.fate());
         self.server.wait(&admitted);
@@ -326,7 +326,7 @@ impl Filesystem for Files {
     ) {
         // O_SYNC holds the bit of O_DSYNC.
         let synced = flags.0 & libc::O_DSYNC != 0;
-        let asked = Asked { on: On::Write, ino: ino.0, offset, len: data.len() as u32, data, synced };
+        let asked = DiskRequest { on: RequestKind::Write, ino: ino.0, offset, len: data.len() as u32, data, synced };
         let admitted = self.server.admit(&asked);
         let outcome = self.put(ino, offset, data, admitted.fate());
         self.server.wait(&admitted);
@@ -367,7 +367,7 @@ impl Filesystem for Files {
             Err(errno) => return reply.error(errno),
         };
         let dots = [".", ".."].map(|name| (OsString::from(name), ino.0, FileType::Directory));
-        // Where to go on is told by a name's number and not by its place: names may go meanwhile.
+        // Where to continue is a name's number and not its place: names may be removed meanwhile.
         let places = (1..=2).chain(names.iter().map(|(_, ino, _)| ino + 2)).collect::<Vec<u64>>();
         for (place, (name, ino, kind)) in places.into_iter().zip(dots.into_iter().chain(names)) {
             if place > offset && reply.add(INodeNo(ino), place, kind, name) {

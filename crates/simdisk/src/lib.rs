@@ -14,7 +14,7 @@ mod store;
 mod tree;
 pub mod truth;
 
-pub use fault::{Fault, On, What};
+pub use fault::{Fault, FaultEffect, RequestKind};
 pub use files::stored_bytes_max;
 pub use mount::Mounted;
 pub use scenario::Scenario;

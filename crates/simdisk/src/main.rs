@@ -1,5 +1,5 @@
-//! `qd1-simdisk SCENARIO DIR`: mounts a simulated disk until Ctrl-C, SIGTERM, or the end of its standard input when that is
-//! a pipe, so that it goes away with the program that started it.
+//! `qd1-simdisk SCENARIO DIR`: mounts a simulated disk until Ctrl-C, SIGTERM, or the end of its standard input when
+//! that is a pipe, so that it goes away with the program that started it.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Mounting a disk, and giving it back: also on a panic, and after a process that was killed.
+//! Mounting a disk and unmounting it: also on a panic, and after a process that was killed.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -10,15 +10,15 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use qd1_engine::clock::monotonic_ns;
 use rustix::mount::UnmountFlags;
 
-use crate::fault::On;
+use crate::fault::RequestKind;
 use crate::files::{Files, Space, stored_bytes_max};
 use crate::scenario::Scenario;
 use crate::serve::{Overhead, Served, Server, be_real_time};
 
 /// What /proc/mounts shows as the source of the mount.
 const SOURCE: &str = "qd1-simdisk";
-/// Threads that each serve one request at a time: as many as the device has channels, between these. Further requests wait in
-/// the kernel as they would before the device. Each thread has a buffer of 16 MiB.
+/// Threads that each serve one request at a time: as many as the device has channels, between these. Further requests
+/// wait in the kernel as they would before the device. Each thread has a buffer of 16 MiB.
 const THREADS: (usize, usize) = (4, 64);
 /// How often the way's cost is measured: the middle one counts, so that one disturbed try does not.
 const TRIES: usize = 3;
@@ -33,7 +33,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Why no disk can be mounted here, if so.
+    /// Returns why no disk can be mounted here, if none can.
     pub fn unavailable() -> Option<String> {
         // Whoever may mount without root may open it as well, on most machines; containers often leave it to root.
         if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
@@ -141,16 +141,16 @@ fn ways(server: &Server, path: &Path) -> Result<Overhead> {
     for number in 0..TRIES {
         let mut ways = [Vec::new(), Vec::new(), Vec::new()];
         for round in 0..ROUNDS as u64 {
-            let mut timed = |on: On, request: &mut dyn FnMut() -> std::io::Result<()>| {
+            let mut timed = |on: RequestKind, request: &mut dyn FnMut() -> std::io::Result<()>| {
                 let begin_ns = monotonic_ns();
                 request()?;
                 ways[on as usize].push((monotonic_ns() - begin_ns).saturating_sub(server.calibration_ns(on)));
                 std::io::Result::Ok(())
             };
             // In the order of a program that commits, since what went before changes what a request costs.
-            timed(On::Write, &mut || file.write_all_at(&[0x5A; 4096], round * 4096))?;
-            timed(On::Flush, &mut || file.sync_data())?;
-            timed(On::Read, &mut || file.read_exact_at(&mut block, round * 4096))?;
+            timed(RequestKind::Write, &mut || file.write_all_at(&[0x5A; 4096], round * 4096))?;
+            timed(RequestKind::Flush, &mut || file.sync_data())?;
+            timed(RequestKind::Read, &mut || file.read_exact_at(&mut block, round * 4096))?;
         }
         for (of, way) in tries.iter_mut().zip(ways) {
             of[number] = typical(way);

@@ -1,7 +1,7 @@
 //! A scenario: the parameters of a disk, its faults, and what a measurement of it is expected to find. Data, from TOML.
 //!
-//! Times are microseconds where the name ends in `_us`, rates are per second. What is not given is absent (no bucket, no
-//! cache, no fault) or that of the default device.
+//! Times are microseconds where the name ends in `_us`, rates are per second. What is not given is absent (no bucket,
+//! no cache, no fault) or that of the default device.
 
 use std::path::Path;
 
@@ -26,13 +26,13 @@ pub struct Scenario {
     pub device: Device,
     /// Its faults.
     pub faults: Vec<Fault>,
-    /// Arguments of `qd1 check` with which it comes to what is expected; empty where only a test of its own can tell.
+    /// Arguments of `qd1 check` that lead to what is expected; empty where only a test of its own can check it.
     pub check: Vec<String>,
-    /// Ids of findings, or their beginnings, that a measurement has to come to.
+    /// Ids of findings, or their beginnings, that a measurement has to report.
     pub findings: Vec<String>,
-    /// Beginnings of ids of findings that it must not come to.
+    /// Beginnings of ids of findings that it must not report.
     pub no_findings: Vec<String>,
-    /// A part of the error that it ends with, where it can come to no figure.
+    /// A part of the error that it ends with, where it cannot give a figure.
     pub error: Option<String>,
 }
 

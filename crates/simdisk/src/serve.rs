@@ -1,8 +1,8 @@
-//! When each request is answered: the model says so, and this waits for it in real time.
+//! When each request is answered: the model gives the time, and this waits for it in real time.
 //!
-//! The request's way to us and the answer's way back cost time that is not the disk's. It is measured at each mount (see
-//! `mount.rs`) and taken off the time that the model gives, so that what a client sees is the law itself, as long as the
-//! law stays above that cost.
+//! The request's way to us and the answer's way back cost time that is not the disk's. It is measured at each mount
+//! (see `mount.rs`) and taken off the time that the model gives, so that what a client sees is the law itself, as long
+//! as the law stays above that cost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -14,12 +14,14 @@ use qd1_engine::{Op, OpKind};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::Timespec;
 
-use crate::fault::{Fault, Faults, On, What};
+use crate::fault::{Fault, FaultEffect, Faults, RequestKind};
 use crate::truth::Law;
 
-/// Bounds of the time to answer during calibration, ns: longer than any way to us and back, and no slower than it must be.
+/// Bounds of the time to answer during calibration, ns: longer than any way to us and back, and no slower than it must
+/// be.
 const CALIBRATION_NS: (f64, f64) = (300e3, 3e6);
-/// A single waiting request spins over the last part of its time: a sleeping processor takes tens of microseconds to wake.
+/// A single waiting request spins over the last part of its time: a sleeping processor takes tens of microseconds to
+/// wake.
 const SPIN_NS: u64 = 60_000;
 /// Latenesses kept, the first so many.
 const LATE_MAX: usize = 1 << 20;
@@ -36,11 +38,11 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    fn of(self, on: On) -> u64 {
+    fn of(self, on: RequestKind) -> u64 {
         match on {
-            On::Read => self.read_ns,
-            On::Write => self.write_ns,
-            On::Flush => self.flush_ns,
+            RequestKind::Read => self.read_ns,
+            RequestKind::Write => self.write_ns,
+            RequestKind::Flush => self.flush_ns,
         }
     }
 }
@@ -59,7 +61,7 @@ pub struct Served {
     /// Bytes whose bit was flipped: offsets in their file, in the order of the writes.
     pub flipped: Vec<u64>,
     /// How long after the model's time answers went out to requests that were alone in flight: median, 99th percentile
-    /// and largest, ns. It tells a machine too busy for true figures.
+    /// and largest, ns. It shows a machine that is too busy for true figures.
     pub late_ns: [u64; 3],
 }
 
@@ -77,8 +79,8 @@ pub(crate) struct Server {
     faults: Mutex<Faults>,
     overhead: Mutex<Overhead>,
     calibrating: AtomicBool,
-    /// Time to answer during calibration, by [`On`]: the law's median, since the longer a processor has slept the longer
-    /// it takes to wake, and that is part of the way.
+    /// Time to answer during calibration, by [`RequestKind`]: the law's median, since the longer a processor has slept
+    /// the longer it takes to wake, and that is part of the way.
     calibration_ns: [u64; 3],
     gone: Mutex<bool>,
     going: Condvar,
@@ -86,10 +88,10 @@ pub(crate) struct Server {
     log: Mutex<Log>,
 }
 
-/// A request as it comes.
+/// A request as FUSE delivers it.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) on: On,
+pub(crate) struct DiskRequest<'a> {
+    pub(crate) on: RequestKind,
     /// The file's number: files lie apart on the device.
     pub(crate) ino: u64,
     /// In the file.
@@ -101,9 +103,9 @@ pub(crate) struct Asked<'a> {
     pub(crate) synced: bool,
 }
 
-impl Asked<'_> {
+impl DiskRequest<'_> {
     /// A flush.
-    pub(crate) const FLUSH: Self = Self { on: On::Flush, ino: 0, offset: 0, len: 0, data: &[], synced: false };
+    pub(crate) const FLUSH: Self = Self { on: RequestKind::Flush, ino: 0, offset: 0, len: 0, data: &[], synced: false };
 }
 
 /// Bits of a place on the device that are the place in a file.
@@ -111,9 +113,9 @@ const FILE_BITS: u32 = 40;
 
 /// A request that has been taken in.
 pub(crate) struct Admitted {
-    on: On,
+    on: RequestKind,
     due_ns: u64,
-    fate: Option<(What, u64)>,
+    fate: Option<(FaultEffect, u64)>,
 }
 
 /// What to do with a request once its time has come.
@@ -162,7 +164,7 @@ impl Server {
     }
 
     /// How long an answer is held back during calibration.
-    pub(crate) fn calibration_ns(&self, on: On) -> u64 {
+    pub(crate) fn calibration_ns(&self, on: RequestKind) -> u64 {
         self.calibration_ns[on as usize]
     }
 
@@ -178,16 +180,16 @@ impl Server {
         Served { late_ns: [at(0.5), at(0.99), at(1.0)], ..log.served.clone() }
     }
 
-    /// Takes a request in: when it is due, and what befalls it.
-    pub(crate) fn admit(&self, asked: &Asked<'_>) -> Admitted {
-        let Asked { on, ino, offset, len, data, synced } = *asked;
+    /// Takes a request in: decides when it is due and which fault hits it.
+    pub(crate) fn admit(&self, asked: &DiskRequest<'_>) -> Admitted {
+        let DiskRequest { on, ino, offset, len, data, synced } = *asked;
         if self.calibrating.load(Ordering::Relaxed) {
             return Admitted { on, due_ns: monotonic_ns() + self.calibration_ns(on), fate: None };
         }
         let kind = match on {
-            On::Read => OpKind::Read,
-            On::Write => OpKind::Write,
-            On::Flush => OpKind::Fdatasync,
+            RequestKind::Read => OpKind::Read,
+            RequestKind::Write => OpKind::Write,
+            RequestKind::Flush => OpKind::Fdatasync,
         };
         let fate = locked(&self.faults).judge(on, offset, u64::from(len));
         let zero_ns = self.clock_zero_ns.load(Ordering::Relaxed);
@@ -196,7 +198,7 @@ impl Server {
             // Read under the lock, so that the model sees requests in the order of their times.
             let now_ns = (monotonic_ns() - zero_ns) as f64;
             let place = (ino << FILE_BITS).wrapping_add(offset);
-            let data = (on == On::Write).then_some(data);
+            let data = (on == RequestKind::Write).then_some(data);
             let mut due_ns = state.complete_with(&Op { kind, file: 0, len, offset: place }, data, now_ns);
             if synced {
                 due_ns = state.complete_ns(&Op { kind: OpKind::Fdatasync, file: 0, len: 0, offset: 0 }, due_ns);
@@ -206,9 +208,9 @@ impl Server {
         Admitted { on, due_ns: due_ns.saturating_sub(self.overhead().of(on)), fate }
     }
 
-    /// Waits until a request is due and says what becomes of it. The work on its data is best done before.
+    /// Waits until a request is due and returns its fate. The work on its data is best done before.
     pub(crate) fn wait(&self, admitted: &Admitted) {
-        if let Some((What::Hang(millis), _)) = admitted.fate {
+        if let Some((FaultEffect::Hang(millis), _)) = admitted.fate {
             self.hang(millis);
         }
         let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
@@ -218,13 +220,13 @@ impl Server {
         let mut log = locked(&self.log);
         let served = &mut log.served;
         match admitted.on {
-            On::Read => served.reads += 1,
-            On::Write => served.writes += 1,
-            On::Flush => served.flushes += 1,
+            RequestKind::Read => served.reads += 1,
+            RequestKind::Write => served.writes += 1,
+            RequestKind::Flush => served.flushes += 1,
         }
         if let Some((what, byte)) = admitted.fate {
             served.faults[admitted.on as usize] += 1;
-            if what == What::Flip {
+            if what == FaultEffect::Flip {
                 served.flipped.push(byte);
             }
         } else if alone && log.late.len() < LATE_MAX {
@@ -252,10 +254,10 @@ impl Admitted {
     pub(crate) fn fate(&self) -> Fate {
         match self.fate {
             None => Fate::Good,
-            Some((What::Eio | What::Hang(0), _)) => Fate::Fail,
-            Some((What::Hang(_), _)) => Fate::Good,
-            Some((What::Short, _)) => Fate::Short,
-            Some((What::Flip, byte)) => Fate::Flip(byte),
+            Some((FaultEffect::Eio | FaultEffect::Hang(0), _)) => Fate::Fail,
+            Some((FaultEffect::Hang(_), _)) => Fate::Good,
+            Some((FaultEffect::Short, _)) => Fate::Short,
+            Some((FaultEffect::Flip, byte)) => Fate::Flip(byte),
         }
     }
 }
@@ -285,8 +287,8 @@ mod tests {
     use super::*;
     use qd1_engine::sim::{Bucket, Service};
 
-    fn read(offset: u64) -> Asked<'static> {
-        Asked { on: On::Read, ino: 1, offset, len: 4096, data: &[], synced: false }
+    fn read(offset: u64) -> DiskRequest<'static> {
+        DiskRequest { on: RequestKind::Read, ino: 1, offset, len: 4096, data: &[], synced: false }
     }
 
     #[test]
@@ -310,14 +312,17 @@ mod tests {
         let server = Server::new(&device, &[]);
         server.begin(Overhead::default());
         let begin = monotonic_ns();
-        let last = (0..110).map(|n| server.admit(&Asked { on: On::Write, ..read(n * 4096) }).due_ns).max().unwrap();
+        let last = (0..110)
+            .map(|n| server.admit(&DiskRequest { on: RequestKind::Write, ..read(n * 4096) }).due_ns)
+            .max()
+            .unwrap();
         // 10 at once, then one a millisecond.
         assert!(last - begin >= 99_000_000, "{}", last - begin);
     }
 
     #[test]
     fn what_hangs_is_answered_when_the_disk_goes_away() {
-        let hang = Fault { on: On::Read, what: What::Hang(0), at: None, rate: 1.0, after: 0, times: 0 };
+        let hang = Fault { on: RequestKind::Read, what: FaultEffect::Hang(0), at: None, rate: 1.0, after: 0, times: 0 };
         let server = Server::new(&Device::default(), &[hang]);
         server.begin(Overhead::default());
         let admitted = server.admit(&read(0));

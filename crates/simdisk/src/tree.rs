@@ -11,7 +11,7 @@ use crate::store::Store;
 
 pub(crate) const BLOCK: u32 = 4096;
 
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Dir(BTreeMap<OsString, u64>),
     File(Store),
     /// A symbolic link and where it leads.
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
 }
 
 pub(crate) struct Node {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     pub(crate) perm: u16,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -39,16 +39,16 @@ pub(crate) struct Tree {
 pub(crate) type Answer<T> = Result<T, Errno>;
 
 impl Node {
-    pub(crate) fn new(kind: Kind, mode: u32, request: (u32, u32)) -> Self {
+    pub(crate) fn new(kind: NodeKind, mode: u32, request: (u32, u32)) -> Self {
         let (uid, gid) = request;
         Self { kind, perm: (mode & 0o7777) as u16, uid, gid, links: 1, lookups: 0, changed_ns: wall_ns() }
     }
 
     pub(crate) fn attr(&self, ino: u64) -> FileAttr {
         let (kind, size, stored) = match &self.kind {
-            Kind::Dir(_) => (FileType::Directory, 0, 0),
-            Kind::File(store) => (FileType::RegularFile, store.len(), store.stored()),
-            Kind::Link(to) => (FileType::Symlink, to.len() as u64, 0),
+            NodeKind::Dir(_) => (FileType::Directory, 0, 0),
+            NodeKind::File(store) => (FileType::RegularFile, store.len(), store.stored()),
+            NodeKind::Link(to) => (FileType::Symlink, to.len() as u64, 0),
         };
         let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(self.changed_ns);
         FileAttr {
@@ -78,16 +78,16 @@ impl Tree {
 
     pub(crate) fn dir(&mut self, ino: INodeNo) -> Answer<&mut BTreeMap<OsString, u64>> {
         match &mut self.node(ino)?.kind {
-            Kind::Dir(names) => Ok(names),
-            Kind::File(_) | Kind::Link(_) => Err(Errno::ENOTDIR),
+            NodeKind::Dir(names) => Ok(names),
+            NodeKind::File(_) | NodeKind::Link(_) => Err(Errno::ENOTDIR),
         }
     }
 
     pub(crate) fn file(&mut self, ino: INodeNo) -> Answer<&mut Store> {
         match &mut self.node(ino)?.kind {
-            Kind::File(store) => Ok(store),
-            Kind::Dir(_) => Err(Errno::EISDIR),
-            Kind::Link(_) => Err(Errno::EINVAL),
+            NodeKind::File(store) => Ok(store),
+            NodeKind::Dir(_) => Err(Errno::EISDIR),
+            NodeKind::Link(_) => Err(Errno::EINVAL),
         }
     }
 
@@ -104,7 +104,7 @@ impl Tree {
 
     /// The tree of an empty disk.
     pub(crate) fn new(owner: (u32, u32)) -> Self {
-        let root = Node { lookups: 1, ..Node::new(Kind::Dir(BTreeMap::new()), 0o755, owner) };
+        let root = Node { lookups: 1, ..Node::new(NodeKind::Dir(BTreeMap::new()), 0o755, owner) };
         Self { nodes: HashMap::from([(INodeNo::ROOT.0, root)]), next: INodeNo::ROOT.0 + 1, stored: 0 }
     }
 
@@ -124,9 +124,9 @@ impl Tree {
     pub(crate) fn remove(&mut self, parent: INodeNo, name: &OsStr, directory: bool) -> Answer<()> {
         let ino = *self.dir(parent)?.get(name).ok_or(Errno::ENOENT)?;
         match (&self.node(INodeNo(ino))?.kind, directory) {
-            (Kind::File(_) | Kind::Link(_), true) => return Err(Errno::ENOTDIR),
-            (Kind::Dir(_), false) => return Err(Errno::EISDIR),
-            (Kind::Dir(names), true) if !names.is_empty() => return Err(Errno::ENOTEMPTY),
+            (NodeKind::File(_) | NodeKind::Link(_), true) => return Err(Errno::ENOTDIR),
+            (NodeKind::Dir(_), false) => return Err(Errno::EISDIR),
+            (NodeKind::Dir(names), true) if !names.is_empty() => return Err(Errno::ENOTEMPTY),
             _ => {}
         }
         self.dir(parent)?.remove(name);
@@ -137,7 +137,7 @@ impl Tree {
 
     /// Gives a file another name.
     pub(crate) fn link(&mut self, ino: INodeNo, parent: INodeNo, name: &OsStr) -> Answer<FileAttr> {
-        if matches!(self.node(ino)?.kind, Kind::Dir(_)) {
+        if matches!(self.node(ino)?.kind, NodeKind::Dir(_)) {
             return Err(Errno::EPERM);
         }
         if self.dir(parent)?.contains_key(name) {
@@ -161,7 +161,7 @@ impl Tree {
             if there == ino {
                 return Ok(());
             }
-            let directory = matches!(self.node(INodeNo(ino))?.kind, Kind::Dir(_));
+            let directory = matches!(self.node(INodeNo(ino))?.kind, NodeKind::Dir(_));
             self.remove(to.0, to.1, directory)?;
         }
         self.dir(from.0)?.remove(from.1);
@@ -169,14 +169,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Names of a directory with their kinds, in an order that the removal of some does not change: that of their numbers.
+    /// Names of a directory with their kinds, in an order that the removal of some does not change: that of their
+    /// numbers.
     pub(crate) fn list(&mut self, dir: INodeNo) -> Answer<Vec<(OsString, u64, FileType)>> {
         let mut names: Vec<(OsString, u64)> = self.dir(dir)?.iter().map(|(name, ino)| (name.clone(), *ino)).collect();
         names.sort_by_key(|(_, ino)| *ino);
         let kind = |ino: &u64| match self.nodes.get(ino).map(|node| &node.kind) {
-            Some(Kind::Dir(_)) => FileType::Directory,
-            Some(Kind::Link(_)) => FileType::Symlink,
-            Some(Kind::File(_)) | None => FileType::RegularFile,
+            Some(NodeKind::Dir(_)) => FileType::Directory,
+            Some(NodeKind::Link(_)) => FileType::Symlink,
+            Some(NodeKind::File(_)) | None => FileType::RegularFile,
         };
         Ok(names.into_iter().map(|(name, ino)| (name, ino, kind(&ino))).collect())
     }
@@ -184,8 +185,9 @@ impl Tree {
     /// Frees what has neither a name nor a user: the kernel holds a reference as long as a file is open.
     pub(crate) fn free_unused(&mut self, ino: u64) {
         if self.nodes.get(&ino).is_some_and(|node| node.links == 0 && node.lookups == 0)
-            && let Some(Node { kind: Kind::File(store), .. }) = self.nodes.remove(&ino)
+            && let Some(Node { kind: NodeKind::File(store), .. }) = self.nodes.remove(&ino)
         {
+            debug_assert!(store.stored() <= self.stored, "every change of a file goes through Tree::change");
             self.stored -= store.stored();
         }
     }
@@ -196,7 +198,7 @@ mod tests {
     use super::*;
 
     fn file(tree: &mut Tree, name: &str) -> INodeNo {
-        let node = Node::new(Kind::File(Store::default()), 0o600, (0, 0));
+        let node = Node::new(NodeKind::File(Store::default()), 0o600, (0, 0));
         tree.add(INodeNo::ROOT, OsStr::new(name), node).unwrap().ino
     }
 

@@ -3,8 +3,8 @@
 //! A disk changes while it is measured: burst credit runs out, flash fills, a neighbour wakes up. Measured in rising
 //! order of depth, that change would look like an effect of depth. So each pass visits all cells in a random order, and
 //! every second pass visits them in the reverse order of the pass before it: a cell's mean position is then the same
-//! for all cells, a steady drift cancels in their means, and shows as a difference between passes instead. Within a pass
-//! the directions stay together, because writes leave work behind that would spoil the reads among them.
+//! for all cells, a steady drift cancels in their means, and shows as a difference between passes instead. Within a
+//! pass the directions stay together, because writes leave work behind that would spoil the reads among them.
 
 /// Which cell each step measures: `passes` permutations of `0..group.len()`, where `group` says which cells stay
 /// together. The same seed gives the same order.

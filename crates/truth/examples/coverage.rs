@@ -59,7 +59,8 @@ fn cell(row: &CoverageRow) -> String {
     )
 }
 
-/// Whether the interval is not too narrow by either claim, to half a percent: the standard error of 1,000 runs is 0.7 %.
+/// Whether the interval is not too narrow by either claim, to half a percent: the standard error of 1,000 runs is 0.7
+/// %.
 fn met(row: &CoverageRow) -> bool {
     let covered = row.resolved_share() < 0.5 || row.coverage() >= 0.925;
     covered && row.wrong_share() - row.unmet_share() <= 0.075

@@ -1,7 +1,7 @@
 //! What lies between a program and the disk, found or invented by `qd1 run caches`: the table.
 //!
 //! Each virtual disk runs the steps of the suite itself, read from its file, through the real worker, and the detectors
-//! see the Record that comes of it.
+//! see the resulting Record.
 
 mod run;
 mod scenario;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use qd1_analysis::identify::identify;
-use qd1_engine::run::{IoJob, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::Device;
 use qd1_model::environment::ThreadCost;
 use qd1_model::identity::{Identity, StorageKind};
@@ -86,7 +86,7 @@ fn judge(seeds: Seeds, number: u64) -> Judged {
     Judged { kind, labels: drawn.labels, name: drawn.name, identity }
 }
 
-/// What a run of the suite on `drawn` brings.
+/// What a run of the suite on `drawn` gives.
 fn record(drawn: &Drawn) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
@@ -140,7 +140,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
         thread_cost: ThreadCost::default,
     };
     let outcome =
-        run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue).expect("a simulated device never breaks");
+        run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).expect("a simulated device never breaks");
     StepRecord {
         name: step.name.clone(),
         // As on a real disk: records of a simulated one are not judged.

@@ -1,8 +1,8 @@
 //! Draws disks of the nine kinds: what each is made of, who disturbs it, and what its machine says about it.
 //!
-//! Parameters are those of parts (heads, links, caches, neighbours), from the sources named beside them; what a measurement
-//! sees of them is worked out by the simulated device. Behind a hypervisor each request has 8 to 40 us more to go
-//! (S. Hajnoczi, KVM Forum 2020), and labels are the hypervisor's.
+//! Parameters are those of parts (heads, links, caches, neighbours), from the sources named beside them; what a
+//! measurement sees of them is computed by the simulated device. Behind a hypervisor each request has 8 to 40 us more
+//! to go (S. Hajnoczi, KVM Forum 2020), and labels are the hypervisor's.
 
 use qd1_engine::sim::{Bucket, Cache, Device, Link, Mechanics, Mode, Neighbours, Service};
 use qd1_model::identity::StorageKind;
@@ -101,7 +101,8 @@ fn plain(dice: &mut Dice, median_ns: (f64, f64), sigma: (f64, f64)) -> Service {
     Service::log_normal(dice.log_between(median_ns.0, median_ns.1), dice.between(sigma.0, sigma.1))
 }
 
-/// Reads that go on may be ready, as a part of the page that is in the controller: the first mode's time times a factor.
+/// Reads that go on may be ready, as a part of the page that is in the controller: the first mode's time times a
+/// factor.
 fn ready(dice: &mut Dice, read: &Service, chance: f64) -> Option<Service> {
     let factor = dice.between(0.25, 0.7);
     dice.chance(chance).then(|| Service {
@@ -204,7 +205,8 @@ fn rotating(dice: &mut Dice) -> (&'static str, Device) {
     (what, device)
 }
 
-/// As one disk, in an array of 4 to 16; the controller's cache keeps writes through a power cut, so that a flush ends there.
+/// As one disk, in an array of 4 to 16; the controller's cache keeps writes through a power cut, so that a flush ends
+/// there.
 fn raid(dice: &mut Dice) -> (&'static str, Device) {
     let (what, mut mechanics) = mechanics(dice, true);
     mechanics.arms = dice.between(4.0, 16.99) as u32;
@@ -215,8 +217,9 @@ fn raid(dice: &mut Dice) -> (&'static str, Device) {
     (what, device)
 }
 
-/// Providers' pages: single-digit milliseconds at most, sub-millisecond for the better volumes, 125 MB/s to 1,000 MiB/s,
-/// 3,000 IOPS and up; Hyperdisk does 2,000 reads/s at depth 1. Writes are there twice or three times before the answer.
+/// Providers' pages: single-digit milliseconds at most, sub-millisecond for the better volumes, 125 MB/s to 1,000
+/// MiB/s, 3,000 IOPS and up; Hyperdisk does 2,000 reads/s at depth 1. Writes are there twice or three times before the
+/// answer.
 fn volume(dice: &mut Dice) -> (&'static str, Device) {
     let total_ns = dice.log_between(280e3, 2.2e6);
     let (part, sigma) = (dice.between(0.15, 0.45), dice.between(0.1, 0.3));
@@ -238,8 +241,8 @@ fn volume(dice: &mut Dice) -> (&'static str, Device) {
     ("volume", Device { read, write, flush, channels, link: Some(link), bytes, iops, ..Device::default() })
 }
 
-/// EFS: reads about 1 ms, writes about 2.7 ms (AWS documentation); a server in the same network: 0.1-0.5 ms there and back,
-/// 1, 10 or 25 Gbit/s, its cache, and its disks behind a durable write.
+/// EFS: reads about 1 ms, writes about 2.7 ms (AWS documentation); a server in the same network: 0.1-0.5 ms there and
+/// back, 1, 10 or 25 Gbit/s, its cache, and its disks behind a durable write.
 fn file_server(dice: &mut Dice) -> (&'static str, Device) {
     let answers_when_durable = dice.chance(0.6);
     let link = Link {
@@ -261,8 +264,8 @@ fn file_server(dice: &mut Dice) -> (&'static str, Device) {
     (what, Device { read, write, flush, channels, link: Some(link), ..Device::default() })
 }
 
-/// One of the others, and neighbours: one fsync took 6.5 to 50 ms on budget servers, 28 on average, p99 of fdatasync 30 to
-/// 100 ms (this project's facts); Wajahat et al. for the slow phase. A load that wanders over seconds.
+/// One of the others, and neighbours: one fsync took 6.5 to 50 ms on budget servers, 28 on average, p99 of fdatasync 30
+/// to 100 ms (this project's facts); Wajahat et al. for the slow phase. A load that wanders over seconds.
 fn oversold(dice: &mut Dice) -> (&'static str, Device) {
     let (what, mut device) = match dice.between(0.0, 1.0) {
         p if p < 0.4 => ("nvme", nvme(dice).1),

@@ -1,4 +1,4 @@
-//! Disks whose truth is known, and how near the analysis comes to it.
+//! Disks whose truth is known, and how close the analysis comes to it.
 //!
 //! A scenario is drawn from a seed: parameters of published tiers, and disks as irregular as measured ones are. A
 //! procedure of `qd1_analysis` runs on it in virtual time through the simulated engine, and what it concludes is set
@@ -35,6 +35,7 @@ pub enum Seeds {
 impl Seeds {
     /// The `number`-th seed of this set. The sets differ in their highest bits.
     pub const fn seed(self, number: u64) -> u64 {
+        assert!(number < 1 << 48, "the seeds of the sets must differ in their highest bits");
         let set = match self {
             Self::Tuning => 1,
             // 2 has been looked at.

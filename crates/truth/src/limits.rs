@@ -17,7 +17,7 @@ use crate::virtual_disk::{VirtualDisk, limits_of};
 const LOOK_NS: u64 = 120_000_000_000;
 /// Bursts that are asked for hold at least this many seconds of the sustained rate: shorter ones change no figure.
 const BURST_MIN_S: f64 = 1.0;
-/// A limit within this of where the other one would bind instead cannot be told from it, and is not asked for.
+/// A limit within this of where the other one would bind instead cannot be distinguished from it, and is not asked for.
 const AMBIGUOUS: f64 = 0.15;
 
 /// What all disks together gave.

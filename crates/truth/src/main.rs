@@ -1,5 +1,6 @@
-//! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that thresholds were
-//! set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on one of them.
+//! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that
+//! thresholds were set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on
+//! one of them.
 #![forbid(unsafe_code)]
 
 use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits};

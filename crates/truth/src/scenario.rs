@@ -63,7 +63,7 @@ impl Dice {
 }
 
 /// What a kind of disk can do by itself: latency range, ns; spread; requests at once; bytes per second.
-pub(crate) struct Kind {
+pub(crate) struct DiskKind {
     pub(crate) name: &'static str,
     latency_ns: (f64, f64),
     sigma: (f64, f64),
@@ -71,15 +71,33 @@ pub(crate) struct Kind {
     bytes: (f64, f64),
 }
 
-pub(crate) const KINDS: [Kind; 4] = [
-    Kind { name: "nvme", latency_ns: (60e3, 120e3), sigma: (0.1, 0.4), channels: (6.0, 16.0), bytes: (1e9, 6e9) },
-    Kind { name: "sata", latency_ns: (80e3, 200e3), sigma: (0.1, 0.4), channels: (4.0, 12.0), bytes: (0.35e9, 0.55e9) },
-    Kind { name: "disk", latency_ns: (4e6, 9e6), sigma: (0.25, 0.45), channels: (1.0, 1.0), bytes: (0.1e9, 0.25e9) },
-    Kind { name: "network", latency_ns: (0.4e6, 2e6), sigma: (0.15, 0.5), channels: (32.0, 96.0), bytes: (0.8e9, 3e9) },
+pub(crate) const KINDS: [DiskKind; 4] = [
+    DiskKind { name: "nvme", latency_ns: (60e3, 120e3), sigma: (0.1, 0.4), channels: (6.0, 16.0), bytes: (1e9, 6e9) },
+    DiskKind {
+        name: "sata",
+        latency_ns: (80e3, 200e3),
+        sigma: (0.1, 0.4),
+        channels: (4.0, 12.0),
+        bytes: (0.35e9, 0.55e9),
+    },
+    DiskKind {
+        name: "disk",
+        latency_ns: (4e6, 9e6),
+        sigma: (0.25, 0.45),
+        channels: (1.0, 1.0),
+        bytes: (0.1e9, 0.25e9),
+    },
+    DiskKind {
+        name: "network",
+        latency_ns: (0.4e6, 2e6),
+        sigma: (0.15, 0.5),
+        channels: (32.0, 96.0),
+        bytes: (0.8e9, 3e9),
+    },
 ];
 
 /// A disk by itself.
-pub(crate) fn own(dice: &mut Dice, kind: &Kind, seed: u64) -> Device {
+pub(crate) fn own(dice: &mut Dice, kind: &DiskKind, seed: u64) -> Device {
     let channels = dice.between(kind.channels.0, kind.channels.1 + 0.99).floor();
     let bytes = dice.log_between(kind.bytes.0, kind.bytes.1);
     let mut service = |factor: f64| {

@@ -1,13 +1,13 @@
-//! Ways to make writes durable on disks whose law of costs is known for each: whether the table's intervals hold the law, and
-//! whether the best is found.
+//! Ways to make writes durable on disks whose law of costs is known for each: whether the table's intervals hold the
+//! law, and whether the best is found.
 //!
-//! A method's cost is a law of its own: fsync writes a journal besides, a direct O_DSYNC write carries its flush with it,
-//! sync_file_range sends none. So each method has its device, with a flush of its own.
+//! A method's cost is a law of its own: fsync writes a journal besides, a direct O_DSYNC write carries its flush with
+//! it, sync_file_range sends none. So each method has its device, with a flush of its own.
 
 use std::sync::atomic::AtomicBool;
 
 use qd1_analysis::sync::table;
-use qd1_engine::run::{IoJob, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::{Device, Service, State};
 use qd1_engine::{Op, OpKind};
 use qd1_model::environment::{Environment, ThreadCost};
@@ -166,7 +166,7 @@ fn record(steps: &[(IoWork, Device)]) -> Record {
                 batch_min: 1,
                 thread_cost: ThreadCost::default,
             };
-            let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue)
+            let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue)
                 .expect("the simulated engine needs nothing");
             record.plan.steps.push(StepPlan {
                 name: name.clone(),

@@ -5,7 +5,7 @@ use qd1_truth::Seeds;
 use qd1_truth::identify::judged;
 
 #[test]
-fn nine_kinds_of_disks_are_told_apart_with_and_without_labels() {
+fn nine_kinds_of_disks_are_distinguished_without_labels_too() {
     // Five of each kind.
     let all = judged(Seeds::Tuning, 0..45);
     let wrong: Vec<_> = all.iter().filter(|one| !one.is_right()).map(|one| (&one.name, one.identity.top())).collect();
@@ -14,6 +14,6 @@ fn nine_kinds_of_disks_are_told_apart_with_and_without_labels() {
     assert!(sure.is_empty(), "{sure:?}");
     for kind in StorageKind::ALL {
         let right = all.iter().filter(|one| one.kind == kind && one.is_right()).count();
-        assert!(right >= 3, "{} is told {right} times of 5: {wrong:?}", kind.title());
+        assert!(right >= 3, "{} is identified {right} times of 5: {wrong:?}", kind.title());
     }
 }

@@ -3,8 +3,8 @@
 //! Slope: the median of the slopes of all pairs of points (Theil 1950; Sen 1968) of the logarithm against time, on at
 //! most [`POINTS`] block medians; up to 29 % wild points do not move it. Its 95 % interval: residuals are drawn anew
 //! in blocks (moving block bootstrap, Kunsch 1989) and the slope is taken [`REPEATS`] times. Blocks are as
-//! long as the dependence asks (n^(1/3) times the variance inflation, at most an eighth). A short, strongly dependent series
-//! has too few blocks for that to be wide enough, so the interval is at least that of a regression with the
+//! long as the dependence asks (n^(1/3) times the variance inflation, at most an eighth). A short, strongly dependent
+//! series has too few blocks for that to be wide enough, so the interval is at least that of a regression with the
 //! long-run variance of the residuals ([`crate::stats`]).
 
 use super::random::Random;

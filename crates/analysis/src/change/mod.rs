@@ -1,8 +1,9 @@
-//! How a step went over time: changes of level, drift, what comes back at a fixed period, and whether it settled.
+//! How a step went over time: changes of level, drift, what recurs at a fixed period, and whether it settled.
 //!
 //! Input are the intervals of a step and nothing else. [`courses`] gives changes and drift of each kind of operation,
-//! [`periodic()`] what returns, [`is_steady`] the steady state, without which no rate may be called sustained. The methods,
-//! their assumptions and their errors are in docs/method.md; the `truth` crate measures those on simulated disks.
+//! [`periodic()`] what recurs, [`steady_state`] the steady state, without which no rate may be called sustained. The
+//! methods, their assumptions and their errors are in docs/method.md; the `truth` crate measures those on simulated
+//! disks.
 
 mod drift;
 mod periodic;
@@ -13,9 +14,9 @@ mod steady;
 mod trace;
 
 pub use drift::Drift;
-pub use periodic::{Periodic, Returns, periodic};
-pub use points::{Change, Looks, Ratio, Stretch};
-pub use steady::{Steady, WINDOW_MIN_NS, is_steady, steady_of};
+pub use periodic::{Periodic, Recurrence, periodic};
+pub use points::{Change, ChangeKind, Ratio, Stretch};
+pub use steady::{Steady, WINDOW_MIN_NS, steady_state, steady_state_of};
 
 use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
@@ -23,9 +24,10 @@ use qd1_model::record::Interval;
 use drift::{misfit_of_line, misfit_of_steps};
 use trace::{CLASSES, Trace};
 
-/// One step has as many parameters as a line, so the better fit is told; each step more must earn this share.
+/// One step has as many parameters as a line, so the better fit is reported; each further step must improve it by this
+/// share.
 const STEP_EARNS: f64 = 0.05;
-/// Least drift told, over the whole step: a tenth.
+/// Least drift reported, over the whole step: a tenth.
 const DRIFT_MIN: f64 = 0.095;
 /// Half widths of its 95 % interval by which a drift must differ from none: two figures of each kind of operation are
 /// looked at in every step, and a false one should be rarer than one in a hundred steps.
@@ -44,8 +46,8 @@ pub struct Course {
     pub latency_drift: Option<Drift>,
 }
 
-/// The course of every kind of operation in `intervals`. `returning` is what [`periodic()`] found in them: changes that are
-/// only its ups and downs are left out.
+/// The course of every kind of operation in `intervals`. `returning` is what [`periodic()`] found in them: changes that
+/// are only its ups and downs are left out.
 #[must_use]
 pub fn courses(intervals: &[Interval], returning: Option<&Periodic>) -> Vec<Course> {
     CLASSES
@@ -64,8 +66,8 @@ fn course(intervals: &[Interval], trace: &Trace, class: OpClass, returning: Opti
     {
         changes.clear();
     }
-    let rate_drift = creeping(&trace.rates());
-    let latency_drift = creeping(&trace.medians());
+    let rate_drift = confirmed_drift(&trace.rates());
+    let latency_drift = confirmed_drift(&trace.medians());
     let drifts = rate_drift.is_some() || latency_drift.is_some();
     if drifts {
         // Steps were fitted to a slope.
@@ -74,14 +76,15 @@ fn course(intervals: &[Interval], trace: &Trace, class: OpClass, returning: Opti
     Course { class, changes, rate_drift, latency_drift }
 }
 
-/// The drift of `values`, where it is beyond doubt, large enough to tell, and a line describes them as well as steps do.
-fn creeping(values: &[f64]) -> Option<Drift> {
+/// The drift of `values`, where it is beyond doubt, large enough to report, and a line describes them as well as steps
+/// do.
+fn confirmed_drift(values: &[f64]) -> Option<Drift> {
     let found = drift::drift(values, DRIFT_MIN)?;
     let half = (found.high / found.low).ln() / 2.0;
     if found.factor.ln().abs() < CERTAIN * half {
         return None;
     }
-    let places: Vec<usize> = points::proved(values).iter().map(|place| place.at).collect();
+    let places: Vec<usize> = points::confirmed(values).iter().map(|place| place.at).collect();
     let margin = 1.0 + STEP_EARNS * places.len().saturating_sub(1).min(3) as f64;
     let line_fits = misfit_of_line(values) <= margin * misfit_of_steps(values, &places);
     (places.is_empty() || line_fits).then_some(found)

@@ -1,17 +1,18 @@
-//! What comes back at a fixed period: stalls (journal commits every five seconds, writeback) and swings of the rate.
+//! What recurs at a fixed period: stalls (journal commits every five seconds, writeback) and swings of the rate.
 //!
 //! *Stalls*, by the spacing of slow episodes. An interval is slow if its longest latency is among the K longest of the
-//! step and at least half as long again as usual; slow intervals next to each other are one episode. For a trial period P
-//! the episodes have phases; if m of K lie within an arc of the share w of the circle, the chance of that for episodes
-//! at random is at most K C(K-1, m-1) w^(m-1) (one of them begins the arc, m - 1 others follow). Times the number of trials
-//! of K, P and m that is a bound on false alarms which holds whatever was looked at. Two episodes in one cycle count
-//! once, so bursts are no evidence; most cycles must hold one, so that no fraction of the period is told. The bound takes
-//! the phases for independent: it is no help against a slowness that is regular by itself without a period.
+//! step and at least half as long again as usual; slow intervals next to each other are one episode. For a trial period
+//! P the episodes have phases; if m of K lie within an arc of the share w of the circle, the chance of that for
+//! episodes at random is at most K C(K-1, m-1) w^(m-1) (one of them begins the arc, m - 1 others follow). Times the
+//! number of trials of K, P and m that is a bound on false alarms which holds whatever was looked at. Two episodes in
+//! one cycle count once, so bursts are no evidence; most cycles must hold one, so that no fraction of the period is
+//! reported. The bound assumes independent phases: it does not hold for a slowness that is regular by itself without a
+//! period.
 //!
-//! *Swings*, by a periodogram (Lomb 1976, Scargle 1982) of the ranks of rate and of median latency, so that wild points do not
-//! count. Its power is divided by the larger of the local median and an AR(1) spectrum (as in Schulz and Mudelsee's REDFIT,
-//! 2002); what is left is exponential where there is no period, and a sum over 1 or 3 harmonics is gamma
-//! distributed. The tail, times the frequencies tried, bounds the false alarms.
+//! *Swings*, by a periodogram (Lomb 1976, Scargle 1982) of the ranks of rate and of median latency, so that wild points
+//! do not count. Its power is divided by the larger of the local median and an AR(1) spectrum (as in Schulz and
+//! Mudelsee's REDFIT, 2002); what is left is exponential where there is no period, and a sum over 1 or 3 harmonics is
+//! gamma distributed. The tail, times the frequencies tried, bounds the false alarms.
 //!
 //! Blind below three intervals: a limiter that works in slices of 100 ms is seen in the latencies, not here.
 
@@ -46,12 +47,12 @@ const CYCLES_MIN: f64 = 6.0;
 const SWING_MIN: f64 = 0.095;
 /// Power over the noise's from which a longer period is taken for the true one.
 const HARMONIC_MIN: f64 = 8.0;
-/// Neighbours on each side that the median of the power is taken from.
+/// Neighbours on each side over which the median of the power is taken.
 const NEIGHBOURS: usize = 40;
 
-/// What comes back.
+/// What recurs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Returns {
+pub enum Recurrence {
     /// Slow episodes; the median over them of the longest latency, ns, and how many there were.
     Stalls {
         /// Median of their longest latencies, ns.
@@ -80,12 +81,12 @@ pub struct Periodic {
     /// Cycles seen.
     pub cycles: usize,
     /// What it is.
-    pub returns: Returns,
+    pub recurrence: Recurrence,
     /// Bound on the chance of finding this where there is no period.
     pub false_alarm: f64,
 }
 
-/// What returns in `intervals` at a fixed period: stalls if there are any, else a swing.
+/// Finds what recurs in `intervals` at a fixed period: stalls if there are any, else a swing.
 #[must_use]
 pub fn periodic(intervals: &[Interval]) -> Option<Periodic> {
     let part = &intervals[intervals.len().saturating_sub(INTERVALS_MAX)..];
@@ -102,7 +103,7 @@ struct Episode {
 
 /// Logarithm of each interval's longest latency over the usual one of its class, and that latency; nothing where
 /// nothing completed.
-fn loudness(intervals: &[Interval]) -> Vec<Option<(f64, f64)>> {
+fn slowness(intervals: &[Interval]) -> Vec<Option<(f64, f64)>> {
     let usual = CLASSES.map(|class| {
         let longest = intervals.iter().filter_map(|i| of_class(i, class)).filter(|s| s.ios > 0);
         median(&mut longest.map(|s| (s.lat_max_ns.max(1) as f64).ln()).collect::<Vec<_>>())
@@ -118,14 +119,14 @@ fn loudness(intervals: &[Interval]) -> Vec<Option<(f64, f64)>> {
 }
 
 /// Episodes at or above `level`; intervals without any completion do not end one.
-fn episodes(loud: &[Option<(f64, f64)>], level: f64) -> Vec<Episode> {
+fn episodes(slowness: &[Option<(f64, f64)>], level: f64) -> Vec<Episode> {
     let mut all: Vec<Episode> = Vec::new();
     let mut last = None;
-    for (i, (value, latency_ns)) in loud.iter().enumerate().filter_map(|(i, l)| l.map(|l| (i, l))) {
+    for (i, (value, latency_ns)) in slowness.iter().enumerate().filter_map(|(i, l)| l.map(|l| (i, l))) {
         if value < level {
             continue;
         }
-        let joined = last.is_some_and(|last: usize| loud[last + 1..i].iter().all(Option::is_none));
+        let joined = last.is_some_and(|last: usize| slowness[last + 1..i].iter().all(Option::is_none));
         match all.last_mut() {
             Some(episode) if joined => episode.latency_ns = episode.latency_ns.max(latency_ns),
             _ => all.push(Episode { at: i as f64, latency_ns }),
@@ -144,13 +145,13 @@ struct Arc {
 
 fn stalls(intervals: &[Interval]) -> Option<Periodic> {
     let count = intervals.len();
-    let loud = loudness(intervals);
-    let mut sorted: Vec<f64> = loud.iter().flatten().map(|(value, _)| *value).collect();
+    let slowness = slowness(intervals);
+    let mut sorted: Vec<f64> = slowness.iter().flatten().map(|(value, _)| *value).collect();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let mut sets: Vec<Vec<Episode>> = Vec::new();
     for slowest in SLOWEST.into_iter().filter(|slowest| slowest * 6 <= count && *slowest <= sorted.len()) {
         let level = sorted[slowest - 1];
-        let set = if level >= SLOW_MIN { episodes(&loud, level) } else { Vec::new() };
+        let set = if level >= SLOW_MIN { episodes(&slowness, level) } else { Vec::new() };
         if set.len() >= EPISODES_MIN {
             sets.push(set);
         }
@@ -170,13 +171,13 @@ fn stalls(intervals: &[Interval]) -> Option<Periodic> {
         }
     }
     let best = best?;
-    let mut fitted = line_of(&best)?;
+    let mut fitted = fit_line(&best)?;
     let to_ns = (intervals[count - 1].start_ns - intervals[0].start_ns) as f64 / (count - 1) as f64;
     let mut latencies: Vec<f64> = best.members.iter().map(|episode| episode.latency_ns).collect();
     fitted.first_ns = intervals[best.members[0].at as usize].start_ns as f64;
     (fitted.period_ns, fitted.low_ns, fitted.high_ns) =
         (fitted.period_ns * to_ns, fitted.low_ns * to_ns, fitted.high_ns * to_ns);
-    fitted.returns = Returns::Stalls { latency_ns: median(&mut latencies), episodes: best.members.len() };
+    fitted.recurrence = Recurrence::Stalls { latency_ns: median(&mut latencies), episodes: best.members.len() };
     fitted.false_alarm = (best.log_chance + trials.ln()).exp();
     Some(fitted)
 }
@@ -220,7 +221,7 @@ fn arc_of(set: &[Episode], period: f64, least: f64) -> Option<Arc> {
 }
 
 /// Period of the members of `arc` by least squares of their times on their cycles, in intervals.
-fn line_of(arc: &Arc) -> Option<Periodic> {
+fn fit_line(arc: &Arc) -> Option<Periodic> {
     let first = arc.members[0].at;
     let cycles: Vec<f64> = arc.members.iter().map(|e| ((e.at - first) / arc.period).round()).collect();
     let count = cycles.len() as f64;
@@ -239,7 +240,7 @@ fn line_of(arc: &Arc) -> Option<Periodic> {
         high_ns: period + half,
         first_ns: first,
         cycles: cycles.last().map_or(0, |last| *last as usize + 1),
-        returns: Returns::Swing { factor: 1.0 },
+        recurrence: Recurrence::Swing { factor: 1.0 },
         false_alarm: 1.0,
     })
     .filter(|found| found.period_ns.is_finite() && found.period_ns > 0.0)
@@ -304,7 +305,7 @@ fn swing_of(values: &[f64]) -> Option<Periodic> {
         high_ns: 1.0 / (peak - error).max(0.1 * peak),
         first_ns: 0.0,
         cycles: (count as f64 * peak) as usize,
-        returns: Returns::Swing { factor },
+        recurrence: Recurrence::Swing { factor },
         false_alarm: chance,
     })
 }

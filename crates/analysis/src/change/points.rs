@@ -1,10 +1,11 @@
 //! Change points: when a rate or a median latency went to another level, by how much, and what it looks like.
 //!
-//! The segmentation ([`super::segment`]) proposes; a test disposes. Between the stretches on both sides of a proposal
-//! the mean logarithms are compared, wild points clipped, by Welch's t. Two variances of these means allow for dependence: the
-//! long-run variance of each stretch ([`crate::stats`]), which knows few degrees of freedom in a short one, and each stretch's
-//! own variance times an inflation taken from the whole series; the surer one counts. The least sure proposal goes first, its stretches become one, and the
-//! others are tested again, until all are beyond [`DOUBT`] and at least [`STEP_MIN`] in size.
+//! The segmentation ([`super::segment`]) proposes; a test confirms or rejects. Between the stretches on both sides of a
+//! proposal the mean logarithms are compared, wild points clipped, by Welch's t. Two variances of these means allow for
+//! dependence: the long-run variance of each stretch ([`crate::stats`]), which knows few degrees of freedom in a short
+//! one, and each stretch's own variance times an inflation taken from the whole series; the smaller chance counts. The
+//! least sure proposal goes first, its stretches become one, and the others are tested again, until all are beyond
+//! [`DOUBT`] and at least [`STEP_MIN`] in size.
 //!
 //! Sizes are ratios of the figures of both stretches, the points next to the change left out; their intervals come from
 //! the figures' own intervals ([`crate::stats`]), added as independent errors of the logarithms.
@@ -21,7 +22,7 @@ use crate::stats::long_run::long_run;
 
 /// Largest chance of a step of this size in an unchanged series, for each change.
 const DOUBT: f64 = 1e-4;
-/// Smallest step told, in logarithms: a tenth.
+/// Smallest step reported, in logarithms: a tenth.
 const STEP_MIN: f64 = 0.095;
 /// Degrees of freedom of a variance that borrows the inflation of the whole series.
 const INFLATION_DF: f64 = 15.0;
@@ -61,7 +62,7 @@ pub struct Stretch {
 
 /// What a change looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looks {
+pub enum ChangeKind {
     /// The rate fell to one exact value and stayed there to the end: saved-up tokens are spent.
     BurstSpent,
     /// The disk became slower: another user of it, a cache that is full, a warmer device.
@@ -92,22 +93,22 @@ pub struct Change {
     /// The stretch after.
     pub after: Stretch,
     /// What it looks like.
-    pub looks: Looks,
+    pub kind: ChangeKind,
     /// Chance of such a step in an unchanged series, per proposal.
     pub doubt: f64,
 }
 
-/// A place that passed the test.
+/// A change that passed the test.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Proved {
+pub(super) struct Confirmed {
     pub(super) at: usize,
     doubt: f64,
     low: usize,
     high: usize,
 }
 
-/// Changes of `values`, tested, rising.
-pub(super) fn proved(values: &[f64]) -> Vec<Proved> {
+/// Returns the changes of `values` that pass the test, rising.
+pub(super) fn confirmed(values: &[f64]) -> Vec<Confirmed> {
     if values.len() < 2 * STRETCH_MIN {
         return Vec::new();
     }
@@ -137,7 +138,7 @@ pub(super) fn proved(values: &[f64]) -> Vec<Proved> {
             .map(|i| {
                 let (from, to) = ends(i, &places);
                 let (at, low, high) = costs.place(from, to);
-                Proved { at, doubt: tested[i].1, low, high }
+                Confirmed { at, doubt: tested[i].1, low, high }
             })
             .collect();
     }
@@ -184,9 +185,9 @@ fn difference(before: &[f64], after: &[f64], inflation: f64) -> (f64, f64) {
 
 /// Changes of `class` over `intervals`.
 pub(super) fn changes(intervals: &[Interval], trace: &Trace, class: OpClass) -> Vec<Change> {
-    let mut all: Vec<(Proved, bool, bool)> =
-        proved(&trace.rates()).into_iter().map(|found| (found, true, false)).collect();
-    for found in proved(&trace.medians()) {
+    let mut all: Vec<(Confirmed, bool, bool)> =
+        confirmed(&trace.rates()).into_iter().map(|found| (found, true, false)).collect();
+    for found in confirmed(&trace.medians()) {
         match all.iter_mut().find(|(known, ..)| known.at.abs_diff(found.at) <= TOGETHER) {
             Some((known, _, latency)) => {
                 if found.high - found.low < known.high - known.low {
@@ -204,17 +205,17 @@ pub(super) fn changes(intervals: &[Interval], trace: &Trace, class: OpClass) -> 
     let stretches: Vec<Stretch> =
         ends.windows(2).map(|pair| stretch(intervals, trace, class, pair[0], pair[1])).collect();
     let at_ns = |index: usize| trace.points.get(index).map_or(trace.end_ns(), |point| point.start_ns);
-    let change = |(i, (found, of_rate, of_latency)): (usize, &(Proved, bool, bool))| {
+    let change = |(i, (found, of_rate, of_latency)): (usize, &(Confirmed, bool, bool))| {
         let (before, after) = (stretches[i].clone(), stretches[i + 1].clone());
         let rate = ratio(&before.rate, &after.rate).filter(|_| *of_rate);
         let latency = ratio(&before.median_ns, &after.median_ns).filter(|_| *of_latency);
         let last = i + 1 == all.len();
         let slower = rate.map_or_else(|| latency.is_some_and(|r| r.value > 1.0), |r| r.value < 1.0);
-        let looks = match (rate.is_some(), slower) {
-            (false, _) => Looks::LatencyOnly,
-            (true, true) if after.flat && last => Looks::BurstSpent,
-            (true, true) => Looks::Slower,
-            (true, false) => Looks::Faster,
+        let kind = match (rate.is_some(), slower) {
+            (false, _) => ChangeKind::LatencyOnly,
+            (true, true) if after.flat && last => ChangeKind::BurstSpent,
+            (true, true) => ChangeKind::Slower,
+            (true, false) => ChangeKind::Faster,
         };
         Change {
             class,
@@ -225,7 +226,7 @@ pub(super) fn changes(intervals: &[Interval], trace: &Trace, class: OpClass) -> 
             latency,
             before,
             after,
-            looks,
+            kind,
             doubt: found.doubt,
         }
     };

@@ -8,7 +8,7 @@
 //! a bounded cost, whatever its value. PELT (Killick, Fearnhead and Eckley, "Optimal detection of changepoints with a
 //! linear computational cost", 2012) finds the segmentation of least cost plus a penalty for each change.
 //!
-//! The penalty is 3 ln n times the variance inflation of the ranks: neighbouring points are alike, so a stretch of
+//! The penalty is 3 ln n times the variance inflation of the ranks: neighbouring points are similar, so a stretch of
 //! L points is worth L / VIF. The VIF is taken from differences of neighbouring block means, their *median*: the few
 //! blocks that hold a change do not move it. Blocks of several lengths are tried, and the largest VIF is used.
 
@@ -20,8 +20,8 @@ const LEVELS: usize = 9;
 pub(super) const STRETCH_MIN: usize = 10;
 /// Penalty of one change, in units of ln n and of the variance inflation.
 const PENALTY: f64 = 3.0;
-/// Largest inflation in the penalty: what follows tests each change again, so that a proposal too many costs nothing, and a
-/// visit of a few seconds in slow noise would not be proposed.
+/// Largest inflation in the penalty: what follows tests each change again, so that a proposal too many costs nothing,
+/// and a visit of a few seconds in slow noise would not be proposed.
 const INFLATION_MAX: f64 = 3.0;
 /// Block lengths for the variance inflation, and the fewest blocks needed.
 const BLOCKS: [usize; 3] = [4, 8, 16];

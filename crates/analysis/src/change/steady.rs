@@ -1,9 +1,9 @@
 //! Steady state: from when on a rate may be called sustained.
 //!
 //! SNIA's criteria (Solid State Storage Performance Test Specification 2.0.1, "steady state"): over a window of five
-//! rounds, the largest and smallest round differ by at most 20 % of their average, and the least-squares line moves by at
-//! most 10 % of it. fio's `steadystate` knows the same two (`iops:20%`, `iops_slope`). SNIA's round is a minute; a step is
-//! short, so here the window is all that is left of the step from the earliest moment on that passes, at least
+//! rounds, the largest and smallest round differ by at most 20 % of their average, and the least-squares line moves by
+//! at most 10 % of it. fio's `steadystate` knows the same two (`iops:20%`, `iops_slope`). SNIA's round is a minute; a
+//! step is short, so here the window is all that is left of the step from the earliest moment on that passes, at least
 //! [`WINDOW_MIN_NS`], in five rounds. Rate and median latency must both pass.
 
 use qd1_model::Estimate;
@@ -24,10 +24,10 @@ pub const WINDOW_MIN_NS: u64 = 5_000_000_000;
 /// Starts looked at: the window begins at one of so many equal parts of the step.
 const STARTS: usize = 40;
 
-/// What a kind of operation settled to.
+/// The steady state of one kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steady {
-    /// What.
+    /// Kind of operation.
     pub class: OpClass,
     /// Since when, ns from the start of the step's measurement, to its end.
     pub since_ns: u64,
@@ -46,15 +46,15 @@ pub struct Steady {
 /// The steady state `step` ended in, for the kind of operation that made the most of it; `None` if it never settled, or
 /// is shorter than [`WINDOW_MIN_NS`].
 #[must_use]
-pub fn is_steady(step: &StepRecord) -> Option<Steady> {
+pub fn steady_state(step: &StepRecord) -> Option<Steady> {
     let ops = |class: &OpClass| step.stream(*class).map_or(0, |stream| stream.lat.count());
     let class = CLASSES.into_iter().filter(|class| ops(class) > 0).max_by_key(ops)?;
-    steady_of(step, class)
+    steady_state_of(step, class)
 }
 
-/// [`is_steady`] of one kind of operation.
+/// [`steady_state`] of one kind of operation.
 #[must_use]
-pub fn steady_of(step: &StepRecord, class: OpClass) -> Option<Steady> {
+pub fn steady_state_of(step: &StepRecord, class: OpClass) -> Option<Steady> {
     let trace = Trace::new(&step.intervals, class);
     let count = trace.points.len();
     let part = count.div_ceil(STARTS).max(1);

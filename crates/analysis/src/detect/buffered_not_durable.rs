@@ -1,7 +1,7 @@
 //! A buffered write looks fast until its data has to reach the disk: what dd shows, and what is true.
 //!
 //! Formula: shown = bytes / (runtime - final fsync), what a program without a sync would report; true = bytes /
-//! runtime. Said from a factor of 1.25 up, with the rate of large direct writes beside it where one was measured.
+//! runtime. Reported from a factor of 1.25 up, with the rate of large direct writes beside it where one was measured.
 //! Source: the brief ("sequential write, cached: 273 MB/s to 1.3 GB/s; direct: 65-807 MB/s").
 //!
 //! The kernel writes back while the program writes, so on long runs the two rates meet and nothing is said.
@@ -11,9 +11,9 @@ use qd1_model::plan::Sync;
 use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 
-/// Factor between shown and true from which it is said.
+/// Factor between shown and true from which it is reported.
 const FACTOR_MIN: f64 = 1.25;
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
@@ -49,7 +49,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
                 format_span_ns(step.end_fsync_ns)
             ),
             advice: "With dd use conv=fsync or oflag=direct.".to_owned(),
-            ..found("buffered_not_durable", Severity::Info, 1.0)
+            ..base_finding("buffered_not_durable", Severity::Info, 1.0)
         });
     }
     all

@@ -5,15 +5,15 @@
 //! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
 //!
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
-//! holes and unwritten extents for a cache; `unwritten_extents` tells these apart.
+//! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
 use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Subject, Summary};
 
-use super::{counted_steps, found, percent};
+use super::{base_finding, counted_steps, percent};
 
-/// Share of bytes missing at the device from which it is said.
+/// Share of bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;
 /// Share from which direct reads are critical.
 const MISSING_CRITICAL: f64 = 0.5;
@@ -23,11 +23,11 @@ const ASKED_MIN: Bytes = Bytes::mib(1);
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let mut all = Vec::new();
     for (step, io, device) in counted_steps(record) {
-        // Space that nobody wrote is nowhere to be read from; `unwritten_reads` tells of that.
+        // Space that was never written cannot be read from the device; `unwritten_reads` reports that.
         if matches!(io.file, FileUse::Allocated | FileUse::Empty) && !io.rw.writes() {
             continue;
         }
-        // Predictions ask how fast the page cache is.
+        // Predictions measure the page cache on purpose.
         if record.plan.subject == Subject::Predict && !step.direct {
             continue;
         }
@@ -64,7 +64,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 "Use direct I/O, or a test file much larger than memory."
             }
             .to_owned(),
-            ..found("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
+            ..base_finding("cache_answered", severity, if step.direct { 0.9 } else { 0.95 })
         });
     }
     all

@@ -2,7 +2,7 @@
 //!
 //! Formula: steal is the share of the machine's processor time given to other guests; from 2 % it warns, from 10 % the
 //! figures are spoiled. Run delay is the time workers were runnable but not running; relative to the workers' time
-//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; alike where the delay per operation is
+//! (runtime x workers) from 5 % it warns, from 20 % the figures are spoiled; likewise where the delay per operation is
 //! a tenth of the median latency. Sources: proc(5) on steal; kernel `scheduler/sched-stats.rst`.
 //!
 //! Steal is machine-wide: it may have hit a processor that no worker used. Run delay is exact but says nothing of the
@@ -12,7 +12,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of, percent, plan_of, workers};
+use super::{base_finding, io_of, percent, plan_of, workers};
 use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 
 const DELAY_WARNING: f64 = 0.05;
@@ -36,7 +36,7 @@ fn steal(step: &StepRecord) -> Option<Finding> {
         advice: "Tail latencies contain waits for a processor. Measure again at another hour, or on an instance with \
                  dedicated processors."
             .to_owned(),
-        ..found("cpu_spoiled.steal", severity, 0.85)
+        ..base_finding("cpu_spoiled.steal", severity, 0.85)
     })
 }
 
@@ -65,7 +65,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
             record.environment.cpus
         ),
         advice: "Stop other programs, use fewer workers, or raise the processor limit of the container.".to_owned(),
-        ..found("cpu_spoiled.run_delay", severity, 0.9)
+        ..base_finding("cpu_spoiled.run_delay", severity, 0.9)
     })
 }
 

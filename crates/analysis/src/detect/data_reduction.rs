@@ -1,24 +1,25 @@
 //! Something below compresses, deduplicates or leaves out zeros: what benchmarks write is not what is stored.
 //!
-//! Formula: P(random > other) over the latencies of two steps that differ in nothing but the data they write (Mann-Whitney,
-//! see `stats::contrast`); told from 3 standard deviations and a ratio of the medians of 1.15. Where random data was
-//! written several times, before and after, every such step has to be slower: a disk that changes meanwhile does not compress.
+//! Formula: P(random > other) over the latencies of two steps that differ in nothing but the data they write
+//! (Mann-Whitney, see `stats::contrast`); reported from 3 standard deviations and a ratio of the medians of 1.15. Where
+//! random data was written several times, before and after, every such step has to be slower: a disk that changes
+//! meanwhile does not compress.
 //!
-//! It fails where a cache takes the data and compresses later (so the steps to compare are commits), where a limit above the
-//! compression binds (so they come at a slow rate), and where random data costs no more than zeros although it is stored
-//! compressed: then it changes no figure either.
+//! It fails where a cache takes the data and compresses later (so the steps to compare are commits), where a limit
+//! above the compression binds (so they come at a slow rate), and where random data costs no more than zeros although
+//! it is stored compressed: then it changes no figure either.
 
 use qd1_model::plan::{Data, IoWork};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::paired::{alone, class_of, is_behind, only_writes, shown, was_written};
-use super::{found, percent};
+use super::paired::{class_of, format_estimate, is_behind, only_writes, single_requests, was_written};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Contrast, Sample, contrast};
 
 const Z_MIN: f64 = 3.0;
 const RATIO_MIN: f64 = 1.15;
 
-/// One kind of data that is written faster.
+/// A kind of data that is written faster than random data.
 struct Faster {
     step: String,
     data: Data,
@@ -28,7 +29,7 @@ struct Faster {
 }
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let writes: Vec<_> = alone(record).filter(|(_, io)| only_writes(io) && was_written(io)).collect();
+    let writes: Vec<_> = single_requests(record).filter(|(_, io)| only_writes(io) && was_written(io)).collect();
     let Some((_, work)) = writes.iter().find(|(_, io)| !io.data.is_random()) else { return Vec::new() };
     let alike = |io: &IoWork| IoWork { data: work.data, ..io.clone() } == **work;
     let class = class_of(work);
@@ -78,18 +79,28 @@ fn conclude(reference: &Sample, faster: &[Faster]) -> Option<Finding> {
     let each: Vec<String> = faster
         .iter()
         .map(|one| {
-            format!("{}: {}, {} of pairs", name(&one.data), shown(&one.sample.at(0.5)), percent(one.difference.above))
+            format!(
+                "{}: {}, {} of pairs",
+                name(&one.data),
+                format_estimate(&one.sample.at(0.5)),
+                percent(one.difference.above)
+            )
         })
         .collect();
     Some(Finding {
         step: one.step.clone(),
         title: format!("something below {what} {:.1} times as fast as random data", one.ratio),
-        evidence: format!("medians: random: {}, n={}; {}", shown(&reference.at(0.5)), reference.n(), each.join("; ")),
+        evidence: format!(
+            "medians: random: {}, n={}; {}",
+            format_estimate(&reference.at(0.5)),
+            reference.n(),
+            each.join("; ")
+        ),
         advice:
             "The figures of this tool are of random data, the worst case. Tools that write zeros or repeat a buffer \
                  (dd, fio with zero_buffers) show more than programs will get."
                 .to_owned(),
-        ..found(id, Severity::Info, if one.difference.z > 5.0 { 0.9 } else { 0.8 })
+        ..base_finding(id, Severity::Info, if one.difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 

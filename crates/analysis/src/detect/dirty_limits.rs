@@ -1,9 +1,9 @@
 //! The kernel may gather gigabytes of unwritten data before it makes anyone wait: a writeback storm in the making.
 //!
 //! Formula: limit = `dirty_bytes`, or else `dirty_ratio` percent of memory (strictly of *available* memory, so this is
-//! the most it can be): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Said from 32 GB of memory with a ratio,
-//! or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where no
-//! rate was measured, it warns, below that it is only named. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
+//! the most it can be): 2.4 GB of 12 GB, 51 GB of 256 GB at the default of 20. Reported from 32 GB of memory with a
+//! ratio, or from a limit of 4 GiB. Time to drain = limit / measured rate of large direct writes; from 5 s up, or where
+//! no rate was measured, it warns; below that it only informs. Sources: kernel `admin-guide/sysctl/vm.rst`; the brief,
 //! "writeback storms on large-RAM hosts are a timing problem".
 //!
 //! It does not know the control group's own limits of v2 writeback, nor whether anything here writes that much.
@@ -14,7 +14,7 @@ use qd1_model::plan::Sync;
 use qd1_model::units::{Bytes, format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 
 /// Memory from which a ratio is a mistake, bytes (the brief: 32+ GB).
 const MEMORY_LARGE: u64 = 32_000_000_000;
@@ -50,7 +50,7 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
         title: format!("the kernel may hold up to {limit} of unwritten data before it slows writers down"),
         evidence: format!("{}{drain}", setting(dirty, environment.memory)),
         advice: advice(rate),
-        ..found("dirty_limits", severity, 0.8)
+        ..base_finding("dirty_limits", severity, 0.8)
     }]
 }
 

@@ -1,20 +1,20 @@
 //! A rate or a median latency that creeps over a whole step, so that its figures depend on how long it ran.
 //!
 //! Concludes from the robust slope of [`crate::change`] (Theil and Sen, block bootstrap; docs/method.md), where a line
-//! describes the step no worse than changes of level do. Told from 15 % over the step.
+//! describes the step no worse than changes of level do. Reported from 15 % over the step.
 //!
-//! It cannot tell a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from a neighbour
-//! that grows, and a slope over a few seconds may be the start of a slower wave.
+//! It cannot distinguish a disk that tires (a cache filling, a flash translation layer without free blocks, heat) from
+//! a neighbour that grows, and a slope over a few seconds may be the start of a slower wave.
 
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::change::{Course, Drift, courses, periodic};
 
-/// Smallest drift told over the step: the larger end over the smaller.
+/// Smallest drift reported over the step: the larger end over the smaller.
 const FACTOR_MIN: f64 = 1.15;
-/// From which it warns.
+/// Factor from which it warns.
 const WARNING: f64 = 1.4;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -56,7 +56,7 @@ fn drifting(step: &StepRecord) -> Option<Finding> {
         advice: "Run longer, until the rate settles: the figures of this step depend on its length, and none of them \
                  is sustained."
             .to_owned(),
-        ..found(
+        ..base_finding(
             "drift",
             if worse && size(&drift) >= WARNING { Severity::Warning } else { Severity::Info },
             if drift.low > 1.05 || drift.high < 0.95 { 0.9 } else { 0.75 },

@@ -2,12 +2,12 @@
 //!
 //! Concludes from `engine_why`, which starts with "fell back" then (engine/select.rs). One finding for all steps of
 //! the same reason. Threads in place of a queue cost more processor time and warn; libaio in place of io_uring is
-//! only named.
+//! only mentioned.
 
 use qd1_model::plan::EngineKind;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let mut all: Vec<(Finding, Vec<&str>)> = Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             advice: "Compare only with runs of the same engine. Containers often block io_uring; on the host, or with \
                      a seccomp profile that allows it, it works."
                 .to_owned(),
-            ..found("engine_fallback", severity, 1.0)
+            ..base_finding("engine_fallback", severity, 1.0)
         };
         all.push((finding, vec![&step.name]));
     }

@@ -1,13 +1,13 @@
 //! The first write of a block costs more than writing it again: space is taken from a thin volume or an image, or the
-//! filesystem turns an unwritten extent into a written one. The first read can cost more as well: a restored snapshot is
-//! loaded from afar.
+//! filesystem turns an unwritten extent into a written one. The first read can cost more as well: a restored snapshot
+//! is loaded from remote storage.
 //!
-//! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that was
-//! only allocated, the other over data (Mann-Whitney, see `stats::contrast`); told from 3.5 standard deviations where the
-//! median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first step has to be
-//! slower than every other one: a disk that changes meanwhile is not.
-//! Reads: as in `host_cache`, on a file or device that was there before and all of which is fast once it was read; then it
-//! cannot be told from a cache that holds it all, and both are named.
+//! Formula, writes: P(first > again) over two steps that write the same blocks at the same rate, the one to space that
+//! was only allocated, the other over data (Mann-Whitney, see `stats::contrast`); reported from 3.5 standard deviations
+//! where the median, the 75th or the 90th percentile is 1.3 times as high. Where there are several of each, every first
+//! step has to be slower than every other one: a disk that changes meanwhile is not. Reads: as in `host_cache`, on a
+//! file or device that was there before and all of which is fast once it was read; then it cannot be distinguished from
+//! a cache that holds it all, and both are named.
 //!
 //! It fails where a cache takes first writes and pays for them later.
 
@@ -16,15 +16,17 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::host_cache::{Reach, look};
-use super::paired::{alone, class_of, counters, is_behind, only_writes, rounds, shown, was_written};
-use super::{found, percent};
+use super::host_cache::{CacheSize, find_cache};
+use super::paired::{
+    class_of, counters, format_estimate, is_behind, only_writes, rounds, single_requests, was_written,
+};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 3.5;
 /// Times that a percentile of first writes is that of later ones, at least.
 const RATIO_MIN: f64 = 1.3;
-/// So far apart that it needs no count.
+/// So far apart that no significance test is needed.
 const FAR_RATIO: f64 = 10.0;
 const FAR_ABOVE: f64 = 0.95;
 /// Percentiles that are looked at: a chunk may be so large that few writes are the first in theirs.
@@ -39,7 +41,7 @@ fn alike(a: &IoWork, b: &IoWork) -> bool {
 }
 
 fn writes(record: &Record) -> Option<Finding> {
-    let writes: Vec<_> = alone(record).filter(|(_, io)| only_writes(io) && io.rw.is_random()).collect();
+    let writes: Vec<_> = single_requests(record).filter(|(_, io)| only_writes(io) && io.rw.is_random()).collect();
     let is_first = |step: &StepRecord, io: &IoWork| io.file == FileUse::Allocated && rounds(step, io) < 0.5;
     let (one, work) = writes.iter().find(|(step, io)| is_first(step, io))?;
     let class = class_of(work);
@@ -54,7 +56,7 @@ fn writes(record: &Record) -> Option<Finding> {
     let difference = contrast(&new, &old);
     let ratio = LOOKED_AT.map(|q| new.seen(q) / old.seen(q).max(1.0)).into_iter().fold(0.0, f64::max);
     let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
-    // Writes that queue depend on each other so much that few of them count; but others kept the pace.
+    // Queued writes depend on each other, so few of them count as samples; but others kept the pace.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || ratio < RATIO_MIN || !steady {
         return None;
@@ -67,10 +69,10 @@ fn writes(record: &Record) -> Option<Finding> {
         title: format!("the first write of a block takes up to {ratio:.1} times as long as writing it again"),
         evidence: format!(
             "first: median {}, p90 {}, n={}; again: median {}, p90 {}, n={}; {} of pairs{extra}",
-            shown(&new.at(0.5)),
+            format_estimate(&new.at(0.5)),
             format_ns(new.seen(0.9)),
             new.n(),
-            shown(&old.at(0.5)),
+            format_estimate(&old.at(0.5)),
             format_ns(old.seen(0.9)),
             old.n(),
             percent(difference.above)
@@ -78,7 +80,7 @@ fn writes(record: &Record) -> Option<Finding> {
         advice: "A log that grows pays this with each block; one whose file is written once and then reused does not. \
                  Other figures of this run are of blocks written before."
             .to_owned(),
-        ..found("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
+        ..base_finding("first_touch.write", Severity::Warning, if difference.z > 5.0 { 0.9 } else { 0.8 })
     })
 }
 
@@ -87,17 +89,18 @@ fn reads(record: &Record) -> Option<Finding> {
     if !matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly) {
         return None;
     }
-    let seen = look(record)?;
-    let Reach::AtLeast(size) = seen.reach else { return None };
+    let seen = find_cache(record)?;
+    let CacheSize::AtLeast(size) = seen.size else { return None };
     Some(Finding {
         step: seen.step,
         title: format!("first reads take {:.1} times as long as later ones", seen.ratio),
         evidence: seen.evidence,
         advice: format!(
             "Either data is loaded from elsewhere when it is first read (a volume restored from a snapshot), or a cache of \
-             at least {size} answers what was read before. Reading the whole device once tells, and cures the first."
+             at least {size} answers what was read before. Reading the whole device once shows which, and cures the \
+             first."
         ),
-        ..found("first_touch.read", Severity::Warning, 0.7)
+        ..base_finding("first_touch.read", Severity::Warning, 0.7)
     })
 }
 

@@ -1,24 +1,25 @@
 //! What a flush does, by what it costs: it waits for the data that was written, or it takes the same few microseconds
 //! whatever there is to write out.
 //!
-//! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones' are
-//! above the small ones' (P above 80 %, 4 standard deviations, see `stats::contrast`) and at least 1.3 times as long, the
-//! device has a write cache and writes it out when told: the difference in bytes over the difference in time is its rate.
-//! If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to program (a triple-level
-//! cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be asked in less either. Then the
-//! cache is protected against power loss, as in enterprise SSDs and controllers with a battery, or the flush is ignored, as
-//! by a hypervisor with cache=unsafe. From inside the two are the same, so it is not called a lie.
+//! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones'
+//! are above the small ones' (P above 80 %, 4 standard deviations, see `stats::contrast`) and at least 1.3 times as
+//! long, the device has a write cache and writes it out when told: the difference in bytes over the difference in time
+//! is its rate. If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to
+//! program (a triple-level cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be
+//! asked in less either. Then the cache is protected against power loss, as in enterprise SSDs and controllers with a
+//! battery, or the flush is ignored, as by a hypervisor with cache=unsafe. Seen from inside the two are the same, so
+//! nothing is said to be ignored.
 //!
-//! It says nothing where no flush reached the device (`flush_ignored` does), and cannot see a cache that ignores flushes at
-//! the far end of a network: a round trip looks like an honest flush with nothing to do.
+//! It says nothing where no flush reached the device (`flush_ignored` does), and cannot see a cache that ignores
+//! flushes at the far end of a network: a round trip looks like an honest flush with nothing to do.
 
 use qd1_model::plan::{IoWork, Sync};
 use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
-use super::paired::{alone, counters, only_writes, shown, was_written};
+use super::base_finding;
+use super::paired::{counters, format_estimate, only_writes, single_requests, was_written};
 use crate::stats::contrast::{Sample, contrast};
 
 /// Below this nothing was written to flash or a platter.
@@ -33,7 +34,7 @@ const FLUSHES_MIN: f64 = 0.5;
 const SYNCS_MIN: u64 = 12;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let commits: Vec<_> = alone(record)
+    let commits: Vec<_> = single_requests(record)
         .filter(|(step, io)| only_writes(io) && was_written(io) && io.data.is_random() && is_flushed(record, step, io))
         .collect();
     let small = commits.iter().min_by_key(|(_, io)| io.block_max());
@@ -51,10 +52,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let evidence = format!(
         "sync after {}: {}, n={}; after {}: {}, n={}",
         Bytes(few.block_max().into()),
-        shown(&of_small.at(0.5)),
+        format_estimate(&of_small.at(0.5)),
         of_small.n(),
         Bytes(many.block_max().into()),
-        shown(&of_large.at(0.5)),
+        format_estimate(&of_large.at(0.5)),
         of_large.n()
     );
     let below = |sample: &Sample| sample.at(0.5).high.unwrap_or(sample.seen(0.75)) < FLOOR_NS;
@@ -82,7 +83,7 @@ fn nothing(record: &Record) -> Option<Finding> {
                  honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
                  inside: ask who runs the storage before trusting it with a database."
             .to_owned(),
-        ..found("flush_cost.nothing", severity, 0.6)
+        ..base_finding("flush_cost.nothing", severity, 0.6)
     })
 }
 
@@ -97,7 +98,7 @@ fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
         title: format!("the disk has a write cache and writes it out when told, at about {}", format_rate(rate)),
         advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
             .to_owned(),
-        ..found("flush_cost.waits", Severity::Info, 0.85)
+        ..base_finding("flush_cost.waits", Severity::Info, 0.85)
     })
 }
 

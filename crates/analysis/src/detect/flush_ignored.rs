@@ -5,7 +5,7 @@
 //! - a filesystem mounted with `barrier=0` or `nobarrier`, or overlayfs with `volatile`: critical, the kernel was
 //!   told not to flush;
 //! - a device that claims `write through`: info. The kernel sends no flush because the device says it has no
-//!   volatile cache. Whether a virtual disk tells the truth cannot be seen from inside;
+//!   volatile cache. Whether that is true of a virtual disk cannot be seen from inside;
 //! - a device with a `write back` cache: critical, since a commit then rests in a volatile cache.
 //!
 //! Sources: kernel `Documentation/block/writeback_cache_control.rst`; `admin-guide/iostats` (flushes are counted
@@ -18,7 +18,7 @@
 use qd1_model::environment::Environment;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{counted_steps, found, workers};
+use super::{base_finding, counted_steps, workers};
 
 /// Flushes per sync and writer below which they count as missing.
 const DEFICIT: f64 = 0.1;
@@ -71,7 +71,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             evidence: counts,
             advice: "Remount with barriers; without them a power cut can lose or corrupt what was committed."
                 .to_owned(),
-            ..found("flush_ignored.no_barrier", Severity::Critical, 0.95)
+            ..base_finding("flush_ignored.no_barrier", Severity::Critical, 0.95)
         });
     }
     if !caches.is_empty() && caches.iter().all(|cache| *cache == "write through") {
@@ -80,7 +80,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
             title: "the device claims to have no volatile write cache, so the kernel sends it no flushes".to_owned(),
             evidence: format!("{counts}; write_cache is \"write through\""),
             advice: "A commit is as durable as that claim. On a virtual disk only the provider knows.".to_owned(),
-            ..found("flush_ignored.write_through", Severity::Info, 0.9)
+            ..base_finding("flush_ignored.write_through", Severity::Info, 0.9)
         });
     }
     let whole_disk = environment.devices.first().is_some_and(|device| device.kind == "disk");
@@ -94,7 +94,7 @@ fn conclude(environment: &Environment, deficits: &[(&str, u64, u64)], ever_count
         advice: "Look for what swallows the syncs: a preloaded library such as eatmydata, a layer between filesystem \
                  and device, a journal on another device. Until then commit latencies are not those of durable writes."
             .to_owned(),
-        ..found("flush_ignored.missing", Severity::Critical, 0.75)
+        ..base_finding("flush_ignored.missing", Severity::Critical, 0.75)
     })
 }
 

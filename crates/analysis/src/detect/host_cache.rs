@@ -1,16 +1,17 @@
 //! A cache below the kernel answers reads that come again: the hypervisor's memory, a controller's, the drive's.
 //!
-//! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it that
-//! were read whole just before (*again*). The latency that best parts the wide ones from those of the smallest part
-//! (Kolmogorov and Smirnov, see `stats::contrast`) is taken to part misses from hits. A cache is told if that distance is
-//! at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take less than 2 ms: seeks
-//! are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in a part of size S, over that in the smallest, is the share
-//! of it that is held; a cache of size C that drops what was least recently used holds C / S. So the cache is at least as large
-//! as the largest part that is held (85 %), and about held share x S in the first that is not.
+//! Formula: direct reads of one block at a time, over the whole file without coming again (*wide*), and of parts of it
+//! that were read whole just before (*again*). The latency that best separates the wide ones from those of the smallest
+//! part (Kolmogorov and Smirnov, see `stats::contrast`) is taken to separate misses from hits. A cache is reported if
+//! that distance is at least 0.5 and misses take 1.4 times as long, or at least 0.25 and 1.8 times; and if hits take
+//! less than 2 ms: seeks are shorter in a small part of a rotating disk, but it still turns. The share of fast reads in
+//! a part of size S, over that in the smallest, is the share of it that is held; a cache of size C that drops what was
+//! least recently used holds C / S. So the cache is at least as large as the largest part that is held (85 %), and
+//! about held share x S in the first that is not.
 //!
 //! The page cache of the machine itself is not meant: direct I/O passes it, and steps of which the device counted fewer
-//! bytes than were asked for are left out (`cache_answered` tells of those). It fails to see a cache that already holds the
-//! whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
+//! bytes than were asked for are left out (`cache_answered` reports those). It fails to see a cache that already holds
+//! the whole file, because writing filled it: then no read is slow. A drive's own memory looks the same as a host's.
 
 use std::cmp::Reverse;
 
@@ -20,8 +21,8 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::paired::{alone, counters, is_behind, only_reads, rounds, shown, was_written};
-use super::{found, io_of, percent};
+use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
+use super::{base_finding, io_of, percent};
 use crate::stats::contrast::{Sample, Split, split};
 
 /// Share of a part that has to be read before it counts as read whole.
@@ -30,7 +31,7 @@ const TOUCHED_MIN: f64 = 0.9;
 const WIDE_ROUNDS: f64 = 0.25;
 /// How many times the smallest part the wide reads have to go over.
 const WIDER: u64 = 4;
-/// Distance and ratio from which a cache is told.
+/// Distance and ratio from which a cache is reported.
 const CLEAR: [(f64, f64); 2] = [(CLEARLY, 1.4), (0.25, 1.8)];
 /// Distance from which most of the wide reads are misses.
 const CLEARLY: f64 = 0.5;
@@ -38,11 +39,11 @@ const CLEARLY: f64 = 0.5;
 const HIT_MAX_NS: f64 = 2e6;
 /// The same where the wide reads queued.
 const CLEAR_OF_QUEUE: [(f64, f64); 1] = [(CLEARLY, 5.0)];
-/// So far apart that it needs no count.
+/// So far apart that no significance test is needed.
 const FAR: (f64, f64) = (0.9, 10.0);
 /// Share of a part that is held, from which all of it is.
 const HELD: f64 = 0.85;
-/// From which it is held to the last block, as far as chance can tell.
+/// Share from which it is held to the last block, as far as can be distinguished from chance.
 const WHOLLY_HELD: f64 = 0.97;
 /// Standard deviations to both sides of a share.
 const SIGMAS: f64 = 2.0;
@@ -51,17 +52,17 @@ const COUNTED_MIN: f64 = 0.9;
 
 /// How large a cache is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Reach {
+pub(super) enum CacheSize {
     /// All that was read is held.
     AtLeast(Bytes),
-    /// Between these, and about so much.
+    /// Between the first and the last of these, and about the middle one.
     Between(Bytes, Bytes, Bytes),
 }
 
-/// What the reads show.
-pub(super) struct Seen {
+/// A cache, and the evidence for it.
+pub(super) struct CacheEvidence {
     pub(super) step: String,
-    pub(super) reach: Reach,
+    pub(super) size: CacheSize,
     /// A miss over a hit.
     pub(super) ratio: f64,
     pub(super) evidence: String,
@@ -70,14 +71,14 @@ pub(super) struct Seen {
 }
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let Some(seen) = look(record) else { return Vec::new() };
-    let size = match seen.reach {
-        Reach::AtLeast(size) => format!("at least {size}"),
-        Reach::Between(low, about, high) => format!("about {about} ({low} to {high})"),
+    let Some(seen) = find_cache(record) else { return Vec::new() };
+    let size = match seen.size {
+        CacheSize::AtLeast(size) => format!("at least {size}"),
+        CacheSize::Between(low, about, high) => format!("about {about} ({low} to {high})"),
     };
     // On data that was there before, fast second reads of all of it have another explanation: see `first_touch`.
     let given = matches!(record.plan.target.kind, TargetKind::File | TargetKind::BlockReadOnly);
-    if given && matches!(seen.reach, Reach::AtLeast(_)) {
+    if given && matches!(seen.size, CacheSize::AtLeast(_)) {
         return Vec::new();
     }
     vec![Finding {
@@ -87,23 +88,23 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         advice: "What is read often will be faster than the disk's figures, as long as that memory is not another \
                  guest's. Tests on a file that fits into it measure the cache; use a larger --size for the disk."
             .to_owned(),
-        ..found("host_cache", Severity::Warning, seen.confidence)
+        ..base_finding("host_cache", Severity::Warning, seen.confidence)
     }]
 }
 
 /// A step that reads a part again.
-struct Again {
+struct Reread {
     step: String,
     size: u64,
     sample: Sample,
 }
 
-/// Whether a cache shows, and how large it is.
-pub(super) fn look(record: &Record) -> Option<Seen> {
-    let again = again(record);
+/// Finds a cache and its size, if the reads show one.
+pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
+    let again = rereads(record);
     let hot = again.first()?;
-    let block = alone(record).find(|(step, _)| step.name == hot.step).map(|(_, io)| io.blocks.clone())?;
-    let wide = alone(record)
+    let block = single_requests(record).find(|(step, _)| step.name == hot.step).map(|(_, io)| io.blocks.clone())?;
+    let wide = single_requests(record)
         .filter(|(step, io)| is_probe(io) && io.blocks == block && from_device(record, step))
         .filter(|(step, io)| io.size.0 >= WIDER * hot.size && rounds(step, io) <= WIDE_ROUNDS)
         .filter(|(step, _)| again.iter().all(|again| again.step != step.name))
@@ -115,14 +116,16 @@ pub(super) fn look(record: &Record) -> Option<Seen> {
     let parted = split(&hot.sample, &wide);
     let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
-    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
     let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
     if !parted.is_sure && !far_apart || !is_clear || hot.sample.seen(0.5) > HIT_MAX_NS {
         return None;
     }
-    let reach = reach(&again, &wide, parted);
-    // Only a cache that writing filled in part makes many of the wide reads fast, and such a one does not hold the whole file.
-    let holds_all = matches!(reach, Reach::AtLeast(_)) && again.last().is_some_and(|last| last.size >= size / 10 * 9);
+    let reach = cache_size(&again, &wide, parted);
+    // Only a cache that writing filled in part makes many of the wide reads fast, and such a one does not hold the
+    // whole file.
+    let holds_all =
+        matches!(reach, CacheSize::AtLeast(_)) && again.last().is_some_and(|last| last.size >= size / 10 * 9);
     if parted.distance < CLEARLY && holds_all {
         return None;
     }
@@ -130,16 +133,16 @@ pub(super) fn look(record: &Record) -> Option<Seen> {
         .iter()
         .map(|part| format!("{} {}", Bytes(part.size), percent(part.sample.share_within(parted.at_ns))))
         .collect();
-    Some(Seen {
+    Some(CacheEvidence {
         step: hot.step.clone(),
-        reach,
+        size: reach,
         ratio,
         evidence: format!(
             "whole file: median {}, n={}; {} again: {}, n={}; within {:.0} us: whole file {}, again in {}",
-            shown(&wide.at(0.5)),
+            format_estimate(&wide.at(0.5)),
             wide.n(),
             Bytes(hot.size),
-            shown(&hot.sample.at(0.5)),
+            format_estimate(&hot.sample.at(0.5)),
             hot.sample.n(),
             parted.at_ns / 1e3,
             percent(wide.share_within(parted.at_ns)),
@@ -161,14 +164,14 @@ fn from_device(record: &Record, step: &StepRecord) -> bool {
 }
 
 /// The steps that read a part of the file which the step before had read whole, the smallest part first.
-fn again(record: &Record) -> Vec<Again> {
-    let mut found: Vec<Again> = Vec::new();
+fn rereads(record: &Record) -> Vec<Reread> {
+    let mut found: Vec<Reread> = Vec::new();
     for pair in record.steps.windows(2) {
         let [before, step] = pair else { continue };
         let (Some(touched), Some(io)) = (io_of(record, before), io_of(record, step)) else { continue };
         let is_same = touched.file == io.file && touched.size == io.size && before.direct;
         let was_whole = only_reads(touched) && rounds(before, touched) >= TOUCHED_MIN;
-        let is_alone = alone(record).any(|(known, _)| known.name == step.name);
+        let is_alone = single_requests(record).any(|(known, _)| known.name == step.name);
         if is_same
             && was_whole
             && is_alone
@@ -177,7 +180,7 @@ fn again(record: &Record) -> Vec<Again> {
             && from_device(record, step)
             && let Some(sample) = Sample::of(step, OpClass::Read)
         {
-            found.push(Again { step: step.name.clone(), size: io.size.0, sample });
+            found.push(Reread { step: step.name.clone(), size: io.size.0, sample });
         }
     }
     found.sort_by_key(|again| again.size);
@@ -188,14 +191,14 @@ fn again(record: &Record) -> Vec<Again> {
 ///
 /// Some misses are as fast as hits, and some of the wide reads may have been hits, of what writing the file left in the
 /// cache. Which of the two the fast ones among the wide reads were is not known: the interval allows for either.
-fn reach(again: &[Again], wide: &Sample, parted: Split) -> Reach {
+fn cache_size(again: &[Reread], wide: &Sample, parted: Split) -> CacheSize {
     let fast = |sample: &Sample| sample.share_within(parted.at_ns);
     let (of_hits, of_wide) = (fast(&again[0].sample).max(1e-9), fast(wide));
-    let held = |part: &Again| (fast(&part.sample) / of_hits).min(1.0);
+    let held = |part: &Reread| (fast(&part.sample) / of_hits).min(1.0);
     let Some(partly) = again.iter().position(|part| held(part) < HELD) else {
         let last = &again[again.len() - 1];
         let whole = if held(last) >= WHOLLY_HELD { 1.0 } else { HELD };
-        return Reach::AtLeast(in_mib(whole * last.size as f64));
+        return CacheSize::AtLeast(in_mib(whole * last.size as f64));
     };
     let (below, part) = (HELD * again[partly.saturating_sub(1)].size as f64, &again[partly]);
     let (most, size) = (held(part), part.size as f64);
@@ -205,7 +208,7 @@ fn reach(again: &[Again], wide: &Sample, parted: Split) -> Reach {
         SIGMAS * (share * (1.0 - share) / part.sample.n_effective()).sqrt()
     };
     let within = |share: f64| in_mib((share * size).clamp(below, size));
-    Reach::Between(within(least - deviation(least)), within((least + most) / 2.0), within(most + deviation(most)))
+    CacheSize::Between(within(least - deviation(least)), within((least + most) / 2.0), within(most + deviation(most)))
 }
 
 /// Whole MiB.
@@ -245,7 +248,9 @@ mod tests {
         let record = reading(&[(4, 10), (16, 10), (64, 5)]);
         let found = testing::run(detect, &record);
         assert_eq!(testing::ids(&found), ["host_cache"]);
-        let Some(Reach::Between(low, about, high)) = look(&record).map(|seen| seen.reach) else { panic!("{found:?}") };
+        let Some(CacheSize::Between(low, about, high)) = find_cache(&record).map(|seen| seen.size) else {
+            panic!("{found:?}")
+        };
         assert!(low < Bytes::mib(32) && about == Bytes::mib(32) && high > Bytes::mib(32), "{low} {about} {high}");
     }
 

@@ -2,21 +2,22 @@
 //!
 //! Compares a step of commits that ran under a background load with the step of the same work that ran without one.
 //! Formula: the ratio of their p99, else of their p99.9, else of their medians; its interval is the widest that the two
-//! intervals allow, low under load over high without and high over low, which is wider than 95 %. Told as slower from a
-//! lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and none of the others is slower.
+//! intervals allow, low under load over high without and high over low, which is wider than 95 %. Reported as slower
+//! from a lower end of 1.2 up, as steady where the upper end for p99 is at most 1.5 and none of the others is slower.
 //!
-//! It cannot tell the load from a neighbour who came between the two steps, and the load is one load: another may do more.
+//! It cannot distinguish the load from a neighbour who came between the two steps, and the load is one load: another
+//! may do more.
 
 use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
-use super::found;
-use super::paired::shown;
+use super::base_finding;
+use super::paired::format_estimate;
 
 /// Lower end of the ratio from which commits are slower under load.
 const SLOWER: f64 = 1.2;
-/// From which it warns.
+/// Factor from which it warns.
 const WARNING: f64 = 2.0;
 /// Upper end of the ratio up to which they are not.
 const STEADY: f64 = 1.5;
@@ -57,7 +58,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         under.high.zip(before.low).is_some_and(|(under, before)| under / before <= STEADY)
     });
     let evidence = |what: &str, before: &Estimate, under: &Estimate| {
-        format!("{what} {} alone, {} beside {load}", shown(before), shown(under))
+        format!("{what} {} alone, {} beside {load}", format_estimate(before), format_estimate(under))
     };
     if let Some((what, before, under, least)) = slower {
         let ratio = under.value.zip(before.value).map_or(least, |(under, before)| under / before);
@@ -71,7 +72,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
                 "Judge the disk for a database or etcd by the figures under load, and give their logs a disk of their \
                      own where these are too slow."
                     .to_owned(),
-            ..found("loaded_commits.slower", severity, 0.95)
+            ..base_finding("loaded_commits.slower", severity, 0.95)
         });
     }
     let (what, before, under) = steady?;
@@ -79,7 +80,7 @@ fn compare(idle: &StepSummary, loaded: &StepSummary) -> Option<Finding> {
         step: loaded.name.clone(),
         title: format!("commits take no longer under load than in {}", idle.name),
         evidence: evidence(what, before, under),
-        ..found("loaded_commits.steady", Severity::Info, 0.95)
+        ..base_finding("loaded_commits.steady", Severity::Info, 0.95)
     })
 }
 

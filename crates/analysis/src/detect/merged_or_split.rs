@@ -1,4 +1,4 @@
-//! The device saw another number of requests than was asked: large ones were split, neighbours were merged.
+//! The device saw another number of requests than was issued: large ones were split, neighbours were merged.
 //!
 //! Formula: ratio = requests the device counted / requests we made, for direct I/O only, and only where the bytes
 //! agree within 20 %, so that neither a cache nor other traffic explains it. From 1.5 up requests were split (the
@@ -12,7 +12,7 @@
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{counted_steps, found};
+use super::{base_finding, counted_steps};
 
 /// Ratio from which requests count as split; its inverse, as merged.
 const RATIO: f64 = 1.5;
@@ -51,7 +51,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     Bytes(asked_bytes / asked),
                     Bytes(seen_bytes / seen)
                 ),
-                ..found(id, Severity::Info, 0.9)
+                ..base_finding(id, Severity::Info, 0.9)
             });
         }
     }

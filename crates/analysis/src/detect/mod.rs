@@ -74,7 +74,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "storage_kind", run: storage_kind::detect },
 ];
 
-/// What the detectors conclude, the most severe first, and within a severity the surest first.
+/// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -87,16 +87,16 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     all
 }
 
-/// The most severe first, and within a severity the surest.
+/// Sorts the most severe first, and within a severity the surest.
 pub(crate) fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
 }
 
-/// The same conclusion from several steps said once: the most severe of them, with the names of the others.
+/// Merges the same conclusion from several steps into one: the most severe, with the names of the others.
 ///
 /// For readers; [`crate::judge()`] wants each step's own.
 #[must_use]
-pub(crate) fn together(findings: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn merge_repeated(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for finding in findings {
         match kept.iter_mut().find(|known| known.id == finding.id && !known.step.is_empty()) {
@@ -107,8 +107,8 @@ pub(crate) fn together(findings: Vec<Finding>) -> Vec<Finding> {
     kept
 }
 
-/// A finding to be filled in with struct update syntax.
-pub(crate) fn found(id: &str, severity: Severity, confidence: f64) -> Finding {
+/// Returns a finding to be filled in with struct update syntax.
+pub(crate) fn base_finding(id: &str, severity: Severity, confidence: f64) -> Finding {
     Finding {
         id: id.to_owned(),
         severity,
@@ -135,8 +135,8 @@ fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
 }
 
 /// Steps of block I/O whose device counters can be compared with what was asked: the target is on a device of this
-/// machine, not behind a user-space, network or memory filesystem, and no load went on beside them, whose buffered writes
-/// reach the device when the kernel likes.
+/// machine, not behind a user-space, network or memory filesystem, and no load went on beside them, whose buffered
+/// writes reach the device when the kernel likes.
 fn counted_steps(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork, &DeviceDelta)> {
     let comparable = matches!(record.environment.filesystem.class, FilesystemClass::Disk | FilesystemClass::Overlay);
     let steps = if comparable { record.steps.as_slice() } else { &[] };
@@ -169,8 +169,13 @@ mod tests {
 
     #[test]
     fn what_was_seen_in_several_steps_is_said_once() {
-        let seen = |step: &str| Finding { step: step.to_owned(), ..found("stalls", Severity::Info, 0.8) };
-        let said = together(vec![seen("wal"), found("dirty_limits", Severity::Info, 0.8), seen("qd1"), seen("files")]);
+        let seen = |step: &str| Finding { step: step.to_owned(), ..base_finding("stalls", Severity::Info, 0.8) };
+        let said = merge_repeated(vec![
+            seen("wal"),
+            base_finding("dirty_limits", Severity::Info, 0.8),
+            seen("qd1"),
+            seen("files"),
+        ]);
         assert_eq!(said.len(), 2);
         assert_eq!((said[0].step.as_str(), said[0].also_in.join(" ").as_str()), ("wal", "qd1 files"));
     }

@@ -10,7 +10,7 @@
 use qd1_model::environment::Filesystem;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{flush_ignored, found};
+use super::{base_finding, flush_ignored};
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let fs = &record.environment.filesystem;
@@ -30,7 +30,7 @@ fn barrier(fs: &Filesystem) -> Option<Finding> {
         advice: "Remount without it, unless every cache below is battery-backed. Commit figures measured with it do \
                  not hold for a safe mount."
             .to_owned(),
-        ..found("mount_options.no_barrier", Severity::Critical, 1.0)
+        ..base_finding("mount_options.no_barrier", Severity::Critical, 1.0)
     })
 }
 
@@ -38,7 +38,7 @@ fn discard(fs: &Filesystem) -> Option<Finding> {
     has(fs, "discard").then(|| Finding {
         title: "discard: deleting files sends trims to the disk at once, which can delay commits".to_owned(),
         advice: "Mount with nodiscard and let `systemctl enable --now fstrim.timer` trim once a week.".to_owned(),
-        ..found("mount_options.discard", Severity::Warning, 0.8)
+        ..base_finding("mount_options.discard", Severity::Warning, 0.8)
     })
 }
 
@@ -52,7 +52,7 @@ fn commit(fs: &Filesystem) -> Option<Finding> {
             "Metadata is written in larger, rarer bursts, each of which can delay a commit. Set commit={default} \
              unless that is wanted."
         ),
-        ..found("mount_options.commit", Severity::Warning, 0.9)
+        ..base_finding("mount_options.commit", Severity::Warning, 0.9)
     })
 }
 
@@ -61,13 +61,13 @@ fn data_mode(fs: &Filesystem) -> Option<Finding> {
         return Some(Finding {
             title: "data=writeback: after a crash files may hold old or foreign data".to_owned(),
             advice: "Use data=ordered, the default.".to_owned(),
-            ..found("mount_options.data", Severity::Warning, 1.0)
+            ..base_finding("mount_options.data", Severity::Warning, 1.0)
         });
     }
     has(fs, "data=journal").then(|| Finding {
         title: "data=journal: everything is written twice, and O_DIRECT goes through the page cache".to_owned(),
         advice: "Use data=ordered, the default, unless the journal is on a faster device.".to_owned(),
-        ..found("mount_options.data", Severity::Warning, 1.0)
+        ..base_finding("mount_options.data", Severity::Warning, 1.0)
     })
 }
 
@@ -76,7 +76,7 @@ fn sync(fs: &Filesystem) -> Option<Finding> {
         title: "sync: every write waits for the disk, whether the program asked for it or not".to_owned(),
         advice: "Remount with async, unless that is wanted; programs that need durability sync by themselves."
             .to_owned(),
-        ..found("mount_options.sync", Severity::Warning, 1.0)
+        ..base_finding("mount_options.sync", Severity::Warning, 1.0)
     })
 }
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn ubuntu_cloud_images_are_told_of_discard_and_commit() {
+    fn discard_and_commit_of_ubuntu_cloud_images_are_reported() {
         let found = with("ext4", "rw,relatime,discard,errors=remount-ro,commit=30");
         let expected = ["mount_options.discard", "mount_options.commit"];
         assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), expected);

@@ -1,18 +1,19 @@
 //! What was measured is not (only) a disk of this machine: memory, layers, a network, a user-space program, a file.
 //!
 //! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, zram,
-//! ram) every figure is memory's: critical. The rest is named so that nobody compares it with a local disk. What a
+//! ram) every figure is memory's: critical. The rest is mentioned so that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
 use qd1_model::environment::{Device, FilesystemClass};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 /// Transports that lead over a network.
 const NETWORK_TRANSPORTS: &[&str] = &["nbd", "rbd", "drbd", "iscsi", "nvme-tcp", "nvme-rdma", "nvme-fc"];
 
-/// Drivers of the kernel that pretend to be a disk, for tests of the kernel (Documentation/block/null_blk.rst; scsi_debug).
+/// Drivers of the kernel that pretend to be a disk, for tests of the kernel (Documentation/block/null_blk.rst;
+/// scsi_debug).
 const PRETENDED: &[&str] = &["null_blk", "scsi (scsi_debug)"];
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -28,7 +29,7 @@ fn engine_finding(record: &Record) -> Option<Finding> {
         title: format!("engine {} makes no I/O: the figures are not those of a disk", engine.name()),
         evidence: "asked for with --engine".to_owned(),
         advice: "Leave --engine out to measure the disk.".to_owned(),
-        ..found("not_a_disk", Severity::Critical, 1.0)
+        ..base_finding("not_a_disk", Severity::Critical, 1.0)
     })
 }
 
@@ -66,7 +67,7 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
             (Severity::Info, format!("{} is served by a program: the figures include that program", fs.kind), "")
         }
     };
-    Some(Finding { title, evidence, advice: advice.to_owned(), ..found("not_a_disk", severity, 1.0) })
+    Some(Finding { title, evidence, advice: advice.to_owned(), ..base_finding("not_a_disk", severity, 1.0) })
 }
 
 fn device_finding(device: &Device) -> Option<Finding> {
@@ -90,7 +91,7 @@ fn device_finding(device: &Device) -> Option<Finding> {
     };
     let backing = if device.backing.is_empty() { String::new() } else { format!(", backed by {}", device.backing) };
     let evidence = format!("{} of kind {} and {}{backing}", device.name, device.kind, device.size);
-    Some(Finding { title, evidence, ..found("not_a_disk", severity, 1.0) })
+    Some(Finding { title, evidence, ..base_finding("not_a_disk", severity, 1.0) })
 }
 
 #[cfg(test)]

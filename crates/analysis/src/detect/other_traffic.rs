@@ -1,4 +1,4 @@
-//! Someone else used the device during a step: another process, the filesystem's background work, a neighbour volume.
+//! Something else used the device during a step: another process, the filesystem's background work, a neighbour volume.
 //!
 //! Formula: extra = bytes the device counted - bytes we asked for, reads and writes apart, less an allowance: 10 %
 //! of what was asked, 8 MiB, 64 KiB for each sync (journal and metadata: ext4 writes about 20 KiB per commit, xfs
@@ -14,7 +14,7 @@ use qd1_model::record::DeviceDelta;
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{counted_steps, found};
+use super::{base_finding, counted_steps};
 
 /// Allowed beyond what was asked, relative.
 const ALLOWED_SHARE: f64 = 0.1;
@@ -22,7 +22,7 @@ const ALLOWED_SHARE: f64 = 0.1;
 const ALLOWED_ONCE: f64 = (8 << 20) as f64;
 /// Allowed per sync, bytes.
 const ALLOWED_PER_SYNC: f64 = (64 << 10) as f64;
-/// Smallest rate worth a word, bytes per second.
+/// Smallest rate that is reported, bytes per second.
 const RATE_MIN: f64 = (1 << 20) as f64;
 /// Page size.
 const PAGE: u64 = 4096;
@@ -54,7 +54,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 format_rate((read + written) / seconds)
             ),
             advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
-            ..found("other_traffic", Severity::Warning, 0.7)
+            ..base_finding("other_traffic", Severity::Warning, 0.7)
         });
     }
     all

@@ -1,4 +1,5 @@
-//! What the detectors that compare steps with each other share: which steps are comparable, and whether they were disturbed.
+//! What the detectors that compare steps with each other share: which steps are comparable, and whether they were
+//! disturbed.
 
 use qd1_model::op::OpClass;
 use qd1_model::plan::{Arrival, FileUse, IoWork};
@@ -11,8 +12,9 @@ use super::{counted_steps, io_of};
 /// Share of the requests due that a step has to have made for its latencies to be the disk's and not the queue's.
 const PACE_KEPT: f64 = 0.95;
 
-/// One request at a time past the page cache, of one block size, with no load beside them: steps whose latencies can be set against each other.
-pub(super) fn alone(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork)> {
+/// Returns the steps whose latencies can be compared with each other: one request at a time past the page cache, of one
+/// block size, without a background load.
+pub(super) fn single_requests(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork)> {
     let steps = record.steps.iter().filter_map(|step| Some((step, io_of(record, step)?)));
     let plain = |step: &StepRecord| step.direct && step.background.is_empty();
     steps.filter(move |(step, io)| io.in_flight() == 1 && plain(step) && io.blocks.len() == 1)
@@ -42,13 +44,14 @@ pub(super) fn class_of(io: &IoWork) -> OpClass {
     }
 }
 
-/// Times that the step went over its region: above 1 it came again.
+/// Times that the step went over its region: above 1 some blocks were visited again.
 pub(super) fn rounds(step: &StepRecord, io: &IoWork) -> f64 {
     let bytes: u64 = step.streams.iter().map(|stream| stream.bytes.0).sum();
     bytes as f64 / io.size.0.max(1) as f64
 }
 
-/// Whether requests queued behind each other although they came at a given rate: then latency is no longer the disk's own.
+/// Whether requests queued behind each other although they came at a given rate: then latency is no longer the disk's
+/// own.
 pub(super) fn is_behind(step: &StepRecord, io: &IoWork) -> bool {
     let (Arrival::Fixed { iops } | Arrival::Poisson { iops }) = io.arrival else { return false };
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
@@ -61,8 +64,8 @@ pub(super) fn counters<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a 
     counted_steps(record).find(|(known, ..)| known.name == step.name).map(|(.., device)| device)
 }
 
-/// `412 us (398 us to 430 us)`.
-pub(super) fn shown(estimate: &Estimate) -> String {
+/// Formats a latency with its interval: `412 us (398 us to 430 us)`.
+pub(super) fn format_estimate(estimate: &Estimate) -> String {
     let span = |ns: f64| format_ns(ns);
     match (estimate.value, estimate.low, estimate.high) {
         (Some(value), Some(low), Some(high)) => format!("{} ({} to {})", span(value), span(low), span(high)),

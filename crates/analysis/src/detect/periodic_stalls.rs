@@ -1,24 +1,24 @@
 //! Slowness that comes back at a fixed period: slow episodes, or a swing of the rate.
 //!
-//! Concludes from [`crate::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a periodogram
-//! (method and error table: docs/method.md). A period near five seconds points to journal commits, near thirty to the
-//! expiry of dirty pages; others are left unnamed. Stalls are told from 2 ms, swings from 15 %.
+//! Concludes from [`crate::change::periodic`]: spacing of slow episodes with a bound on false alarms of 1e-3, and a
+//! periodogram (method and error table: docs/method.md). A period near five seconds points to journal commits, near
+//! thirty to the expiry of dirty pages; others are left unnamed. Stalls are reported from 2 ms, swings from 15 %.
 //!
-//! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up by a
-//! timer looks the same as one of the disk's.
+//! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up
+//! by a timer looks the same as one of the disk's.
 
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
-use crate::change::{Periodic, Returns, periodic};
+use super::{base_finding, percent};
+use crate::change::{Periodic, Recurrence, periodic};
 
-/// Shortest stall told, ns.
+/// Shortest stall reported, ns.
 const LATENCY_MIN_NS: f64 = 2e6;
-/// From here on it warns, ns.
+/// Warns from here on, ns.
 const WARNING_NS: f64 = 50e6;
-/// Least swing told, highest over lowest, and from which it warns.
+/// Least swing reported, highest over lowest, and from which it warns.
 const SWING_MIN: f64 = 1.15;
 const SWING_WARNING: f64 = 1.5;
 /// Known causes: period, seconds, and what has it.
@@ -34,13 +34,13 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 fn returning(step: &StepRecord) -> Option<Finding> {
     let periodic = periodic(&step.intervals)?;
     let period = format!("every {:.2} s", periodic.period_ns / 1e9);
-    let (title, severity, seen) = match periodic.returns {
-        Returns::Stalls { latency_ns, episodes } if latency_ns >= LATENCY_MIN_NS => (
+    let (title, severity, seen) = match periodic.recurrence {
+        Recurrence::Stalls { latency_ns, episodes } if latency_ns >= LATENCY_MIN_NS => (
             format!("step {} was slow {period}: requests took up to {} then", step.name, format_ns(latency_ns)),
             if latency_ns >= WARNING_NS { Severity::Warning } else { Severity::Info },
             format!("{episodes} slow episodes in {} cycles", periodic.cycles),
         ),
-        Returns::Swing { factor } if factor >= SWING_MIN => (
+        Recurrence::Swing { factor } if factor >= SWING_MIN => (
             format!("the speed of step {} swings {period}, by a factor of {factor:.2}", step.name),
             if factor >= SWING_WARNING { Severity::Warning } else { Severity::Info },
             format!("{} cycles", periodic.cycles),
@@ -59,7 +59,7 @@ fn returning(step: &StepRecord) -> Option<Finding> {
             percent(periodic.false_alarm.max(1e-3)),
         ),
         advice: advice(&periodic),
-        ..found("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
+        ..base_finding("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
     })
 }
 

@@ -6,7 +6,7 @@
 use qd1_model::units::{format_rate, format_span_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let Some(prepare) = record.prepare.as_ref().filter(|prepare| prepare.shortened) else { return Vec::new() };
@@ -15,7 +15,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         title: format!("the test file is {} instead of {}", prepare.bytes, record.plan.target.size),
         evidence: format!("writing it took {} at {}", format_span_ns(prepare.elapsed_ns), format_rate(rate)),
         advice: "A small file may fit into a cache below; use --full for more time to write it.".to_owned(),
-        ..found("prepare_shortened", Severity::Warning, 1.0)
+        ..base_finding("prepare_shortened", Severity::Warning, 1.0)
     }]
 }
 

@@ -1,21 +1,21 @@
-//! The disk went to another level while it was measured, so one figure for the whole step stands for neither.
+//! The disk's speed changed while it was measured, so one figure for the whole step describes neither level.
 //!
 //! Concludes from the change points of [`crate::change`] (method and error table: docs/method.md). A rate that
-//! falls to one exact value and stays there is a burst that was spent; any other fall is somebody or something else. Changes of
+//! falls to one exact value and stays there is a burst that was spent; any other fall has another cause. Changes of
 //! several kinds of operation within half a second are one. Steps by a fixed period are `periodic_stalls`', a slope is
 //! `drift`'s. Reported from 15 %, or 25 % of latency where requests come at a given rate.
 //!
-//! It cannot tell a limit from a disk that is exactly regular of itself, nor a neighbour from work of this machine's own
-//! (`other_traffic` counts that).
+//! It cannot distinguish a limit from a disk that is exactly regular by itself, nor a neighbour from this machine's own
+//! work (`other_traffic` counts that).
 
 use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity, Summary};
 
-use super::{found, percent};
-use crate::change::{Change, Looks, courses, periodic, steady_of};
+use super::{base_finding, percent};
+use crate::change::{Change, ChangeKind, courses, periodic, steady_state_of};
 
-/// Smallest change of a rate told, in either direction: the larger level over the smaller.
+/// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;
 /// The same of a median latency where the rate stays.
 const LATENCY_MIN: f64 = 1.25;
@@ -23,7 +23,7 @@ const LATENCY_MIN: f64 = 1.25;
 const WARNING_LOST: f64 = 0.3;
 /// Changes closer than this are one, ns.
 const TOGETHER_NS: u64 = 500_000_000;
-/// How many are listed.
+/// How many are listed at most.
 const LISTED: usize = 4;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -38,7 +38,7 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         .filter(|change| size(change) >= if change.rate.is_some() { RATE_MIN } else { LATENCY_MIN })
         .collect();
     changes.sort_by_key(|change| change.at_ns);
-    // Reads and writes of one step change together: the larger one is told.
+    // Reads and writes of one step change together: the larger change is reported.
     changes.dedup_by(|next, kept| {
         let same = next.at_ns - kept.at_ns <= TOGETHER_NS;
         if same && size(next) > size(kept) {
@@ -49,12 +49,12 @@ fn changed(step: &StepRecord) -> Option<Finding> {
     let main = changes.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let doubt = changes.iter().map(|change| change.doubt).fold(0.0, f64::max);
     let lost = main.rate.map_or(0.0, |rate| 1.0 - rate.value.min(1.0 / rate.value));
-    let spent = changes.last().is_some_and(|last| last.looks == Looks::BurstSpent);
-    let mut listed: Vec<String> = changes.iter().take(LISTED).map(told).collect();
+    let spent = changes.last().is_some_and(|last| last.kind == ChangeKind::BurstSpent);
+    let mut listed: Vec<String> = changes.iter().take(LISTED).map(describe).collect();
     if changes.len() > LISTED {
         listed.push(format!("and {} more", changes.len() - LISTED));
     }
-    listed.push(match steady_of(step, main.class) {
+    listed.push(match steady_state_of(step, main.class) {
         Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
         None => "not steady at the end: no rate of this step is sustained".to_owned(),
     });
@@ -63,8 +63,8 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         step: step.name.clone(),
         title: title(step, spent_last.unwrap_or(main), changes.len()),
         evidence: listed.join("; "),
-        advice: advice(spent_last.unwrap_or(main).looks).to_owned(),
-        ..found(
+        advice: advice(spent_last.unwrap_or(main).kind).to_owned(),
+        ..base_finding(
             "rate_changed",
             if spent || lost >= WARNING_LOST { Severity::Warning } else { Severity::Info },
             if doubt < 1e-6 { 0.95 } else { 0.85 },
@@ -89,16 +89,16 @@ fn title(step: &StepRecord, main: &Change, count: usize) -> String {
     let (name, at) = (&step.name, seconds(main.at_ns));
     let class = main.class.name();
     let levels = format!("from {} to {}", rate_of(&main.before.rate), rate_of(&main.after.rate));
-    match main.looks {
-        Looks::BurstSpent => {
+    match main.kind {
+        ChangeKind::BurstSpent => {
             format!(
                 "a burst was spent after {at:.1} s of step {name}: {class}s fell {levels}, which looks like a limit"
             )
         }
         _ if count > 2 => format!("the disk changed its speed {count} times in step {name}"),
-        Looks::Slower => format!("the disk became slower {at:.1} s into step {name}: {class}s fell {levels}"),
-        Looks::Faster => format!("the disk became faster {at:.1} s into step {name}: {class}s rose {levels}"),
-        Looks::LatencyOnly => {
+        ChangeKind::Slower => format!("the disk became slower {at:.1} s into step {name}: {class}s fell {levels}"),
+        ChangeKind::Faster => format!("the disk became faster {at:.1} s into step {name}: {class}s rose {levels}"),
+        ChangeKind::LatencyOnly => {
             let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
             let (before, after) = (median(&main.before.median_ns), median(&main.after.median_ns));
             format!("the median latency of {class}s changed {at:.1} s into step {name}, from {before} to {after}")
@@ -107,7 +107,7 @@ fn title(step: &StepRecord, main: &Change, count: usize) -> String {
 }
 
 /// `read at 31.2 s (31.1 to 31.3): rate -52 % (-53 % to -51 %), median latency 4.90 times (4.81 to 4.99)`.
-fn told(change: &Change) -> String {
+fn describe(change: &Change) -> String {
     let mut parts = Vec::new();
     if let Some(rate) = change.rate {
         let signed = |value: f64| format!("{}{}", if value < 1.0 { "-" } else { "+" }, percent((value - 1.0).abs()));
@@ -126,17 +126,17 @@ fn told(change: &Change) -> String {
     )
 }
 
-fn advice(looks: Looks) -> &'static str {
-    match looks {
-        Looks::BurstSpent => {
+fn advice(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::BurstSpent => {
             "Count on the rate after the change: the one before it is paid from a balance that refills only while the \
              disk rests. A longer step shows whether it falls again."
         }
-        Looks::Slower | Looks::LatencyOnly => {
+        ChangeKind::Slower | ChangeKind::LatencyOnly => {
             "The figures of this step mix both levels. Measure again at other hours; if it returns, another user of the \
              disk or a full cache below is likely."
         }
-        Looks::Faster => {
+        ChangeKind::Faster => {
             "The figures of this step mix both levels. A longer ramp keeps a cold start out; otherwise another user of \
              the disk went away."
         }

@@ -1,14 +1,15 @@
 //! A step ran into a rate limit: its figures are the limiter's, not the disk's.
 //!
-//! Concludes from the fingerprints of [`crate::limits`]: the count of a step keeps to a line (a flat top), and besides
-//! there is one strong sign, or a round figure and another weak one. Strong: one request at a time, latencies vary much more than a count so
-//! level lets them; requests are let go in slices; another step, which is flat too, has the same rate of requests or of
-//! bytes at another block size or depth, or small requests in the other direction. Weak: the rate is a round figure within its interval; throughput came
-//! down to it from a burst; latencies have two modes and none between. How often each is seen with and without a limit
-//! is in docs/method.md.
+//! Concludes from the fingerprints of [`crate::limits`]: the count of a step keeps to a line (a flat top), and
+//! there is one strong sign, or a round figure and another weak one. Strong: one request at a time, latencies vary much
+//! more than so steady a count allows; requests are let go in slices; another step, which is flat too, has the same
+//! rate of requests or of bytes at another block size or depth, or small requests in the other direction. Weak: the
+//! rate is a round figure within its interval; throughput came down to it from a burst; latencies have two modes and
+//! none between. How often each is seen with and without a limit is in docs/method.md.
 //!
-//! It cannot tell a provider's limit from another constant rate, such as that of a link. Steps whose requests come at a
-//! given rate and buffered ones are left out: their rate is not the disk's. `qd1 limits` finds the limit itself.
+//! It cannot distinguish a provider's limit from another constant rate, such as that of a link. Steps whose requests
+//! come at a given rate and buffered ones are left out: their rate is not the disk's. `qd1 limits` finds the limit
+//! itself.
 
 use qd1_model::limits::Quantity;
 use qd1_model::plan::{Arrival, IoWork};
@@ -16,10 +17,10 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_count, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, io_of};
+use super::{base_finding, io_of};
 use crate::limits::{Fit, Series, fingerprint};
 
-/// Shortest time and fewest requests that a flat top is told from.
+/// Shortest time and fewest requests from which a flat top is recognised.
 const SECONDS_MIN: f64 = 2.0;
 const REQUESTS_MIN: f64 = 150.0;
 /// Share of the time that has to lie at the level: what is left of a disk that goes between two is flat too.
@@ -42,7 +43,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     flat.iter().filter_map(|one| limited(one, &flat)).collect()
 }
 
-/// A step that is flat, if it is one of the kind whose rate is the disk's or a limiter's.
+/// Returns `step` as flat, if its rate is the disk's or a limiter's.
 fn flat<'a>(record: &'a Record, step: &'a StepRecord) -> Option<Flat<'a>> {
     let io = io_of(record, step)?;
     let is_own = io.arrival == Arrival::Closed && step.background.is_empty() && (step.direct || io.sync.commits());
@@ -62,21 +63,21 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
     let (mut strong, mut weak) = (Vec::new(), Vec::new());
     let one_at_a_time = one.io.in_flight() == 1;
     if let Some(factor) = fingerprint::too_regular(intervals, level).filter(|_| one_at_a_time) {
-        strong.push(format!("latencies vary {factor:.0} times as much as a count so level lets them"));
+        strong.push(format!("latencies vary {factor:.0} times as much as so steady a count allows"));
     }
     strong.extend(fingerprint::slices(intervals));
     let others = all.iter().filter(|other| other.step.name != one.step.name);
-    strong.extend(others.filter_map(|other| same(one, other)).take(2));
+    strong.extend(others.filter_map(|other| shared_rate(one, other)).take(2));
     let block = one.io.block_max();
     let bytes = Series::new(intervals, Quantity::Bytes, block).fit();
-    let round = fingerprint::round(Quantity::Requests, level)
-        .or_else(|| fingerprint::round(Quantity::Bytes, &bytes?.sustained).filter(|_| one.io.blocks.len() == 1));
+    let round = fingerprint::round_number(Quantity::Requests, level)
+        .or_else(|| fingerprint::round_number(Quantity::Bytes, &bytes?.sustained).filter(|_| one.io.blocks.len() == 1));
     let is_round = round.is_some();
     weak.extend(round.map(|round| round.text));
     if one.fit.burst.is_some() {
         weak.push("throughput came down to it from a burst".to_owned());
     }
-    weak.extend(fingerprint::waits(intervals).map(|waits| waits.text()));
+    weak.extend(fingerprint::two_modes(intervals).map(|waits| waits.text()));
     // A write cache that is full leaves a burst and two modes as well, but no round figure.
     if strong.is_empty() && (weak.len() < 2 || !is_round) {
         return None;
@@ -94,15 +95,15 @@ fn limited(one: &Flat<'_>, all: &[Flat<'_>]) -> Option<Finding> {
         step: one.step.name.clone(),
         title: format!("step {} ran into a rate limit: {rate}{bytes}, and no more", one.step.name),
         evidence: [vec![flat], strong, weak].concat().join("; "),
-        advice: "The figures of this step are the limiter's, not the disk's. qd1 limits tells which limits there are, \
+        advice: "The figures of this step are the limiter's, not the disk's. qd1 limits finds which limits there are, \
                  what a burst holds and which one binds at which block size."
             .to_owned(),
-        ..found("rate_limited", Severity::Warning, confidence)
+        ..base_finding("rate_limited", Severity::Warning, confidence)
     })
 }
 
 /// What another flat step has in common with this one, where nothing but a limit explains it.
-fn same(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
+fn shared_rate(one: &Flat<'_>, other: &Flat<'_>) -> Option<String> {
     let unsure = |flat: &Flat<'_>| flat.fit.sustained.half / flat.fit.sustained.rate.max(1e-9);
     let unsure = unsure(one) + unsure(other);
     let is = |ratio: f64| unsure <= UNSURE && (ratio - 1.0).abs() <= SAME + unsure;

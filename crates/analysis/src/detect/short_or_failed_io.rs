@@ -1,11 +1,11 @@
 //! Requests failed or were cut short: the step measured a broken path, not a disk.
 //!
-//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot tell a broken medium from a full
-//! filesystem or a quota: the error's name does.
+//! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish a broken medium from a
+//! full filesystem or a quota: the error's name does.
 
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let failed = record.steps.iter().filter(|step| !step.errors.is_empty() || !step.fault.is_empty());
@@ -17,7 +17,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     title: format!("step {} could not run", step.name),
                     evidence: step.fault.clone(),
                     advice: advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
-                    ..found("short_or_failed_io.step", Severity::Critical, 1.0)
+                    ..base_finding("short_or_failed_io.step", Severity::Critical, 1.0)
                 };
             }
             let total: u64 = step.errors.iter().map(|error| error.count).sum();
@@ -31,7 +31,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                 title: format!("{total} requests of step {} failed or were cut short", step.name),
                 evidence: each.join("; "),
                 advice: advice(step.errors.iter().map(|error| error.error.as_str())),
-                ..found("short_or_failed_io", Severity::Critical, 1.0)
+                ..base_finding("short_or_failed_io", Severity::Critical, 1.0)
             }
         })
         .collect()

@@ -2,28 +2,28 @@
 //!
 //! Formula: latency > 10 x p99 of the same stream and at least 2 ms (shorter ones may be the scheduler's), only where
 //! p99 is resolved. Evidence are the times at which they were issued, from `Stream::slowest`, which keeps the 32
-//! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are said to be common to
-//! them: the device or the machine stood still, not one file. From 50 ms up it warns.
+//! slowest of each kind. Stalls of both kinds of operation within 100 ms of each other are reported as
+//! common: the device or the machine stood still, not one file. From 50 ms up it warns.
 //!
-//! It cannot tell a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and with few
-//! operations one stall moves p99 itself and hides. Periods are not looked for here.
+//! It cannot distinguish a device that stalls from a machine that was not scheduled (`cpu_spoiled` names that), and
+//! with few operations one stall moves p99 itself and hides. Periods are not looked for here.
 
 use qd1_model::op::OpClass;
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
-/// How many times p99 makes a stall.
+/// Multiple of p99 from which a latency is a stall.
 const TIMES_P99: f64 = 10.0;
 /// Shortest stall, ns.
 const LATENCY_MIN_NS: u64 = 2_000_000;
-/// From here on it warns, ns.
+/// Warns from here on, ns.
 const WARNING_NS: u64 = 50_000_000;
 /// Stalls closer than this are one event, ns.
 const TOGETHER_NS: u64 = 100_000_000;
-/// How many are listed.
+/// How many are listed at most.
 const LISTED: usize = 5;
 /// Steal above which the processor is as likely a cause.
 const STEAL_DOUBT: f64 = 0.02;
@@ -38,7 +38,7 @@ struct Stall {
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| stalls_of(step, summary)).collect();
-    // The longest first: where several steps had stalls, that one is told in full.
+    // The longest first: where several steps had stalls, that one is reported in full.
     found.sort_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
@@ -76,7 +76,7 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
         step: step.name.clone(),
         title: format!(
             "{} of step {} took more than ten times p99, the slowest {}",
-            counted(stalls.len(), "operation"),
+            plural(stalls.len(), "operation"),
             step.name,
             format_ns(worst as f64)
         ),
@@ -84,12 +84,12 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
             "{}{more}; {}; {}{together}",
             listed.join(", "),
             p99s.join(", "),
-            counted(events, "separate moment")
+            plural(events, "separate moment")
         ),
         advice: "Compare with the machine's log and the provider's maintenance at these times, and measure again; \
                  programs with timeouts will feel these."
             .to_owned(),
-        ..found(
+        ..base_finding(
             "stalls",
             if worst >= WARNING_NS { Severity::Warning } else { Severity::Info },
             if step.steal > STEAL_DOUBT { 0.5 } else { 0.8 },
@@ -99,7 +99,7 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
 }
 
 /// `1 operation`, `3 operations`.
-fn counted(count: usize, what: &str) -> String {
+fn plural(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

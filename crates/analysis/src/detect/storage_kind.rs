@@ -1,18 +1,18 @@
 //! What kind of storage was measured, where enough was measured to say so.
 //!
-//! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and what speaks most for it, or
-//! that it cannot be told. A refuted label is named. Its confidence is the kind's probability.
+//! Concludes from [`identify`](mod@crate::identify): the likeliest kind with its runner-up and what speaks most for it,
+//! or that it is unknown. A refuted label is named. Its confidence is the kind's probability.
 
 use qd1_model::identity::{EvidenceSource, Identity, KindProbability};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 use crate::identify::{PARTS_MIN, identify};
 
 /// Below this no kind is stated.
 const LIKELY: f64 = 0.5;
-/// Pieces of evidence that are told.
-const TOLD: usize = 3;
+/// Pieces of evidence that are listed.
+const LISTED: usize = 3;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     identify(record)
@@ -28,7 +28,7 @@ fn finding(identity: &Identity) -> Finding {
     let title = if first.probability >= LIKELY {
         format!("the kind of storage is {}", first.kind.title())
     } else {
-        "the kind of storage cannot be told".to_owned()
+        "the kind of storage cannot be determined".to_owned()
     };
     let speaks = |weight: f64| first.probability < LIKELY || weight > 0.0;
     let for_it = identity
@@ -36,8 +36,8 @@ fn finding(identity: &Identity) -> Finding {
         .iter()
         .filter(|one| one.source != EvidenceSource::Label)
         .filter(|one| one.weights.iter().any(|weight| weight.kind == first.kind && speaks(weight.weight)));
-    let mut texts: Vec<String> = for_it.take(TOLD).map(|one| one.text.clone()).collect();
+    let mut texts: Vec<String> = for_it.take(LISTED).map(|one| one.text.clone()).collect();
     texts.insert(0, format!("{}, {}", named(&first), named(&second)));
     texts.extend(identity.contradictions.iter().cloned());
-    Finding { title, evidence: texts.join("; "), ..found("storage_kind", Severity::Info, first.probability) }
+    Finding { title, evidence: texts.join("; "), ..base_finding("storage_kind", Severity::Info, first.probability) }
 }

@@ -5,7 +5,7 @@
 
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::found;
+use super::base_finding;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let limits: Vec<&str> =
@@ -19,7 +19,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         advice: "Run outside the container or raise the limit (systemd: IOReadBandwidthMax and the like) to measure \
                  the disk."
             .to_owned(),
-        ..found("throttled_cgroup", Severity::Warning, 0.8)
+        ..base_finding("throttled_cgroup", Severity::Warning, 0.8)
     }]
 }
 

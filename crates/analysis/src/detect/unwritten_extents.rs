@@ -5,15 +5,15 @@
 //! Encoded extents (compressed, encrypted) read other bytes than were asked for; from 1 % they warn. Source: kernel
 //! `filesystems/fiemap.rst` (FIEMAP_EXTENT_UNWRITTEN, FIEMAP_EXTENT_ENCODED).
 //!
-//! Said only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay unseen;
-//! a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
+//! Reported only when some step reads the shared file. Filesystems without FIEMAP (tmpfs, many network ones) stay
+//! unseen; a thin volume or the provider's first-touch loading lies below the filesystem and is not seen here either.
 
 use qd1_model::plan::{FileUse, Work};
 use qd1_model::record::Extents;
 use qd1_model::units::Bytes;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{found, percent};
+use super::{base_finding, percent};
 
 const WARNING: f64 = 0.01;
 const CRITICAL: f64 = 0.10;
@@ -46,7 +46,7 @@ fn missing(extents: &Extents) -> Option<Finding> {
             extents.written, extents.unwritten, extents.hole, extents.count
         ),
         advice: "Let qd1 write its own file in a directory, or write the given file fully with random data.".to_owned(),
-        ..found(
+        ..base_finding(
             "unwritten_extents.missing",
             if share >= CRITICAL { Severity::Critical } else { Severity::Warning },
             0.95,
@@ -61,7 +61,7 @@ fn encoded(extents: &Extents) -> Option<Finding> {
         evidence: format!("{} of extents marked encoded, in {} extents", extents.encoded, extents.count),
         advice: "A small read then reads and decodes a larger extent. Mount without compression to measure the disk."
             .to_owned(),
-        ..found("unwritten_extents.encoded", Severity::Warning, 0.9)
+        ..base_finding("unwritten_extents.encoded", Severity::Warning, 0.9)
     })
 }
 

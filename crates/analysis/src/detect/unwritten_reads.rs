@@ -1,10 +1,11 @@
-//! Reads of space that was allocated and never written are answered without the disk, so that a benchmark on a fresh file
-//! shows figures that no disk has.
+//! Reads of space that was allocated and never written are answered without the disk, so that a benchmark on a fresh
+//! file shows figures that no disk has.
 //!
-//! Formula: P(written > never written) over the latencies of two steps that read one block at a time, the one from a file
-//! written whole, the other from one whose space was only allocated (Mann-Whitney, see `stats::contrast`); told from 4
-//! standard deviations, 85 % and a ratio of the medians of 1.4. Where the device's counters can be compared they tell who
-//! answers: the filesystem if the device saw less than a tenth of the reads, else something below.
+//! Formula: P(written > never written) over the latencies of two steps that read one block at a time, the one from a
+//! file written whole, the other from one whose space was only allocated (Mann-Whitney, see `stats::contrast`);
+//! reported from 4 standard deviations, 85 % and a ratio of the medians of 1.4. Where the device's counters can be
+//! compared they show what answers: the filesystem if the device saw less than a tenth of the reads, else something
+//! below.
 //!
 //! It fails where the disk is as fast as an answer without it, and says nothing of holes in files that were given.
 
@@ -15,19 +16,19 @@ use qd1_model::plan::FileUse;
 use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::paired::{alone, counters, is_behind, only_reads, rounds, shown, was_written};
-use super::{found, percent};
+use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
+use super::{base_finding, percent};
 use crate::stats::contrast::{Sample, contrast};
 
 const Z_MIN: f64 = 4.0;
 const ABOVE_MIN: f64 = 0.85;
 const RATIO_MIN: f64 = 1.4;
-/// So far apart that it needs no count.
+/// So far apart that no significance test is needed.
 const FAR_RATIO: f64 = 10.0;
 const FAR_ABOVE: f64 = 0.98;
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let reads: Vec<_> = alone(record).filter(|(_, io)| only_reads(io) && io.rw.is_random()).collect();
+    let reads: Vec<_> = single_requests(record).filter(|(_, io)| only_reads(io) && io.rw.is_random()).collect();
     let Some((fresh, io)) = reads.iter().find(|(_, io)| io.file == FileUse::Allocated) else { return Vec::new() };
     // Reads that did not come again, so that no cache answered them: the first of the widest.
     let written = reads.iter().filter(|(step, other)| {
@@ -38,7 +39,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let (Some(nothing), Some(something)) = samples else { return Vec::new() };
     let difference = contrast(&something, &nothing);
     let ratio = something.seen(0.5) / nothing.seen(0.5).max(1.0);
-    // Reads that queue depend on each other so much that few of them count; but no queue is as long as that.
+    // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
     if difference.z < Z_MIN && !far_apart || difference.above < ABOVE_MIN || ratio < RATIO_MIN || is_behind(fresh, io) {
         return Vec::new();
@@ -53,18 +54,18 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         evidence: format!(
             "median of {} reads of allocated space {}, of {} reads of written data {}{queued}; {} of pairs",
             nothing.n(),
-            shown(&nothing.at(0.5)),
+            format_estimate(&nothing.at(0.5)),
             something.n(),
-            shown(&something.at(0.5)),
+            format_estimate(&something.at(0.5)),
             percent(difference.above)
         ),
         advice: "Write a file whole before reading it, as qd1 does; figures of benchmarks that did not are fantasy."
             .to_owned(),
-        ..found("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
+        ..base_finding("unwritten_reads", Severity::Info, if difference.above > 0.97 { 0.95 } else { 0.85 })
     }]
 }
 
-/// Who gave the answers.
+/// What answered the reads.
 fn answered_by(record: &Record, step: &StepRecord) -> &'static str {
     match counters(record, step) {
         Some(device) if device.counted.reads * 10 < device.asked_reads => "by the filesystem",

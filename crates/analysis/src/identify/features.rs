@@ -18,9 +18,9 @@ pub(super) struct Feature {
     pub(super) text: String,
 }
 
-/// What was found, and what was not.
+/// The figures that a Record has, and those it lacks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Found {
+pub(super) struct FeatureSet {
     pub(super) features: Vec<Feature>,
     /// How many different things were measured: several figures of one step are one.
     pub(super) parts: u32,
@@ -44,12 +44,12 @@ const DEEP: std::ops::RangeInclusive<u32> = 16..=64;
 const SLOW: f64 = 3.0;
 /// One this many times as slow was held up.
 const STALLED: f64 = 10.0;
-/// Shares below these were not seen at all: too few requests, or none.
+/// Shares below these count as none: too few requests, or none at all.
 const SLOW_MIN: f64 = 1e-5;
 const STALLED_MIN: f64 = 1e-4;
-/// Wandering below this is not told from none.
+/// Wandering below this cannot be distinguished from none.
 const WANDER_MIN: f64 = 0.005;
-/// Blocks of time that the wandering of a step is seen in.
+/// Blocks of time over which the wandering of a step is computed.
 const BLOCKS: std::ops::RangeInclusive<usize> = 6..=24;
 /// Workers that wait for a processor longer than this share of their time measure the processor as well.
 const WAITED_MIN: f64 = 0.1;
@@ -85,7 +85,8 @@ impl Step<'_> {
     }
 }
 
-/// The steps of `record` with operations of `class`: closed loop, nothing beside them, not counting those too short to say anything.
+/// The steps of `record` with operations of `class`: closed loop, nothing beside them, not counting those too short to
+/// say anything.
 fn steps(record: &Record, class: OpClass) -> Vec<Step<'_>> {
     let of = |step| {
         let step: &qd1_model::record::StepRecord = step;
@@ -103,8 +104,8 @@ fn steps(record: &Record, class: OpClass) -> Vec<Step<'_>> {
 }
 
 /// All figures that `record` has.
-pub(super) fn found(record: &Record) -> Found {
-    let mut found = Found::default();
+pub(super) fn collect(record: &Record) -> FeatureSet {
+    let mut found = FeatureSet::default();
     let reads = steps(record, OpClass::Read);
     if reads.iter().any(|step| !step.direct) && !reads.iter().any(|step| step.direct) {
         found.missing.push("the disk's own reads: there is no O_DIRECT here, so the page cache answered".to_owned());
@@ -156,8 +157,8 @@ fn waited(record: &Record) -> f64 {
     if mean >= WAITED_MIN { mean } else { 0.0 }
 }
 
-/// Everything that random reads, one at a time, say by themselves.
-fn of_reads(found: &mut Found, far: &Step<'_>) {
+/// Everything that random reads, one at a time, show by themselves.
+fn of_reads(found: &mut FeatureSet, far: &Step<'_>) {
     found.parts += 1;
     let lat = &far.stream.lat;
     let median = far.median_ns().max(1.0);
@@ -240,7 +241,7 @@ fn quantile(bins: &[(u16, u32)], rank: f64) -> f64 {
     bins.last().map_or(1.0, |(index, _)| coarse_low_ns(usize::from(*index)).max(1) as f64)
 }
 
-fn near_far(found: &mut Found, far: &Step<'_>, near: Option<&Step<'_>>) {
+fn near_far(found: &mut FeatureSet, far: &Step<'_>, near: Option<&Step<'_>>) {
     let Some(near) = near else {
         found.missing.push("whether distance costs time: no reads within a small part of the file".to_owned());
         return;
@@ -251,7 +252,7 @@ fn near_far(found: &mut Found, far: &Step<'_>, near: Option<&Step<'_>>) {
     found.features.push(Feature { name: "near_far", value, text });
 }
 
-fn sequential(found: &mut Found, far: &Step<'_>, forward: Option<&Step<'_>>) {
+fn sequential(found: &mut FeatureSet, far: &Step<'_>, forward: Option<&Step<'_>>) {
     let Some(forward) = forward else {
         found.missing.push("sequential 4 KiB reads, one at a time: the suite has none".to_owned());
         return;
@@ -262,7 +263,7 @@ fn sequential(found: &mut Found, far: &Step<'_>, forward: Option<&Step<'_>>) {
     found.features.push(Feature { name: "seq_random", value, text });
 }
 
-fn parallel(found: &mut Found, far: &Step<'_>, deep: Option<&Step<'_>>) {
+fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
     let Some(deep) = deep else {
         found.missing.push("what a deep queue gains: no random reads with many in flight".to_owned());
         return;
@@ -275,7 +276,7 @@ fn parallel(found: &mut Found, far: &Step<'_>, deep: Option<&Step<'_>>) {
     found.features.push(Feature { name: "parallel", value, text });
 }
 
-fn slope(found: &mut Found, small: Option<&Step<'_>>, large: Option<&Step<'_>>) {
+fn slope(found: &mut FeatureSet, small: Option<&Step<'_>>, large: Option<&Step<'_>>) {
     let (Some(small), Some(large)) = (small, large) else {
         found.missing.push("what a byte costs: no 1 MiB reads, one at a time".to_owned());
         return;
@@ -289,7 +290,7 @@ fn slope(found: &mut Found, small: Option<&Step<'_>>, large: Option<&Step<'_>>) 
 }
 
 /// What a direct write costs, and the flush behind it.
-fn commits(found: &mut Found, far: Option<&Step<'_>>, commits: &[Step<'_>]) {
+fn commits(found: &mut FeatureSet, far: Option<&Step<'_>>, commits: &[Step<'_>]) {
     let plain = |step: &&Step<'_>| step.direct && step.in_flight() == 1 && step.block() == SMALL;
     let Some(step) = commits.iter().find(plain) else {
         found.missing.push("what a write and a flush cost each: no direct commits of one writer".to_owned());

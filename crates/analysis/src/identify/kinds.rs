@@ -2,8 +2,8 @@
 //!
 //! A published range [low, high] stands for a uniform law of the figure's logarithm with soft ends: convolved with a
 //! normal law of the feature's shoulder it has a density in closed form,
-//! (Phi((x - low) / s) - Phi((x - high) / s)) / (high - low). A share (OUTSIDE in the table) is spread over all that the
-//! figure can be at all, since no table knows every device: no single figure excludes a class.
+//! (Phi((x - low) / s) - Phi((x - high) / s)) / (high - low). A share (OUTSIDE in the table) is spread over all that
+//! the figure can be at all, since no table knows every device: no single figure excludes a class.
 
 use std::sync::LazyLock;
 
@@ -80,7 +80,8 @@ impl Table {
         let middle = f64::midpoint(range.low, range.high);
         let half = ((range.high - range.low) / 2.0).max(WIDTH_MIN / 2.0);
         let (low, high) = (middle - half, middle + half);
-        // Values at the ends of what can be are those beyond as well, so a range that reaches an end has no shoulder there.
+        // Values at the ends of what can be are those beyond as well, so a range that reaches an end has no shoulder
+        // there.
         let from_low = if range.low <= domain.least { 1.0 } else { phi((x - low) / domain.shoulder) };
         let to_high = if range.high >= domain.most { 0.0 } else { phi((x - high) / domain.shoulder) };
         let inside = (from_low - to_high).max(0.0);

@@ -1,6 +1,6 @@
-//! What devices, drivers and firmware say of themselves, and what this machine's own kernel serves itself.
+//! What devices, drivers and firmware claim to be, and the layers that this machine's own kernel adds.
 //!
-//! The two are not alike. A label is a claim: in a virtual machine the host writes it. A layer of this kernel (a loop
+//! The two differ. A label is a claim: in a virtual machine the host writes it. A layer of this kernel (a loop
 //! device, zram, tmpfs, an NFS client) is not claimed, it is what the requests go through.
 
 use std::sync::LazyLock;
@@ -38,7 +38,7 @@ fn read(text: &'static str) -> Option<Vec<Row>> {
 }
 
 impl Label {
-    /// Logarithm of what it says of `kind`.
+    /// Returns the logarithm of its likelihood ratio for `kind`.
     pub(super) fn log_factor(&self, kind: StorageKind) -> f64 {
         let row = TABLE.iter().find(|row| row.name == self.name).expect("labels are named in the table");
         row.factors.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, factor)| factor.ln())

@@ -1,9 +1,10 @@
 //! What kind of storage a Record was measured on: probabilities, and what speaks for and against each kind.
 //!
-//! A log-likelihood model (docs/method.md). Each kind has classes with published ranges of figures (`kinds.tsv`); within a
-//! class the figures count as independent, with their logarithms shortened ([`TEMPER`]) for what they share. Labels
-//! (`labels.tsv`) count little, so that what was measured outranks them. What this machine's own kernel serves itself (loop,
-//! zram, tmpfs, NFS) is known and not inferred. Where little was measured the probabilities are drawn together.
+//! A log-likelihood model (docs/method.md). Each kind has classes with published ranges of figures (`kinds.tsv`);
+//! within a class the figures count as independent, with their logarithms shortened ([`TEMPER`]) for what they share.
+//! Labels (`labels.tsv`) count little, so that what was measured outranks them. What this machine's own kernel serves
+//! itself (loop, zram, tmpfs, NFS) is known and not inferred. Where little was measured the probabilities are drawn
+//! closer to each other.
 
 mod features;
 mod kinds;
@@ -12,7 +13,7 @@ mod labels;
 use qd1_model::Record;
 use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, KindProbability, KindWeight, StorageKind};
 
-use features::{Feature, Found, found};
+use features::{Feature, FeatureSet, collect};
 use kinds::{Class, TABLE};
 use labels::{Label, labels, structure};
 
@@ -28,17 +29,17 @@ pub(crate) const PARTS_MIN: u32 = 5;
 const TRUST_MIN: f64 = 0.5;
 /// What is left to the other kinds where the kernel itself is the storage.
 const STRUCTURE_DOUBT: f64 = 0.03;
-/// A label that is this many times as likely on a kind says that it is this kind.
+/// A label that is this many times as likely on a kind claims that kind.
 const SAYS: f64 = 3.0;
 /// A kind below this is contradicted.
 const CONTRADICTED: f64 = 0.1;
 
 const KINDS: usize = StorageKind::ALL.len();
 
-/// What `record` says; nothing where neither measurements nor this kernel's layers say anything.
+/// Identifies the storage of `record`; nothing where neither measurements nor this kernel's layers allow a conclusion.
 #[must_use]
 pub fn identify(record: &Record) -> Option<Identity> {
-    let Found { features, parts, missing, waited } = found(record);
+    let FeatureSet { features, parts, missing, waited } = collect(record);
     let structure = structure(&record.environment);
     if parts == 0 && structure.is_none() {
         return None;
@@ -81,6 +82,10 @@ fn normalized(logs: [f64; KINDS]) -> [f64; KINDS] {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = logs.map(|log| (log - most).exp());
     let sum: f64 = weights.iter().sum();
+    debug_assert!(
+        sum.is_finite() && sum >= 1.0,
+        "some kind is possible, whatever the table says of the figures: {logs:?}"
+    );
     weights.map(|weight| weight / sum)
 }
 

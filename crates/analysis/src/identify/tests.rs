@@ -1,4 +1,4 @@
-//! Kinds of storage told from records built by hand.
+//! Kinds of storage identified from records built by hand.
 
 use qd1_model::plan::{IoWork, Rw, Sync};
 

@@ -1,4 +1,4 @@
-//! What the probes say: limits with their evidence, or "at least".
+//! Conclusions from the probes: limits with their evidence, or "at least".
 
 use qd1_model::Bytes;
 use qd1_model::Estimate;
@@ -18,7 +18,7 @@ const UNSURE: f64 = 0.06;
 /// Block sizes of the table of what binds where.
 const SIZES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// What a probe brought.
+/// The result of a probe.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Which requests.
@@ -66,8 +66,8 @@ impl Measured {
     }
 }
 
-/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they are no throughput,
-/// and nothing but the slowest of them may come for long.
+/// The intervals before a step began to end: its last `in_flight` requests have no successors, so they are no
+/// throughput, and nothing but the slowest of them may come for long.
 fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
     let of = |interval: &Interval| interval.streams.iter().map(|stream| stream.ios).sum::<u64>();
     let total: u64 = intervals.iter().map(of).sum();
@@ -81,14 +81,14 @@ fn before_the_end(intervals: &[Interval], in_flight: u64) -> &[Interval] {
     &intervals[..enough.min(intervals.len().saturating_sub(1))]
 }
 
-/// What a Record of the procedure says, a stored one as well.
+/// Concludes limits from a Record of the procedure, a stored one as well.
 #[must_use]
 pub fn of_record(record: &Record) -> Limits {
     let steps = record.plan.steps.iter().zip(&record.steps);
     conclude(&steps.filter_map(|(plan, step)| Measured::of(plan, step)).collect::<Vec<_>>())
 }
 
-/// Judges.
+/// Concludes limits from the results of all probes.
 #[must_use]
 pub fn conclude(measured: &[Measured]) -> Limits {
     let mut limits = Limits::default();
@@ -99,8 +99,8 @@ pub fn conclude(measured: &[Measured]) -> Limits {
             let Some(main) = find(main) else { continue };
             let Some(fit) = main.fit() else { continue };
             let mut evidence = match direction {
-                Direction::Both => together(&limits, main, &fit),
-                _ => tests(&of, main, &fit),
+                Direction::Both => evidence_of_sum(&limits, main, &fit),
+                _ => evidence_for(&of, main, &fit),
             };
             let reached = !evidence.is_empty() && evidence.iter().all(|evidence| evidence.speaks_for);
             if reached {
@@ -124,8 +124,8 @@ pub fn conclude(measured: &[Measured]) -> Limits {
     limits
 }
 
-/// What speaks for and against a limit on reads or writes.
-fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
+/// Evidence for and against a limit on reads or writes.
+fn evidence_for(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
     let find = |role: Role| of.iter().find(|one| one.role == role).copied();
     let quantity = main.role.quantity();
     let (size, depth, other) = match quantity {
@@ -157,7 +157,8 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
         && let Some((there, there_error)) = check.iops()
     {
         let change = there / rate - 1.0;
-        // Latency that binds would give more. Less is a disk's trouble with the depth, or the machine's, not for or against.
+        // Latency that binds would give more. Less is an effect of the disk or of the machine, and no evidence either
+        // way.
         let unsure = error + there_error;
         let is_same = change + unsure <= SAME || change <= SAME + unsure && unsure <= UNSURE;
         add("same_at_other_depth", is_same, format!("{:+.1} % at twice the depth", change * 100.0));
@@ -177,7 +178,7 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
         );
     }
     for (id, role) in [("same_at_other_size", size), ("same_at_other_depth", depth)] {
-        // A test that could not be made, because a fast disk was through with it too soon, speaks for nothing.
+        // A test that could not be made, because a fast disk finished too soon, is no evidence.
         if !evidence.iter().any(|one| one.id == id) {
             let text = if find(role).is_some() { "too short to tell" } else { "not measured" };
             evidence.push(Evidence { id: id.to_owned(), speaks_for: false, text: text.to_owned() });
@@ -188,7 +189,7 @@ fn tests(of: &[&Measured], main: &Measured, fit: &Fit) -> Vec<Evidence> {
 }
 
 /// Reads and writes together: limited where their sum is what one direction's limit, or both limits, would allow.
-fn together(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
+fn evidence_of_sum(limits: &Limits, main: &Measured, fit: &Fit) -> Vec<Evidence> {
     let quantity = main.role.quantity();
     let of =
         |direction| limits.get(direction, quantity).and_then(|limit| Some((limit.sustained.value?, limit.reached)));
@@ -218,7 +219,7 @@ pub(super) fn is_candidate(measured: &[Measured], direction: Direction, role: Ro
     let Some(fit) = main.fit() else { return false };
     // Before large requests were measured it is not known what should happen at another size.
     let is_early = !of.iter().any(|one| one.role == Role::Large);
-    tests(&of, main, &fit).iter().all(|one| one.speaks_for || is_early && one.id == "same_at_other_size")
+    evidence_for(&of, main, &fit).iter().all(|one| one.speaks_for || is_early && one.id == "same_at_other_size")
 }
 
 fn burst(of: &[&Measured], main: &Measured, fit: &Fit, again: Option<&Measured>) -> Option<Burst> {

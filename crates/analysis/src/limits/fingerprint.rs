@@ -1,10 +1,10 @@
-//! What a limiter leaves besides its rate: a flat top, requests let go in slices, latencies near the disk's floor or near
-//! a slice and none between, a round figure.
+//! What a limiter leaves besides its rate: a flat top, requests let go in slices, latencies near the disk's floor or
+//! near a slice and none between, a round figure.
 //!
 //! A limiter counts, so the number of completions keeps to a line. A disk's own rate cannot: its count is a sum of
-//! service times, a random walk, and wanders by about 1.25 c sqrt(n) where their coefficient of variation is c (the range
-//! of a Brownian bridge is sqrt(pi / 2): Kuiper 1960). So latencies that vary much under a count that does not wander are
-//! no disk's. docs/method.md has the table of how often each is seen with and without a limit.
+//! service times, a random walk, and wanders by about 1.25 c sqrt(n) where their coefficient of variation is c (the
+//! range of a Brownian bridge is sqrt(pi / 2): Kuiper 1960). So latencies that vary much under a count that does not
+//! wander are no disk's. docs/method.md has the table of how often each is seen with and without a limit.
 
 use qd1_model::hist::coarse_low_ns;
 use qd1_model::limits::{Evidence, Quantity};
@@ -13,8 +13,8 @@ use qd1_model::units::{format_count, format_ns, format_rate};
 
 use super::series::{Fit, Level, Series};
 
-/// Most that a limited count wanders, per square root of requests; see [`Level::wander`]. Disks' service times vary by 0.2
-/// of their mean and more, which makes 0.25.
+/// Most that a limited count wanders, per square root of requests; see [`Level::wander`]. Disks' service times vary by
+/// 0.2 of their mean and more, which makes 0.25.
 const WANDER_MAX: f64 = 0.1;
 /// For bytes, whose requests are few and long: the test at another size carries the weight there.
 const WANDER_MAX_BYTES: f64 = 0.3;
@@ -24,7 +24,7 @@ const COUNTING: f64 = 3.0;
 const GROWTH_MAX: f64 = 0.1;
 /// A range of a count is this times the coefficient of variation times the root of the count: sqrt(pi / 2).
 const BRIDGE: f64 = 1.2533;
-/// Latencies vary more than a count lets expect from this factor on.
+/// From this factor on latencies vary more than the count explains.
 const TOO_REGULAR: f64 = 4.0;
 /// And only where they vary at all.
 const VARIATION_MIN: f64 = 0.5;
@@ -33,7 +33,7 @@ const MODE_MIN: f64 = 0.002;
 const BETWEEN_MAX: f64 = 0.1;
 /// The modes lie further apart than this.
 const APART_MIN: f64 = 4.0;
-/// Requests without which latencies tell nothing.
+/// Fewest requests from which latencies are evidence.
 const REQUESTS_MIN: f64 = 100.0;
 /// Slices shorter than this are a disk's own batches, s.
 const SLICE_MIN_S: f64 = 0.005;
@@ -63,11 +63,11 @@ pub(crate) fn pinned(level: &Level, quantity: Quantity) -> Evidence {
     Evidence { id: "pinned".to_owned(), speaks_for: is_flat(level, quantity), text }
 }
 
-/// What else there is to see where a limit was found. None of it decides.
+/// Further evidence where a limit was found. None of it decides.
 pub(super) fn of(quantity: Quantity, fit: &Fit, intervals: &[Interval]) -> Vec<Evidence> {
     let mut found = Vec::new();
     let mut add = |id: &str, text: String| found.push(Evidence { id: id.to_owned(), speaks_for: true, text });
-    if let Some(round) = round(quantity, &fit.sustained) {
+    if let Some(round) = round_number(quantity, &fit.sustained) {
         add("round", round.text);
     }
     if fit.burst.is_some() {
@@ -76,8 +76,8 @@ pub(super) fn of(quantity: Quantity, fit: &Fit, intervals: &[Interval]) -> Vec<E
     if let Some(text) = slices(intervals) {
         add("slices", text);
     }
-    if let Some(waits) = waits(intervals) {
-        add("bimodal", waits.text());
+    if let Some(two_modes) = two_modes(intervals) {
+        add("bimodal", two_modes.text());
     }
     found
 }
@@ -90,14 +90,14 @@ pub(crate) fn slices(intervals: &[Interval]) -> Option<String> {
 }
 
 /// Latencies of two kinds with next to nothing between them.
-pub(crate) struct Waits {
+pub(crate) struct TwoModes {
     floor_ns: f64,
     wait_ns: f64,
     /// Share of requests that waited.
     share: f64,
 }
 
-impl Waits {
+impl TwoModes {
     pub(crate) fn text(&self) -> String {
         format!(
             "latencies are near {} or, {:.1} % of them, near {}, and none between",
@@ -109,7 +109,7 @@ impl Waits {
 }
 
 /// Looks for two modes of latency.
-pub(crate) fn waits(intervals: &[Interval]) -> Option<Waits> {
+pub(crate) fn two_modes(intervals: &[Interval]) -> Option<TwoModes> {
     let bins = bins(intervals);
     let total: f64 = bins.iter().map(|(_, count)| count).sum();
     if total < REQUESTS_MIN {
@@ -124,7 +124,7 @@ pub(crate) fn waits(intervals: &[Interval]) -> Option<Waits> {
         });
         found.map_or(0.0, |(value, _)| *value)
     };
-    let mut best: Option<(f64, Waits)> = None;
+    let mut best: Option<(f64, TwoModes)> = None;
     for at in 1..bins.len() {
         // Only where bins are missing can a gap be.
         if bins[at].0 < bins[at - 1].0 * 1.5 {
@@ -139,13 +139,14 @@ pub(crate) fn waits(intervals: &[Interval]) -> Option<Waits> {
         let between: f64 = bins.iter().filter(|(value, _)| *value > from && *value < to).map(|(_, count)| count).sum();
         let is_two = apart >= APART_MIN && rarer >= (MODE_MIN * total).max(10.0) && between <= BETWEEN_MAX * rarer;
         if is_two && best.as_ref().is_none_or(|(most, _)| apart > *most) {
-            best = Some((apart, Waits { floor_ns, wait_ns, share: waiting / total }));
+            best = Some((apart, TwoModes { floor_ns, wait_ns, share: waiting / total }));
         }
     }
-    best.map(|(_, waits)| waits)
+    best.map(|(_, two_modes)| two_modes)
 }
 
-/// How much more latencies vary than a count so level lets them, one request at a time: a factor, where it says something.
+/// Factor by which latencies vary more than so steady a count allows, one request at a time; nothing where it is no
+/// evidence.
 pub(crate) fn too_regular(intervals: &[Interval], level: &Level) -> Option<f64> {
     let bins = bins(intervals);
     let total: f64 = bins.iter().map(|(_, count)| count).sum();
@@ -172,12 +173,12 @@ fn bins(intervals: &[Interval]) -> Vec<(f64, f64)> {
 }
 
 /// A round figure near a rate.
-pub(crate) struct Round {
+pub(crate) struct RoundNumber {
     pub(crate) text: String,
 }
 
 /// A figure of one or two digits within the interval of a rate, if one is so near only seldom by chance.
-pub(crate) fn round(quantity: Quantity, level: &Level) -> Option<Round> {
+pub(crate) fn round_number(quantity: Quantity, level: &Level) -> Option<RoundNumber> {
     let rate = level.rate;
     let near = (level.half / rate.max(1e-9)).clamp(0.0005, ROUND_NEAR);
     let of = |unit: f64, digits: i32| {
@@ -196,7 +197,7 @@ pub(crate) fn round(quantity: Quantity, level: &Level) -> Option<Round> {
             pick(mib).map(|figure| format!("a round number of MiB, {:.0} a second", figure / mib))
         }),
     };
-    text.map(|text| Round { text })
+    text.map(|text| RoundNumber { text })
 }
 
 #[cfg(test)]
@@ -235,7 +236,7 @@ mod tests {
     #[test]
     fn requests_at_the_floor_and_at_the_slice_are_two_modes() {
         let throttled = intervals(60, 100_000_000, |_| [vec![50_000; 9], vec![99_000_000]].concat());
-        let found = waits(&throttled).unwrap();
+        let found = two_modes(&throttled).unwrap();
         assert!((found.share - 0.1).abs() < 1e-9 && found.text().contains("10.0 % of them, near"), "{}", found.text());
         assert!(too_regular(&throttled, &level(&throttled)).unwrap() > 10.0);
         assert!(is_flat(&level(&throttled), Quantity::Requests));
@@ -246,7 +247,7 @@ mod tests {
         let disk = intervals(60, 100_000_000, |number| {
             (0..50).map(|op| 80_000 + (number * 50 + op) * 7919 % 400_000).collect()
         });
-        assert!(waits(&disk).is_none());
+        assert!(two_modes(&disk).is_none());
     }
 
     #[test]
@@ -272,7 +273,7 @@ mod tests {
     #[test]
     fn a_figure_is_round_only_if_few_figures_are() {
         let level = |rate: f64, half: f64| Level { rate, half, ..Level::default() };
-        let is_round = |quantity, rate, half| round(quantity, &level(rate, half)).is_some();
+        let is_round = |quantity, rate, half| round_number(quantity, &level(rate, half)).is_some();
         assert!(is_round(Quantity::Requests, 5001.0, 4.0));
         assert!(is_round(Quantity::Bytes, 125.02 * 1_048_576.0 / 1.25, 2e5));
         assert!(!is_round(Quantity::Requests, 5130.0, 4.0));

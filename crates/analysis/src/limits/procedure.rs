@@ -1,9 +1,9 @@
 //! What to measure next: a pure state machine, so that the same procedure runs on disks and on simulated ones.
 //!
-//! For reads and for writes: 4 KiB at random (requests), then 256 KiB in sequence (bytes); each at once again at another
-//! block size and at twice the depth, while the bucket is still empty, and where it looks like a limit and a burst was
-//! seen to end, once more after a pause, for the refill. For half reads and half writes only the two themselves.
-//! Small requests come first: large ones at a disk's own speed would drain a bucket of requests unseen.
+//! For reads and for writes: 4 KiB at random (requests), then 256 KiB in sequence (bytes); each at once again at
+//! another block size and at twice the depth, while the bucket is still empty, and where it looks like a limit and a
+//! burst was seen to end, once more after a pause, for the refill. For half reads and half writes only the two
+//! themselves. Small requests come first: large ones at a disk's own speed would drain a bucket of requests unseen.
 
 use qd1_model::limits::{Direction, Quantity};
 use qd1_model::record::Interval;
@@ -29,7 +29,7 @@ const SETTLED_S: f64 = 4.0;
 /// And known to this, relative.
 const PRECISION: f64 = 0.004;
 
-/// What the user wants.
+/// Options of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Directions to measure: reads alone where the target may not be written.
@@ -65,22 +65,26 @@ pub struct Procedure {
 }
 
 impl Procedure {
-    /// At its beginning.
+    /// Starts the procedure.
     pub fn new(options: Options) -> Self {
         Self { options, done: Vec::new() }
     }
 
-    /// What was measured so far.
+    /// Results so far.
     pub fn measured(&self) -> &[Measured] {
         &self.done
     }
 
-    /// Takes what a probe brought. The next one follows from all of them.
+    /// Takes the result of a probe. The next probe depends on all results.
     pub fn feed(&mut self, measured: Measured) {
+        debug_assert!(
+            self.of(measured.direction, measured.role).is_none(),
+            "next() names each probe once, so each has one result"
+        );
         self.done.push(measured);
     }
 
-    /// The next probe; nothing when all is known.
+    /// Returns the next probe; nothing when all is known.
     pub fn next(&self) -> Option<Probe> {
         self.options.directions.iter().find_map(|direction| {
             let direction = *direction;
@@ -105,7 +109,7 @@ impl Procedure {
         })
     }
 
-    /// All probes that a disk without limits or bursts gets, and at most that: for a plan shown beforehand.
+    /// Returns the probes that a disk without limits or bursts gets, for a plan shown beforehand.
     pub fn outline(&self) -> Vec<Probe> {
         let roles = [Role::Small, Role::SmallSize, Role::SmallDepth, Role::Large, Role::LargeSize, Role::LargeDepth];
         let of = |direction: &Direction| {
@@ -213,8 +217,8 @@ impl Procedure {
         }
     }
 
-    /// Shortest time of a check. Where the count looks like a limiter's it is longer: some work in slices of 100 ms, and one
-    /// slice more or less in two seconds is 5 %. A disk that has no limit is seldom asked for it.
+    /// Shortest time of a check. Where the count looks like a limiter's it is longer: some work in slices of 100 ms,
+    /// and one slice more or less in two seconds is 5 %. A disk that has no limit seldom needs it.
     fn check_ns(&self, direction: Direction, main: Role) -> u64 {
         let is_flat = |fit: Fit| is_flat(&fit.sustained, main.quantity());
         if self.fit(direction, main).is_some_and(is_flat) { 5 * SECOND_NS } else { 2 * SECOND_NS }

@@ -3,9 +3,9 @@
 //! A bucket that holds `B` tokens and earns `r` a second lets through `N(t) = B + r t` once it is empty, whatever the
 //! disk did in between. So the sustained rate is the slope of the count after the burst, and the burst's volume is the
 //! intercept; neither needs a model of the disk. Stalls are taken out as outliers with their neighbours: under a
-//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it. Some limiters
-//! let requests go in lumps, once in a slice; windows with a lump and without one are no stalls, and the slope is then
-//! that of a line through the count.
+//! bucket without depth the tokens of a stall are lost, and under a deep one they come back just after it. Some
+//! limiters let requests go in lumps, once in a slice; windows with a lump and without one are no stalls, and the slope
+//! is then that of a line through the count.
 
 use qd1_model::Estimate;
 use qd1_model::limits::Quantity;
@@ -23,7 +23,7 @@ const STEP_MIN: f64 = 0.04;
 /// One in so many windows has to lie undisturbed among its neighbours.
 const KEPT_MIN: usize = 4;
 
-/// Places at which a change is looked for, to tell what is the end of a series.
+/// Places at which a change is looked for, to find where the end of a series begins.
 const SPLITS: usize = 24;
 /// Throughput in windows of about 100 ms, all kinds of operation together.
 #[derive(Clone, Debug, Default)]
@@ -52,9 +52,9 @@ pub struct Level {
     pub wander: f64,
     /// Requests it rests on.
     pub requests: f64,
-    /// How much more the count scatters over an eighth of the time than from window to window, by the variance, over what
-    /// independent windows would give: 1 for a random walk, about 1 / the number of windows for a count that returns to
-    /// its line, however unevenly slices come. 1 where there are too few windows to tell.
+    /// How much more the count scatters over an eighth of the time than from window to window, by the variance, over
+    /// what independent windows would give: 1 for a random walk, about 1 / the number of windows for a count that
+    /// returns to its line, however unevenly slices come. 1 where there are too few windows to know.
     pub growth: f64,
     /// Tolerance within which a window belongs to the level, amount per second.
     pub tolerance: f64,
@@ -110,7 +110,7 @@ impl Series {
         self.windows.iter().map(|(length, _)| length).sum()
     }
 
-    /// Fits a bucket; nothing where there are too few windows to tell anything.
+    /// Fits a bucket; nothing where there are too few windows.
     pub fn fit(&self) -> Option<Fit> {
         if self.windows.len() < 10 {
             return None;
@@ -178,8 +178,8 @@ impl Series {
         }
     }
 
-    /// Where the burst is spent, if it seems so from window `end` on: where the count beyond `rate` grows no more. A stall
-    /// in the last seconds of a burst looks like its end, but what it held back follows.
+    /// Where the burst is spent, if it seems so from window `end` on: where the count beyond `rate` grows no more. A
+    /// stall in the last seconds of a burst looks like its end, but what it held back follows.
     fn spent(&self, end: usize, rate: f64) -> usize {
         let beyond = |to: usize| self.windows[..to].iter().map(|(length, amount)| amount - rate * length).sum::<f64>();
         let last = (end + STAYS).min(self.windows.len().saturating_sub(6)).max(end);

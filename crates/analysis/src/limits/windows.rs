@@ -33,8 +33,8 @@ pub(super) fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64
     cells
 }
 
-/// (length in s, amount) of windows of 100 ms, cells of other lengths shared out between them; what is left over at the end
-/// is dropped. The kernel's slices have that length, so that each window holds one, wherever the cells began.
+/// (length in s, amount) of windows of 100 ms, cells of other lengths shared out between them; what is left over at the
+/// end is dropped. The kernel's slices have that length, so that each window holds one, wherever the cells began.
 pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
     let mut windows = Vec::with_capacity(cells.len());
     let (mut length_ns, mut amount) = (0u64, 0.0f64);
@@ -56,8 +56,8 @@ pub(super) fn windows(cells: &[(u64, u64)]) -> Vec<(f64, f64)> {
     windows
 }
 
-/// The same with neighbours put together until a window holds some ten requests, as far as enough windows are left: of two
-/// requests a window, a stall takes away no more than counting does, but what follows it shows.
+/// The same with neighbours put together until a window holds some ten requests, as far as enough windows are left: of
+/// two requests a window, a stall takes away no more than counting does, but what follows it shows.
 pub(super) fn joined(windows: Vec<(f64, f64)>, unit: f64) -> Vec<(f64, f64)> {
     let mean = windows.iter().map(|(_, amount)| amount).sum::<f64>() / unit / windows.len().max(1) as f64;
     let wanted = if mean > 0.0 { (REQUESTS_MIN / mean).ceil().min(64.0) as usize } else { 1 };
@@ -94,8 +94,8 @@ pub(super) fn lump(cells: &[(u64, u64)], unit: f64) -> Option<f64> {
     })
 }
 
-/// Slope of the line through the count at the ends of the windows, by least squares: lumps shift it less than they shift
-/// the mean, which depends on where the first and the last one fell.
+/// Slope of the line through the count at the ends of the windows, by least squares: lumps shift it less than they
+/// shift the mean, which depends on where the first and the last one fell.
 pub(super) fn slope(windows: &[(f64, f64)]) -> f64 {
     let (mut at, mut count) = (0.0, 0.0);
     let points: Vec<(f64, f64)> = std::iter::once((0.0, 0.0))

@@ -1,8 +1,8 @@
 //! How long commits take that come at given times: drawn from those that were measured, or let through by a limit.
 //!
-//! A limit of requests or bytes lets commits through at once as long as its credit lasts, and holds the next one until there is
-//! credit again. Measured back to back, most are fast and some very slow; a program that commits less often than the limit allows
-//! never meets the slow ones. A slow disk has the same latencies in no such order.
+//! A limit of requests or bytes lets commits through at once as long as its credit lasts, and holds the next one until
+//! there is credit again. Measured back to back, most are fast and some very slow; a program that commits less often
+//! than the limit allows never meets the slow ones. A slow disk has the same latencies in no such order.
 
 use qd1_model::Hist;
 use qd1_model::op::OpClass;
@@ -12,7 +12,7 @@ use super::draw::{Draw, Latency};
 
 /// A commit that takes so many times the median was held back.
 const HELD: u64 = 10;
-/// Those must make up this share of the time, and be so many.
+/// They must make up this share of the time, and be at least this many.
 const HELD_SHARE: f64 = 0.5;
 const HELD_LEAST: u64 = 10;
 /// Length of the windows in which commits are counted, ns, and how many it takes.
@@ -21,7 +21,7 @@ const WINDOWS_LEAST: usize = 4;
 /// A limit lets the same number through in each: their standard deviation is less than this share of their mean.
 const STEADY: f64 = 0.1;
 
-/// A limit, in ns of its time.
+/// A limit on commits, in ns of its own time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Limit {
     /// What a commit costs.
@@ -98,7 +98,7 @@ impl<'a> Disk<'a> {
         Self { commits, credit_ns: commits.limit.map_or(0.0, |limit| limit.burst_ns), at_ns: 0.0 }
     }
 
-    /// Time of a commit at `at_ns` that has so much more to write, ns.
+    /// Returns the time of a commit at `at_ns` with `more_ns` of further writing, ns.
     pub(super) fn commit(&mut self, at_ns: f64, more_ns: f64, draw: &mut Draw) -> f64 {
         let latency_ns = self.commits.latency.draw(draw);
         let Some(limit) = self.commits.limit else { return latency_ns + more_ns };
@@ -119,7 +119,7 @@ mod tests {
     use crate::testing;
     use qd1_model::plan::{Rw, Sync};
 
-    /// Of 24 commits 23 take 40 us and one 96 ms.
+    /// 24 commits, of which 23 take 40 us and one takes 96 ms.
     fn gusts() -> Hist {
         let mut hist = Hist::new();
         (0..960).for_each(|number| hist.record(if number % 24 == 0 { 96_000_000 } else { 40_000 }));

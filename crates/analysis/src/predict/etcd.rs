@@ -1,10 +1,10 @@
-//! etcd with one member under puts that come at a rate, as stations in virtual time: processors, the write-ahead log, and the
-//! backend.
+//! etcd with one member under puts that come at a rate, as stations in virtual time: processors, the write-ahead log,
+//! and the backend.
 //!
-//! A put is worked on, then waits for the log: one sync at a time, which carries all that came before it began (raft's `Ready`
-//! batches). Then it is applied, one after another, and waits meanwhile for the backend, which is committed ten times a second
-//! or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its file twice each time: data, then the
-//! page that leads to it (bbolt).
+//! A put is worked on, then waits for the log: one sync at a time, which carries all that came before it began (raft's
+//! `Ready` batches). Then it is applied, one after another, and waits meanwhile for the backend, which is committed ten
+//! times a second or after 10,000 puts (`backend-batch-interval`, `backend-batch-limit`) and syncs its file twice each
+//! time: data, then the page that leads to it (bbolt).
 
 use super::disk::{Commits, Disk};
 use super::draw::Draw;
@@ -36,12 +36,14 @@ pub(super) struct Costs {
     pub(super) sync_ns: f64,
     /// Time of a put that nobody works, ns.
     pub(super) idle_ns: f64,
-    /// All processors pause after so many puts (Go collects garbage each time its heap has grown by a share), for this mean, ns.
+    /// All processors pause after so many puts (Go collects garbage each time its heap has grown by a share), for this
+    /// mean, ns.
     pub(super) pause_puts: f64,
     pub(super) pause_ns: f64,
 }
 
-/// Puts a second at which the 99th percentile of their latency is `bound_ns`; nothing where it is above that however few come.
+/// Returns the puts a second at which the 99th percentile of their latency is `bound_ns`; nothing where it is above
+/// that at any rate.
 pub(super) fn rate(costs: &Costs, sync: &Commits, bound_ns: f64, seed: u64) -> Option<f64> {
     let holds = |rate: f64| p99_ns(costs, sync, rate, seed) <= bound_ns;
     if !holds(RATES.0) {
@@ -89,7 +91,7 @@ pub(super) fn p99_ns(costs: &Costs, sync: &Commits, rate: f64, seed: u64) -> f64
     latencies[latencies.len() * 99 / 100]
 }
 
-/// When the processors are done with each put, which takes them `work_ns`, the earliest first, and when it came.
+/// Returns when the processors finish each put, which takes them `work_ns`, and when it arrived, the earliest first.
 fn worked(costs: &Costs, work_ns: f64, arrivals: &[f64], draw: &mut Draw) -> Vec<(f64, f64)> {
     let mut processors = vec![0.0f64; costs.processors.max(1) as usize];
     let mut pauses = Pauses::new(costs);
@@ -109,8 +111,8 @@ fn worked(costs: &Costs, work_ns: f64, arrivals: &[f64], draw: &mut Draw) -> Vec
     worked
 }
 
-/// Exponential pauses after so many puts each. There are too few of them to be left to chance: the parts of the distribution
-/// take turns (a Weyl sequence).
+/// Exponential pauses after so many puts each. There are too few of them to be left to chance: the parts of the
+/// distribution take turns (a Weyl sequence).
 struct Pauses {
     puts: f64,
     mean_ns: f64,
@@ -143,7 +145,7 @@ struct Backend {
 }
 
 impl Backend {
-    /// When a put that is ready at `at_ns` gets in.
+    /// Returns when a put that is ready at `at_ns` is admitted.
     fn admit(&mut self, at_ns: f64, disk: &mut Disk<'_>, draw: &mut Draw) -> f64 {
         while at_ns.max(self.free_ns) >= self.next_ns || self.puts >= BACKEND_PUTS {
             let begin_ns = if self.puts >= BACKEND_PUTS { at_ns.max(self.free_ns) } else { self.next_ns };

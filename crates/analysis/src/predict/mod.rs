@@ -1,9 +1,9 @@
 //! What databases will do on a disk, from the commits of one Record: docs/method.md, "Predictions".
 //!
-//! Each program is a small model of what it waits for: its own work on the processors, and commits, which several clients
-//! share. The commits are those that were measured; the work was measured once for each program (`work.rs`), and is scaled by
-//! what this machine's processor takes for a reference (`environment.sort_ns`). The interval holds what the commits' own interval leaves
-//! open, and what the model has been off by where it was verified.
+//! Each program is a small model of what it waits for: its own work on the processors, and commits, which several
+//! clients share. The commits are those that were measured; the work was measured once for each program (`work.rs`),
+//! and is scaled by what this machine's processor takes for a reference (`environment.sort_ns`). The interval holds
+//! what the commits' own interval leaves open, and by how much the model has been off where it was verified.
 
 mod disk;
 mod draw;
@@ -24,7 +24,7 @@ use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Estimate, Hist, Record};
 
 use self::disk::{Commits, Limit};
-use self::rounds::{Around, Rounds};
+use self::rounds::{AdjacentCommits, Rounds};
 use crate::stats::{self, Z_975};
 
 /// Numbers of clients of PostgreSQL.
@@ -41,7 +41,8 @@ const FIGURES: [(Predicts, u32); 7] = [
     (Predicts::SqliteRollbackFull, 1),
 ];
 
-/// pgbench's scale where nothing else is asked for: one row of branches for each of most clients, as its documentation asks.
+/// pgbench's scale where nothing else is asked for: one row of branches for each of most clients, as its documentation
+/// asks.
 const SCALE: u32 = 100;
 /// etcd's bound on the 99th percentile, ns.
 const ETCD_BOUND_NS: f64 = 10e6;
@@ -50,11 +51,11 @@ const CHECKPOINT_WRITES: f64 = 1000.0;
 /// The seed of the models' draws: the same Record says the same.
 const SEED: u64 = 1;
 
-/// What `record` lets be predicted; nothing where it has no commits.
+/// Predicts what `record` allows; nothing where it has no commits.
 #[must_use]
 pub fn predict(record: &Record) -> Option<Prediction> {
     let rounds = Rounds::of(record);
-    let first = Seen::of(record, &rounds.first(), &rounds.first())?;
+    let first = Inputs::of(record, &rounds.first(), &rounds.first())?;
     let mut prediction = Prediction::default();
     if first.wal.is_none() {
         prediction.missing.push("etcd: the run has no step wal".to_owned());
@@ -75,8 +76,8 @@ pub fn predict(record: &Record) -> Option<Prediction> {
 }
 
 /// What is to be expected of a program that ran where `around` says.
-fn ran_between(record: &Record, around: &Around, what: Predicts, clients: u32) -> Option<Estimate> {
-    let of = |steps: &Range<usize>| Some(Seen::of(record, steps, &around.whole())?.predict(what, clients)?.value);
+fn ran_between(record: &Record, around: &AdjacentCommits, what: Predicts, clients: u32) -> Option<Estimate> {
+    let of = |steps: &Range<usize>| Some(Inputs::of(record, steps, &around.whole())?.predict(what, clients)?.value);
     let before = of(&around.before)?;
     match around.after.as_ref().and_then(of) {
         Some(after) => Some(rounds::between(&before, &after)),
@@ -84,17 +85,17 @@ fn ran_between(record: &Record, around: &Around, what: Predicts, clients: u32) -
     }
 }
 
-/// Puts a second at which the 99th percentile of etcd's latency passes its bound on the disk as it was last; nothing where it is
-/// above it at any rate, or where that cannot be predicted.
+/// Returns the puts a second at which the 99th percentile of etcd's latency reaches its bound on the disk as it was
+/// last; nothing where it is above it at any rate, or where that cannot be predicted.
 #[must_use]
 pub fn etcd_rate(record: &Record) -> Option<f64> {
     let last = Rounds::of(record).last();
-    let row = Seen::of(record, &last, &last)?.predict(Predicts::EtcdRate, 1)?;
+    let row = Inputs::of(record, &last, &last)?.predict(Predicts::EtcdRate, 1)?;
     row.value.value.filter(|rate| *rate > 0.0)
 }
 
 /// Operations of one step that were waited for.
-struct Waits<'a> {
+struct WaitedFor<'a> {
     stream: &'a Stream,
     mean: Estimate,
     limit: Option<(Limit, u64)>,
@@ -102,16 +103,16 @@ struct Waits<'a> {
     work_ns: f64,
 }
 
-/// What a Record says that predictions need.
-struct Seen<'a> {
-    /// Small commits over written space; appends to etcd's log; many writes with one sync; reads of the same again; small files
-    /// made durable, and removed.
-    commit: Waits<'a>,
-    wal: Option<Waits<'a>>,
-    checkpoint: Option<Waits<'a>>,
-    reread: Option<Waits<'a>>,
-    journal: Option<Waits<'a>>,
-    removal: Option<Waits<'a>>,
+/// What predictions need of a Record.
+struct Inputs<'a> {
+    /// Small commits over written space; appends to etcd's log; many writes with one sync; reads of the same again;
+    /// small files made durable, and removed.
+    commit: WaitedFor<'a>,
+    wal: Option<WaitedFor<'a>>,
+    checkpoint: Option<WaitedFor<'a>>,
+    reread: Option<WaitedFor<'a>>,
+    journal: Option<WaitedFor<'a>>,
+    removal: Option<WaitedFor<'a>>,
     processors: u32,
     /// Time that work takes here, as a multiple of what it took where it was measured.
     slowness: f64,
@@ -120,7 +121,7 @@ struct Seen<'a> {
     byte_ns: f64,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Inputs<'a> {
     /// From one round of commits; `about` are the steps next to which the processors were looked at.
     fn of(record: &'a Record, round: &Range<usize>, about: &Range<usize>) -> Option<Self> {
         let waits = |name: &str, class: OpClass| {
@@ -165,7 +166,7 @@ impl<'a> Seen<'a> {
     fn postgres(&self, clients: u32) -> Predicted {
         let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
         let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
-        let load = postgres::Load {
+        let load = postgres::PgbenchLoad {
             clients,
             rows: self.scale,
             processors: self.processors,
@@ -177,12 +178,12 @@ impl<'a> Seen<'a> {
         };
         let outcome = |commit: &Commits| postgres::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
-        let doubt = Doubt { data: self.commit.doubt(), model: work::POSTGRES_DOUBT };
+        let doubt = Uncertainty { data: self.commit.doubt(), model: work::POSTGRES_DOUBT };
         let value = self.commit.figure(|commit| outcome(commit).tps, doubt);
         Predicted { what: Predicts::PostgresTps, clients, value, bound, verified: None }
     }
 
-    fn etcd(&self, wal: &Waits<'_>) -> Predicted {
+    fn etcd(&self, wal: &WaitedFor<'_>) -> Predicted {
         let costs = etcd::Costs {
             processors: self.processors,
             work_ns: work::ETCD_NS * self.slowness,
@@ -193,8 +194,8 @@ impl<'a> Seen<'a> {
             pause_ns: work::ETCD_PAUSE_NS * self.slowness,
         };
         let rate = |sync: &Commits| etcd::rate(&costs, sync, ETCD_BOUND_NS, SEED).unwrap_or(0.0);
-        let value = wal.figure(rate, Doubt { data: wal.doubt(), model: work::ETCD_DOUBT });
-        // What it would bear on a disk that takes no time.
+        let value = wal.figure(rate, Uncertainty { data: wal.doubt(), model: work::ETCD_DOUBT });
+        // The rate it would reach on a disk that takes no time.
         let most = rate(&wal.commits(0.0));
         let bound = if value.value.unwrap_or(0.0) > 0.7 * most { Bound::Processor } else { Bound::Commits };
         Predicted { what: Predicts::EtcdRate, clients: 1, value, bound, verified: None }
@@ -210,8 +211,10 @@ impl<'a> Seen<'a> {
         let write_ns = (after_sync_ns + among_many_ns) / 2.0;
         // A run of the time before this was measured has a page cache, like nearly all.
         let read_ns = self.reread.as_ref().map_or(0.0, |reread| reread.stream.lat.mean_ns());
-        let doubt =
-            Doubt { data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()), model: work::SQLITE_DOUBT };
+        let doubt = Uncertainty {
+            data: checkpoint.doubt().max(self.commit.doubt()).max(journal.doubt()),
+            model: work::SQLITE_DOUBT,
+        };
         let costs = sqlite::Costs {
             write_ns,
             read_ns,
@@ -230,8 +233,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The median of all that was looked at: of a shared machine's processors each may be half as fast again for some seconds, and a
-/// program that was run leaves some work behind.
+/// The median of all that was looked at: of a shared machine's processors each may be half as fast again for some
+/// seconds, and a program that was run leaves some work behind.
 fn slowness(record: &Record, about: &Range<usize>) -> f64 {
     let steps = record.steps.get(about.clone()).unwrap_or_default();
     let mut took_ns: Vec<f64> = steps.iter().filter_map(|step| step.sort_ns).collect();
@@ -241,24 +244,24 @@ fn slowness(record: &Record, about: &Range<usize>) -> f64 {
     took_ns.get(took_ns.len() / 2).map_or(1.0, |median_ns| median_ns / work::SORT_NS)
 }
 
-fn waits<'a>(record: &'a Record, step: &'a StepRecord, class: OpClass) -> Option<Waits<'a>> {
+fn waits<'a>(record: &'a Record, step: &'a StepRecord, class: OpClass) -> Option<WaitedFor<'a>> {
     let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
     let mean = stats::mean(&stream.lat, &step.intervals, class);
     let worked_ns = step.busy * f64::from(record.environment.cpus.max(1)) * step.runtime_ns as f64;
     let work_ns = if step.busy > 0.0 { worked_ns / stream.lat.count() as f64 } else { work::COMMIT_NS };
-    Some(Waits { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class), work_ns })
+    Some(WaitedFor { stream, mean, limit: Limit::of(&stream.lat, &step.intervals, class), work_ns })
 }
 
-/// What a figure may be off by.
+/// Uncertainty of a figure.
 #[derive(Clone, Copy)]
-struct Doubt {
+struct Uncertainty {
     /// Of what was measured: half the width of its interval, as a share of it.
     data: f64,
     /// Of the model: the standard deviation of ln(predicted / measured).
     model: f64,
 }
 
-impl Waits<'_> {
+impl WaitedFor<'_> {
     /// As a disk makes them, each time multiplied by `scale`.
     fn commits(&self, scale: f64) -> Commits {
         Commits::new(&self.stream.lat, self.limit, scale)
@@ -273,8 +276,8 @@ impl Waits<'_> {
         }
     }
 
-    /// A figure and its interval from what `model` makes of waits that take so many times as long.
-    fn figure(&self, model: impl Fn(&Commits) -> f64, doubt: Doubt) -> Estimate {
+    /// Returns a figure and its interval, from `model` under longer and shorter waits.
+    fn figure(&self, model: impl Fn(&Commits) -> f64, doubt: Uncertainty) -> Estimate {
         let of = |scale: f64| model(&self.commits(scale));
         let value = of(1.0);
         let slower = of(1.0 + doubt.data).min(value);

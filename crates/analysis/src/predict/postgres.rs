@@ -1,10 +1,10 @@
 //! PostgreSQL under pgbench's TPC-B-like transaction, as stations in virtual time: processors, one row of
 //! `pgbench_branches` for each unit of scale, and one flush of the log at a time that carries everybody who waits.
 //!
-//! A transaction is work, a row that it locks, some more work, and a commit; the row is free again once the commit is durable
-//! (PostgreSQL, "Explicit Locking": locks are held until the end of the transaction). A flush takes all transactions whose
-//! records are in the log when it begins (group commit; `XLogFlush`), and takes as long as a commit that was measured, and
-//! the time that more bytes take.
+//! A transaction is work, a row that it locks, some more work, and a commit; the row is free again once the commit is
+//! durable (PostgreSQL, "Explicit Locking": locks are held until the end of the transaction). A flush takes all
+//! transactions whose records are in the log when it begins (group commit; `XLogFlush`), and takes as long as a commit
+//! that was measured, and the time that more bytes take.
 
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -13,19 +13,21 @@ use qd1_model::prediction::Bound;
 use super::disk::{Commits, Disk};
 use super::draw::Draw;
 
-/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of them.
+/// Share of a transaction's work that is done when it locks its branch: four of seven statements, and the longest of
+/// them.
 const WORK_BEFORE_LOCK: f64 = 0.7;
 /// Transactions that are left out at the beginning, for each client, and that are counted in all.
 const WARM_UP: u64 = 20;
 const COUNTED: u64 = 20_000;
 
-/// Where twice as many clients as processors want to work, it takes 1 + this times ln 2 as long: processes of server and clients
-/// take turns, meet cold caches and each other's locks, and are woken by each flush to see whether it was theirs.
+/// Where twice as many clients as processors want to work, it takes 1 + this times ln 2 as long: processes of server
+/// and clients take turns, meet cold caches and each other's locks, and are woken by each flush to see whether it was
+/// theirs.
 const CROWDED: f64 = 0.52;
 
-/// What goes on.
+/// The load and its costs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct PgbenchLoad {
     pub(super) clients: u32,
     /// Rows of `pgbench_branches`: pgbench's scale.
     pub(super) rows: u32,
@@ -36,13 +38,13 @@ pub(super) struct Load {
     pub(super) idle_ns: f64,
     /// What the log of a transaction adds to a flush of a page, ns.
     pub(super) more_ns: f64,
-    /// Processor time that a transaction and a flush cost beside what is waited for: pages that are written out, the kernel's
-    /// threads, ns.
+    /// Processor time that a transaction and a flush cost beside what is waited for: pages that are written out, the
+    /// kernel's threads, ns.
     pub(super) aside_ns: f64,
     pub(super) flush_work_ns: f64,
 }
 
-/// What comes of it.
+/// The outcome of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     /// Transactions a second.
@@ -85,7 +87,7 @@ impl PartialOrd for Event {
 }
 
 struct Server<'a> {
-    load: Load,
+    load: PgbenchLoad,
     disk: Disk<'a>,
     draw: Draw,
     events: BinaryHeap<Event>,
@@ -106,8 +108,8 @@ struct Server<'a> {
     working: u32,
 }
 
-/// What `load` brings on a disk whose commits take `commit`.
-pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
+/// Simulates `load` on a disk whose commits take `commits`.
+pub(super) fn simulate(load: PgbenchLoad, commits: &Commits, seed: u64) -> Outcome {
     let clients = load.clients as usize;
     let mut server = Server {
         load,
@@ -129,7 +131,7 @@ pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
     let warm_up = WARM_UP * u64::from(load.clients);
     while let Some(event) = server.events.pop() {
         let before = done;
-        done += server.happen(event);
+        done += server.handle(event);
         if before < warm_up && done >= warm_up {
             begin_ns = event.at_ns;
             (server.flushed_ns, server.worked_ns, server.locked_ns) = (0.0, 0.0, 0.0);
@@ -144,8 +146,8 @@ pub(super) fn simulate(load: Load, commits: &Commits, seed: u64) -> Outcome {
 }
 
 impl Server<'_> {
-    /// What an event leads to; the transactions that it ends.
-    fn happen(&mut self, Event { at_ns, client, stage }: Event) -> u64 {
+    /// Handles an event; returns how many transactions it ends.
+    fn handle(&mut self, Event { at_ns, client, stage }: Event) -> u64 {
         self.working -= u32::from(matches!(stage, Stage::Row | Stage::Commit));
         match stage {
             Stage::Begin => self.work(at_ns, client, WORK_BEFORE_LOCK, Stage::Row),
@@ -189,7 +191,7 @@ impl Server<'_> {
     }
 
     /// Work that nobody waits for.
-    fn aside(&mut self, at_ns: f64, work_ns: f64) {
+    fn unwaited_work(&mut self, at_ns: f64, work_ns: f64) {
         let first = self.processors.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("there is a processor");
         *first = first.max(at_ns) + work_ns;
         self.worked_ns += work_ns;
@@ -205,7 +207,7 @@ impl Server<'_> {
             takes_ns += self.load.flush_work_ns * self.crowding();
         }
         self.flushed_ns += takes_ns;
-        self.aside(at_ns, self.load.flush_work_ns + self.flushing.len() as f64 * self.load.aside_ns);
+        self.unwaited_work(at_ns, self.load.flush_work_ns + self.flushing.len() as f64 * self.load.aside_ns);
         self.events.push(Event { at_ns: at_ns + takes_ns, client, stage: Stage::Flushed });
     }
 
@@ -254,7 +256,7 @@ mod tests {
         Commits::new(&hist, None, 1.0)
     }
 
-    const LOAD: Load = Load {
+    const LOAD: PgbenchLoad = PgbenchLoad {
         clients: 1,
         rows: 1000,
         processors: 2,
@@ -278,14 +280,15 @@ mod tests {
 
     #[test]
     fn many_clients_share_flushes() {
-        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly everybody.
-        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(50_000_000), 1);
+        // Whoever comes during a flush waits for its rest and for the next one: a group every 5 ms, of nearly
+        // everybody.
+        let outcome = simulate(PgbenchLoad { clients: 100, ..LOAD }, &constant(50_000_000), 1);
         assert!(outcome.tps > 0.9 * 100.0 / 0.1 && outcome.tps < 1.1 * 100.0 / 0.05, "{}", outcome.tps);
     }
 
     #[test]
     fn a_fast_disk_leaves_the_processors() {
-        let outcome = simulate(Load { clients: 100, ..LOAD }, &constant(10_000), 1);
+        let outcome = simulate(PgbenchLoad { clients: 100, ..LOAD }, &constant(10_000), 1);
         // All but those that wait for a row or a flush want a processor.
         let crowding = 1.0 + CROWDED * f64::ln(50.0);
         near(outcome.tps, 2.0 * 1e9 / 300e3 / crowding, 0.05);
@@ -294,7 +297,7 @@ mod tests {
 
     #[test]
     fn one_row_makes_transactions_come_one_after_another() {
-        let outcome = simulate(Load { clients: 10, rows: 1, ..LOAD }, &constant(5_000_000), 1);
+        let outcome = simulate(PgbenchLoad { clients: 10, rows: 1, ..LOAD }, &constant(5_000_000), 1);
         near(outcome.tps, 1e9 / (5e6 + 0.3 * 400e3), 0.02);
         assert_eq!(outcome.bound, Bound::Locks);
     }

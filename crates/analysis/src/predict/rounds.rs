@@ -1,5 +1,5 @@
-//! Which commits a program is held against: a disk that is shared is another one some minutes later. With `--verify` commits
-//! are measured again after each program, so that each ran between two rounds of them.
+//! Which commits a program is compared with: a shared disk behaves differently some minutes later. With `--verify`
+//! commits are measured again after each program, so that each ran between two rounds of them.
 
 use std::ops::Range;
 
@@ -22,13 +22,13 @@ struct Part {
 }
 
 /// What a program ran between.
-pub(super) struct Around {
+pub(super) struct AdjacentCommits {
     pub(super) before: Range<usize>,
     /// Nothing where a run ended with the program.
     pub(super) after: Option<Range<usize>>,
 }
 
-impl Around {
+impl AdjacentCommits {
     /// All of it, the program's loads with it.
     pub(super) fn whole(&self) -> Range<usize> {
         let end = self.after.as_ref().map_or(self.before.end, |after| after.end);
@@ -63,12 +63,12 @@ impl Rounds {
     }
 
     /// The commits around the program of a figure; nothing where that was not run.
-    pub(super) fn around(&self, what: Predicts) -> Option<Around> {
+    pub(super) fn around(&self, what: Predicts) -> Option<AdjacentCommits> {
         let at = self.parts.iter().position(|part| part.program == Some(what.program()))?;
         let is_commits = |part: &&Part| part.program.is_none();
         let before = self.parts[..at].iter().rfind(is_commits)?.steps.clone();
         let after = self.parts[at + 1..].iter().find(is_commits).map(|part| part.steps.clone());
-        Some(Around { before, after })
+        Some(AdjacentCommits { before, after })
     }
 
     fn commits(&self) -> impl Iterator<Item = Range<usize>> {
@@ -76,8 +76,8 @@ impl Rounds {
     }
 }
 
-/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was before
-/// and after, where is not known.
+/// What is to be expected of a program that ran between two predictions: the disk was somewhere between what it was
+/// before and after, where is not known.
 pub(super) fn between(before: &Estimate, after: &Estimate) -> Estimate {
     let of = |estimate: &Estimate| [estimate.value, estimate.low, estimate.high].map(|figure| figure.unwrap_or(0.0));
     let ([value_a, low_a, high_a], [value_b, low_b, high_b]) = (of(before), of(after));

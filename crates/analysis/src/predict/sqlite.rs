@@ -1,9 +1,10 @@
 //! SQLite, one client that commits one row at a time.
 //!
-//! With a write-ahead log and synchronous=FULL a commit is its work and one sync of the log; with NORMAL there is none. In both a
-//! commit in a thousand pages reads what the log has gathered and writes it into the database (`wal_autocheckpoint`), and syncs
-//! log and database. With a rollback journal a commit makes that file durable, with its directory; syncs it again when the number of
-//! its pages is in it; writes and syncs the database; and removes the journal (sqlite.org, "Atomic Commit In SQLite").
+//! With a write-ahead log and synchronous=FULL a commit is its work and one sync of the log; with NORMAL there is none.
+//! In both a commit in a thousand pages reads what the log has gathered and writes it into the database
+//! (`wal_autocheckpoint`), and syncs log and database. With a rollback journal a commit makes that file durable, with
+//! its directory; syncs it again when the number of its pages is in it; writes and syncs the database; and removes the
+//! journal (sqlite.org, "Atomic Commit In SQLite").
 
 use qd1_model::prediction::Predicts;
 
@@ -15,9 +16,9 @@ const CHECKPOINT_PAGES: f64 = 900.0;
 const LOG_WRITES: f64 = 2.0;
 /// Bytes of a commit in the log.
 const LOG_BYTES: f64 = 4120.0;
-/// Syncs of a commit with a rollback journal beside those that make the journal a file, of its header and of the database; and
-/// writes beside theirs, as `strace` shows them: header, two numbers, two pages, two checksums. Names: it is looked for, and
-/// removed. Reads: of the database's counter of changes, and of the journal's end.
+/// Syncs of a commit with a rollback journal beside those that make the journal a file, of its header and of the
+/// database; and writes beside theirs, as `strace` shows them: header, two numbers, two pages, two checksums. Names: it
+/// is looked for, and removed. Reads: of the database's counter of changes, and of the journal's end.
 const ROLLBACK_SYNCS: f64 = 2.0;
 const ROLLBACK_WRITES: f64 = 7.0;
 const ROLLBACK_NAMES: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! What the programs themselves did in the same Record, beside what was predicted of them.
+//! Predictions compared with what the programs themselves did in the same Record.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The fewest of which one is a 99th percentile.
 const P99_COUNT: u64 = 100;
 
-/// What was measured of the same figure, of which `at_first` was predicted before; nothing where its program was not run, or
-/// not undisturbed.
+/// What was measured of the same figure, of which `at_first` was predicted before; nothing where its program was not
+/// run, or was disturbed.
 pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) -> Option<Verified> {
-    // What the hypervisor spoiled says nothing of the disk.
+    // What the hypervisor spoiled does not describe the disk.
     let loads = || {
         let fair = record.steps.iter().filter(|step| step.steal < STEAL_CRITICAL);
         fair.filter_map(|step| match &record.plan.step(&step.name)?.work {
@@ -35,7 +35,7 @@ pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) 
             (rate(loads().find(|(_, work)| mine(*work))?.0, OpClass::Transaction), Exactness::Measured)
         }
         Predicts::EtcdRate => {
-            let tried: Vec<(f64, f64)> = loads().filter_map(|(step, work)| tried(step, work)).collect();
+            let tried: Vec<(f64, f64)> = loads().filter_map(|(step, work)| rate_and_p99(step, work)).collect();
             crossing(&tried, ETCD_BOUND_NS)?
         }
         Predicts::SqliteWalFull | Predicts::SqliteWalNormal | Predicts::SqliteRollbackFull => {
@@ -77,9 +77,9 @@ fn rate(step: &StepRecord, class: OpClass) -> Estimate {
     stats::rate(&step.intervals, class)
 }
 
-/// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and then is
-/// not the rate's doing. Nothing where they were too few for one, or the hypervisor's.
-fn tried(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
+/// A rate of puts, and the 99th percentile of their latency in a typical second, ns: a stall of the machine now and
+/// then is not the rate's doing. Nothing where they were too few for one, or the hypervisor's.
+fn rate_and_p99(step: &StepRecord, work: AppWork) -> Option<(f64, f64)> {
     if step.steal >= STEAL_TAIL {
         return None;
     }
@@ -95,8 +95,8 @@ fn typical_p99(intervals: &[Interval]) -> Option<f64> {
     seconds.get(seconds.len() / 2).copied()
 }
 
-/// The 99th percentile of each second, or of each longer time that has enough for one, ns. What is left over at the end does
-/// not count.
+/// The 99th percentile of each second, or of each longer time that has enough for one, ns. What is left over at the end
+/// does not count.
 fn p99s(intervals: &[Interval]) -> Vec<f64> {
     let mut p99s = Vec::new();
     let (mut length_ns, mut bins) = (0, BTreeMap::<u16, u64>::new());
@@ -122,8 +122,8 @@ fn p99s(intervals: &[Interval]) -> Vec<f64> {
     p99s
 }
 
-/// Where the second of each pair passes `bound`, the first being raised: the pairs made to rise (pool adjacent violators), and
-/// a straight line in logarithms between the two on both sides of the bound.
+/// Where the second of each pair passes `bound`, the first being raised: the pairs made to rise (pool adjacent
+/// violators), and a straight line in logarithms between the two on both sides of the bound.
 fn crossing(tried: &[(f64, f64)], bound: f64) -> Option<(Estimate, Exactness)> {
     let once = |value: f64| Estimate { value: Some(value), ..Estimate::default() };
     let mut sorted: Vec<(f64, f64)> = tried.iter().map(|(rate, ns)| (rate.ln(), ns.max(1.0).ln())).collect();
@@ -202,7 +202,7 @@ mod tests {
             let step = testing::step(&mut record, "puts", io, per_interval, 2_000_000);
             step.steal = steal;
             step.streams[0].class = OpClass::Transaction;
-            tried(step, AppWork { program: Program::Etcd, clients: 1, rate: Some(40) })
+            rate_and_p99(step, AppWork { program: Program::Etcd, clients: 1, rate: Some(40) })
         };
         let (rate, p99_ns) = found(50, 0.0).unwrap();
         assert!(rate == 40.0 && (2e6..3e6).contains(&p99_ns), "{p99_ns}");

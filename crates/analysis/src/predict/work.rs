@@ -3,20 +3,20 @@
 /// What the processor took for its sorting (`environment.sort_ns`) where the others were measured, ns.
 pub(super) const SORT_NS: f64 = 300_000.0;
 
-/// Processor time of a commit where it was not measured, ns: of one over written space it is 55,000 on ext4 and xfs, and 410,000
-/// on btrfs; of an append 130,000 and 420,000.
+/// Processor time of a commit where it was not measured, ns: of one over written space it is 55,000 on ext4 and xfs,
+/// and 410,000 on btrfs; of an append 130,000 and 420,000.
 pub(super) const COMMIT_NS: f64 = 80_000.0;
 
-/// PostgreSQL with pgbench: processor time of a transaction where nobody waits for a processor, and what passes besides with a
-/// single client, ns.
+/// PostgreSQL with pgbench: processor time of a transaction where nobody waits for a processor, and what passes besides
+/// with a single client, ns.
 pub(super) const POSTGRES_NS: f64 = 215_000.0;
 pub(super) const POSTGRES_IDLE_NS: f64 = 80_000.0;
-/// A processor that slept through a commit wakes the later the longer that took, and its caches are cold: so much for each factor
-/// of e beyond this time, ns.
+/// A processor that slept through a commit wakes the later the longer that took, and its caches are cold: so much for
+/// each factor of e beyond this time, ns.
 pub(super) const POSTGRES_WAKE_NS: f64 = 300_000.0;
 pub(super) const POSTGRES_ASLEEP_NS: f64 = 500_000.0;
-/// Processor time beside that on a disk: of a transaction (pages that are written out), and of a flush beside that of a commit as
-/// it is measured (who wakes whom), ns.
+/// Processor time beside that on a disk: of a transaction (pages that are written out), and of a flush beside that of a
+/// commit as it is measured (who wakes whom), ns.
 pub(super) const POSTGRES_ASIDE_NS: f64 = 30_000.0;
 pub(super) const POSTGRES_FLUSH_NS: f64 = 90_000.0;
 /// What a transaction adds to its log, bytes: mostly images of pages, each at its first change after a checkpoint.
@@ -28,8 +28,8 @@ pub(super) const ETCD_NS: f64 = 170_000.0;
 pub(super) const ETCD_APPLY_NS: f64 = 15_000.0;
 pub(super) const ETCD_SYNC_NS: f64 = 60_000.0;
 pub(super) const ETCD_IDLE_NS: f64 = 500_000.0;
-/// All processors pause after so many puts, for so long in the mean, ns: what makes the 99th percentile without a disk, from 3 ms
-/// at 1,000 puts a second to 10 ms at 3,500.
+/// All processors pause after so many puts, for so long in the mean, ns: what makes the 99th percentile without a disk,
+/// from 3 ms at 1,000 puts a second to 10 ms at 3,500.
 pub(super) const ETCD_PAUSE_PUTS: f64 = 300.0;
 pub(super) const ETCD_PAUSE_NS: f64 = 4_500_000.0;
 

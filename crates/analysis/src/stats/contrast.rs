@@ -1,7 +1,7 @@
 //! Two samples of latencies against each other: how often one is above the other, and where they come apart.
 //!
-//! P(a > b), ties by half, is the Mann-Whitney statistic over the number of pairs; with nothing between the two it is 1/2 with
-//! a variance of (n + m + 1) / (12 n m) (Mann and Whitney, 1947). n and m are effective numbers, corrected for
+//! P(a > b), ties by half, is the Mann-Whitney statistic over the number of pairs; with nothing between the two it is
+//! 1/2 with a variance of (n + m + 1) / (12 n m) (Mann and Whitney, 1947). n and m are effective numbers, corrected for
 //! dependence as everywhere here. The largest distance between the two distribution functions is that of Kolmogorov and
 //! Smirnov; beyond 1.95 sqrt(1/n + 1/m) it happens by chance once in a thousand times.
 
@@ -21,7 +21,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     /// Those of a step; nothing where it had none. Of requests at a fixed rate the time from issue to completion: what
-    /// a worker needed to wake up says nothing of the disk, and would hide a cache.
+    /// a worker needed to wake up is not the disk's, and would hide a cache.
     pub(crate) fn of(step: &StepRecord, class: OpClass) -> Option<Self> {
         let stream = step.stream(class).filter(|stream| stream.lat.count() > 0)?;
         let served = stream.clat.as_ref().filter(|clat| stream.slat.is_none() && clat.count() > 0);
@@ -114,7 +114,7 @@ pub(crate) struct Split {
     pub(crate) is_sure: bool,
 }
 
-/// The latency that best parts the faster sample from the slower one.
+/// Finds the latency that best separates the faster sample from the slower one.
 pub(crate) fn split(fast: &Sample, slow: &Sample) -> Split {
     let (mut best, mut at_ns) = (0.0, 0.0);
     let (mut of_fast, mut of_slow) = (0u64, 0u64);

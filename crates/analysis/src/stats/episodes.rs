@@ -3,13 +3,13 @@
 //! A disk that stalls, is throttled or shares its neighbours' load is slow in *episodes*. A run that met three of
 //! them does not know how many the next one will meet, however many operations it made: a variance estimated from
 //! three episodes is no better known than the number three. Every interval of [`super`] rests on such a variance, so
-//! here the episodes are counted. A figure that rests on K of them gets no more than K degrees of freedom (one at least),
-//! and an interval at least as wide as their number is uncertain: wide, but not silent.
+//! here the episodes are counted. A figure that rests on K of them gets no more than K degrees of freedom (one at
+//! least), and an interval at least as wide as their number is uncertain: wide, but not silent.
 //!
 //! At a *level*, a latency exceeded by c operations whose count over time has the inflation VIF, the run holds
 //! K = c / VIF effective episodes. (N episodes of one length count N; of geometric lengths, N / 2. Independent
 //! exceedances are an episode each.) Levels are looked at from a few exceedances up to half of the operations, and
-//! on the fast side alike. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and
+//! on the fast side too. A level matters to a figure when it is clustered beyond doubt ([`CLUSTERED_SIGMA`]) and
 //! when its uncertainty alone could move the figure out of its interval: the true rate of K episodes may be as high
 //! as the upper 97.5 % limit of a Poisson count, U(K), so that the operations beyond the level, and what they add to
 //! the figure, may be U(K) / K times as many. Where a rate does not depend on latency (requests at a fixed rate)
@@ -17,7 +17,7 @@
 //! than [`EPISODES_MIN`] episodes that matters less widens the interval by that much, as one more independent error.
 
 use super::long_run::{Z_975, long_runs};
-use super::series::{Of, Series};
+use super::series::{Quantity, Series};
 
 /// Effective episodes below which a level widens even the figures that it hardly moves. Chosen on the tuned part of the
 /// coverage table.
@@ -52,17 +52,17 @@ pub(super) struct Episodes {
     levels: Vec<Level>,
 }
 
-/// What a figure owes to episodes.
+/// The episodes that a figure rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rests {
+pub(super) struct EpisodeBasis {
     /// Fewest episodes of a level that matters; infinite when none does.
     pub(super) on: f64,
     /// Factor on the half width, at least 1.
     pub(super) widen: f64,
 }
 
-impl Rests {
-    /// On no episodes.
+impl EpisodeBasis {
+    /// A figure that rests on no episodes.
     pub(super) const NOTHING: Self = Self { on: f64::INFINITY, widen: 1.0 };
 
     /// Degrees of freedom that it leaves a variance.
@@ -88,7 +88,7 @@ impl Episodes {
         }
         edges.sort_unstable_by_key(|(edge, _)| *edge);
         edges.dedup_by_key(|(edge, _)| *edge);
-        let ios = series.each(Of::Ios);
+        let ios = series.each(Quantity::Ios);
         let level = |(edge, share): (usize, f64)| clustered(series, &ios, edge, share);
         Self { levels: edges.into_iter().filter_map(level).collect() }
     }
@@ -97,8 +97,14 @@ impl Episodes {
     /// on. `added(edge)` is what the operations at or above a level add to the sum beyond their share; what those
     /// below it add is the opposite. Levels of at least `near` exceedances are the figure's own: its limits already
     /// know how skewed their number is.
-    pub(super) fn under(&self, residuals: &[f64], half_width: f64, near: f64, added: impl Fn(usize) -> f64) -> Rests {
-        let mut rests = Rests::NOTHING;
+    pub(super) fn under(
+        &self,
+        residuals: &[f64],
+        half_width: f64,
+        near: f64,
+        added: impl Fn(usize) -> f64,
+    ) -> EpisodeBasis {
+        let mut rests = EpisodeBasis::NOTHING;
         for level in &self.levels {
             let power: f64 = level.residuals.iter().map(|e| e * e).sum();
             let product: f64 = level.residuals.iter().zip(residuals).map(|(e, d)| e * d).sum();

@@ -4,12 +4,12 @@
 //! round. Near p99 itself a few slow phases may leave the share exceeded quite open; far above it, where a handful of
 //! operations in one or two episodes lie, it is plainly below 1 %, however they cluster. So the limit is looked for
 //! upwards: at the level that c operations exceed in K effective episodes (see `episodes.rs`), the true share may be as
-//! high as U(K) / K times c / n, U being the upper 97.5 % limit of a Poisson count. Where that is at most 1 %, the level
-//! is a limit. Lower limits alike, downwards.
+//! high as U(K) / K times c / n, U being the upper 97.5 % limit of a Poisson count. Where that is at most 1 %, the
+//! level is a limit. Lower limits are found likewise, downwards.
 
 use super::episodes::upper_limit;
 use super::long_run::long_runs;
-use super::series::{Of, Series};
+use super::series::{Quantity, Series};
 
 /// Cosines for the variance of a level: as in `episodes.rs`.
 const COSINES: usize = 16;
@@ -50,7 +50,7 @@ pub(super) fn limit(series: &Series, q: f64, side: Side) -> Option<f64> {
 /// Effective episodes in which `count` operations lie beyond bin `edge`, which the share `above` of all reach: by their
 /// variance, and no more than there are separate rows of batches with any (or, where most have some, batches).
 fn episodes(series: &Series, edge: usize, above: f64, count: f64) -> f64 {
-    let ios = series.each(Of::Ios);
+    let ios = series.each(Quantity::Ios);
     let reach = series.exceedances(edge);
     let residuals: Vec<f64> = reach.iter().zip(&ios).map(|(x, y)| x - above * y).collect();
     let independent = series.n as f64 * above * (1.0 - above);
@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_few_extreme_operations_of_one_phase_still_bound_p99() {
-        // 1.5 % are slow, in three phases: p99 lies among them, and its own limit is open. Twenty of 100,000 are extreme.
+        // 1.5 % are slow, in three phases: p99 lies among them, and its own limit is open. Twenty of 100,000 are
+        // extreme.
         let found = limit(&series(&[20, 50, 80], 20), 0.99, Side::Upper).unwrap();
         assert!(found > 0.999, "{found}");
     }

@@ -9,7 +9,7 @@
 //! nu trades bias for spread. It is chosen from the residuals as if they were AR(1) with coefficient phi: the
 //! estimate's relative bias is then (pi nu / T)^2 / 6 * 2 phi / (1 - phi)^2, and nu is the largest that keeps it
 //! below [`BIAS_MAX`]. phi is taken a little above its estimate ([`PHI_MARGIN`]): too few degrees of freedom
-//! only widen an interval, too many make it lie.
+//! only widen an interval, too many make it wrong.
 
 use std::f64::consts::PI;
 

@@ -5,8 +5,8 @@
 //! operations above it and y all of them; the ratio of the long-run variance to that of independent samples is
 //! the *variance inflation factor* VIF, and n / VIF the effective number of samples, from which order-statistic
 //! ranks are taken (see `rank.rs`). A figure that rests on few slow phases or stalls gets a wide interval, however many
-//! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and so is
-//! that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
+//! operations there are (see `episodes.rs`). How well all this works is measured in the `truth` crate (`coverage`), and
+//! so is that looking every 500 ms and stopping when [`precise_enough`] does not spoil it.
 
 pub(crate) mod contrast;
 mod episodes;
@@ -19,11 +19,11 @@ use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
 
-use episodes::{Episodes, Rests};
+use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
 use long_run::{LongRun, long_run};
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
-use series::{Of, Series};
+use series::{Quantity, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
 /// has as many: a handful of exceedances says little of how they cluster, and runs in which they happen not to would
@@ -91,7 +91,7 @@ pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estima
 #[must_use]
 pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
     let series = Series::while_active(intervals, class);
-    let mut estimate = ratio(&series, Of::LatSum, Of::Ios);
+    let mut estimate = ratio(&series, Quantity::LatSum, Quantity::Ios);
     if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
@@ -107,7 +107,7 @@ pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
 /// Operations of `class` per second.
 #[must_use]
 pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(ratio(&Series::new(intervals, class), Of::Ios, Of::Length), 1e9)
+    scaled(ratio(&Series::new(intervals, class), Quantity::Ios, Quantity::Length), 1e9)
 }
 
 /// Operations of `class` per second of their own time, for steps in which one worker does different things one
@@ -115,13 +115,13 @@ pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
 #[must_use]
 pub fn rate_of_own_time(intervals: &[Interval], class: OpClass) -> Estimate {
     let series = Series::while_active(intervals, class);
-    scaled(ratio(&series, Of::Ios, Of::LatSum), 1e9)
+    scaled(ratio(&series, Quantity::Ios, Quantity::LatSum), 1e9)
 }
 
 /// Bytes moved by `class` per second.
 #[must_use]
 pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(ratio(&Series::new(intervals, class), Of::Bytes, Of::Length), 1e9)
+    scaled(ratio(&Series::new(intervals, class), Quantity::Bytes, Quantity::Length), 1e9)
 }
 
 /// Whether the half width of the interval is at most `tolerance` times the value; never where it is not resolved, so
@@ -156,7 +156,7 @@ pub(crate) fn scaled(estimate: Estimate, factor: f64) -> Estimate {
 ///
 /// The interval is symmetric in the logarithm (delta method: the error of ln R is that of R over R). Sums over slow
 /// phases are skewed, as the logarithm is, and a mean latency and its inverse, the rate, get the same interval.
-fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
+fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     let (x, y) = (series.each(x), series.each(y));
     let (n, total) = (series.n, y.iter().sum::<f64>());
     if n == 0 || total <= 0.0 {
@@ -169,7 +169,7 @@ fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
     };
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
     let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
-    let rests = ratio_rests(series, &residuals, run, x.iter().sum());
+    let rests = ratio_basis(series, &residuals, run, x.iter().sum());
     let exponent = t_975(run.df.min(rests.degrees())).max(run.t_975() * rests.widen) * relative;
     let longer = (exponent / FACTOR_MAX.ln()).powi(2);
     if longer > 1.0 {
@@ -184,7 +184,7 @@ fn ratio(series: &Series, x: Of, y: Of) -> Estimate {
 ///
 /// The operations beyond a level move a mean latency by the share of the latencies that they add beyond their own
 /// number; and a rate, under closed load, by the same share (Little's law).
-fn ratio_rests(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> Rests {
+fn ratio_basis(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> EpisodeBasis {
     let (ios, latency) = series.above(0);
     let added = |level: usize| {
         let (above, slow) = series.above(level);
@@ -203,7 +203,7 @@ fn residual_run(x: &[f64], y: &[f64], ratio: f64) -> Option<LongRun> {
     long_run(&residuals(x, y, ratio))
 }
 
-/// How much dependence inflates the variance of the share of operations above a quantile.
+/// By how much dependence inflates the variance of the share of operations above a quantile.
 #[derive(Clone, Copy, Debug)]
 struct Inflation {
     /// Against independent samples; at least 1.
@@ -216,7 +216,7 @@ struct Inflation {
 
 impl Inflation {
     /// Widened for what the figure rests on.
-    fn resting_on(self, rests: Rests) -> f64 {
+    fn resting_on(self, rests: EpisodeBasis) -> f64 {
         let of_episodes = self.vif * (t_975(self.df.min(rests.degrees())) / Z_975).powi(2);
         of_episodes.max(self.vif_t * rests.widen.powi(2))
     }
@@ -232,7 +232,7 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
     let Some(mut inflation) = inflation(series, q) else {
         return Estimate { n, n_effective: 0.0, n_needed: needed.max(count * 4.0) as u64, ..Estimate::default() };
     };
-    let rests = rests_at(series, episodes, q, inflation.vif_t);
+    let rests = basis_at(series, episodes, q, inflation.vif_t);
     inflation.vif_t = inflation.resting_on(rests);
     let ranks = rank::enclosing(count / inflation.vif_t, q);
     let low = ranks.low.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.low));
@@ -264,9 +264,9 @@ fn limit_at(series: &Series, q: f64, share: f64, at_q: Inflation, side: fn(rank:
 }
 
 /// What quantile `q` rests on.
-fn rests_at(series: &Series, episodes: &Episodes, q: f64, vif_t: f64) -> Rests {
-    let Some((edge, p)) = series.edge_for(1.0 - q) else { return Rests::NOTHING };
-    let residuals = residuals(&series.exceedances(edge), &series.each(Of::Ios), p);
+fn basis_at(series: &Series, episodes: &Episodes, q: f64, vif_t: f64) -> EpisodeBasis {
+    let Some((edge, p)) = series.edge_for(1.0 - q) else { return EpisodeBasis::NOTHING };
+    let residuals = residuals(&series.exceedances(edge), &series.each(Quantity::Ios), p);
     let half_width = Z_975 * (series.n as f64 * p * (1.0 - p) * vif_t).sqrt();
     // Exceedances of the quantile among those of the level, less the share that any operations have.
     let added = |level: usize| series.above(level.max(edge)).0 - p * series.above(level).0;
@@ -288,7 +288,7 @@ fn inflation(series: &Series, q: f64) -> Option<Inflation> {
 
 /// Inflation at the bin edge that leaves about `share` above it.
 fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
-    let ios = series.each(Of::Ios);
+    let ios = series.each(Quantity::Ios);
     let Some((edge, p)) = series.edge_for(share) else {
         // All in one bin: whatever varies is below the resolution, and there is nothing to be correlated.
         return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation {

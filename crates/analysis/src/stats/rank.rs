@@ -22,7 +22,7 @@ pub(crate) struct Ranks {
 }
 
 /// Samples that an interval around quantile `q` needs: the largest of n lies above the quantile with 97.5 %
-/// probability, 1 - q^n >= 0.975, and the smallest below it alike. 6 for the median, 368 for p99, 3,688 for
+/// probability, 1 - q^n >= 0.975, and the smallest lies below it likewise. 6 for the median, 368 for p99, 3,688 for
 /// p99.9.
 pub(crate) fn samples_needed(q: f64) -> f64 {
     let extreme = q.max(1.0 - q).clamp(0.5, 1.0 - 1e-12);

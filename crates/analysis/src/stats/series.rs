@@ -39,7 +39,7 @@ struct Batch {
 
 /// A quantity of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Of {
+pub(crate) enum Quantity {
     /// Length, ns.
     Length,
     /// Operations.
@@ -92,14 +92,14 @@ impl Series {
     }
 
     /// One value per batch.
-    pub(crate) fn each(&self, of: Of) -> Vec<f64> {
+    pub(crate) fn each(&self, of: Quantity) -> Vec<f64> {
         self.batches
             .iter()
             .map(|batch| match of {
-                Of::Length => batch.length_ns,
-                Of::Ios => batch.ios,
-                Of::Bytes => batch.bytes,
-                Of::LatSum => batch.lat_sum_ns,
+                Quantity::Length => batch.length_ns,
+                Quantity::Ios => batch.ios,
+                Quantity::Bytes => batch.bytes,
+                Quantity::LatSum => batch.lat_sum_ns,
             })
             .collect()
     }
@@ -153,7 +153,7 @@ impl Series {
         last
     }
 
-    /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins tell it, ns.
+    /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins resolve them, ns.
     pub(crate) fn above(&self, edge: usize) -> (f64, f64) {
         let of = |bin: usize| {
             let count = self.totals[bin] as f64;

@@ -89,7 +89,7 @@ pub(super) fn fit(points: &[Point]) -> Option<Fit> {
     Some(Fit { bend, rise: best.rise, ceiling: best.rise * best.b })
 }
 
-/// `open`: whether the interval has no end on that side. A bound outside what was measured says nothing.
+/// `open`: whether the interval has no end on that side. A bound outside what was measured is no evidence.
 fn state([low, b, high]: [f64; 3], (first, last): (f64, f64), open: (bool, bool)) -> BendState {
     match open {
         (true, true) => BendState::NotResolved,

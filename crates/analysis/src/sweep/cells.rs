@@ -30,7 +30,7 @@ const CLASS: OpClass = OpClass::Read;
 const INTERVALS_MIN: usize = 4;
 
 /// What one step adds to its cell.
-struct Part {
+struct StepPart {
     lat: Hist,
     intervals: Vec<Interval>,
     /// Requests in flight at the device, and the time that this is the mean over, ns.
@@ -62,7 +62,7 @@ fn key(io: &IoWork) -> (u8, u32, u32) {
 }
 
 fn cell(io: &IoWork, steps: &[(&StepPlan, &StepRecord)]) -> Cell {
-    let parts: Vec<Part> = steps.iter().map(|(plan, step)| part(plan, step)).collect();
+    let parts: Vec<StepPart> = steps.iter().map(|(plan, step)| part(plan, step)).collect();
     let mut lat = Hist::new();
     parts.iter().for_each(|part| lat.merge(&part.lat));
     let intervals: Vec<Interval> = parts.iter().flat_map(|part| part.intervals.iter().cloned()).collect();
@@ -114,7 +114,7 @@ fn flags(cell: &Cell, passes_apart: bool, errors: bool) -> Vec<CellFlag> {
 
 /// What a step measured while its queue was full: the time after its end, in which the last requests come back and
 /// nothing follows them, is left out.
-fn part(plan: &StepPlan, step: &StepRecord) -> Part {
+fn part(plan: &StepPlan, step: &StepRecord) -> StepPart {
     let lat_max_ns = step.streams.iter().map(|stream| stream.lat.max_ns()).max().unwrap_or(0);
     let full_ns = match step.ended {
         Ended::Time => step.runtime_ns.min(plan.stop.max_ns),
@@ -133,9 +133,9 @@ fn part(plan: &StepPlan, step: &StepRecord) -> Part {
         let ours = asked > 0 && seen as f64 >= 0.9 * asked as f64;
         (ours && ticks_ms >= DEVICE_MS_MIN).then(|| (ticks_ms as f64 * 1e6 / passed_ns, passed_ns))
     });
-    Part {
+    StepPart {
         lat,
-        intervals: intervals.iter().map(together).collect(),
+        intervals: intervals.iter().map(merge_streams).collect(),
         device,
         lat_max_ns,
         errors: !step.errors.is_empty(),
@@ -157,7 +157,7 @@ fn between_completions(all: &[Interval], full_ns: u64) -> &[Interval] {
 }
 
 /// An interval with all its operations as one stream.
-fn together(interval: &Interval) -> Interval {
+fn merge_streams(interval: &Interval) -> Interval {
     let streams = match interval.streams.as_slice() {
         [] => Vec::new(),
         [one] => vec![IntervalStream { class: CLASS, ..one.clone() }],
@@ -188,13 +188,13 @@ fn totals(intervals: &[Interval]) -> (f64, f64, f64) {
 }
 
 /// What the edges can add to or take from the sum of latencies: at most the longest request on each slot and each pass.
-fn edge(parts: &[Part], length: f64) -> f64 {
+fn edge(parts: &[StepPart], length: f64) -> f64 {
     let most: u64 = parts.iter().map(|part| part.lat_max_ns).sum();
     if length > 0.0 { most as f64 / length } else { 1.0 }
 }
 
 /// Operations per second of one pass, and the standard deviation of its logarithm.
-fn pass_rate(part: &Part) -> (f64, Option<f64>) {
+fn pass_rate(part: &StepPart) -> (f64, Option<f64>) {
     let (length, ios, _) = totals(&part.intervals);
     (if length > 0.0 { ios * 1e9 / length } else { 0.0 }, sigma(&stats::rate(&part.intervals, CLASS)))
 }
@@ -229,7 +229,7 @@ fn disagree(passes: &[(f64, Option<f64>)]) -> bool {
 }
 
 /// The mean over the passes, each by its time.
-fn in_flight_device(parts: &[Part]) -> Option<f64> {
+fn in_flight_device(parts: &[StepPart]) -> Option<f64> {
     let known: Vec<(f64, f64)> = parts.iter().filter_map(|part| part.device).collect();
     let total: f64 = known.iter().map(|(_, time)| time).sum();
     (known.len() == parts.len() && total > 0.0)

@@ -1,4 +1,4 @@
-//! What a row of cells tells: the knee over iodepth, the depth that a latency bound allows, and, across rows, the block
+//! What a row of cells shows: the knee over iodepth, the depth that a latency bound allows, and, across rows, the block
 //! size at which bytes per second take over from operations per second.
 
 use qd1_model::sweep::{Allowed, BendState, Cell, Crossover, Curve};

@@ -3,9 +3,9 @@
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::sweep::{Cell, CellFlag, Surface};
 
-use crate::detect::{found, percent};
+use crate::detect::{base_finding, percent};
 
-/// A pass this much off the mean of all passes is worth a word.
+/// A pass this much off the mean of all passes is reported.
 const DRIFT: f64 = 0.05;
 
 /// Conclusions, one for each kind.
@@ -31,7 +31,7 @@ fn flagged(surface: &Surface, flag: CellFlag, badness: impl Fn(&Cell) -> f64) ->
 fn of_cells(id: &str, severity: Severity, confidence: f64, cells: &[&Cell]) -> Finding {
     let mut names = cells.iter().filter_map(|cell| cell.steps.first().cloned());
     let step = names.next().unwrap_or_default();
-    Finding { step, also_in: names.collect(), ..found(id, severity, confidence) }
+    Finding { step, also_in: names.collect(), ..base_finding(id, severity, confidence) }
 }
 
 fn depth_not_reached(surface: &Surface) -> Option<Finding> {
@@ -126,6 +126,6 @@ fn drift(surface: &Surface) -> Option<Finding> {
         advice: "the disk changed while it was measured; the order of the steps keeps that out of the curves, but the \
                  level is a mean over the change: qd1 limits --burst finds burst credit"
             .to_owned(),
-        ..found("sweep_drift", Severity::Warning, 0.9)
+        ..base_finding("sweep_drift", Severity::Warning, 0.9)
     })
 }

@@ -1,9 +1,9 @@
-//! Ways to make writes durable, compared: which one the disk likes best, how it goes with size, committers and layout, and
+//! Ways to make writes durable, compared: which is fastest, how it depends on size, committers and layout, and
 //! which settings of programs use it.
 //!
-//! What a step is for is told by what it was planned to do. Steps that do the same are passes over one row: their
-//! operations are taken together, and an interval holds what the passes differ by. A method is better than another beyond
-//! doubt where the intervals of their rates do not overlap.
+//! What a step is for follows from what it was planned to do. Steps that do the same are passes over one row: their
+//! operations are taken together, and an interval holds what the passes differ by. A method is better than another
+//! beyond doubt where the intervals of their rates do not overlap.
 
 mod settings;
 #[cfg(test)]
@@ -36,8 +36,8 @@ pub fn table(record: &Record) -> Option<SyncTable> {
     Some(SyncTable { block, rows, files, best, tied, settings })
 }
 
-/// The method for the steps that look further: the best so far, or fdatasync through the page cache where that cannot be told
-/// from it, since most programs use it already. Absent before a durable one was measured.
+/// The method for the steps that look further: the best so far, or fdatasync through the page cache where that cannot
+/// be distinguished from it, since most programs use it already. Absent before a durable one was measured.
 #[must_use]
 pub fn choice(plan: &Plan, done: &[StepRecord]) -> Option<SyncMethod> {
     let rows = rows(plan, done);
@@ -54,7 +54,7 @@ fn rows(plan: &Plan, done: &[StepRecord]) -> Vec<SyncRow> {
             continue;
         };
         let measured = record.stream(CLASS).is_some_and(|stream| stream.lat.count() > 0);
-        // Commits under load have another truth.
+        // Commits under load are another case.
         if !io.sync.commits() || !measured || !step.background.is_empty() {
             continue;
         }

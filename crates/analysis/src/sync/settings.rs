@@ -1,13 +1,13 @@
-//! What programs can be set to, by how they commit.
+//! Settings of programs, by how they commit.
 //!
-//! Sources: PostgreSQL, "Write Ahead Log", `wal_sync_method` (on Linux fdatasync by default; open_datasync and open_sync
-//! write through the page cache unless replication and archiving are off, since 16 unless `debug_io_direct`); MySQL 8.4,
-//! "InnoDB Startup Options": `innodb_flush_method` (O_DIRECT concerns the data files, the log is written through the page
-//! cache and synced by fsync; O_DSYNC opens the log O_SYNC), `innodb_use_fdatasync` (since 8.0.26),
-//! `innodb_flush_log_at_trx_commit`; SQLite, "PRAGMA synchronous" and "Write-Ahead Logging" (a commit in WAL mode appends,
-//! and syncs with FULL alone; in the others it makes and removes a journal and syncs that, its directory and the
-//! database); etcd, `server/storage/wal` (fdatasync on segments of 64 MB allocated beforehand); Redis, "Persistence"
-//! (`appendfsync always` syncs an append-only file after each round of commands, by fdatasync).
+//! Sources: PostgreSQL, "Write Ahead Log", `wal_sync_method` (on Linux fdatasync by default; open_datasync and
+//! open_sync write through the page cache unless replication and archiving are off, since 16 unless `debug_io_direct`);
+//! MySQL 8.4, "InnoDB Startup Options": `innodb_flush_method` (O_DIRECT concerns the data files, the log is written
+//! through the page cache and synced by fsync; O_DSYNC opens the log O_SYNC), `innodb_use_fdatasync` (since 8.0.26),
+//! `innodb_flush_log_at_trx_commit`; SQLite, "PRAGMA synchronous" and "Write-Ahead Logging" (a commit in WAL mode
+//! appends, and syncs with FULL alone; in the others it makes and removes a journal and syncs that, its directory and
+//! the database); etcd, `server/storage/wal` (fdatasync on segments of 64 MB allocated beforehand); Redis,
+//! "Persistence" (`appendfsync always` syncs an append-only file after each round of commands, by fdatasync).
 
 use qd1_model::Estimate;
 use qd1_model::plan::{FileSync, Sync};
@@ -15,9 +15,9 @@ use qd1_model::sync::{SyncAdvice, SyncFiles, SyncLayout, SyncMethod, SyncRow, Sy
 
 use super::{compares, is_above};
 
-/// What a commit of a program is, to be looked up among what was measured.
+/// How a program commits, to be looked up among what was measured.
 #[derive(Clone, Copy)]
-enum Commit {
+enum CommitWay {
     /// A sync of this kind through the page cache, over written data.
     Log(Sync),
     /// The same in another layout, or over written data where that was not measured.
@@ -29,16 +29,22 @@ enum Commit {
 }
 
 /// One row: program, setting, what it means, how it commits, whether it is what the program does by itself.
-struct Known {
+struct KnownSetting {
     program: &'static str,
     setting: &'static str,
     note: &'static str,
-    commit: Commit,
+    commit: CommitWay,
     usual: bool,
 }
 
-const fn known(program: &'static str, setting: &'static str, note: &'static str, commit: Commit, usual: bool) -> Known {
-    Known { program, setting, note, commit, usual }
+const fn known_setting(
+    program: &'static str,
+    setting: &'static str,
+    note: &'static str,
+    commit: CommitWay,
+    usual: bool,
+) -> KnownSetting {
+    KnownSetting { program, setting, note, commit, usual }
 }
 
 const POSTGRES: &str = "PostgreSQL";
@@ -46,85 +52,91 @@ const MYSQL: &str = "MySQL";
 const SQLITE: &str = "SQLite";
 const REDIS: &str = "Redis";
 
-static SETTINGS: &[Known] = &[
-    known(POSTGRES, "wal_sync_method=fdatasync", "its default on Linux", Commit::Log(Sync::Fdatasync), true),
-    known(POSTGRES, "wal_sync_method=fsync", "", Commit::Log(Sync::Fsync), false),
-    known(
+static SETTINGS: &[KnownSetting] = &[
+    known_setting(POSTGRES, "wal_sync_method=fdatasync", "its default on Linux", CommitWay::Log(Sync::Fdatasync), true),
+    known_setting(POSTGRES, "wal_sync_method=fsync", "", CommitWay::Log(Sync::Fsync), false),
+    known_setting(
         POSTGRES,
         "wal_sync_method=open_datasync",
         "without O_DIRECT, as a server does",
-        Commit::Log(Sync::ODsync),
+        CommitWay::Log(Sync::ODsync),
         false,
     ),
-    known(POSTGRES, "wal_sync_method=open_sync", "without O_DIRECT, as a server does", Commit::Log(Sync::OSync), false),
-    known(
+    known_setting(
+        POSTGRES,
+        "wal_sync_method=open_sync",
+        "without O_DIRECT, as a server does",
+        CommitWay::Log(Sync::OSync),
+        false,
+    ),
+    known_setting(
         MYSQL,
         "innodb_flush_method=O_DIRECT",
         "or fsync: either syncs the log by fsync; with innodb_flush_log_at_trx_commit=1",
-        Commit::Log(Sync::Fsync),
+        CommitWay::Log(Sync::Fsync),
         true,
     ),
-    known(
+    known_setting(
         MYSQL,
         "innodb_use_fdatasync=ON",
         "since 8.0.26, with the above and innodb_flush_log_at_trx_commit=1",
-        Commit::Log(Sync::Fdatasync),
+        CommitWay::Log(Sync::Fdatasync),
         false,
     ),
-    known(
+    known_setting(
         MYSQL,
         "innodb_flush_method=O_DSYNC",
         "opens the log O_SYNC; with innodb_flush_log_at_trx_commit=1",
-        Commit::Log(Sync::OSync),
+        CommitWay::Log(Sync::OSync),
         false,
     ),
-    known(
+    known_setting(
         MYSQL,
         "innodb_flush_log_at_trx_commit=2",
         "no sync at a commit: a power cut takes the last second",
-        Commit::Nothing,
+        CommitWay::Nothing,
         false,
     ),
-    known(
+    known_setting(
         SQLITE,
         "journal_mode=DELETE, synchronous=FULL",
         "its default; a commit takes more than the new journal counted here",
-        Commit::NewFile,
+        CommitWay::NewFile,
         true,
     ),
-    known(
+    known_setting(
         SQLITE,
         "journal_mode=WAL, synchronous=FULL",
         "one fdatasync of an appended log a commit",
-        Commit::At(Sync::Fdatasync, SyncLayout::Append),
+        CommitWay::At(Sync::Fdatasync, SyncLayout::Append),
         false,
     ),
-    known(
+    known_setting(
         SQLITE,
         "journal_mode=WAL, synchronous=NORMAL",
         "no sync at a commit: a power cut takes the last ones, and harms nothing else",
-        Commit::Nothing,
+        CommitWay::Nothing,
         false,
     ),
-    known(
+    known_setting(
         "etcd",
         "none to choose",
         "fdatasync of a log allocated beforehand",
-        Commit::At(Sync::Fdatasync, SyncLayout::Preallocated),
+        CommitWay::At(Sync::Fdatasync, SyncLayout::Preallocated),
         true,
     ),
-    known(
+    known_setting(
         REDIS,
         "appendfsync always",
         "with appendonly yes: fdatasync of an appended file",
-        Commit::At(Sync::Fdatasync, SyncLayout::Append),
+        CommitWay::At(Sync::Fdatasync, SyncLayout::Append),
         false,
     ),
-    known(
+    known_setting(
         REDIS,
         "appendfsync everysec",
         "its default with appendonly yes: a power cut takes the last second or two",
-        Commit::Nothing,
+        CommitWay::Nothing,
         true,
     ),
 ];
@@ -138,40 +150,40 @@ pub(super) fn settings(rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Vec
 }
 
 /// The median and the rate of a way to commit, where it was measured.
-fn measured(commit: Commit, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Option<(Estimate, Estimate)> {
+fn measured(commit: CommitWay, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> Option<(Estimate, Estimate)> {
     let buffered = |sync| SyncMethod { sync, direct: false };
     let log = |sync| rows.iter().find(|row| row.method == buffered(sync) && compares(row, block));
     let row = match commit {
-        Commit::Log(sync) => log(sync)?,
-        Commit::At(sync, layout) => {
+        CommitWay::Log(sync) => log(sync)?,
+        CommitWay::At(sync, layout) => {
             let alike = |row: &&SyncRow| {
                 row.method == buffered(sync) && row.layout == layout && row.committers == 1 && row.writes_per_sync == 1
             };
             rows.iter().find(alike).or_else(|| log(sync))?
         }
-        Commit::NewFile => {
+        CommitWay::NewFile => {
             let files = files.iter().find(|files| files.sync == FileSync::FsyncDirectory)?;
             return Some((files.create_p50_ns, files.files_per_second));
         }
-        Commit::Nothing => return None,
+        CommitWay::Nothing => return None,
     };
     Some((row.lat_p50_ns, row.commits_per_second))
 }
 
-fn setting(known: &Known, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> SyncSetting {
+fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> SyncSetting {
     let figures = measured(known.commit, rows, files, block);
     let sync = match known.commit {
-        Commit::Log(sync) | Commit::At(sync, _) => sync,
-        Commit::NewFile => Sync::Fsync,
-        Commit::Nothing => Sync::None,
+        CommitWay::Log(sync) | CommitWay::At(sync, _) => sync,
+        CommitWay::NewFile => Sync::Fsync,
+        CommitWay::Nothing => Sync::None,
     };
-    let rate_of = |other: &Known| measured(other.commit, rows, files, block).map(|(_, rate)| rate);
-    let others: Vec<&Known> = SETTINGS
+    let rate_of = |other: &KnownSetting| measured(other.commit, rows, files, block).map(|(_, rate)| rate);
+    let others: Vec<&KnownSetting> = SETTINGS
         .iter()
-        .filter(|other| other.program == known.program && !matches!(other.commit, Commit::Nothing))
+        .filter(|other| other.program == known.program && !matches!(other.commit, CommitWay::Nothing))
         .collect();
     let advice = match (&figures, known.commit) {
-        (_, Commit::Nothing) => SyncAdvice::Unsafe,
+        (_, CommitWay::Nothing) => SyncAdvice::Unsafe,
         (None, _) => SyncAdvice::Unknown,
         (Some(_), _) if others.len() == 1 && known.usual => SyncAdvice::Only,
         (Some((_, rate)), _) => {
@@ -193,7 +205,7 @@ fn setting(known: &Known, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> 
         method: SyncMethod { sync, direct: false },
         lat_p50_ns: figures.map(|(p50, _)| p50),
         commits_per_second: figures.map(|(_, rate)| rate),
-        durable: !matches!(known.commit, Commit::Nothing),
+        durable: !matches!(known.commit, CommitWay::Nothing),
         advice,
     }
 }

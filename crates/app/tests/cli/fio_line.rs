@@ -1,9 +1,7 @@
 //! The command line: job files, formats, what only tells something, what is refused.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::process::Stdio;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -157,8 +155,8 @@ fn sigint_prints_what_was_measured_so_far() {
         let line = "--name=j --rw=write --size=1m --bs=4k --time_based --runtime=60 --output-format=json --name=k \
                     --stonewall --rw=write --size=1m";
         let mut run = Running::start(Side::Ours.command(place.dir(), &words(line)));
-        wait_until("it writes", || place.dir().join("j.0.0").metadata().is_ok_and(|file| file.blocks() > 0));
-        std::thread::sleep(Duration::from_millis(500));
+        // More than the file holds, so that not all of it was laid out.
+        wait_until("it writes", || run.bytes_written() > 4 << 20);
         run.signal(signal);
         let stdout = std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
         assert_eq!(run.0.wait().unwrap().code(), Some(code));

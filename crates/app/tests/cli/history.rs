@@ -44,6 +44,14 @@ fn an_empty_history_is_no_error() {
 }
 
 #[test]
+fn an_unknown_id_is_named_and_told_apart_from_a_failed_run() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let said = predicate::str::contains("zzzz").and(predicate::str::contains("qd1 history"));
+    place.qd1(&["history", "show", "zzzz"]).assert().code(2).stdout("").stderr(said);
+}
+
+#[test]
 fn with_no_save_nothing_is_kept() {
     let place = Place::new();
     place.report(&["--only", "read32", "--no-save"]);

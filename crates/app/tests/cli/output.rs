@@ -8,17 +8,14 @@ use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::common::{Place, find, int, names, said, text};
+use crate::kept::kept;
 
 #[test]
 fn every_format_of_one_run_tells_the_same() {
-    let place = Place::new();
-    let report = place.report(&["--only", "qd1,commit1"]);
+    let run = kept("check");
+    let report = &run.report;
     let id = report["record"]["id"].as_str().unwrap();
-    let shown = |format: &str| {
-        let output =
-            place.qd1(&["history", "show", id, "--format", format]).assert().success().get_output().stdout.clone();
-        String::from_utf8(output).unwrap()
-    };
+    let shown = |format: &str| &run.shown[format];
     let n = int(&find(&report["summary"]["steps"], "name", "qd1")["streams"][0]["ios"]);
     for format in ["human", "markdown"] {
         let text = shown(format);

@@ -82,8 +82,9 @@ fn the_example_of_the_documentation_runs_as_it_says() {
 #[test]
 fn every_built_in_suite_runs_whole_and_leaves_nothing() {
     for (name, steps) in BUILTIN {
-        let place = Place::new();
-        let report = report(&place, name, &TINY);
+        let place = Place::quiet();
+        let args = [&["run", name, place.dir_str()], &TINY[..], &["--json"]].concat();
+        let report = common::json(assert_cmd::Command::from_std(place.real_time(&args)));
         assert_eq!(ran(&report).len(), steps, "{name}");
         for step in list(&report["record"]["steps"]) {
             assert!(!list(&step["streams"]).is_empty(), "{name}: {} measured nothing", step["name"]);

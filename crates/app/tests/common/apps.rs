@@ -84,6 +84,13 @@ impl Ground {
         command
     }
 
+    /// As [`Ground::command`], in real time, which what it starts inherits.
+    pub(crate) fn real_time(&self, args: &[&str]) -> Command {
+        let mut command = self.place.real_time(&[&["app"], args].concat());
+        command.env("TMPDIR", self.aside.path());
+        command
+    }
+
     /// Where the run's directory for sockets is, while there is one.
     pub(crate) fn aside(&self) -> Option<PathBuf> {
         names(self.aside.path()).first().map(|name| self.aside.path().join(name))

@@ -167,10 +167,11 @@ impl Throttle {
         &self.dir
     }
 
-    /// `program` as a process of this group.
+    /// `program` as a process of this group, in real time.
     pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new("sh");
-        let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.dir.display());
+        let first = if super::has_real_time() { super::REAL_TIME.join(" ") } else { String::new() };
+        let script = format!("echo $$ > {}/cgroup.procs && exec {first} \"$0\" \"$@\"", self.dir.display());
         command.args(["-c", &script, program]).args(args);
         command
     }

@@ -1,14 +1,13 @@
 //! Simulated disks behind FUSE, whose truth is known.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use qd1_simdisk::{Mounted, Scenario};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::device::tool;
-use super::{Place, is_root, open_to_all, qd1, said};
+use super::{Place, open_to_all, said};
 
 /// A simulated disk and a place for runs on it. Fields drop in this order: the mount before its directory.
 pub(crate) struct Disk {
@@ -42,17 +41,9 @@ impl Disk {
         Self::new(Scenario::named(name).unwrap())
     }
 
-    /// A check of it with `args`; with real-time priority where that is granted, since other programs of a busy machine
-    /// are no part of the disk.
+    /// A check of it with `args`, in real time: other programs of a busy machine are no part of the disk.
     pub(crate) fn check(&self, args: &[&str]) -> Output {
-        let mut command = Command::new("chrt");
-        if is_root() && tool("chrt", &["-f", "5", "true"]).is_ok() {
-            command.args(["-f", "5", qd1()]);
-        } else {
-            command = Command::new(qd1());
-        }
-        command.args(["check", self.place.dir_str()]).args(args);
-        self.place.environment(&mut command).output().unwrap()
+        self.place.real_time(&[&["check", self.place.dir_str()], args].concat()).output().unwrap()
     }
 
     pub(crate) fn report(&self, args: &[&str]) -> Value {

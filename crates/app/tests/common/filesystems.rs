@@ -39,7 +39,8 @@ pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
 }
 
 pub(crate) fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
-    place.on("filesystems", &[&TINY[..], args].concat())
+    let args = [&["filesystems", place.dir_str()], &TINY[..], args].concat();
+    assert_cmd::Command::from_std(place.real_time(&args))
 }
 
 /// Mount points and files behind loop devices that lie in the place.

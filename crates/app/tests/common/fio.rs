@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
-use super::{Place, qd1, said};
+use super::{Place, qd1, real_time, said};
 
 /// Whose program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +36,42 @@ impl Side {
             Self::Fio => Command::new("fio"),
             Self::Ours => Command::new(qd1()),
         };
+        self.set_up(&mut command, dir, args);
+        command
+    }
+
+    fn set_up<'a>(self, command: &'a mut Command, dir: &Path, args: &[&str]) -> &'a mut Command {
         if self == Self::Ours {
             command.arg("fio");
         }
         command.args(args).current_dir(dir).env("HOME", dir).env("QD1_STORE", dir.with_extension("db"));
-        command.stdin(Stdio::null());
-        command
+        command.stdin(Stdio::null())
     }
 
     pub(crate) fn run(self, dir: &Path, line: &str) -> Output {
         self.command(dir, &words(line)).output().unwrap()
     }
 
+    /// As [`Side::report`], in real time: a pace is kept where the processor is there when it is wanted.
+    #[track_caller]
+    pub(crate) fn paced(self, dir: &Path, line: &str) -> Value {
+        let mut command = match self {
+            Self::Fio => real_time("fio"),
+            Self::Ours => real_time(qd1()),
+        };
+        let line = format!("--output-format=json {line}");
+        self.parsed(self.set_up(&mut command, dir, &words(&line)).output().unwrap(), &line)
+    }
+
     /// The JSON report of a run that has to succeed with nothing on stderr.
     #[track_caller]
     pub(crate) fn report(self, dir: &Path, line: &str) -> Value {
-        let output = self.run(dir, &format!("--output-format=json {line}"));
+        let line = format!("--output-format=json {line}");
+        self.parsed(self.run(dir, &line), &line)
+    }
+
+    #[track_caller]
+    fn parsed(self, output: Output, line: &str) -> Value {
         let (stdout, stderr) = (said(&output.stdout), said(&output.stderr));
         assert!(output.status.success(), "{self:?} {line}: {:?} {stderr}{stdout}", output.status);
         if self == Self::Ours {

@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -71,6 +72,8 @@ pub(crate) fn is_root() -> bool {
 
 /// A directory to measure and a history, both of this test alone.
 pub(crate) struct Place {
+    // Dropped first: the mount before its history.
+    _disk: Option<device::Mounted>,
     root: TempDir,
     dir: PathBuf,
 }
@@ -86,6 +89,15 @@ impl Place {
         Self::below(open_to_all())
     }
 
+    /// On a disk in memory where one can be made, since a shared disk stands still for longer than a brief step takes.
+    pub(crate) fn quiet() -> Self {
+        // Some suites want a file of 1 GiB, beside as much that stays free.
+        match device::Loop::ext4(4 << 30).and_then(|disk| device::Mounted::new(disk, "nodiscard")) {
+            Ok(disk) => Self { dir: disk.path().to_owned(), _disk: Some(disk), ..Self::new() },
+            Err(_) => Self::new(),
+        }
+    }
+
     fn below(root: TempDir) -> Self {
         let dir = root.path().join("target");
         fs::create_dir(&dir).unwrap();
@@ -95,7 +107,7 @@ impl Place {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
         fs::set_permissions(root.path().join("state"), fs::Permissions::from_mode(0o777)).unwrap();
-        Self { root, dir }
+        Self { _disk: None, root, dir }
     }
 
     /// The same with the directory to measure somewhere else, such as on a loop device.
@@ -136,6 +148,14 @@ impl Place {
         command
     }
 
+    /// As [`Place::command`], before all ordinary programs where that is granted: for figures that a busy machine has a part
+    /// in, and the disk has not.
+    pub(crate) fn real_time(&self, args: &[&str]) -> Command {
+        let mut command = real_time(qd1());
+        self.environment(&mut command).args(args);
+        command
+    }
+
     pub(crate) fn qd1(&self, args: &[&str]) -> assert_cmd::Command {
         assert_cmd::Command::from_std(self.command(args))
     }
@@ -145,9 +165,10 @@ impl Place {
         self.qd1(&[&[command, self.dir_str()], args].concat())
     }
 
-    /// A brief check of the directory with more arguments.
+    /// A brief check of the directory with more arguments; in real time, since a step of a moment has to measure something.
     pub(crate) fn brief(&self, args: &[&str]) -> assert_cmd::Command {
-        self.on("check", &[&BRIEF[..], args].concat())
+        let args = [&["check", self.dir_str()], &BRIEF[..], args].concat();
+        assert_cmd::Command::from_std(self.real_time(&args))
     }
 
     /// The report of a brief check that has to succeed.
@@ -199,6 +220,25 @@ pub(crate) fn thresholds(step: &str, op: &str, metric: &str, pass: f64, fail: f6
 /// The binary under test.
 pub(crate) fn qd1() -> &'static str {
     env!("CARGO_BIN_EXE_qd1")
+}
+
+/// A program with real-time priority where that is granted, and as it is elsewhere.
+pub(crate) fn real_time(program: &str) -> Command {
+    if !has_real_time() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(REAL_TIME[0]);
+    command.args(&REAL_TIME[1..]).arg(program);
+    command
+}
+
+/// Before all ordinary programs, by turns with each other, and behind the simulated disk.
+pub(crate) const REAL_TIME: [&str; 3] = ["chrt", "--rr", "1"];
+
+/// Whether real-time priority is granted. Without it, nobody can say how much longer a busy machine makes anything take.
+pub(crate) fn has_real_time() -> bool {
+    static GRANTED: OnceLock<bool> = OnceLock::new();
+    *GRANTED.get_or_init(|| is_root() && device::tool(REAL_TIME[0], &[REAL_TIME[1], REAL_TIME[2], "true"]).is_ok())
 }
 
 /// The JSON that a successful command prints.
@@ -290,17 +330,31 @@ impl Running {
     pub(crate) fn wait_until_it_measures(&mut self) {
         self.wait_until_it_reads();
         std::thread::sleep(Duration::from_secs(1));
+        // It may have waited for a processor meanwhile.
+        let before = self.bytes_read();
+        wait_until("it goes on reading", || self.bytes_read() > before + (1 << 20));
     }
 
     /// Waits until a step reads: so many bytes came in by read calls that it cannot be the start alone.
     pub(crate) fn wait_until_it_reads(&mut self) {
-        let io = format!("/proc/{}/io", self.0.id());
-        wait_until("it reads", || {
-            assert!(self.is_running(), "it ended early");
-            let text = fs::read_to_string(&io).unwrap_or_default();
-            let read = text.lines().find_map(|line| line.strip_prefix("rchar: ")).and_then(|n| n.parse::<u64>().ok());
-            read.is_some_and(|bytes| bytes > 1 << 20)
-        });
+        wait_until("it reads", || self.bytes_read() > 1 << 20);
+    }
+
+    fn bytes_read(&mut self) -> u64 {
+        self.bytes("rchar: ")
+    }
+
+    /// What went out by write calls.
+    pub(crate) fn bytes_written(&mut self) -> u64 {
+        self.bytes("wchar: ")
+    }
+
+    /// A count of its calls' bytes, caches or not; the process has to be alive.
+    fn bytes(&mut self, key: &str) -> u64 {
+        assert!(self.is_running(), "it ended early");
+        let text = fs::read_to_string(format!("/proc/{}/io", self.0.id())).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix(key)).and_then(|n| n.parse().ok());
+        count.unwrap_or_default()
     }
 }
 

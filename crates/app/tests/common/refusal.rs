@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use super::device::tool;
 use super::{BRIEF, Place, is_root, open_to_all, qd1};
 
 /// The one message is on stderr, it names `words`, and the exit code is `code`.
@@ -48,7 +49,8 @@ pub(crate) fn as_ordinary_user(place: &Place, args: &[&str]) -> Result<Output, S
     // The build's directory may be closed to that user.
     let open = open_to_all();
     let binary = open.path().join("qd1");
-    std::fs::copy(qd1(), &binary).unwrap();
+    // By a program: a file that another thread's child still has open for writing does not start.
+    tool("cp", &[qd1(), binary.to_str().unwrap()])?;
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&binary).args(args);
     place.environment(&mut command).current_dir("/").output().map_err(|error| format!("setpriv: {error}"))

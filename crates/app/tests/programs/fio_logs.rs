@@ -47,7 +47,7 @@ fn averaged_logs_have_fios_names_and_columns() {
                 --write_iops_log=b --write_lat_log=c --log_avg_msec=100 --write_hist_log=d --log_hist_msec=100";
     let [fio, ours] = [Side::Fio, Side::Ours].map(|side| {
         let place = Place::new();
-        side.report(place.dir(), line);
+        side.paced(place.dir(), line);
         logs(place.dir())
     });
     assert_eq!(ours.keys().collect::<Vec<_>>(), fio.keys().collect::<Vec<_>>());
@@ -63,7 +63,7 @@ fn the_values_of_averaged_logs_are_those_of_the_run() {
     let place = Place::new();
     let line = "--size=1m --bs=4k --name=j --rw=randread --time_based --runtime=1 --rate_iops=500 --write_bw_log=a \
                 --write_iops_log=b --log_avg_msec=100";
-    Side::Ours.report(place.dir(), line);
+    Side::Ours.paced(place.dir(), line);
     for (name, wanted) in [("a_bw.1.log", 2000.0), ("b_iops.1.log", 500.0)] {
         let text = std::fs::read_to_string(place.dir().join(name)).unwrap();
         let values: Vec<f64> = text.lines().map(|line| line.split(", ").nth(1).unwrap().parse().unwrap()).collect();

@@ -89,7 +89,7 @@ fn measured(case: &Case) -> [(f64, f64); 2] {
     let line = format!("--bs=4k --filename=f {timed} --name=j {}", case.line);
     [Side::Fio, Side::Ours].map(|side| {
         let place = Place::new();
-        let report = side.report(place.dir(), &line);
+        let report = side.paced(place.dir(), &line);
         ((case.asked)(&report), (case.got)(&report))
     })
 }
@@ -98,7 +98,7 @@ fn measured(case: &Case) -> [(f64, f64); 2] {
 fn what_is_asked_of_pace_and_mix_comes_out() {
     or_skip!(has_fio());
     println!("{:90} {:18} {:>12} {:>12} {:>8} {:>12} {:>8}", "job", "figure", "asked", "fio", "off", "ours", "off");
-    for_each(CASES, 3, |case| {
+    for_each(CASES, 5, |case| {
         let mut told = Err(String::new());
         for _ in 0..TRIES {
             let [fio, ours] = measured(case);
@@ -165,7 +165,7 @@ fn median_pause_ms(side: Side, blocks: u32) -> f64 {
         "--name=j --rw=randread --bs=4k --size=1m --time_based --runtime=3 --thinktime=100ms --thinktime_blocks={blocks} \
          --write_lat_log=x"
     );
-    side.report(place.dir(), &line);
+    side.paced(place.dir(), &line);
     let log = std::fs::read_to_string(place.dir().join("x_lat.1.log")).unwrap();
     let entries: Vec<(f64, f64)> = log
         .lines()

@@ -218,7 +218,11 @@ fn a_client_alone_waits_as_long_as_a_commit_takes() {
     or_skip!(is_root().then_some(()).ok_or_else(|| "a disk that a server's user can enter needs root".to_owned()));
     let scenario = disk_with_flushes_of(20e6);
     let ground = or_skip!(Ground::simulated(scenario.clone(), &NEEDED));
-    let report = report(&ground, &["--scale", "1", "--clients", "1", "--runtime", "4s", "--warmup", "1s", "-c", SMALL]);
+    let load = ["--scale", "1", "--clients", "1", "--runtime", "4s", "--warmup", "1s", "-c", SMALL, "--json"];
+    let mut command = ground.real_time(&[&["postgres", ground.place.dir_str()], &load[..]].concat());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     ground.assert_clean();
     let typed: qd1_model::Report = serde_json::from_value(report.clone()).unwrap();
     let stream = typed.summary.stream("1 client", OpClass::Transaction).unwrap();
@@ -289,13 +293,13 @@ fn postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table() {
         return skip(test, "too little space for a server");
     }
     let args = ["--only", "ext4", "--rounds", "1", "--steps", "read", "--postgres", "--scale", "1", "--size", "16MiB"];
-    let rest = ["--disk", "1800MiB", "--runtime", "1s", "--quick", "--quiet", "--json"];
-    let output = place.qd1(&[&["filesystems", place.dir_str()], &args[..], &rest].concat()).output().unwrap();
+    let rest = ["--disk", "1800MiB", "--runtime", "2s", "--quick", "--quiet", "--json"];
+    let output = place.real_time(&[&["filesystems", place.dir_str()], &args[..], &rest].concat()).output().unwrap();
     if output.status.code() == Some(5) {
         return skip(test, String::from_utf8_lossy(&output.stderr).trim());
     }
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(output.status.success(), "{} {}", said(&output.stderr), report["findings"]);
     let steps: Vec<&str> = list(&report["record"]["steps"]).iter().filter_map(|step| step["name"].as_str()).collect();
     assert_eq!(steps, ["ext4/r1/read", "ext4/r1/10 clients", "ext4/r1/100 clients"]);
     let rows = list(&report["filesystems"]["rows"]);

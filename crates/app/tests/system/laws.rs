@@ -8,14 +8,25 @@ use serde_json::Value;
 use crate::common::apps::{Ground, disk_with_flushes_of};
 use crate::common::device::Loop;
 use crate::common::disk::Disk;
-use crate::common::{Place, find, float, int, json, list, or_skip};
+use crate::common::{Place, find, float, has_real_time, int, json, list, or_skip, step};
+
+fn real_time(place: &Place, args: &[&str]) -> assert_cmd::Command {
+    assert_cmd::Command::from_std(place.real_time(args))
+}
+
+/// A bound from above, which nobody can give where other programs go first.
+fn at_most(bound: f64) -> f64 {
+    if has_real_time() { bound } else { f64::INFINITY }
+}
 
 #[test]
 fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     let disk = or_skip!(Disk::named("network-block"));
     let only = "fdatasync-p1,o_dsync-p1,rwf_dsync-p1,sync_file_range-p1,fdatasync-x2-p1";
     let args = ["--quick", "--size", "16MiB", "--only", only, "--runtime", "2s", "--json", "--quiet", "--no-save"];
-    let report: Report = serde_json::from_value(json(disk.place.on("sync", &args))).unwrap();
+    let report: Report =
+        serde_json::from_value(json(real_time(&disk.place, &[&["sync", disk.place.dir_str()], &args[..]].concat())))
+            .unwrap();
     disk.place.assert_empty();
     let table = report.sync.unwrap();
     let median = |sync: Sync, writes: u32| {
@@ -28,7 +39,7 @@ fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     // A busy machine adds to it, and takes nothing away.
     for sync in [Sync::Fdatasync, Sync::ODsync, Sync::RwfDsync] {
         let told = median(sync, 1);
-        assert!((0.8 * commit..2.0 * commit).contains(&told), "{sync:?}: {told} ns, by the law {commit} ns");
+        assert!((0.8 * commit..at_most(2.0 * commit)).contains(&told), "{sync:?}: {told} ns, by the law {commit} ns");
     }
     let twice = median(Sync::Fdatasync, 2) - median(Sync::Fdatasync, 1);
     assert!(twice > 0.5 * write, "the second write is in the commit: {twice} ns more, a write takes {write} ns");
@@ -52,16 +63,19 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let scenario = disk_with_flushes_of(10e6);
     let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
     let args = ["predict", ground.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
-    let report = json(ground.place.qd1(&args));
+    let report = json(real_time(&ground.place, &args));
     let commits = 1e9 / Law::commits(&scenario.device, 4096, 100_000).quantile(0.5);
     let (one, low, high) = predicted(&report, "postgres_tps", 1);
     assert!(
         low < one && one < high && one < 1.05 * commits,
         "a client waits for its commit: {one}, {commits} commits/s"
     );
-    assert_eq!(row(&report, "postgres_tps", 1)["bound"], "commits");
-    let (many, ..) = predicted(&report, "postgres_tps", 100);
-    assert!(many > 10.0 * one, "clients share flushes: {many} against {one}");
+    // Processors that other programs keep busy are missing to a database as well, and bound it.
+    if float(&step(&report, "commit1")["busy"]) < 0.5 {
+        assert_eq!(row(&report, "postgres_tps", 1)["bound"], "commits");
+        let (many, ..) = predicted(&report, "postgres_tps", 100);
+        assert!(many > 10.0 * one, "clients share flushes: {many} against {one}");
+    }
     let (puts, ..) = predicted(&report, "etcd_rate", 1);
     assert!(puts < 1.0, "a put takes longer than 10 ms: {puts}");
     for what in ["sqlite_wal_full", "sqlite_rollback_full"] {
@@ -115,7 +129,8 @@ fn no_simulated_disk_is_taken_for_another_kind_with_confidence() {
     ] {
         let disk = or_skip!(Disk::named(name));
         let args = ["--quick", "--quiet", "--size", "64MiB", "--runtime", "1s", "--json"];
-        let (kind, probability) = likeliest(&json(disk.place.on("identify", &args)));
+        let (kind, probability) =
+            likeliest(&json(real_time(&disk.place, &[&["identify", disk.place.dir_str()], &args[..]].concat())));
         assert!(probability < SURE || kinds.contains(&kind.as_str()), "{name}: {kind} {probability}");
     }
 }
@@ -125,13 +140,16 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     let scenario = disk_with_flushes_of(10e6);
     let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
     let args = ["app", "sqlite", ground.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
-    let typed: Report = serde_json::from_value(json(ground.place.qd1(&args))).unwrap();
+    let typed: Report = serde_json::from_value(json(real_time(&ground.place, &args))).unwrap();
     let p50_ns = |name: &str| typed.summary.stream(name, OpClass::Commit).unwrap().lat_p50_ns.value.unwrap();
     let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
     let full = p50_ns("wal-full") / commit_ns;
-    assert!((0.9..1.6).contains(&full), "one sync of the log: {full} commits of the disk");
+    assert!((0.9..at_most(1.6)).contains(&full), "one sync of the log: {full} commits of the disk");
     assert!(p50_ns("wal-normal") < commit_ns / 2.0, "none: {} ns", p50_ns("wal-normal"));
     let deleted = p50_ns("delete-full") / commit_ns;
-    assert!((2.5..6.0).contains(&deleted), "the journal, its header, its directory and the file: {deleted} syncs");
+    assert!(
+        (2.5..at_most(6.0)).contains(&deleted),
+        "the journal, its header, its directory and the file: {deleted} syncs"
+    );
     ground.assert_clean();
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::Side;
 use crate::common::refusal::{as_ordinary_user, path_refused, refused};
-use crate::common::{self, Place, Running, int, list, names, or_skip, said, step, text, wait_until};
+use crate::common::{self, BRIEF, Place, Running, int, json, list, names, or_skip, said, step, text, wait_until};
 
 #[test]
 fn on_ext4_the_test_file_is_written_whole_and_not_sparse() {
@@ -21,6 +21,13 @@ fn on_ext4_the_test_file_is_written_whole_and_not_sparse() {
     assert_eq!(int(&prepare["lat"]["count"]), 32);
 }
 
+/// The report of a check of commits, in real time: where the processor was short, nothing is said of flushes.
+fn commits(mounted: &Mounted) -> Value {
+    let place = Place::at(mounted.path());
+    let args = [&["check", place.dir_str(), "--json", "--only", "commit1"], &BRIEF[..]].concat();
+    json(assert_cmd::Command::from_std(place.real_time(&args)))
+}
+
 /// The ids of all findings.
 fn findings(report: &Value) -> Vec<&str> {
     list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()
@@ -29,7 +36,7 @@ fn findings(report: &Value) -> Vec<&str> {
 #[test]
 fn commits_without_barriers_are_called_unsafe() {
     let mounted = or_skip!(Mounted::ext4("nodiscard,barrier=0"));
-    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    let report = commits(&mounted);
     assert_eq!(int(&step(&report, "commit1")["device"]["counted"]["flushes"]), 0, "no flush reached the device");
     let found = findings(&report);
     assert!(found.contains(&"mount_options.no_barrier"), "{found:?}");
@@ -39,7 +46,7 @@ fn commits_without_barriers_are_called_unsafe() {
 #[test]
 fn commits_with_barriers_are_not_called_unsafe() {
     let mounted = or_skip!(Mounted::ext4("nodiscard"));
-    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    let report = commits(&mounted);
     let device = &step(&report, "commit1")["device"];
     assert!(int(&device["counted"]["flushes"]) > 0, "{device}");
     let found = findings(&report);
@@ -49,7 +56,7 @@ fn commits_with_barriers_are_not_called_unsafe() {
 #[test]
 fn online_discard_is_named() {
     let mounted = or_skip!(Mounted::ext4("discard"));
-    let report = Place::at(mounted.path()).report(&["--only", "commit1"]);
+    let report = commits(&mounted);
     assert!(findings(&report).contains(&"mount_options.discard"), "{:?}", findings(&report));
 }
 

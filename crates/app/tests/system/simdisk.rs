@@ -91,7 +91,7 @@ fn sigint_during_a_hang_waits_for_the_disk_and_then_ends() {
     let disk = or_skip!(Disk::named("hanging"));
     let args =
         ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1,commit1", "--json"];
-    let mut run = Running::start(disk.place.command(&args));
+    let mut run = Running::start(disk.place.real_time(&args));
     let hung = |disk: &Disk| disk.mounted.served().reads >= 8000;
     wait_until("the disk hangs", || hung(&disk));
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -306,14 +306,17 @@ fn p99_under_load(device: &Device, rate: f64) -> f64 {
 fn commits_that_wait_for_the_writes_of_others_are_found() {
     let disk = or_skip!(Disk::named("busy-cache"));
     let report = disk.report(&["--size", "32MiB", "--runtime", "4s", "--only", "commit1", "--with-load"]);
+    let ids: Vec<String> = ids(&report).into_iter().map(str::to_owned).collect();
     let report: qd1_model::Report = serde_json::from_value(report).unwrap();
-    let found = report.findings.iter().find(|finding| finding.id == "loaded_commits.slower");
-    let title = &found.unwrap_or_else(|| panic!("{:?}", report.findings)).title;
     let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
     let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).unwrap().iops;
     let stated = report.summary.stream("commit1-load", OpClass::Commit).unwrap().lat_p99_ns.value.unwrap();
-    let truth = p99_under_load(&disk.scenario.device, rate);
-    println!("p99 under load {:.2} ms, by the law {:.2} ms: {title}", stated / 1e6, truth / 1e6);
+    let [truth, idle] = [rate, 0.1].map(|rate| p99_under_load(&disk.scenario.device, rate));
+    println!("p99 under load {:.2} ms, by the law {:.2} ms", stated / 1e6, truth / 1e6);
     // The machine adds to it; the law alone is ten times what an idle disk shows.
-    assert!((0.8 * truth..1.5 * truth).contains(&stated), "{stated} ns, truth {truth}: {title}");
+    assert!((0.8 * truth..1.5 * truth).contains(&stated), "{stated} ns, truth {truth}");
+    // A machine too busy to write as much as the disk takes makes no such load.
+    if truth > 5.0 * idle {
+        assert!(ids.iter().any(|id| id == "loaded_commits.slower"), "{truth} ns, idle {idle}: {ids:?}");
+    }
 }

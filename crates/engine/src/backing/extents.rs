@@ -1,4 +1,4 @@
-//! What FIEMAP says of a file: written, unwritten, delayed, encoded (kernel documentation, filesystems/fiemap).
+//! The extents of a file by FIEMAP: written, unwritten, delayed, encoded (kernel documentation, filesystems/fiemap).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -38,7 +38,10 @@ struct Map {
     extents: [Extent; BATCH],
 }
 
-/// Adds up the extents of the first `size` bytes of `fd`; `None` where the filesystem does not answer.
+/// Sizes in the kernel's interface: a header of 32 bytes, and the extents right after it.
+const _: () = assert!(size_of::<Extent>() == 56 && size_of::<Map>() == 32 + BATCH * 56);
+
+/// Adds up the extents of the first `size` bytes of `fd`; `None` where the filesystem does not support it.
 pub(super) fn read(fd: BorrowedFd<'_>, size: u64) -> Option<Extents> {
     let mut total = Extents::default();
     let mut at = 0;
@@ -91,7 +94,7 @@ mod tests {
     use crate::backing::{OpenAs, Target};
 
     #[test]
-    fn written_allocated_and_missing_parts_of_a_file_are_told_apart() {
+    fn written_allocated_and_missing_parts_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::create_in(dir.path(), "extents").unwrap();
         let allocated = target.allocate(1 << 20).unwrap();

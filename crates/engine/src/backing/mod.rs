@@ -12,7 +12,7 @@ use qd1_model::record::Extents;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::EngineError;
+use crate::error::EngineError;
 
 pub use prepare::{Filled, fill};
 
@@ -72,7 +72,7 @@ impl Target {
                 let fd = create()?;
                 rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
                 // Steps open it again with flags of their own.
-                match rustix::fs::open(again(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+                match rustix::fs::open(reopenable_path(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
                     Err(Errno::NOENT | Errno::STALE) => {
                         let fd = create()?;
                         kept = Some(name);
@@ -124,7 +124,7 @@ impl Target {
         }
         let path = match (&self.name, &self.holder) {
             (Some(name), _) => name.clone(),
-            (None, Some(holder)) => again(holder),
+            (None, Some(holder)) => reopenable_path(holder),
             (None, None) => self.path.clone(),
         };
         let open = |flags| rustix::fs::open(&path, flags, Mode::empty());
@@ -159,7 +159,7 @@ impl Target {
         rustix::fs::ftruncate(self.file()?, size).map_err(|errno| EngineError::path("truncate", &self.path, errno))
     }
 
-    /// What FIEMAP says of the file's extents; `None` where the filesystem does not answer.
+    /// Returns the file's extents by FIEMAP; `None` where the filesystem does not support it.
     pub fn extents(&self, size: u64) -> Option<Extents> {
         match &self.holder {
             Some(holder) => extents::read(holder.as_fd(), size),
@@ -176,7 +176,7 @@ impl Target {
 }
 
 /// A name for an open file: /proc/self/fd reopens it with other flags, even one without a name of its own.
-fn again(fd: &OwnedFd) -> PathBuf {
+fn reopenable_path(fd: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
@@ -264,8 +264,8 @@ pub fn path_kind(path: &Path) -> Result<PathKind, EngineError> {
     })
 }
 
-/// Drops clean cached pages of a file, so that buffered reads go to the disk, and begins to write out dirty ones. A hint;
-/// failure is harmless.
+/// Drops clean cached pages of a file, so that buffered reads go to the disk, and begins to write out dirty ones. A
+/// hint; failure is harmless.
 pub fn drop_cache(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::DontNeed);
 }
@@ -275,7 +275,7 @@ pub fn drop_cached_range(fd: &OwnedFd, offset: u64, length: u64) {
     let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
 }
 
-/// Says that requests come in no order, so that the kernel reads nothing ahead.
+/// Advises the kernel that requests come in random order, so that it reads nothing ahead.
 pub fn no_readahead(fd: &OwnedFd) {
     let _ = rustix::fs::fadvise(fd, 0, None, rustix::fs::Advice::Random);
 }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn path_kinds_are_told_apart() {
+    fn path_kinds_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("f");
         std::fs::write(&file, b"12345").unwrap();

@@ -11,8 +11,9 @@ use qd1_model::record::{IoErrors, Prepare};
 use qd1_model::units::Bytes;
 
 use super::{OpenAs, Target};
-use crate::run::{IoJob, Progress, Wish, run_io};
-use crate::{EngineError, clock, select};
+use crate::error::EngineError;
+use crate::run::{Decision, IoJob, Progress, run_io};
+use crate::{clock, select};
 
 const BLOCK: u32 = 1 << 20;
 const DEPTH: u32 = 4;
@@ -38,7 +39,7 @@ pub fn fill(
     direct: bool,
     seed: u64,
     cancel: &AtomicBool,
-    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Filled, EngineError> {
     let begin_ns = clock::now_ns();
     if target.made {
@@ -117,7 +118,7 @@ mod tests {
         let target = Target::create_in(dir.path(), "fill").unwrap();
         let direct = super::super::direct_io(&target).unwrap().supported;
         let cancel = AtomicBool::new(false);
-        let filled = fill(&target, 8 << 20, 60_000_000_000, direct, 3, &cancel, &mut |_| Wish::Continue).unwrap();
+        let filled = fill(&target, 8 << 20, 60_000_000_000, direct, 3, &cancel, &mut |_| Decision::Continue).unwrap();
         assert_eq!(filled.prepare.bytes, Bytes(8 << 20));
         assert!(!filled.prepare.shortened);
         if let Some(extents) = filled.prepare.extents {
@@ -140,7 +141,7 @@ mod tests {
         let direct = super::super::direct_io(&target).unwrap().supported;
         let cancel = AtomicBool::new(false);
         for size in [2 << 20, 4096] {
-            let filled = fill(&target, size, 60_000_000_000, direct, 3, &cancel, &mut |_| Wish::Continue).unwrap();
+            let filled = fill(&target, size, 60_000_000_000, direct, 3, &cancel, &mut |_| Decision::Continue).unwrap();
             assert_eq!(filled.prepare.bytes, Bytes(size));
         }
     }
@@ -150,7 +151,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::create_in(dir.path(), "fill").unwrap();
         let cancel = AtomicBool::new(true);
-        let filled = fill(&target, 1 << 30, 60_000_000_000, false, 3, &cancel, &mut |_| Wish::Continue).unwrap();
+        let filled = fill(&target, 1 << 30, 60_000_000_000, false, 3, &cancel, &mut |_| Decision::Continue).unwrap();
         assert!(filled.prepare.shortened);
         assert!(filled.prepare.bytes.0 < 1 << 30);
     }

@@ -1,4 +1,5 @@
-//! Operations on one large file through the page cache, a chunk at a time, as bonnie++ makes them: write, rewrite, read, seek.
+//! Operations on one large file through the page cache, a chunk at a time, as bonnie++ makes them: write, rewrite,
+//! read, seek.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,7 +13,8 @@ use rustix::io::{pread, pwrite};
 
 use super::lane::{Fault, Lane, Moved};
 use crate::buf::Buffers;
-use crate::{EngineError, clock};
+use crate::clock;
+use crate::error::EngineError;
 
 /// Of random reads, so many as one are followed by a write to the same place.
 const UPDATE_EVERY: u64 = 10;
@@ -36,7 +38,7 @@ impl Block<'_> {
         }
     }
 
-    /// Does the part of worker `index`, and gives the time of the sync at its end, ns.
+    /// Does the part of worker `index`; returns the time of the sync at its end, ns.
     pub(super) fn run(&self, index: u32, lane: &mut Lane<'_>) -> Result<u64, EngineError> {
         let file = self.open()?;
         let chunk = self.work.chunk.0 as usize;
@@ -45,7 +47,7 @@ impl Block<'_> {
             FileOp::Seek => self.seek(index, &file, &buffers, lane),
             _ => {
                 for number in 0..self.wanted() {
-                    if !lane.goes_on() {
+                    if !lane.may_continue() {
                         break;
                     }
                     buffers.stamp(0, chunk as u32, self.seed.wrapping_add(number));
@@ -88,7 +90,7 @@ impl Block<'_> {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed ^ (u64::from(index) << 32));
         let chunks = (self.work.size.0 / self.work.chunk.0.max(1)).max(1);
         let mut own = 0;
-        while lane.goes_on() && self.tickets.fetch_add(1, Ordering::Relaxed) < self.work.seeks {
+        while lane.may_continue() && self.tickets.fetch_add(1, Ordering::Relaxed) < self.work.seeks {
             let offset = rng.next_u64() % chunks * self.work.chunk.0;
             let updates = own % UPDATE_EVERY == 0;
             own += 1;
@@ -131,7 +133,7 @@ impl Block<'_> {
 
     fn put(&self, file: &OwnedFd, offset: u64, buffers: &Buffers, lane: &mut Lane<'_>) -> Result<(), Fault> {
         let chunk = self.work.chunk.0 as usize;
-        let put = buffers.look(0, chunk, |data| pwrite(file, data, offset))?;
+        let put = buffers.inspect(0, chunk, |data| pwrite(file, data, offset))?;
         if put < chunk {
             return Err(Fault::Short);
         }

@@ -1,5 +1,5 @@
-//! Files that are made, written, synced, closed and removed one after another: what a program pays for a rollback journal,
-//! a mail or a lock that has to survive a power cut.
+//! Files that are made, written, synced, closed and removed one after another: what a program pays for a rollback
+//! journal, a mail or a lock that has to survive a power cut.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -14,12 +14,13 @@ use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, unlinkat};
 use rustix::io::{Errno, pwrite};
 
 use crate::buf::Buffers;
+use crate::clock;
+use crate::error::{EngineError, errno_name};
 use crate::merge::Merger;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::run::{Asked, Outcome, Progress, Wish, interval_ns};
-use crate::{EngineError, clock, errno_name};
+use crate::run::{Decision, Outcome, Progress, RequestCounts, interval_ns};
 
-/// How often the watcher is shown what there is, ns.
+/// How often the watcher is called, ns.
 const SHOW_NS: u64 = 100_000_000;
 /// Failures after which it gives up.
 const ERRORS_MAX: u64 = 16;
@@ -34,12 +35,12 @@ struct Run<'a> {
     sync: FileSync,
     meter: Meter<2>,
     errors: Vec<IoErrors>,
-    asked: Asked,
+    asked: RequestCounts,
     last_ns: u64,
 }
 
 /// When the parts of a file's making ended, ns.
-struct Made {
+struct CreateTimes {
     written_ns: u64,
     synced_ns: u64,
 }
@@ -56,7 +57,7 @@ pub fn run_durable_files(
     seed: u64,
     thread_cost: fn() -> ThreadCost,
     cancel: &AtomicBool,
-    watch: &mut dyn FnMut(&Progress<'_>) -> Wish,
+    watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(|errno| EngineError::path("open", dir, errno))?;
@@ -69,7 +70,7 @@ pub fn run_durable_files(
         sync: work.sync,
         meter: Meter::new(classes, started_ns, interval, outbox.clone()),
         errors: Vec::new(),
-        asked: Asked::default(),
+        asked: RequestCounts::default(),
         last_ns: started_ns,
     };
     let before = thread_cost();
@@ -122,7 +123,7 @@ impl Run<'_> {
     fn one(&mut self, number: u64, buffers: &Buffers, size: u32, seed: u64) {
         buffers.stamp(0, size, seed.wrapping_add(number));
         let begin_ns = clock::now_ns();
-        let outcome = buffers.look(0, size as usize, |data| self.make(data));
+        let outcome = buffers.inspect(0, size as usize, |data| self.make(data));
         let closed_ns = clock::now_ns();
         self.last_ns = closed_ns;
         match outcome {
@@ -153,7 +154,7 @@ impl Run<'_> {
     }
 
     /// Makes the file and closes it; nothing where the write was short.
-    fn make(&self, data: &[u8]) -> Result<Option<Made>, Errno> {
+    fn make(&self, data: &[u8]) -> Result<Option<CreateTimes>, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(self.dir, NAME, flags, Mode::RUSR | Mode::WUSR)?;
         if pwrite(&file, data, 0)? != data.len() {
@@ -164,7 +165,7 @@ impl Run<'_> {
         if self.sync == FileSync::FsyncDirectory {
             fsync(self.dir)?;
         }
-        Ok(Some(Made { written_ns, synced_ns: clock::now_ns() }))
+        Ok(Some(CreateTimes { written_ns, synced_ns: clock::now_ns() }))
     }
 
     fn fault(&mut self, error: String, number: u64) {
@@ -181,7 +182,7 @@ mod tests {
         let work = FilesWork { size: Bytes::kib(4), count, sync, ..FilesWork::default() };
         let stop = Stop { min_ns: 0, max_ns: 60_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
         let (cancel, cost) = (AtomicBool::new(false), ThreadCost::default);
-        run_durable_files(&work, &stop, dir, 1, cost, &cancel, &mut |_| Wish::Continue).unwrap()
+        run_durable_files(&work, &stop, dir, 1, cost, &cancel, &mut |_| Decision::Continue).unwrap()
     }
 
     #[test]

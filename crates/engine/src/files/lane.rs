@@ -6,16 +6,17 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{IoErrors, Stream};
 use rustix::io::Errno;
 
+use crate::clock;
+use crate::error::errno_name;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::worker::Asked;
-use crate::{clock, errno_name};
+use crate::worker::RequestCounts;
 
 /// Failures after which a worker gives up.
 const ERRORS_MAX: u64 = 16;
 
 /// Why an operation failed.
 pub(super) enum Fault {
-    /// The kernel said so.
+    /// The kernel's error.
     Errno(Errno),
     /// Less was read or written than there was.
     Short,
@@ -27,7 +28,7 @@ impl From<Errno> for Fault {
     }
 }
 
-/// What an operation did.
+/// Data moved by an operation.
 #[derive(Default)]
 pub(super) struct Moved {
     /// Bytes of data.
@@ -40,7 +41,7 @@ pub(super) struct Moved {
 pub(super) struct Limits<'a> {
     pub(super) deadline_ns: u64,
     pub(super) cancel: &'a AtomicBool,
-    /// One of them met what would meet all: no space, no quota, no leave to write.
+    /// Set when one of them met what would stop all: no space, no quota, no permission to write.
     pub(super) broken: AtomicBool,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Limits<'a> {
 pub(super) struct Lane<'a> {
     meter: Meter<1>,
     limits: &'a Limits<'a>,
-    pub(super) asked: Asked,
+    pub(super) asked: RequestCounts,
     pub(super) errors: Vec<IoErrors>,
     failed: u64,
     /// When its last operation ended.
@@ -70,7 +71,7 @@ impl<'a> Lane<'a> {
         Self {
             meter: Meter::new([(class, parts)], started_ns, interval_ns, outbox),
             limits,
-            asked: Asked::default(),
+            asked: RequestCounts::default(),
             errors: Vec::new(),
             failed: 0,
             last_ns: clock::now_ns(),
@@ -78,8 +79,8 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Whether there is time, and reason, for another operation.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Whether there is time for another operation and nothing stops it.
+    pub(super) fn may_continue(&self) -> bool {
         self.last_ns < self.limits.deadline_ns
             && self.failed <= ERRORS_MAX
             && !self.limits.cancel.load(Ordering::Relaxed)
@@ -110,7 +111,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Hands over what was measured.
-    pub(super) fn finish(self) -> (Vec<Stream>, Asked, Vec<IoErrors>) {
+    pub(super) fn finish(self) -> (Vec<Stream>, RequestCounts, Vec<IoErrors>) {
         (self.meter.finish(), self.asked, self.errors)
     }
 }

@@ -9,15 +9,16 @@ use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fsync, linkat, openat, renameat,
 use rustix::io::{Errno, read, write};
 
 use super::lane::{Fault, Lane, Moved};
-use super::names::{Kind, Name};
-use super::tree::{Called, Group, share};
+use super::names::{Name, NameKind};
+use super::tree::{Group, GroupNames, share};
 use crate::buf::Buffers;
+use crate::clock;
+use crate::error::EngineError;
 use crate::load::Permutation;
-use crate::{EngineError, clock};
 
 /// What getdents fills at a time, as the C library has it.
 const LISTING_BYTES: usize = 32_768;
-/// How often directories are read, to tell of their times.
+/// How often directories are read, so that their times are known well enough.
 const LISTS: u64 = 1000;
 /// Names read in all that way, at most, unless the directories hold more.
 const LISTED_MAX: u64 = 4_000_000;
@@ -30,7 +31,7 @@ pub(super) struct Many<'a> {
     pub(super) seed: u64,
 }
 
-/// One of them.
+/// One worker on them.
 struct Worker<'a> {
     many: &'a Many<'a>,
     buffers: Buffers,
@@ -54,7 +55,7 @@ impl Many<'_> {
         }
     }
 
-    /// Does the part of worker `index`; how many of its operations were tried.
+    /// Does the part of worker `index`; returns the operations that were tried.
     pub(super) fn run(&self, index: u32, lane: &mut Lane<'_>) -> Result<Range<u64>, EngineError> {
         let chunk = if self.work.chunk.0 == 0 { self.work.size.0 } else { self.work.chunk.0.min(self.work.size.0) };
         let buffers = Buffers::new(1, chunk.max(1) as u32, self.seed ^ u64::from(index))?;
@@ -71,7 +72,7 @@ impl Many<'_> {
             return Ok(part.start..part.start + tried);
         }
         for at in part.clone() {
-            if !lane.goes_on() {
+            if !lane.may_continue() {
                 return Ok(part.start..at);
             }
             match self.op {
@@ -87,7 +88,7 @@ impl Many<'_> {
 impl Worker<'_> {
     fn create(&mut self, number: u64, lane: &mut Lane<'_>) {
         let group = self.many.group;
-        let (name, size) = (group.naming.file(Kind::First, number), group.naming.size(number));
+        let (name, size) = (group.naming.file(NameKind::First, number), group.naming.size(number));
         self.buffers.stamp(0, size.min(self.buffers.stride() as u64) as u32, self.many.seed.wrapping_add(number));
         let begin_ns = clock::now_ns();
         match self.make(&name, number, size, lane) {
@@ -106,7 +107,7 @@ impl Worker<'_> {
             if bytes > 0 {
                 self.buffers.stamp(0, length as u32, number.wrapping_mul(0x9E37_79B9).wrapping_add(bytes));
             }
-            let written = self.buffers.look(0, length, |data| write(&file, data))?;
+            let written = self.buffers.inspect(0, length, |data| write(&file, data))?;
             if written < length {
                 return Err(Fault::Short);
             }
@@ -129,17 +130,17 @@ impl Worker<'_> {
     /// An operation on file `number`, which was made before.
     fn known(&mut self, number: u64, lane: &mut Lane<'_>) {
         let group = self.many.group;
-        let kinds: &[Kind] = match group.called {
-            Called::All(Kind::First) => &[Kind::First],
-            Called::All(_) => &[Kind::Second],
-            Called::Either => &[Kind::First, Kind::Second],
+        let kinds: &[NameKind] = match group.called {
+            GroupNames::All(NameKind::First) => &[NameKind::First],
+            GroupNames::All(_) => &[NameKind::Second],
+            GroupNames::Either => &[NameKind::First, NameKind::Second],
         };
         for (tried, kind) in kinds.iter().enumerate() {
             let name = group.naming.file(*kind, number);
             let other = match self.many.op {
-                FileOp::Link => group.naming.file(Kind::Link, number),
-                _ if *kind == Kind::First => group.naming.file(Kind::Second, number),
-                _ => group.naming.file(Kind::First, number),
+                FileOp::Link => group.naming.file(NameKind::Link, number),
+                _ if *kind == NameKind::First => group.naming.file(NameKind::Second, number),
+                _ => group.naming.file(NameKind::First, number),
             };
             let begin_ns = clock::now_ns();
             let outcome = self.act(group.root(), &name, &other, Some(number), lane);
@@ -247,7 +248,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes the files as the directories of worker `index` list them; how many.
+    /// Visits the files as the directories of worker `index` list them; returns how many.
     fn walk(&mut self, index: u32, lane: &mut Lane<'_>) -> Result<u64, EngineError> {
         let group = self.many.group;
         let mut tried = 0;
@@ -268,7 +269,7 @@ impl Worker<'_> {
                 while let Some(entry) = entries.next() {
                     let entry =
                         entry.map_err(|errno| EngineError::Broken { engine: "files", op: "getdents", errno })?;
-                    if !lane.goes_on() {
+                    if !lane.may_continue() {
                         return Ok(tried);
                     }
                     let name = entry.file_name();
@@ -327,12 +328,12 @@ impl Worker<'_> {
 }
 
 /// Takes the second names of all files away again, as far as they were given: not measured.
-pub(super) fn unlink_all(group: &Group, goes_on: impl Fn() -> bool) {
+pub(super) fn unlink_all(group: &Group, may_continue: impl Fn() -> bool) {
     for position in 0..group.len() {
-        if !goes_on() {
+        if !may_continue() {
             break;
         }
-        let name = group.naming.file(Kind::Link, group.number_at(position));
+        let name = group.naming.file(NameKind::Link, group.number_at(position));
         let _ = unlinkat(group.root(), name.as_c_str(), AtFlags::empty());
     }
 }

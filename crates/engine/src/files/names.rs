@@ -1,4 +1,4 @@
-//! Names, directories and sizes of files, worked out from their number: a million files need no table.
+//! Names, directories and sizes of files, computed from their number: a million files need no table.
 
 use std::ffi::CStr;
 
@@ -8,7 +8,7 @@ use crate::load::mix;
 
 /// What a name begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NameKind {
     /// As files are made.
     First = b'f' as isize,
     /// After they were renamed.
@@ -93,7 +93,7 @@ impl Naming {
     }
 
     /// Path of file `number`.
-    pub(super) fn file(&self, kind: Kind, number: u64) -> Name {
+    pub(super) fn file(&self, kind: NameKind, number: u64) -> Name {
         let mut name = Name::empty();
         if self.dirs > 1 {
             name = self.dir(self.dir_of(number));
@@ -139,19 +139,21 @@ mod tests {
     #[test]
     fn names_say_where_and_which() {
         let flat = naming(FilesWork { count: 3000, ..FilesWork::default() });
-        assert_eq!((text(&flat.file(Kind::First, 42)).as_str(), text(&flat.dir(0)).as_str()), ("f00000042", "."));
+        assert_eq!((text(&flat.file(NameKind::First, 42)).as_str(), text(&flat.dir(0)).as_str()), ("f00000042", "."));
         let deep = naming(FilesWork { count: 3000, per_dir: 1000, ..FilesWork::default() });
-        assert_eq!(text(&deep.file(Kind::Link, 2999)), "d000002/l00002999");
+        assert_eq!(text(&deep.file(NameKind::Link, 2999)), "d000002/l00002999");
         assert_eq!(text(&deep.dir(2)), "d000002");
         let far = naming(FilesWork { count: u64::MAX, per_dir: 1, long_names: true, ..FilesWork::default() });
-        assert!(text(&far.file(Kind::Second, u64::MAX - 1)).starts_with("d18446744073709551614/r18446744073709551614"));
+        assert!(
+            text(&far.file(NameKind::Second, u64::MAX - 1)).starts_with("d18446744073709551614/r18446744073709551614")
+        );
     }
 
     #[test]
     fn long_names_are_as_long_as_those_of_bonnie_and_all_different() {
         let naming = naming(FilesWork { count: 20_000, long_names: true, ..FilesWork::default() });
         let names: std::collections::HashSet<String> =
-            (0..20_000).map(|number| text(&naming.file(Kind::First, number))).collect();
+            (0..20_000).map(|number| text(&naming.file(NameKind::First, number))).collect();
         assert_eq!(names.len(), 20_000);
         assert!(names.iter().all(|name| (10..=22).contains(&name.len())));
         let mean = names.iter().map(String::len).sum::<usize>() as f64 / 20_000.0;

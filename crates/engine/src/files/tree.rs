@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use qd1_model::plan::{FileOrder, FilesWork};
 use rustix::fs::{Mode, OFlags, mkdirat};
 
-use super::names::{Kind, Naming};
-use crate::EngineError;
+use super::names::{NameKind, Naming};
+use crate::error::EngineError;
 use crate::load::Permutation;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -34,15 +34,15 @@ pub(super) struct Group {
     pub(super) made: Vec<Range<u64>>,
     /// From that order to their numbers; absent where it is the same.
     shuffle: Option<Permutation>,
-    pub(super) called: Called,
+    pub(super) called: GroupNames,
 }
 
 /// What the files of a group are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Called {
+pub(super) enum GroupNames {
     /// All by this kind of name.
-    All(Kind),
-    /// A renaming was cut short: some by the second.
+    All(NameKind),
+    /// A renaming was cut short: some have the first kind of name, some the second.
     Either,
 }
 
@@ -98,7 +98,7 @@ impl Tree {
             }
         }
         let shuffle = (work.order == FileOrder::Random).then(|| Permutation::new(work.count, seed));
-        let called = Called::All(Kind::First);
+        let called = GroupNames::All(NameKind::First);
         Ok(self.group.insert(Group { path, root, naming, made: Vec::new(), shuffle, called }))
     }
 
@@ -151,6 +151,7 @@ impl Group {
 
 /// The part of `count` things that falls to worker `index` of `workers`.
 pub(super) fn share(count: u64, workers: u32, index: u32) -> Range<u64> {
+    assert!(index < workers.max(1), "worker {index} of {workers}");
     let at = |index: u32| (u128::from(count) * u128::from(index) / u128::from(workers.max(1))) as u64;
     at(index)..at(index + 1)
 }

@@ -2,8 +2,8 @@
 //!
 //! Own rather than the `io-uring` crate's: a request there is built anew and copied into the queue, which cost as
 //! many instructions as all the rest of it. Here each slot owns one entry that stays where the kernel reads it, so
-//! that a request patches what differs. The kernel reads entries inside `io_uring_enter`; with a kernel thread (SQPOLL) at
-//! any time between an entry's submission and its completion.
+//! that a request patches what differs. The kernel reads entries inside `io_uring_enter`; with a kernel thread (SQPOLL)
+//! at any time between an entry's submission and its completion.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -39,6 +39,9 @@ pub(super) struct Sqe {
     pub(super) addr3: u64,
     pub(super) pad: u64,
 }
+
+/// The kernel walks its array of entries in steps of this size.
+const _: () = assert!(size_of::<Sqe>() == 64);
 
 /// `struct io_uring_cqe`.
 #[repr(C)]
@@ -113,9 +116,9 @@ const REGISTERED_RING: u32 = 1 << 4;
 /// `IORING_SQ_NEED_WAKEUP`: the kernel's thread has gone to sleep.
 const NEEDS_WAKEUP: u32 = 1;
 
-/// What a ring must be like, or it is not to be had.
+/// What a ring must support, or it is not made.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct RingOptions {
     /// A thread of the kernel takes the entries (SQPOLL).
     pub(super) kernel_thread: bool,
     /// Completions are polled for (IOPOLL).
@@ -124,7 +127,7 @@ pub(super) struct Wanted {
 
 /// A ring with the best flags this kernel takes. With DEFER_TASKRUN completions are worked off when we ask, not by
 /// an interruption of our thread; with a kernel thread they never are.
-fn setup(entries: u32, wanted: Wanted) -> Result<(OwnedFd, io_uring_params), Errno> {
+fn setup(entries: u32, wanted: RingOptions) -> Result<(OwnedFd, io_uring_params), Errno> {
     let mut must = IoringSetupFlags::empty();
     must.set(IoringSetupFlags::SQPOLL, wanted.kernel_thread);
     must.set(IoringSetupFlags::IOPOLL, wanted.polled);
@@ -145,7 +148,7 @@ fn setup(entries: u32, wanted: Wanted) -> Result<(OwnedFd, io_uring_params), Err
 
 impl Ring {
     /// A ring for at least `entries` entries. Only the calling thread may use it.
-    pub(super) fn new(entries: u32, wanted: Wanted) -> Result<Self, Errno> {
+    pub(super) fn new(entries: u32, wanted: RingOptions) -> Result<Self, Errno> {
         let (fd, params) = setup(entries.next_power_of_two(), wanted)?;
         // One mapping for both queues; before Linux 5.4 there were two.
         if !params.features.contains(IoringFeatureFlags::SINGLE_MMAP) {
@@ -310,7 +313,7 @@ impl Ring {
     }
 }
 
-/// Errors that mean: not now. Nothing was taken, or nothing has arrived.
+/// Turns errors that mean "not now" into 0: nothing was taken, or nothing has arrived.
 #[cold]
 fn transient(errno: Errno) -> Result<usize, Errno> {
     match errno {

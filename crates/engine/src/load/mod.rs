@@ -32,8 +32,11 @@ pub struct Request {
     pub len: u32,
 }
 
+#[doc(hidden)]
+pub use RequestStream as Load;
+
 /// An endless stream of requests for one worker.
-pub struct Load {
+pub struct RequestStream {
     /// The smallest good generator: its weak bits are the lowest ones, and every draw here uses the high ones.
     rng: Xoroshiro128Plus,
     region: Region,
@@ -100,7 +103,7 @@ fn below(rng: &mut Xoroshiro128Plus, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-impl Load {
+impl RequestStream {
     /// The requests of one worker of `work`, confined to `region`.
     pub fn new(work: &IoWork, region: Region, seed: u64) -> Self {
         let rng = Xoroshiro128Plus::seed_from_u64(seed);
@@ -228,7 +231,7 @@ mod tests {
     #[test]
     fn requests_stay_inside_the_region_and_aligned() {
         for order in [Order::Sequential, Order::Random, Order::RandomFull, Order::Zipf { theta: 1.1 }] {
-            let mut load = Load::new(&work(Rw::Randrw, order, &[(4096, 1)]), REGION, 5);
+            let mut load = RequestStream::new(&work(Rw::Randrw, order, &[(4096, 1)]), REGION, 5);
             for _ in 0..2000 {
                 let request = load.next_request();
                 assert!(request.offset >= 8192 && request.offset + 4096 <= 8192 + (1 << 20), "{order:?}");
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn full_coverage_visits_each_block_exactly_once_per_round() {
-        let mut load = Load::new(&work(Rw::Randread, Order::RandomFull, &[(4096, 1)]), REGION, 9);
+        let mut load = RequestStream::new(&work(Rw::Randread, Order::RandomFull, &[(4096, 1)]), REGION, 9);
         for _round in 0..3 {
             let seen: std::collections::HashSet<u64> = (0..256).map(|_| load.next_request().offset).collect();
             assert_eq!(seen.len(), 256);
@@ -248,14 +251,14 @@ mod tests {
 
     #[test]
     fn the_read_share_is_as_asked() {
-        let mut load = Load::new(&work(Rw::Randrw, Order::Random, &[(4096, 1)]), REGION, 11);
+        let mut load = RequestStream::new(&work(Rw::Randrw, Order::Random, &[(4096, 1)]), REGION, 11);
         let reads = (0..100_000).filter(|_| load.next_request().read).count();
         assert!((69_000..71_000).contains(&reads), "{reads}");
     }
 
     #[test]
     fn block_sizes_follow_their_weights() {
-        let mut load = Load::new(&work(Rw::Randread, Order::Random, &[(4096, 60), (65536, 40)]), REGION, 13);
+        let mut load = RequestStream::new(&work(Rw::Randread, Order::Random, &[(4096, 60), (65536, 40)]), REGION, 13);
         let small = (0..100_000).filter(|_| load.next_request().len == 4096).count();
         assert!((59_000..61_000).contains(&small), "{small}");
     }
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_requests() {
         let stream = |seed| {
-            let mut load = Load::new(&work(Rw::Randrw, Order::Random, &[(4096, 1)]), REGION, seed);
+            let mut load = RequestStream::new(&work(Rw::Randrw, Order::Random, &[(4096, 1)]), REGION, seed);
             (0..100).map(|_| load.next_request()).collect::<Vec<_>>()
         };
         assert_eq!(stream(1), stream(1));
@@ -273,7 +276,7 @@ mod tests {
     #[test]
     fn sequential_wraps_at_the_end() {
         let region = Region { start: 0, length: 10_000 };
-        let mut load = Load::new(&work(Rw::Write, Order::Sequential, &[(4096, 1)]), region, 1);
+        let mut load = RequestStream::new(&work(Rw::Write, Order::Sequential, &[(4096, 1)]), region, 1);
         let offsets: Vec<u64> = (0..4).map(|_| load.next_request().offset).collect();
         assert_eq!(offsets, [0, 4096, 0, 4096]);
     }
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn zipf_concentrates_as_its_exponent_says() {
         // Theory: with theta 1.2 over 256 blocks the most popular one gets 1 / sum(i^-1.2) of the draws.
-        let mut load = Load::new(&work(Rw::Randread, Order::Zipf { theta: 1.2 }, &[(4096, 1)]), REGION, 17);
+        let mut load = RequestStream::new(&work(Rw::Randread, Order::Zipf { theta: 1.2 }, &[(4096, 1)]), REGION, 17);
         let mut counts = std::collections::HashMap::new();
         for _ in 0..100_000 {
             *counts.entry(load.next_request().offset).or_insert(0u32) += 1;

@@ -1,5 +1,5 @@
 //! Page faults that the kernel cannot serve. It sends SIGBUS then, which would end the process and everything that was
-//! measured with it. Here the page is replaced by a blank one, the copy goes on, and the request is told.
+//! measured with it. Here the page is replaced by a blank one, the copy goes on, and the request fails.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 /// The page size, for the handler, which may not ask for it.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
-/// A stretch of mapped memory that a request of this thread is copying, and whether a page of it could not be had.
+/// Mapped memory that a request of this thread is copying, and whether a page of it was missing.
 #[derive(Clone, Copy)]
-struct Watch {
+struct GuardedCopy {
     start: usize,
     end: usize,
     missing: bool,
 }
 
-const IDLE: Watch = Watch { start: 0, end: 0, missing: false };
+const IDLE: GuardedCopy = GuardedCopy { start: 0, end: 0, missing: false };
 
 thread_local! {
     // A constant without a destructor lies in the thread's own memory from its start: a signal handler may use it.
-    static WATCH: Cell<Watch> = const { Cell::new(IDLE) };
+    static CURRENT: Cell<GuardedCopy> = const { Cell::new(IDLE) };
 }
 
 /// Sets the handler, once for the process. Bus errors elsewhere end the process as before.
@@ -41,24 +41,24 @@ pub(super) fn install() {
     });
 }
 
-/// Runs `copy`, which touches `len` bytes of mapped memory at `at`; false if a page of them could not be had.
+/// Runs `copy`, which touches `len` bytes of mapped memory at `at`; false if a page of them was missing.
 #[inline]
 pub(super) fn guarded(at: *const u8, len: usize, copy: impl FnOnce()) -> bool {
     let start = at as usize;
-    WATCH.set(Watch { start, end: start + len, missing: false });
+    CURRENT.set(GuardedCopy { start, end: start + len, missing: false });
     // The handler runs on this thread, between two instructions: only the compiler has to keep the order.
     compiler_fence(Ordering::SeqCst);
     copy();
     compiler_fence(Ordering::SeqCst);
-    !WATCH.replace(IDLE).missing
+    !CURRENT.replace(IDLE).missing
 }
 
 extern "C" fn on_bus_error(_signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the kernel hands a filled siginfo_t to a handler with SA_SIGINFO, and SIGBUS has an address in it.
     let address = unsafe { (*info).si_addr() } as usize;
-    let watch = WATCH.get();
+    let watch = CURRENT.get();
     if (watch.start..watch.end).contains(&address) && blank(address) {
-        WATCH.set(Watch { missing: true, ..watch });
+        CURRENT.set(GuardedCopy { missing: true, ..watch });
         return;
     }
     // Not ours: with the default action the same access ends the process when it is made again.
@@ -71,8 +71,8 @@ fn blank(address: usize) -> bool {
     let size = PAGE.load(Ordering::SeqCst);
     let page = (address & !(size - 1)) as *mut c_void;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: the page is part of a window that a request of this thread is copying (see `Watch`): nothing else lives
-    // there, and the window is dropped right after.
+    // SAFETY: the page is part of a window that a request of this thread is copying (see `GuardedCopy`): nothing else
+    // lives there, and the window is dropped right after.
     let placed = unsafe { libc::mmap(page, size, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     placed == page
 }

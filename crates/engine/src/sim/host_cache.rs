@@ -1,5 +1,5 @@
-//! A host's read cache in front of the device: the page cache of a hypervisor, a controller's or a storage server's memory.
-//! The least recently used line goes first.
+//! A host's read cache in front of the device: the page cache of a hypervisor, a controller's or a storage server's
+//! memory. The least recently used line goes first.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,9 +18,9 @@ pub struct HostCache {
     pub fill_on_write: bool,
 }
 
-/// What it holds.
+/// The lines it holds.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct CacheLines {
     lines_max: u64,
     line: u64,
     /// Line, and when it was used last.
@@ -30,7 +30,7 @@ pub(super) struct Held {
     clock: u64,
 }
 
-impl Held {
+impl CacheLines {
     pub(super) fn new(cache: &HostCache) -> Self {
         let line = cache.line.max(512);
         Self { lines_max: (cache.capacity / line).max(1), line, used: HashMap::new(), order: VecDeque::new(), clock: 0 }
@@ -79,7 +79,7 @@ mod tests {
     fn the_least_recently_used_line_goes_first() {
         let cache =
             HostCache { capacity: 3 * 4096, line: 4096, hit: Service::log_normal(1.0, 0.0), fill_on_write: false };
-        let mut held = Held::new(&cache);
+        let mut held = CacheLines::new(&cache);
         [0, 1, 2, 0, 3].iter().for_each(|line| held.touch(line * 4096, 4096));
         assert_eq!([0, 1, 2, 3].map(|line| held.holds(line * 4096, 4096)), [true, false, true, true]);
         assert!(!held.holds(0, 8192), "half of it is gone");
@@ -89,7 +89,7 @@ mod tests {
     fn what_is_used_again_and_again_takes_no_more_room() {
         let cache =
             HostCache { capacity: 1 << 20, line: 4096, hit: Service::log_normal(1.0, 0.0), fill_on_write: false };
-        let mut held = Held::new(&cache);
+        let mut held = CacheLines::new(&cache);
         (0..100_000u64).for_each(|n| held.touch(n % 100 * 4096, 4096));
         assert!(held.order.len() < 2000 && held.used.len() == 100);
     }

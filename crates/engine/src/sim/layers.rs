@@ -4,10 +4,10 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::draw::{Service, draw};
-use super::host_cache::{Held, HostCache};
+use super::host_cache::{CacheLines, HostCache};
 use super::ranges::Ranges;
-use super::reduction::{Known, Reduction};
-use crate::{Op, OpKind};
+use super::reduction::{Reduction, StoredBlocks};
+use crate::request::{Op, OpKind};
 
 /// Reads of what was never written are answered without the device: a filesystem's unwritten extents, a thin volume, a
 /// sparse image.
@@ -17,7 +17,8 @@ pub struct Unwritten {
     pub read: Service,
 }
 
-/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from afar.
+/// The first touch of each chunk costs extra: a thin volume takes space, a restored snapshot is loaded from remote
+/// storage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstTouch {
     /// Bytes that are taken or loaded at once.
@@ -30,7 +31,7 @@ pub struct FirstTouch {
     pub on_read: bool,
 }
 
-/// All of them; none by default.
+/// All layers; none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
     /// A cache of reads.
@@ -43,8 +44,8 @@ pub struct Layers {
     pub reduction: Option<Reduction>,
 }
 
-/// How far a request came.
-pub(super) enum Passed {
+/// What the layers did with a request.
+pub(super) enum LayerOutcome {
     /// It was answered at this moment, ns.
     Answered(f64),
     /// It goes on to the device.
@@ -60,32 +61,38 @@ pub(super) enum Passed {
 #[derive(Debug)]
 pub(super) struct LayersState {
     layers: Layers,
-    held: Option<Held>,
+    held: Option<CacheLines>,
     written: Ranges,
     touched: Ranges,
-    known: Known,
+    known: StoredBlocks,
 }
 
 impl LayersState {
     pub(super) fn new(layers: &Layers) -> Self {
         Self {
-            held: layers.host.as_ref().map(Held::new),
+            held: layers.host.as_ref().map(CacheLines::new),
             layers: layers.clone(),
             written: Ranges::default(),
             touched: Ranges::default(),
-            known: Known::default(),
+            known: StoredBlocks::default(),
         }
     }
 
-    /// Takes a request that begins at `begin_ns` through all layers. `data` is what it writes, where that is known.
-    pub(super) fn pass(&mut self, op: &Op, data: Option<&[u8]>, begin_ns: f64, rng: &mut Xoshiro256PlusPlus) -> Passed {
+    /// Passes a request that begins at `begin_ns` through all layers. `data` is what it writes, where that is known.
+    pub(super) fn pass(
+        &mut self,
+        op: &Op,
+        data: Option<&[u8]>,
+        begin_ns: f64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> LayerOutcome {
         let (mut begin_ns, mut bytes) = (begin_ns, f64::from(op.len));
         let end = op.offset + u64::from(op.len);
         if op.kind == OpKind::Read
             && let Some(unwritten) = &self.layers.unwritten
             && !self.written.touches(op.offset, end)
         {
-            return Passed::Answered(begin_ns + draw(rng, &unwritten.read, op.len));
+            return LayerOutcome::Answered(begin_ns + draw(rng, &unwritten.read, op.len));
         }
         if let (Some(host), Some(held)) = (&self.layers.host, &mut self.held) {
             let is_hit = op.kind == OpKind::Read && held.holds(op.offset, op.len);
@@ -93,7 +100,7 @@ impl LayersState {
                 held.touch(op.offset, op.len);
             }
             if is_hit {
-                return Passed::Answered(begin_ns + draw(rng, &host.hit, op.len));
+                return LayerOutcome::Answered(begin_ns + draw(rng, &host.hit, op.len));
             }
         }
         if let Some(first) = &self.layers.first_touch
@@ -117,7 +124,7 @@ impl LayersState {
                 bytes *= self.known.stored_share(reduction, data);
             }
         }
-        Passed::Below { begin_ns, bytes }
+        LayerOutcome::Below { begin_ns, bytes }
     }
 
     /// Whether what is written matters.

@@ -9,10 +9,10 @@ use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::draw::{Service, draw_bytes};
-use super::layers::{Layers, LayersState, Passed};
-use super::noise::{Link, Load, Neighbours, Wire};
+use super::layers::{LayerOutcome, Layers, LayersState};
+use super::noise::{Link, NeighbourLoad, Neighbours, Wire};
 use super::seek::{Heads, Mechanics};
-use crate::{Op, OpKind};
+use crate::request::{Op, OpKind};
 
 /// A token bucket: `rate` per second, at most `burst` saved up; full at the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,8 +154,8 @@ impl Tokens {
 /// Time of a flush that is not sent anywhere, ns.
 const NOTHING_NS: f64 = 1500.0;
 
-/// The running state of a [`Device`]. It knows no clock: whoever asks says when, so that the simulated engine drives it on
-/// virtual time and a disk behind FUSE in real time, by the same law.
+/// The running state of a [`Device`]. It has no clock: the caller passes the time, so that the simulated engine drives
+/// it on virtual time and a disk behind FUSE in real time, by the same law.
 pub struct State {
     device: Device,
     rng: Xoshiro256PlusPlus,
@@ -169,7 +169,7 @@ pub struct State {
     dirty: (f64, f64),
     heads: Option<Heads>,
     wire: Option<Wire>,
-    load: Option<Load>,
+    load: Option<NeighbourLoad>,
     /// Where the last read ended.
     read_to: u64,
     layers: LayersState,
@@ -187,7 +187,7 @@ impl State {
             dirty: (0.0, 0.0),
             heads: device.mechanics.map(Heads::new),
             wire: device.link.map(|link| Wire::new(link, device.seed)),
-            load: device.neighbours.map(|neighbours| Load::new(neighbours, device.seed)),
+            load: device.neighbours.map(|neighbours| NeighbourLoad::new(neighbours, device.seed)),
             read_to: u64::MAX,
             layers: LayersState::new(&device.layers),
             rng,
@@ -271,8 +271,8 @@ impl State {
             }
         }
         let bytes = match self.layers.pass(op, data, begin, &mut self.rng) {
-            Passed::Answered(at_ns) => return self.after_stall(at_ns),
-            Passed::Below { begin_ns, bytes } => {
+            LayerOutcome::Answered(at_ns) => return self.after_stall(at_ns),
+            LayerOutcome::Below { begin_ns, bytes } => {
                 begin = begin_ns;
                 bytes
             }

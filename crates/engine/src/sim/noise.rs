@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Neighbours {
     /// Standard deviation of the logarithm of the service time that their load adds; wanders as AR(1).
     pub sigma: f64,
-    /// Time in which that is forgotten (correlation 1/e), ns.
+    /// Time in which the load forgets its level (correlation 1/e), ns.
     pub memory_ns: f64,
     /// Times a second at which everything waits; a Poisson process.
     pub stalls_per_s: f64,
@@ -38,7 +38,7 @@ const STEP_NS: f64 = 50e6;
 
 /// The load of the neighbours over time.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct NeighbourLoad {
     neighbours: Neighbours,
     rng: Xoshiro256PlusPlus,
     /// Logarithm of the slowness, and the number of the step it is of.
@@ -47,7 +47,7 @@ pub(super) struct Load {
     stall_ns: (f64, f64),
 }
 
-impl Load {
+impl NeighbourLoad {
     pub(super) fn new(neighbours: Neighbours, seed: u64) -> Self {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x6E65_6967);
         // Begins anywhere in its stationary law, since a run begins at no special time.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_load_wanders_around_the_device_with_its_memory() {
-        let mut load = Load::new(BUSY, 3);
+        let mut load = NeighbourLoad::new(BUSY, 3);
         let levels: Vec<f64> = (0..20_000).map(|step| load.slowness(f64::from(step) * STEP_NS).ln()).collect();
         let mean = levels.iter().sum::<f64>() / 20_000.0;
         let product = |lag: usize| levels.windows(lag + 1).map(|w| w[0] * w[lag]).sum::<f64>() / 20_000.0;
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn only_what_falls_into_a_wait_is_delayed_past_it() {
-        let mut load = Load::new(BUSY, 4);
+        let mut load = NeighbourLoad::new(BUSY, 4);
         let late = (0..100_000u32).filter(|ms| {
             let now_ns = f64::from(*ms) * 1e6;
             load.after_stall(now_ns, now_ns + 1e5) > now_ns + 1e6

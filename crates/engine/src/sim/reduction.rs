@@ -21,14 +21,15 @@ const BLOCK: usize = 4096;
 const SAMPLE: usize = 1024;
 /// Blocks remembered; then the memory is begun anew, as real ones forget too.
 const KNOWN_MAX: usize = 1 << 20;
-/// Entropy of a sample of random bytes, bits: fewer than 8, since a sample of 1,024 does not hold all 256 values evenly.
+/// Entropy of a sample of random bytes, bits: fewer than 8, since a sample of 1,024 does not hold all 256 values
+/// evenly.
 const RANDOM_BITS: f64 = 7.7;
 
 /// Blocks that are stored already, by their fingerprint.
 #[derive(Debug, Default)]
-pub(super) struct Known(HashSet<u64>);
+pub(super) struct StoredBlocks(HashSet<u64>);
 
-impl Known {
+impl StoredBlocks {
     /// The share of `data` that has to be stored.
     pub(super) fn stored_share(&mut self, reduction: &Reduction, data: &[u8]) -> f64 {
         let blocks = data.chunks(BLOCK);
@@ -74,11 +75,11 @@ mod tests {
     fn share(compresses: bool, deduplicates: bool, data: Data) -> f64 {
         let reduction = Reduction { compresses, deduplicates, share_min: 0.0, per_byte_ns: 0.0 };
         let buffers = Buffers::with_data(1, 1 << 20, 3, data).unwrap();
-        let mut known = Known::default();
+        let mut known = StoredBlocks::default();
         let mut share = 0.0;
         for stamp in 1..3 {
             buffers.stamp(0, 1 << 20, stamp);
-            share = buffers.look(0, 1 << 20, |bytes| known.stored_share(&reduction, bytes));
+            share = buffers.inspect(0, 1 << 20, |bytes| known.stored_share(&reduction, bytes));
         }
         share
     }

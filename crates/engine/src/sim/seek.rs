@@ -1,5 +1,5 @@
-//! What a rotating disk adds to a request: the way of its head, the turn of its platter, and what an array of them makes
-//! of a queue.
+//! What a rotating disk adds to a request: the way of its head, the turn of its platter, and what an array of them
+//! makes of a queue.
 //!
 //! Seek time grows with the square root of a short distance and linearly with a long one (Ruemmler and Wilkes, "An
 //! introduction to disk drive modeling", IEEE Computer 27(3), 1994). Two published figures fix the curve: the seek from
@@ -78,7 +78,8 @@ impl Heads {
     }
 
     /// Moves the arm of `offset` there for a request of `len` bytes that begins at `start_ns` and was handed over at
-    /// `now_ns`; returns how long that takes, transfer included. A request longer than a stripe is read by several disks.
+    /// `now_ns`; returns how long that takes, transfer included. A request longer than a stripe is read by several
+    /// disks.
     pub(super) fn move_to(&mut self, offset: u64, len: u32, is_read: bool, now_ns: f64, start_ns: f64) -> f64 {
         let (mechanics, number) = (self.mechanics, self.arm_of(offset));
         let arms = self.arms.len() as f64;

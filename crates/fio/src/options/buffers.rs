@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice, switch};
+use super::{Fault, FioOption, ValueKind, choice, switch};
 use crate::types::{SyncFileRange, SyncMode};
 use crate::value;
 
@@ -10,21 +10,21 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "fsync",
         "fsync() after this many writes; 0 for never",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fsync },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fsync },
     )
     .default("0"),
     FioOption::new(
         "fdatasync",
         "fdatasync() after this many writes; 0 for never",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fdatasync },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.fdatasync },
     )
     .default("0"),
     FioOption::new("sync", "Open the files so that each write is durable", choice!(sync: SyncMode)).default("none"),
     FioOption::new(
         "sync_file_range",
         "sync_file_range() with these flags after this many writes",
-        Kind::Own {
-            accepts: "wait_before, write and wait_after parted by commas, and `:WRITES`",
+        ValueKind::Own {
+            accepts: "wait_before, write and wait_after separated by commas, and `:WRITES`",
             bare: false,
             set: |job, text, _| {
                 job.sync_file_range = sync_file_range(text)?;
@@ -32,18 +32,22 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
         },
     ),
-    FioOption::new("end_fsync", "fsync() when the job's writes are done", Kind::Bool(|job| &mut job.end_fsync))
+    FioOption::new("end_fsync", "fsync() when the job's writes are done", ValueKind::Bool(|job| &mut job.end_fsync))
         .default("0"),
-    FioOption::new("fsync_on_close", "fsync() when a file is closed", Kind::Bool(|job| &mut job.fsync_on_close))
+    FioOption::new("fsync_on_close", "fsync() when a file is closed", ValueKind::Bool(|job| &mut job.fsync_on_close))
         .default("0"),
-    FioOption::new("zero_buffers", "Write zeroes", Kind::Flag(|job| &mut job.zero_buffers)),
+    FioOption::new("zero_buffers", "Write zeroes", ValueKind::Flag(|job| &mut job.zero_buffers)),
     switch("scramble_buffers", "Change a few bytes of each block", |job| &mut job.scramble_buffers, "1")
         .quietly("each block is unique in any case, unless a pattern, zeros or like blocks are asked for"),
-    FioOption::new("refill_buffers", "Fill the buffers anew for each write", Kind::Flag(|job| &mut job.refill_buffers)),
+    FioOption::new(
+        "refill_buffers",
+        "Fill the buffers anew for each write",
+        ValueKind::Flag(|job| &mut job.refill_buffers),
+    ),
     FioOption::new(
         "buffer_pattern",
         "Fill the buffers with a pattern",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0x and hexadecimal digits, a decimal number, \"text\", or several of these one after another",
             bare: false,
             set: |job, text, _| {
@@ -55,18 +59,18 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "buffer_compress_percentage",
         "How far the data can be compressed, percent",
-        Kind::Count { min: 0, max: 100, field: |job| &mut job.buffer_compress_percentage },
+        ValueKind::Count { min: 0, max: 100, field: |job| &mut job.buffer_compress_percentage },
     ),
     FioOption::new(
         "buffer_compress_chunk",
         "Length of the pieces of which that much can be compressed",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.buffer_compress_chunk },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.buffer_compress_chunk },
     )
     .default("512"),
     FioOption::new(
         "dedupe_percentage",
         "How many blocks are like another, percent",
-        Kind::Count { min: 0, max: 100, field: |job| &mut job.dedupe_percentage },
+        ValueKind::Count { min: 0, max: 100, field: |job| &mut job.dedupe_percentage },
     ),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice, idle, idle_bool, switch};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_bool, switch};
 use crate::Limits;
 use crate::types::{FadviseHint, Fallocate, FileOrder, FileService, Range};
 use crate::value;
@@ -10,9 +10,9 @@ use crate::value;
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "filename",
-        "Files or devices to use, parted by colons; given again, it adds to them",
-        Kind::Own {
-            accepts: r"names parted by `:`, a colon within a name written `\:`",
+        "Files or devices to use, separated by colons; given again, it adds to them",
+        ValueKind::Own {
+            accepts: r"names separated by `:`, a colon within a name written `\:`",
             bare: false,
             set: |job, text, _| {
                 let names = value::names(text)?;
@@ -27,9 +27,9 @@ pub(super) const OPTIONS: &[FioOption] = &[
     ),
     FioOption::new(
         "directory",
-        "Directories to put the files in, parted by colons; clones take them in turn",
-        Kind::Own {
-            accepts: r"directories parted by `:`, a colon within a name written `\:`",
+        "Directories to put the files in, separated by colons; clones take them in turn",
+        ValueKind::Own {
+            accepts: r"directories separated by `:`, a colon within a name written `\:`",
             bare: false,
             set: |job, text, _| {
                 job.directory = Arc::new(value::names(text)?);
@@ -40,26 +40,26 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "filename_format",
         "How files are named; $jobname, $jobnum and $filenum are put in",
-        Kind::Text(|job| &mut job.filename_format),
+        ValueKind::Text(|job| &mut job.filename_format),
     )
     .default("$jobname.$jobnum.$filenum"),
     FioOption::new(
         "nrfiles",
         "Files of each clone, where no filename is given",
-        Kind::Count { min: 1, max: 1 << 20, field: |job| &mut job.nrfiles },
+        ValueKind::Count { min: 1, max: 1 << 20, field: |job| &mut job.nrfiles },
     )
     .aliases(&["nr_files"])
     .default("1"),
     FioOption::new(
         "openfiles",
         "Files kept open at the same time; 0 for all",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.openfiles },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.openfiles },
     )
-    .quietly("all files of a job are open while it runs; a note tells where that is more than were asked for"),
+    .quietly("all files of a job are open while it runs; a note says where that is more than were asked for"),
     FioOption::new(
         "file_service_type",
         "Which file comes next, and (after a colon) after how many requests",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "random, roundrobin or sequential (with `:REQUESTS`), zipf:THETA, pareto:POWER, normal:DEVIATION",
             bare: false,
             set: |job, text, _| {
@@ -72,12 +72,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "size",
         "Bytes of the files of a clone, all together; or percent of what is there",
-        Kind::Amount(|job| &mut job.size),
+        ValueKind::Amount(|job| &mut job.size),
     ),
     FioOption::new(
         "filesize",
         "Size of each file, or a range to draw it from",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a size as 1m, or a range as 4k-64k",
             bare: false,
             set: |job, text, base| {
@@ -96,43 +96,51 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
         },
     ),
-    FioOption::new("io_size", "Bytes to transfer, where that is not the size", Kind::Amount(|job| &mut job.io_size))
-        .aliases(&["io_limit"]),
-    FioOption::new("offset", "Where in the file the I/O starts", Kind::Amount(|job| &mut job.offset))
+    FioOption::new(
+        "io_size",
+        "Bytes to transfer, where that is not the size",
+        ValueKind::Amount(|job| &mut job.io_size),
+    )
+    .aliases(&["io_limit"]),
+    FioOption::new("offset", "Where in the file the I/O starts", ValueKind::Amount(|job| &mut job.offset))
         .aliases(&["fileoffset"])
         .default("0"),
     FioOption::new(
         "offset_increment",
         "How much further each clone starts than the one before",
-        Kind::Amount(|job| &mut job.offset_increment),
+        ValueKind::Amount(|job| &mut job.offset_increment),
     )
     .default("0"),
     FioOption::new(
         "offset_align",
         "The first offset of a clone is a multiple of this",
-        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.offset_align },
+        ValueKind::Size { min: 0, max: u64::MAX, field: |job| &mut job.offset_align },
     )
     .default("0"),
     switch("file_append", "Start at the end of the files", |job| &mut job.file_append, "0"),
     FioOption::new(
         "number_ios",
         "End after this many requests",
-        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.number_ios },
+        ValueKind::Size { min: 0, max: u64::MAX, field: |job| &mut job.number_ios },
     )
     .default("0"),
     FioOption::new("fallocate", "How space is allocated when files are laid out", choice!(fallocate: Fallocate))
         .default("native"),
-    FioOption::new("overwrite", "Lay out files in full before they are written", Kind::Bool(|job| &mut job.overwrite)),
-    FioOption::new("create_only", "Make the files and stop", Kind::Bool(|job| &mut job.create_only)),
+    FioOption::new(
+        "overwrite",
+        "Lay out files in full before they are written",
+        ValueKind::Bool(|job| &mut job.overwrite),
+    ),
+    FioOption::new("create_only", "Make the files and stop", ValueKind::Bool(|job| &mut job.create_only)),
     FioOption::new(
         "create_on_open",
         "Make files when they are opened, not beforehand",
-        Kind::Bool(|job| &mut job.create_on_open),
+        ValueKind::Bool(|job| &mut job.create_on_open),
     ),
     FioOption::new(
         "allow_file_create",
         "Make files that are not there; else that is an error",
-        Kind::Bool(|job| &mut job.allow_file_create),
+        ValueKind::Bool(|job| &mut job.allow_file_create),
     )
     .default("1"),
     switch("create_serialize", "Make the files of one job after another", |job| &mut job.create_serialize, "1")
@@ -140,11 +148,11 @@ pub(super) const OPTIONS: &[FioOption] = &[
     switch("create_fsync", "fsync() files after they were made", |job| &mut job.create_fsync, "1"),
     switch("pre_read", "Read the files before the job starts", |job| &mut job.pre_read, "0"),
     switch("unlink_each_loop", "Delete the files after each loop", |job| &mut job.unlink_each_loop, "0"),
-    FioOption::new("unlink", "Delete the files that the job made when it ends", Kind::Bool(|job| &mut job.unlink)),
+    FioOption::new("unlink", "Delete the files that the job made when it ends", ValueKind::Bool(|job| &mut job.unlink)),
     FioOption::new(
         "invalidate",
         "Drop the page cache of the files before the job starts",
-        Kind::Bool(|job| &mut job.invalidate),
+        ValueKind::Bool(|job| &mut job.invalidate),
     )
     .default("1"),
     FioOption::new("fadvise_hint", "Tell the kernel the pattern", choice!(fadvise_hint: FadviseHint)).default("1"),

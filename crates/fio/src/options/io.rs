@@ -1,18 +1,18 @@
 //! Options for the engine and its queue.
 
-use super::{Fault, FioOption, Kind, choice, idle, idle_number};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_number};
 use crate::engines::{ENGINES, EngineName, why_not};
 use crate::types::{StatType, SubmitMode};
 
 const fn depth(name: &'static str, help: &'static str, field: super::Field<u32>) -> FioOption {
-    FioOption::new(name, help, Kind::Count { min: 0, max: u32::MAX, field })
+    FioOption::new(name, help, ValueKind::Count { min: 0, max: u32::MAX, field })
 }
 
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "ioengine",
         "How requests are made",
-        Kind::Choice {
+        ValueKind::Choice {
             words: || ENGINES.iter().map(|(name, _, help)| (*name, *help)).collect(),
             set: |job, text, _| {
                 job.ioengine = EngineName::parse(text).ok_or_else(|| match why_not(text) {
@@ -25,8 +25,12 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     )
     .default("psync"),
-    FioOption::new("iodepth", "Requests in flight", Kind::Count { min: 1, max: 65_536, field: |job| &mut job.iodepth })
-        .default("1"),
+    FioOption::new(
+        "iodepth",
+        "Requests in flight",
+        ValueKind::Count { min: 1, max: 65_536, field: |job| &mut job.iodepth },
+    )
+    .default("1"),
     depth("iodepth_batch", "Requests handed over in one go, at most; 0 for as many as there are", |job| {
         &mut job.iodepth_batch
     })
@@ -41,11 +45,11 @@ pub(super) const OPTIONS: &[FioOption] = &[
         &mut job.iodepth_batch_complete_max
     }),
     depth("iodepth_low", "Fill the queue again only when it has drained to this", |job| &mut job.iodepth_low),
-    FioOption::new("direct", "O_DIRECT: past the page cache", Kind::Bool(|job| &mut job.direct)).default("0"),
+    FioOption::new("direct", "O_DIRECT: past the page cache", ValueKind::Bool(|job| &mut job.direct)).default("0"),
     FioOption::new(
         "buffered",
         "Through the page cache: the opposite of direct",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0 or 1",
             bare: false,
             set: |job, text, _| {
@@ -81,34 +85,34 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "userspace_reap",
         "Take completions from the ring without a call",
-        Kind::Flag(|job| &mut job.userspace_reap),
+        ValueKind::Flag(|job| &mut job.userspace_reap),
     )
     .of(&["libaio"])
     .differs("it has no effect: completions are taken by io_getevents()"),
-    FioOption::new("hipri", "Poll for completions instead of taking interrupts", Kind::Flag(|job| &mut job.hipri))
+    FioOption::new("hipri", "Poll for completions instead of taking interrupts", ValueKind::Flag(|job| &mut job.hipri))
         .of(&["io_uring", "pvsync2"]),
     FioOption::new(
         "fixedbufs",
         "Register the buffers with the kernel beforehand",
-        Kind::Flag(|job| &mut job.fixedbufs),
+        ValueKind::Flag(|job| &mut job.fixedbufs),
     )
     .of(&["io_uring"]),
     FioOption::new(
         "registerfiles",
         "Register the files with the kernel beforehand",
-        Kind::Flag(|job| &mut job.registerfiles),
+        ValueKind::Flag(|job| &mut job.registerfiles),
     )
     .of(&["io_uring"]),
     FioOption::new(
         "sqthread_poll",
         "A thread of the kernel takes the requests from the ring",
-        Kind::Flag(|job| &mut job.sqthread_poll),
+        ValueKind::Flag(|job| &mut job.sqthread_poll),
     )
     .of(&["io_uring"]),
     FioOption::new(
         "nonvectored",
         "Requests with one plain buffer; -1 leaves it to the engine",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0, 1 or -1",
             bare: false,
             set: |job, text, _| {

@@ -2,36 +2,36 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice, idle, idle_number};
+use super::{Fault, FioOption, ValueKind, choice, idle, idle_number};
 use crate::types::{ContinueOnError, CpuPolicy, CpuRange, ExitWhat, TimeRange};
 use crate::value::{self, TimeUnit};
 
 const fn seconds(name: &'static str, help: &'static str, field: super::Field<std::time::Duration>) -> FioOption {
-    FioOption::new(name, help, Kind::Time { unit: TimeUnit::Seconds, field })
+    FioOption::new(name, help, ValueKind::Time { unit: TimeUnit::Seconds, field })
 }
 
 pub(super) const OPTIONS: &[FioOption] = &[
-    FioOption::new("name", "Name of the job; on the command line it starts one", Kind::Text(|job| &mut job.name)),
-    FioOption::new("description", "A text for the report", Kind::Text(|job| &mut job.description)),
+    FioOption::new("name", "Name of the job; on the command line it starts one", ValueKind::Text(|job| &mut job.name)),
+    FioOption::new("description", "A text for the report", ValueKind::Text(|job| &mut job.description)),
     FioOption::new(
         "numjobs",
         "Clones of the job",
-        Kind::Count { min: 1, max: u32::MAX, field: |job| &mut job.numjobs },
+        ValueKind::Count { min: 1, max: u32::MAX, field: |job| &mut job.numjobs },
     )
     .default("1"),
     FioOption::new(
         "loops",
         "How often the job runs",
-        Kind::Size { min: 1, max: u64::MAX, field: |job| &mut job.loops },
+        ValueKind::Size { min: 1, max: u64::MAX, field: |job| &mut job.loops },
     )
     .default("1"),
     seconds("runtime", "Time at most", |job| &mut job.runtime).aliases(&["timeout"]).default("0"),
-    FioOption::new("time_based", "Start over until the runtime is up", Kind::Flag(|job| &mut job.time_based)),
+    FioOption::new("time_based", "Start over until the runtime is up", ValueKind::Flag(|job| &mut job.time_based)),
     seconds("ramp_time", "Time at the start that is not measured", |job| &mut job.ramp_time),
     FioOption::new(
         "startdelay",
         "Wait before the job starts; a range draws the time",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a time as 10s or plain seconds, or a range as 5-10",
             bare: false,
             set: |job, text, _| {
@@ -48,28 +48,36 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     )
     .default("0"),
-    FioOption::new("stonewall", "Wait for all jobs before this one", Kind::Flag(|job| &mut job.stonewall))
+    FioOption::new("stonewall", "Wait for all jobs before this one", ValueKind::Flag(|job| &mut job.stonewall))
         .aliases(&["wait_for_previous"]),
-    FioOption::new("wait_for", "Wait for the job of this name", Kind::Text(|job| &mut job.wait_for)),
-    FioOption::new("new_group", "Start a new group of jobs for the report", Kind::Flag(|job| &mut job.new_group)),
-    FioOption::new("thread", "Clones are threads and not processes", Kind::Flag(|job| &mut job.thread))
+    FioOption::new("wait_for", "Wait for the job of this name", ValueKind::Text(|job| &mut job.wait_for)),
+    FioOption::new("new_group", "Start a new group of jobs for the report", ValueKind::Flag(|job| &mut job.new_group)),
+    FioOption::new("thread", "Clones are threads and not processes", ValueKind::Flag(|job| &mut job.thread))
         .quietly("clones are always threads, given or not"),
     FioOption::new(
         "threads",
         "Of profile=tiobench; fio takes it in any job",
-        Kind::Own { accepts: "a number", bare: false, set: idle_number },
+        ValueKind::Own { accepts: "a number", bare: false, set: idle_number },
     )
     .quietly("it has no effect, in fio neither: `thread` is what makes clones threads"),
-    FioOption::new("exitall", "End other jobs when this one ends; see exit_what", Kind::Flag(|job| &mut job.exitall)),
+    FioOption::new(
+        "exitall",
+        "End other jobs when this one ends; see exit_what",
+        ValueKind::Flag(|job| &mut job.exitall),
+    ),
     FioOption::new("exit_what", "What exitall and exitall_on_error end", choice!(exit_what: ExitWhat)).default("group"),
-    FioOption::new("exitall_on_error", "End all jobs when this one fails", Kind::Flag(|job| &mut job.exitall_on_error)),
+    FioOption::new(
+        "exitall_on_error",
+        "End all jobs when this one fails",
+        ValueKind::Flag(|job| &mut job.exitall_on_error),
+    ),
     FioOption::new("continue_on_error", "Errors that do not end the job", choice!(continue_on_error: ContinueOnError))
         .default("none"),
     FioOption::new(
         "ignore_error",
         "Which errors do not end the job, where EIO and EILSEQ are not what is meant",
-        Kind::Own {
-            accepts: "names as ENOSPC or numbers parted by `:` (lists for reads,writes,verification)",
+        ValueKind::Own {
+            accepts: "names as ENOSPC or numbers separated by `:` (lists for reads,writes,verification)",
             bare: false,
             set: |job, text, _| {
                 job.ignore_error = Arc::new(value::error_lists(text)?);
@@ -77,12 +85,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
             },
         },
     ),
-    FioOption::new("error_dump", "Tell each error that does not end the job", Kind::Bool(|job| &mut job.error_dump))
-        .default("0"),
+    FioOption::new(
+        "error_dump",
+        "Report each error that does not end the job",
+        ValueKind::Bool(|job| &mut job.error_dump),
+    )
+    .default("0"),
     FioOption::new(
         "cpus_allowed",
         "Processors that the job may use",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "processor numbers and ranges as 0-3,8",
             bare: false,
             set: |job, text, _| {
@@ -96,7 +108,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "cpumask",
         "Processors that the job may use, one for each bit",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a number with a bit for each processor, as 0x3",
             bare: false,
             set: |job, text, base| {
@@ -113,7 +125,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "nice",
         "Priority for the processor: -20 to 19, the lowest first",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a number from -20 to 19",
             bare: false,
             set: |job, text, base| match value::integer(text, base)? {
@@ -144,5 +156,5 @@ pub(super) const OPTIONS: &[FioOption] = &[
 ];
 
 const fn priority(name: &'static str, help: &'static str, accepts: &'static str, set: super::Set) -> FioOption {
-    FioOption::new(name, help, Kind::Own { accepts, bare: false, set })
+    FioOption::new(name, help, ValueKind::Own { accepts, bare: false, set })
 }

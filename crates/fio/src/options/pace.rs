@@ -1,26 +1,30 @@
 //! Options for how fast requests come, and for limits to what they may take.
 
-use super::{Fault, FioOption, Kind, choice, millis};
+use super::{Fault, FioOption, ValueKind, choice, millis};
 use crate::types::{RateProcess, SteadyCriterion, SteadyState, ThinkBlocks};
 use crate::value::{self, TimeUnit};
 
 pub(super) const OPTIONS: &[FioOption] = &[
-    FioOption::new("rate", "Bandwidth at most, bytes per second", Kind::Sizes { min: 0, field: |job| &mut job.rate }),
+    FioOption::new(
+        "rate",
+        "Bandwidth at most, bytes per second",
+        ValueKind::Sizes { min: 0, field: |job| &mut job.rate },
+    ),
     FioOption::new(
         "rate_min",
         "The job ends where its bandwidth stays below this",
-        Kind::Sizes { min: 0, field: |job| &mut job.rate_min },
+        ValueKind::Sizes { min: 0, field: |job| &mut job.rate_min },
     )
     .aliases(&["ratemin"]),
     FioOption::new(
         "rate_iops",
         "Requests per second at most",
-        Kind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops },
+        ValueKind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops },
     ),
     FioOption::new(
         "rate_iops_min",
         "The job ends where its IOPS stay below this",
-        Kind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops_min },
+        ValueKind::Counts { min: 0, max: u32::MAX, field: |job| &mut job.rate_iops_min },
     ),
     millis!("rate_cycle", "Time over which rate_min and rate_iops_min are looked at", rate_cycle)
         .aliases(&["ratecycle"])
@@ -34,19 +38,19 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "thinktime",
         "Pause after each request",
-        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime },
+        ValueKind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime },
     )
     .default("0"),
     FioOption::new(
         "thinktime_spin",
         "How much of thinktime is spent spinning",
-        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime_spin },
+        ValueKind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.thinktime_spin },
     )
     .default("0"),
     FioOption::new(
         "thinktime_blocks",
         "Requests between two pauses",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.thinktime_blocks },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.thinktime_blocks },
     )
     .default("1"),
     FioOption::new(
@@ -58,25 +62,25 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "thinktime_iotime",
         "Time between two pauses",
-        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.thinktime_iotime },
+        ValueKind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.thinktime_iotime },
     )
     .default("0"),
     FioOption::new(
         "flow",
         "Share of the requests of all jobs that have a flow",
-        Kind::Count { min: 0, max: 1000, field: |job| &mut job.flow },
+        ValueKind::Count { min: 0, max: 1000, field: |job| &mut job.flow },
     )
     .default("0"),
     FioOption::new(
         "flow_id",
         "Jobs with the same number are of one flow",
-        Kind::Count { min: 0, max: u32::MAX, field: |job| &mut job.flow_id },
+        ValueKind::Count { min: 0, max: u32::MAX, field: |job| &mut job.flow_id },
     )
     .default("0"),
     FioOption::new(
         "flow_sleep",
         "Wait of a job that is ahead of its flow, microseconds",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "microseconds, a plain number",
             bare: false,
             set: |job, text, _| {
@@ -89,7 +93,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "max_latency",
         "The job fails where a request takes longer",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a time as 10ms or plain microseconds (or read,write,trim)",
             bare: false,
             set: |job, text, _| {
@@ -102,17 +106,17 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "latency_target",
         "Find the largest queue that keeps to this latency",
-        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_target },
+        ValueKind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_target },
     ),
     FioOption::new(
         "latency_window",
         "How long a queue depth is tried for latency_target",
-        Kind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_window },
+        ValueKind::Time { unit: TimeUnit::Microseconds, field: |job| &mut job.latency_window },
     ),
     FioOption::new(
         "latency_percentile",
         "Share of the requests that must keep to latency_target, percent",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a number from 0 to 100",
             bare: false,
             set: |job, text, _| match value::float(text)? {
@@ -128,13 +132,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "latency_run",
         "Go on adjusting the queue after latency_target was found",
-        Kind::Bool(|job| &mut job.latency_run),
+        ValueKind::Bool(|job| &mut job.latency_run),
     )
     .default("0"),
     FioOption::new(
         "steadystate",
         "End when IOPS or bandwidth have become steady",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "iops, iops_slope, bw or bw_slope with `:LIMIT`, as iops:2% or bw:10m",
             bare: false,
             set: |job, text, base| {
@@ -161,14 +165,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "steadystate_duration",
         "How long it must be steady",
-        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_duration },
+        ValueKind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_duration },
     )
     .aliases(&["ss_dur"])
     .default("0"),
     FioOption::new(
         "steadystate_ramp_time",
         "Time before steadiness is looked for",
-        Kind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_ramp_time },
+        ValueKind::Time { unit: TimeUnit::Seconds, field: |job| &mut job.steadystate_ramp_time },
     )
     .aliases(&["ss_ramp"])
     .default("0"),

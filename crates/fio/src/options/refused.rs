@@ -39,7 +39,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no(
         "write_barrier",
         "a number",
-        "Each so many writes a barrier",
+        "A barrier after this many writes",
         "Linux has no write barriers any more; use fsync or fdatasync",
     )
     .plain(&["0"]),
@@ -69,7 +69,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     no("read_beyond_wp", "0 or 1", "Read past the write pointer", ZBD).plain(&["0"]),
     no("max_open_zones", "a number", "Zones open at the same time", ZBD).plain(&["0"]),
     no("job_max_open_zones", "a number", "Zones open at the same time in a clone", ZBD).plain(&["0"]),
-    no("ignore_zone_limits", "0 or 1", "Do not heed the device's limits", ZBD).plain(&["0"]),
+    no("ignore_zone_limits", "0 or 1", "Ignore the device's limits", ZBD).plain(&["0"]),
     no("zone_reset_threshold", "numbers", "When zones are reset", ZBD),
     no("zone_reset_frequency", "numbers", "How often zones are reset", ZBD),
     no("lockmem", "a size", "Lock memory away", "limit memory with a cgroup instead").plain(&["0"]),

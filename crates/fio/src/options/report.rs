@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice, idle, millis, switch};
+use super::{Fault, FioOption, ValueKind, choice, idle, millis, switch};
 use crate::types::{KbBase, UnifiedReporting};
 use crate::value::{self, TimeUnit};
 
@@ -12,7 +12,7 @@ macro_rules! log {
         FioOption::new(
             $name,
             concat!("Log ", $what, " to files with this prefix"),
-            Kind::Own {
+            ValueKind::Own {
                 accepts: "a prefix for the files' names",
                 bare: true,
                 set: |job, text, _| {
@@ -25,7 +25,7 @@ macro_rules! log {
 }
 
 pub(super) const OPTIONS: &[FioOption] = &[
-    FioOption::new("group_reporting", "Report a group of jobs as one", Kind::Flag(|job| &mut job.group_reporting)),
+    FioOption::new("group_reporting", "Report a group of jobs as one", ValueKind::Flag(|job| &mut job.group_reporting)),
     FioOption::new(
         "unified_rw_reporting",
         "Report reads, writes and trims as one",
@@ -38,8 +38,8 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "percentile_list",
         "Which percentiles",
-        Kind::Own {
-            accepts: "at most twenty numbers from 0 to 100 parted by `:`",
+        ValueKind::Own {
+            accepts: "at most twenty numbers from 0 to 100 separated by `:`",
             bare: false,
             set: |job, text, _| {
                 job.percentile_list = Arc::new(value::percentiles(text)?);
@@ -51,7 +51,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "gtod_reduce",
         "Read the clock less often: no latencies",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0 or 1",
             bare: false,
             set: |job, text, _| {
@@ -75,7 +75,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "significant_figures",
         "Figures of the numbers in the report for people",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "a number from 1 to 10",
             bare: false,
             set: |_, text, _| super::count(text, 1, 10).map(drop).map_err(Into::into),
@@ -91,27 +91,27 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "log_avg_msec",
         "Log averages over this time, and not each request",
-        Kind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_avg_msec },
+        ValueKind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_avg_msec },
     )
     .default("0"),
     FioOption::new(
         "log_hist_msec",
         "Time between two logged histograms",
-        Kind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_hist_msec },
+        ValueKind::Time { unit: TimeUnit::Milliseconds, field: |job| &mut job.log_hist_msec },
     )
     .default("0"),
     FioOption::new(
         "log_hist_coarseness",
         "Join neighbouring bins of logged histograms so many times",
-        Kind::Count { min: 0, max: 6, field: |job| &mut job.log_hist_coarseness },
+        ValueKind::Count { min: 0, max: 6, field: |job| &mut job.log_hist_coarseness },
     )
     .default("0"),
     switch("log_max_value", "Log the largest value of log_avg_msec", |job| &mut job.log_max_value, "0"),
-    FioOption::new("log_unix_epoch", "Times of logs count from 1970", Kind::Bool(|job| &mut job.log_unix_epoch)),
+    FioOption::new("log_unix_epoch", "Times of logs count from 1970", ValueKind::Bool(|job| &mut job.log_unix_epoch)),
     FioOption::new(
         "log_alternate_epoch",
         "Times of logs are those of another clock",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0 or 1",
             bare: false,
             set: |job, text, _| {
@@ -123,7 +123,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "log_alternate_epoch_clock_id",
         "Which clock that is",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0",
             bare: false,
             set: |_, text, _| match super::count(text, 0, u32::MAX)? {
@@ -156,14 +156,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "log_compression",
         "Compress logs in chunks of this size",
-        Kind::Size { min: 1024, max: 512 << 20, field: |job| &mut job.log_compression },
+        ValueKind::Size { min: 1024, max: 512 << 20, field: |job| &mut job.log_compression },
     )
     .quietly("logs are written while the job runs, not kept in memory; the files are the same"),
     switch("per_job_logs", "Logs of each clone apart", |job| &mut job.per_job_logs, "1"),
     FioOption::new(
         "clocksource",
         "Where fio takes the time from",
-        Kind::Choice {
+        ValueKind::Choice {
             words: || {
                 vec![
                     ("gettimeofday", "gettimeofday()"),
@@ -184,7 +184,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "kb_base",
         "What k, m and g mean in this job",
-        Kind::Choice {
+        ValueKind::Choice {
             words: || vec![("1024", "k is 1024, kib is 1000"), ("1000", "k is 1000, kib is 1024")],
             set: |job, text, _| {
                 job.kb_base = match text {
@@ -200,7 +200,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "unit_base",
         "Whether bandwidth is given in bytes or bits",
-        Kind::Choice {
+        ValueKind::Choice {
             words: || vec![("0", "As fits"), ("8", "Bytes"), ("1", "Bits")],
             set: |job, text, _| {
                 job.unit_base = match text {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Fault, FioOption, Kind, choice};
+use super::{Fault, FioOption, ValueKind, choice};
 use crate::types::{KbBase, RandomGenerator, Rw, RwKind, Sequence, ZoneMode};
 use crate::value;
 
 pub(super) const OPTIONS: &[FioOption] = &[
-    FioOption::new("rw", "Direction and order of the requests", Kind::Own {
+    FioOption::new("rw", "Direction and order of the requests", ValueKind::Own {
         accepts: "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, trimwrite or randtrimwrite; \
                   a random one with `:REQUESTS` per offset, a sequential one with `:BYTES` to leave out",
         bare: false,
@@ -18,7 +18,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .aliases(&["readwrite"])
     .default("read"),
-    FioOption::new("rwmixread", "Share of reads in a mix, percent", Kind::Own {
+    FioOption::new("rwmixread", "Share of reads in a mix, percent", ValueKind::Own {
         accepts: "a number from 0 to 100",
         bare: false,
         set: |job, text, _| {
@@ -28,7 +28,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .default("50"),
-    FioOption::new("rwmixwrite", "Share of writes in a mix, percent; the later of the two counts", Kind::Own {
+    FioOption::new("rwmixwrite", "Share of writes in a mix, percent; the later of the two counts", ValueKind::Own {
         accepts: "a number from 0 to 100",
         bare: false,
         set: |job, text, _| {
@@ -38,10 +38,10 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .default("50"),
-    FioOption::new("bs", "Block size", Kind::Sizes { min: 1, field: |job| &mut job.bs })
+    FioOption::new("bs", "Block size", ValueKind::Sizes { min: 1, field: |job| &mut job.bs })
         .aliases(&["blocksize"])
         .default("4096"),
-    FioOption::new("bsrange", "Block sizes drawn from a range", Kind::Own {
+    FioOption::new("bsrange", "Block sizes drawn from a range", ValueKind::Own {
         accepts: "a range as 4k-64k (or for read,write,trim)",
         bare: false,
         set: |job, text, base| {
@@ -62,26 +62,27 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .aliases(&["blocksize_range"]),
-    FioOption::new("bssplit", "Block sizes with their shares", Kind::Own {
-        accepts: "SIZE/PERCENT entries parted by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim parted by commas)",
+    FioOption::new("bssplit", "Block sizes with their shares", ValueKind::Own {
+        accepts: "SIZE/PERCENT entries separated by `:`, as 4k/10:64k/50:32k/40 (lists for read,write,trim separated \
+                  by commas)",
         bare: false,
         set: |job, text, base| {
             job.bssplit = value::splits(text, base)?.map(Arc::new);
             Ok(())
         },
     }),
-    FioOption::new("ba", "Alignment of random offsets, where that is not the block size", Kind::Sizes {
+    FioOption::new("ba", "Alignment of random offsets, where that is not the block size", ValueKind::Sizes {
         min: 1,
         field: |job| &mut job.ba,
     })
     .aliases(&["blockalign"]),
-    FioOption::new("percentage_random", "How many of the offsets are random, percent", Kind::Counts {
+    FioOption::new("percentage_random", "How many of the offsets are random, percent", ValueKind::Counts {
         min: 0,
         max: 100,
         field: |job| &mut job.percentage_random,
     })
     .default("100"),
-    FioOption::new("random_distribution", "How random offsets are distributed", Kind::Own {
+    FioOption::new("random_distribution", "How random offsets are distributed", ValueKind::Own {
         accepts: "random, zipf:THETA, pareto:POWER, normal:DEVIATION (each with `:CENTRE`), \
                   zoned:ACCESS/SIZE:... in percent, zoned_abs:ACCESS/BYTES:...",
         bare: false,
@@ -94,16 +95,16 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("random_generator", "Generator of random offsets", choice!(random_generator: RandomGenerator))
         .default("tausworthe")
         .quietly("the choice is accepted; the generator is qd1's own and its offsets are not those of fio"),
-    FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", Kind::Flag(|job| {
+    FioOption::new("norandommap", "Random offsets may repeat before all blocks were visited", ValueKind::Flag(|job| {
         &mut job.norandommap
     })),
-    FioOption::new("randrepeat", "The same random offsets in each run", Kind::Bool(|job| &mut job.randrepeat))
+    FioOption::new("randrepeat", "The same random offsets in each run", ValueKind::Bool(|job| &mut job.randrepeat))
         .default("1"),
-    FioOption::new("allrandrepeat", "All random numbers the same in each run", Kind::Bool(|job| {
+    FioOption::new("allrandrepeat", "All random numbers the same in each run", ValueKind::Bool(|job| {
         &mut job.allrandrepeat
     }))
     .default("0"),
-    FioOption::new("randseed", "Seed of the random offsets", Kind::Own {
+    FioOption::new("randseed", "Seed of the random offsets", ValueKind::Own {
         accepts: "a number",
         bare: false,
         set: |job, text, base| {
@@ -112,7 +113,7 @@ pub(super) const OPTIONS: &[FioOption] = &[
         },
     })
     .quietly("the same seed gives the same offsets again, but not those of fio"),
-    FioOption::new("zonemode", "What zonesize, zonerange and zoneskip mean", Kind::Choice {
+    FioOption::new("zonemode", "What zonesize, zonerange and zoneskip mean", ValueKind::Choice {
         words: ZoneMode::help,
         set: |job, text, _| {
             if text == "zbd" {
@@ -124,17 +125,17 @@ pub(super) const OPTIONS: &[FioOption] = &[
     })
     .default("none")
     .quietly("none and strided only; zoned block devices are not supported"),
-    FioOption::new("zonesize", "Bytes to transfer in each zone", Kind::Size {
+    FioOption::new("zonesize", "Bytes to transfer in each zone", ValueKind::Size {
         min: 0,
         max: u64::MAX,
         field: |job| &mut job.zonesize,
     }),
-    FioOption::new("zonerange", "Length of a zone, where that is not zonesize", Kind::Size {
+    FioOption::new("zonerange", "Length of a zone, where that is not zonesize", ValueKind::Size {
         min: 0,
         max: u64::MAX,
         field: |job| &mut job.zonerange,
     }),
-    FioOption::new("zoneskip", "Bytes to leave out between zones", Kind::Size {
+    FioOption::new("zoneskip", "Bytes to leave out between zones", ValueKind::Size {
         min: 0,
         max: u64::MAX,
         field: |job| &mut job.zoneskip,

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{FioOption, Kind, choice, idle, idle_bool, switch};
+use super::{FioOption, ValueKind, choice, idle, idle_bool, switch};
 use crate::types::Verify;
 use crate::value;
 
 pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new("verify", "Write blocks that can be checked, and check them", choice!(verify: Verify)).default("0"),
-    FioOption::new("do_verify", "Check after the job's writes are done", Kind::Bool(|job| &mut job.do_verify))
+    FioOption::new("do_verify", "Check after the job's writes are done", ValueKind::Bool(|job| &mut job.do_verify))
         .default("1"),
     FioOption::new(
         "verify_pattern",
         "What blocks are filled with where they are verified",
-        Kind::Own {
+        ValueKind::Own {
             accepts: "0x and hexadecimal digits, a decimal number, \"text\", %o for the offset, or several of these",
             bare: false,
             set: |job, text, _| {
@@ -25,13 +25,13 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "verify_fatal",
         "The first block that is wrong ends the job",
-        Kind::Bool(|job| &mut job.verify_fatal),
+        ValueKind::Bool(|job| &mut job.verify_fatal),
     )
     .default("0"),
     FioOption::new(
         "verify_async",
         "Threads that check; 0 for the job's own",
-        Kind::Count { min: 0, max: 1024, field: |job| &mut job.verify_async },
+        ValueKind::Count { min: 0, max: 1024, field: |job| &mut job.verify_async },
     )
     .default("0")
     .plain(&["0"])
@@ -39,28 +39,28 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "verify_backlog",
         "Check after this many writes, not at the end",
-        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.verify_backlog },
+        ValueKind::Size { min: 0, max: u64::MAX, field: |job| &mut job.verify_backlog },
     ),
     FioOption::new(
         "verify_only",
         "Check what an earlier run wrote, and write nothing",
-        Kind::Flag(|job| &mut job.verify_only),
+        ValueKind::Flag(|job| &mut job.verify_only),
     ),
     counted("verify_backlog_batch", "Check so many blocks in one go", |job| &mut job.verify_backlog_batch),
     FioOption::new(
         "verify_interval",
         "Distance of the headers in a block; one at its start where it is not given",
-        Kind::Size { min: 80, max: u32::MAX as u64, field: |job| &mut job.verify_interval },
+        ValueKind::Size { min: 80, max: u32::MAX as u64, field: |job| &mut job.verify_interval },
     ),
     FioOption::new(
         "verify_offset",
         "Place of the header in its interval",
-        Kind::Size { min: 40, max: u32::MAX as u64, field: |job| &mut job.verify_offset },
+        ValueKind::Size { min: 40, max: u32::MAX as u64, field: |job| &mut job.verify_offset },
     ),
     idle("verify_dump", "Write wrong blocks to files", "0 or 1", idle_bool)
         .default("0")
         .plain(&["0"])
-        .differs("no files are written: the report tells what is wrong with which block"),
+        .differs("no files are written: the report says what is wrong with which block"),
     idle("experimental_verify", "Check without a list of what was written", "0 or 1", idle_bool)
         .quietly("it has no effect: what is checked is the same"),
     idle("verify_state_save", "Save the state of verification when the run is cut short", "0 or 1", idle_bool)
@@ -70,18 +70,18 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "trim_percentage",
         "How many of the blocks that were written are trimmed, percent",
-        Kind::Count { min: 0, max: 100, field: |job| &mut job.trim_percentage },
+        ValueKind::Count { min: 0, max: 100, field: |job| &mut job.trim_percentage },
     )
     .default("0"),
     switch("trim_verify_zero", "Trimmed blocks have to read as zero", |job| &mut job.trim_verify_zero, "1"),
     FioOption::new(
         "trim_backlog",
         "Trim after this many writes",
-        Kind::Size { min: 0, max: u64::MAX, field: |job| &mut job.trim_backlog },
+        ValueKind::Size { min: 0, max: u64::MAX, field: |job| &mut job.trim_backlog },
     ),
     counted("trim_backlog_batch", "Trim so many blocks in one go", |job| &mut job.trim_backlog_batch),
 ];
 
 const fn counted(name: &'static str, help: &'static str, field: super::Field<u32>) -> FioOption {
-    FioOption::new(name, help, Kind::Count { min: 0, max: u32::MAX, field })
+    FioOption::new(name, help, ValueKind::Count { min: 0, max: u32::MAX, field })
 }

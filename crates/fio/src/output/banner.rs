@@ -1,4 +1,4 @@
-//! What fio says before it starts: its jobs, its version, how many processes and threads.
+//! What fio prints before it starts: its jobs, its version, how many processes and threads.
 
 use super::units::{Unit, short};
 use crate::job::FioJob;

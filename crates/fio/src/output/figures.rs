@@ -51,7 +51,7 @@ pub(super) struct Percentiles {
     pub(super) lat: bool,
 }
 
-/// What the options say about percentiles. A latency that is not measured has none, whatever was asked for; fio still
+/// Which percentiles the options ask for. A latency that is not measured has none, whatever was asked for; fio still
 /// lists them in its terse form, as zeros.
 pub(super) fn percentiles(job: &FioJob) -> Percentiles {
     Percentiles { slat: job.slat_percentiles, clat: job.clat_percentiles, lat: job.lat_percentiles }
@@ -158,7 +158,7 @@ pub(super) fn mean(samples: &[u64]) -> u64 {
     samples.iter().sum::<u64>().checked_div(samples.len() as u64).unwrap_or(0)
 }
 
-/// What the text of an errno is, as strerror(3) has it.
+/// Returns the text of an errno, as strerror(3) has it.
 pub(super) fn error_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()

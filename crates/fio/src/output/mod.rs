@@ -24,7 +24,7 @@ use qd1_model::job::JobStat;
 
 use crate::job::{FioJob, Given};
 
-/// All that a report says.
+/// Everything in a report.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     /// Name and version as consumers of fio's reports expect it; it has to hold `fio-3`.
@@ -50,7 +50,7 @@ pub struct JobReport<'a> {
     pub job: &'a FioJob,
     /// What it measured; [`JobStat::merge`] makes one of several.
     pub stat: &'a JobStat,
-    /// Time left, s. fio says 2147483647 where it cannot tell, and 0 at the end of a timed run.
+    /// Time left, s. fio prints 2147483647 where it does not know, and 0 at the end of a timed run.
     pub eta_s: u64,
 }
 

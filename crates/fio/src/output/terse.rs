@@ -1,4 +1,4 @@
-//! fio's terse report: one line per job, fields parted by semicolons. Latencies are in microseconds.
+//! fio's terse report: one line per job, fields separated by semicolons. Latencies are in microseconds.
 
 use std::fmt::Write as _;
 

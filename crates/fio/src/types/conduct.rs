@@ -20,7 +20,7 @@ words! {
 }
 
 words! {
-    /// `fadvise_hint`: what the kernel is told of buffered I/O.
+    /// `fadvise_hint`: the advice that the kernel gets for buffered I/O.
     FadviseHint {
         None = "0" => "Nothing",
         #[default]

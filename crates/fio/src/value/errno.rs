@@ -138,7 +138,7 @@ const ERRORS: &[(&str, i32)] = &[
     ("EOPNOTSUPP", 95),
 ];
 
-/// `LIST[,LIST[,LIST]]`, a list being names or numbers parted by colons; it may be empty.
+/// `LIST[,LIST[,LIST]]`, a list being names or numbers separated by colons; it may be empty.
 ///
 /// fio passes over what it does not understand. Then an error would end the job that was said not to, so here it is
 /// refused.

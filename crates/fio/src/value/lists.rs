@@ -4,7 +4,7 @@ use super::{Problem, float, integer, unsigned};
 use crate::Limits;
 use crate::types::{BlockShare, CpuRange, Distribution, KbBase, Zone};
 
-/// Names parted by `:`; `\:` is a colon within a name.
+/// Names separated by `:`; `\:` is a colon within a name.
 pub(crate) fn names(text: &str) -> Result<Vec<String>, Problem> {
     let mut found = vec![String::new()];
     let mut characters = text.trim().chars().peekable();
@@ -24,7 +24,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, Problem> {
     if found.is_empty() { Err("it is empty".to_owned()) } else { Ok(found) }
 }
 
-/// Percentiles parted by `:`, in rising order.
+/// Percentiles separated by `:`, in rising order.
 pub(crate) fn percentiles(text: &str) -> Result<Vec<f64>, Problem> {
     let mut found = Vec::new();
     for part in text.split(':') {
@@ -41,7 +41,7 @@ pub(crate) fn percentiles(text: &str) -> Result<Vec<f64>, Problem> {
     Ok(found)
 }
 
-/// Lists for reads, writes and trims, parted by commas; fewer lists go on as [`super::triple`] does.
+/// Lists for reads, writes and trims, separated by commas; fewer lists go on as [`super::triple`] does.
 fn directions<T: Clone>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, Problem>) -> Result<[Vec<T>; 3], Problem> {
     let lists: Vec<_> = text.split(',').map(one).collect::<Result<_, _>>()?;
     match lists.as_slice() {
@@ -52,7 +52,7 @@ fn directions<T: Clone>(text: &str, one: impl Fn(&str) -> Result<Vec<T>, Problem
     }
 }
 
-/// Entries `HEAD/PERCENT` parted by `:`. Those without a percentage share what the others leave.
+/// Entries `HEAD/PERCENT` separated by `:`. Those without a percentage share what the others leave.
 fn shares<T>(text: &str, most: usize, head: impl Fn(&str) -> Result<T, Problem>) -> Result<Vec<(T, f64)>, Problem> {
     let mut given = Vec::new();
     for part in text.split(':') {
@@ -171,7 +171,7 @@ fn sized(zones: &[(u8, Option<u64>)], absolute: bool) -> Result<Vec<Zone>, Probl
     Ok(zones.iter().map(zone).collect())
 }
 
-/// Processors: numbers and ranges, parted by `,` or `:`.
+/// Processors: numbers and ranges, separated by `,` or `:`.
 pub(crate) fn cpu_list(text: &str) -> Result<Vec<CpuRange>, Problem> {
     let number = |text: &str| text.trim().parse::<u16>().map_err(|_| "a processor is a number".to_owned());
     let mut found = Vec::new();

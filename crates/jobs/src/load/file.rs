@@ -22,7 +22,7 @@ pub(super) struct File {
     last_start: [u64; 3],
     /// A trimmed block waits for its write.
     owes_write: bool,
-    /// It went on at its start since somebody asked.
+    /// It continued at its start since this was last asked.
     pub(super) wrapped: bool,
     order: Order,
 }

@@ -11,7 +11,7 @@ const LEAST_BITS: u32 = 2;
 
 /// Taps of registers of 2 to 64 bits: the coefficients of x^1 to x^n of a primitive polynomial, as bits 0 to n-1 (that
 /// of x^0 is one). Found by search among polynomials with about half of their coefficients set, as few taps make
-/// neighbours alike; the test below proves each of them from the prime factors of 2^n - 1.
+/// neighbours similar; the test below proves each of them from the prime factors of 2^n - 1.
 const TAPS: [u64; 63] = [
     0x3,
     0x5,

@@ -9,8 +9,8 @@
 //!
 //! Where it ends: a file is done where fio calls it done, which is when the least block no longer fits behind the last
 //! one or all blocks were visited; a round is done with its last file. Loads that can go on for ever (random without a
-//! map, popularity, `rw=read:8k`, zones) are ended by the caller's count of bytes, which is [`Load::round_bytes`] where
-//! the job says nothing else.
+//! map, popularity, `rw=read:8k`, zones) are ended by the caller's count of bytes, which is [`JobLoad::round_bytes`]
+//! where the job says nothing else.
 
 mod blocks;
 mod file;
@@ -47,7 +47,7 @@ pub struct Extent {
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct JobRequest {
     /// [`READ`], [`WRITE`] or [`TRIM`].
     pub direction: usize,
     /// Which of the files.
@@ -60,7 +60,7 @@ pub struct Next {
 
 /// The requests of one clone of a job.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct JobLoad {
     kind: RwKind,
     rwmixread: u32,
     sequence: Sequence,
@@ -74,8 +74,8 @@ pub struct Load {
     service: Service,
     /// Requests until the next random offset.
     run_left: u32,
-    /// `trimwrite`: the request that [`Load::direction`] had to draw.
-    drawn: Option<Option<Next>>,
+    /// `trimwrite`: the request that [`JobLoad::direction`] had to draw.
+    drawn: Option<Option<JobRequest>>,
     round_bytes: u64,
     /// A file went on at its start within the round.
     wrapped: bool,
@@ -93,7 +93,7 @@ fn generators(seed: u64) -> [Rng; 3] {
     [0, 1, 2].map(|purpose| Rng::new(mix(seed, purpose)))
 }
 
-impl Load {
+impl JobLoad {
     /// The requests of `job` in `files`, of which the first 65,536 count. Clones need seeds of their own.
     pub fn new(job: &FioJob, files: &[Extent], seed: u64) -> Self {
         let files = &files[..files.len().min(1 << 16)];
@@ -166,10 +166,10 @@ impl Load {
     /// The next request of this direction; `None` when the round has nothing left.
     ///
     /// With `trimwrite` the request has the direction that [`Self::direction`] says, whatever is asked. With
-    /// `time_based`, and where files are chosen by popularity, files start again where they end, as in fio, and there is
-    /// no end but a file that is too small.
+    /// `time_based`, and where files are chosen by popularity, files start again where they end, as in fio, and there
+    /// is no end but a file that is too small.
     #[inline]
-    pub fn next(&mut self, direction: usize) -> Option<Next> {
+    pub fn next(&mut self, direction: usize) -> Option<JobRequest> {
         match self.kind {
             RwKind::Trimwrite | RwKind::Randtrimwrite => self.drawn.take().unwrap_or_else(|| self.fill(None)),
             _ => self.fill(Some(direction)),
@@ -209,7 +209,7 @@ impl Load {
 
     /// A request of the first file that has one.
     #[inline]
-    fn fill(&mut self, direction: Option<usize>) -> Option<Next> {
+    fn fill(&mut self, direction: Option<usize>) -> Option<JobRequest> {
         loop {
             let index = self.service.pick(&mut self.choose)?;
             let direction = direction.unwrap_or_else(|| self.files[index].trim_or_write());
@@ -219,7 +219,7 @@ impl Load {
                 if let Some(zone) = &mut self.zone {
                     zone.went(len);
                 }
-                return Some(Next { direction, file: index as u16, offset, len });
+                return Some(JobRequest { direction, file: index as u16, offset, len });
             }
             self.service.finish(index);
         }

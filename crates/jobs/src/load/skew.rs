@@ -6,7 +6,7 @@
 //! what fio's manual says: about the middle or the centre.
 
 use qd1_engine::load::Permutation;
-use qd1_fio::types::{Distribution as Asked, FileOrder, Zone};
+use qd1_fio::types::{Distribution as JobDistribution, FileOrder, Zone};
 use rand_distr::{Distribution, StandardNormal, Zipf};
 
 use super::rng::Rng;
@@ -80,11 +80,11 @@ pub(super) struct Skew {
 
 impl Skew {
     /// Over `0..len`; `None` for distributions that are not of this kind.
-    pub(super) fn new(asked: &Asked, len: u64, seed: u64) -> Option<Self> {
+    pub(super) fn new(asked: &JobDistribution, len: u64, seed: u64) -> Option<Self> {
         let (ranks, center) = match asked {
-            Asked::Zipf { theta, center } => (Ranks::zipf(*theta, len)?, center),
-            Asked::Pareto { h, center } => (Ranks::pareto(*h, len), center),
-            Asked::Normal { deviation, center } => {
+            JobDistribution::Zipf { theta, center } => (Ranks::zipf(*theta, len)?, center),
+            JobDistribution::Pareto { h, center } => (Ranks::pareto(*h, len), center),
+            JobDistribution::Normal { deviation, center } => {
                 let ranks = Ranks::normal(*deviation, center.unwrap_or(0.5), len);
                 return Some(Self { ranks, places: None, shift: 0 });
             }
@@ -153,10 +153,10 @@ pub(super) struct Zones {
 }
 
 impl Zones {
-    pub(super) fn new(asked: &Asked) -> Option<Self> {
+    pub(super) fn new(asked: &JobDistribution) -> Option<Self> {
         let (lists, absolute) = match asked {
-            Asked::Zoned(lists) => (lists, false),
-            Asked::ZonedAbs(lists) => (lists, true),
+            JobDistribution::Zoned(lists) => (lists, false),
+            JobDistribution::ZonedAbs(lists) => (lists, true),
             _ => return None,
         };
         let bounds = |list: &Vec<Zone>| {

@@ -17,7 +17,7 @@ pub(super) fn prepare<'a>(
         if plan_is_first(&plan) {
             verifiable(job)?;
         }
-        let files = files::look(job, plan.clone, plan.seed)?;
+        let files = files::plan_files(job, plan.clone, plan.seed)?;
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(plan.seed ^ 0xDE1A);
         let (least, most) = (job.startdelay.min.as_nanos() as u64, job.startdelay.max.as_nanos() as u64);
         prepared.push(Prepared {
@@ -34,15 +34,15 @@ pub(super) fn prepare<'a>(
     }
     refuse_unsafe(&prepared, around)?;
     raise_file_limit(prepared.iter().map(|thread| thread.files.len() as u64).sum());
-    let mut made = Made::default();
+    let mut made = LaidOutFiles::default();
     for thread in &prepared {
         if plan_is_first(&thread.plan) {
             crate::honest::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
         }
         if thread.job.ioengine.moves_data() {
             let cancelled = || around.cancel.load(Ordering::Relaxed);
-            let mut tell = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
-            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut tell)?;
+            let mut show = |now: LayingOut| watcher.laying_out(thread.job, now.files, now.bytes);
+            files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut show)?;
         }
     }
     Ok(prepared)

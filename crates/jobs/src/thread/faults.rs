@@ -26,7 +26,7 @@ impl Thread<'_> {
         let text = format!("{what} of {} bytes at offset {} of {file} failed: {name} ({reason})", op.len, op.offset);
         if self.passes(errno, flight.direction) {
             if self.job.error_dump {
-                self.live.say(format!("job `{}`: {text}", self.job.name));
+                self.live.warn(format!("job `{}`: {text}", self.job.name));
             }
             return Ok(());
         }

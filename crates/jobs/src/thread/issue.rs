@@ -5,8 +5,8 @@ use rustix::io::Errno;
 
 use super::*;
 
-/// Bytes after which nothing is issued any more: with `io_size` that many for each of the loops together, else those of a
-/// round, the size of the job's files. Under `time_based` only time counts.
+/// Bytes after which nothing is issued any more: with `io_size` that many for each of the loops together, else those of
+/// a round, the size of the job's files. Under `time_based` only time counts.
 pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     if job.time_based && !job.runtime.is_zero() {
         return u64::MAX;
@@ -20,8 +20,8 @@ pub(super) fn bytes_limit(job: &FioJob, round: u64) -> u64 {
     }
 }
 
-/// Requests after which nothing is issued any more: `number_ios`. As in fio, `loops` multiplies it, in whichever loop they
-/// are issued.
+/// Requests after which nothing is issued any more: `number_ios`. As in fio, `loops` multiplies it, in whichever loop
+/// they are issued.
 pub(super) fn ios_limit(job: &FioJob) -> u64 {
     match job.number_ios {
         0 => u64::MAX,
@@ -266,6 +266,7 @@ impl Thread<'_> {
         while self.depth_now > 0 {
             self.take_back(self.depth_now as usize, u64::MAX)?;
         }
+        debug_assert_eq!(self.free.len(), self.slots.len(), "with nothing in flight every slot is free");
         Ok(())
     }
 

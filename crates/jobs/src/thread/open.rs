@@ -2,9 +2,9 @@
 
 use super::*;
 
-impl<'a> Seat<'a> {
+impl<'a> ThreadContext<'a> {
     /// Opens everything, says so by `ready`, waits for the word to begin, runs.
-    pub(crate) fn run(self, ready: impl FnOnce(), begin: impl FnOnce() -> bool) -> Ended {
+    pub(crate) fn run(self, ready: impl FnOnce(), begin: impl FnOnce() -> bool) -> ThreadOutcome {
         let opened = if self.job.ioengine.moves_data() {
             self.open().map(Some)
         } else {
@@ -13,10 +13,10 @@ impl<'a> Seat<'a> {
         ready();
         let begins = begin();
         match opened {
-            Ok(_) if !begins => Ended::default(),
+            Ok(_) if !begins => ThreadOutcome::default(),
             Ok(Some(thread)) => thread.run(),
             Ok(None) => crate::fileops::run(&self),
-            Err(fault) => Ended::failed(fault),
+            Err(fault) => ThreadOutcome::failed(fault),
         }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Seat<'a> {
         }
         let engine = open_engine(job, &fds, &buffers)?;
         let extents: Vec<_> = self.files.iter().map(|file| file.extent).collect();
-        let load = Load::new(job, &extents, plan.seed);
+        let load = JobLoad::new(job, &extents, plan.seed);
         let bytes_limit = issue::bytes_limit(job, load.round_bytes());
         let depth = job.iodepth as usize;
         // As fio's: with a queue, its null engine takes requests and completes them in two steps.
@@ -121,7 +121,7 @@ impl Thread<'_> {
         }
         let cancel = self.cancel;
         let cancelled = || cancel.load(Ordering::Relaxed);
-        files::lay_out(self.job, &self.files, &mut files::Made::default(), &cancelled, &mut |_| {})?;
+        files::lay_out(self.job, &self.files, &mut files::LaidOutFiles::default(), &cancelled, &mut |_| {})?;
         let fds = files::open(self.job, &self.files)?;
         self.engine = open_engine(self.job, &fds, &self.buffers)?;
         self.fds = fds;

@@ -25,7 +25,7 @@ impl Thread<'_> {
         while !self.stopping && self.engine.now_ns() < awake_ns {
             let now_ns = self.engine.now_ns();
             clock::nap_until(awake_ns.min(now_ns + LOOK_NS));
-            self.look(now_ns)?;
+            self.check_time(now_ns)?;
         }
         if !self.stopping {
             let late_ns = self.engine.now_ns().saturating_sub(awake_ns).min(LATE_MAX_NS);

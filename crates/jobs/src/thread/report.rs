@@ -1,4 +1,4 @@
-//! What a thread tells of itself: snapshots and logs while it runs, everything at the end.
+//! What a thread reports: snapshots and logs while it runs, everything at the end.
 
 use super::*;
 
@@ -40,14 +40,14 @@ impl Thread<'_> {
         }
     }
 
-    pub(super) fn end(mut self) -> Ended {
+    pub(super) fn end(mut self) -> ThreadOutcome {
         let now_ns = self.engine.now_ns();
         let mut stat = std::mem::take(&mut self.stat.stat);
         self.describe(&mut stat, now_ns);
         self.stat.stat = stat;
         let measured_ns = self.stat.begin_ns();
         let (stat, streams, logged) = self.stat.finish(now_ns);
-        Ended {
+        ThreadOutcome {
             stat,
             streams,
             errors: self.errors,

@@ -5,7 +5,7 @@ use rand_core::RngCore as _;
 use super::*;
 
 impl Thread<'_> {
-    /// Keeps a block that was written for trimming, as often as `trim_percentage` says.
+    /// MeasuredLatencies a block that was written for trimming, as often as `trim_percentage` says.
     pub(super) fn may_trim_later(&mut self, op: &Op, bytes: u32) {
         if self.job.trim_percentage == 0 || self.job.trim_backlog == 0 || bytes < op.len {
             return;

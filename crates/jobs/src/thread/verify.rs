@@ -92,7 +92,7 @@ impl Thread<'_> {
     /// Compares what was read with what was written there: in a verification, and in a job that only reads.
     pub(super) fn check_read(&mut self, slot: u32, op: &Op, bytes: u32, flight: &Flight) -> Phase {
         if flight.check == Check::Zeros {
-            let wrong = self.buffers.look(slot, bytes as usize, |read| read.iter().position(|byte| *byte != 0));
+            let wrong = self.buffers.inspect(slot, bytes as usize, |read| read.iter().position(|byte| *byte != 0));
             return match wrong {
                 None => Ok(()),
                 Some(at) => self.wrong(op, op.offset + at as u64, "it was trimmed and does not read as zero"),
@@ -101,8 +101,9 @@ impl Thread<'_> {
         let reads_only = !self.job.rw.kind.writes();
         let checks = flight.check == Check::Block || (reads_only && self.job.do_verify);
         let Some(verifier) = self.verifier.as_ref().filter(|_| checks) else { return Ok(()) };
-        let checked =
-            self.buffers.look(slot, bytes as usize, |read| verifier.check(read, op.offset, flight.expected.as_ref()));
+        let checked = self
+            .buffers
+            .inspect(slot, bytes as usize, |read| verifier.check(read, op.offset, flight.expected.as_ref()));
         match checked {
             Ok(()) => Ok(()),
             Err(mismatch) => self.wrong(op, mismatch.offset, &mismatch.what),
@@ -115,9 +116,9 @@ impl Thread<'_> {
         let file = self.files.get(usize::from(op.file)).map(|file| file.path.display().to_string()).unwrap_or_default();
         let text = format!("verify: {file} at offset {offset} (request of {} bytes at {}): {what}", op.len, op.offset);
         let passes = matches!(self.job.continue_on_error, ContinueOnError::Verify | ContinueOnError::All);
-        // The first one is told as what failed the job.
+        // The first one is reported as the job's failure.
         if (self.mismatches > 1 || passes) && self.mismatches <= NAMED_MAX {
-            self.live.say(format!("job `{}`: {text}", self.job.name));
+            self.live.warn(format!("job `{}`: {text}", self.job.name));
         }
         IoErrors::once("EILSEQ", offset).add_to(&mut self.errors);
         let fault = JobError::new(&self.job.name, Errno::ILSEQ, text);

@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Computed by a second implementation, whose padding was told by fio's own files.
+    /// Computed by a second implementation, whose padding was found from fio's own files.
     #[test]
     fn sha256_is_the_last_padded_block_and_a_byte_of_each_word() {
         let state = [

@@ -26,7 +26,7 @@ pub(super) const BYTES: usize = 40;
 const COVERED: usize = 36;
 /// The first two bytes.
 pub(super) const MAGIC: u16 = 0xACCA;
-/// What tells a mark from a time: fio's nanoseconds, the upper half, stay below a thousand million.
+/// What distinguishes a mark from a time: fio's nanoseconds, the upper half, stay below a thousand million.
 const MARKED: u64 = 1 << 63;
 
 /// A header's fields, but for its own checksum.

@@ -1,11 +1,12 @@
 //! The blocks that were written and can still be verified.
 //!
 //! A later write replaces what it overlaps: an older block that it covers in part can no longer be verified, since its
-//! checksum is over all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size over
-//! the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by that.
+//! checksum is over all of it. So the blocks of a file never overlap here, and memory is bounded by the file's size
+//! over the smallest block, at about 60 bytes each, however long the job runs; with `verify_backlog`, by that.
 //!
-//! Requests in flight are the caller's duty: a block must not be verified while a write to it is under way. It is enough
-//! to [`History::remove`] the range when a write is issued and to [`History::add`] the block when it has completed.
+//! Requests in flight are the caller's duty: a block must not be verified while a write to it is under way. It is
+//! enough to [`History::remove`] the range when a write is issued and to [`History::add`] the block when it has
+//! completed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -44,7 +45,14 @@ impl History {
             self.queue.push_back(Some(expected));
             self.by_place.insert((expected.file, expected.offset), number);
         }
+        debug_assert!(self.overlaps_none(&expected), "what a write overlaps was removed before it is added");
         dropped
+    }
+
+    /// Whether the block's neighbours end before it and begin after it.
+    fn overlaps_none(&self, block: &Expected) -> bool {
+        let end = block.offset.saturating_add(u64::from(block.len));
+        block.len == 0 || self.by_place.range((block.file, block.offset + 1)..(block.file, end)).next().is_none()
     }
 
     /// Forgets every block that has a byte in this range, which was trimmed or is being written. Returns how many.
@@ -98,7 +106,7 @@ impl History {
         self.queue.len()
     }
 
-    /// Keeps the queue's length within a constant factor of the live blocks.
+    /// MeasuredLatencies the queue's length within a constant factor of the live blocks.
     fn tidy(&mut self) {
         while let Some(None) = self.queue.front() {
             self.queue.pop_front();

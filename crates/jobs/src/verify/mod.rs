@@ -29,7 +29,8 @@ pub fn header_bytes(verify: Verify) -> usize {
     checksum::layout(verify).map_or(0, |(_, length)| header::BYTES + length)
 }
 
-/// Fills and checks the verified blocks of one thread. Cheap to clone; clones check alike, but only one may fill.
+/// Fills and checks the verified blocks of one thread. Cheap to clone; clones check the same way, but only one may
+/// fill.
 #[derive(Clone)]
 pub struct Verifier {
     verify: Verify,
@@ -53,7 +54,7 @@ struct Content {
 pub struct Expected {
     /// The file, counted from 0 within the job.
     pub file: u16,
-    /// The header may tell of the very write. Not so under `verify_only`, where another run wrote the block.
+    /// Whether the header identifies this very write. Not so under `verify_only`, where another run wrote the block.
     pub written: bool,
     /// Bytes.
     pub len: u32,
@@ -88,6 +89,10 @@ impl Verifier {
             0 => usize::try_from(sizes.min).ok(),
             bytes => usize::try_from(bytes).ok(),
         };
+        debug_assert!(
+            interval.is_none_or(|interval| sizes.min.is_multiple_of(interval as u64)),
+            "the dialect's checks make verify_interval a divisor of the blocks"
+        );
         let place = usize::try_from(job.verify_offset).unwrap_or(0);
         let random = Compressible::new(job, Repeat::new(&job.buffer_pattern));
         let content = Arc::new(Content { pattern: Repeat::new(&job.verify_pattern), random });

@@ -121,14 +121,14 @@ fn messages_tell_what_was_found_and_what_was_wanted() {
     let mut verifier = Verifier::new(&job(Verify::Crc32c, 512, 4096), 1, 5).unwrap();
     let mut buf = vec![0; 2048];
     let expected = verifier.fill(&mut buf, 0, 8192);
-    let told = |buf: &[u8], offset| verifier.check(buf, offset, Some(&expected)).unwrap_err().to_string();
+    let message = |buf: &[u8], offset| verifier.check(buf, offset, Some(&expected)).unwrap_err().to_string();
     let zeros = [&buf[..1024], &[0; 1024]].concat();
-    assert_eq!(told(&zeros, 8192), "verify: at offset 9216, length 512: the header starts with 0, wanted acca");
+    assert_eq!(message(&zeros, 8192), "verify: at offset 9216, length 512: the header starts with 0, wanted acca");
     let elsewhere = "verify: at offset 0, length 512: the header's offset is 8192, wanted 0";
-    assert_eq!(told(&buf, 0), elsewhere);
+    assert_eq!(message(&buf, 0), elsewhere);
     let other = Verifier::new(&job(Verify::Md5, 512, 4096), 1, 5).unwrap();
-    let told = other.check(&buf, 8192, None).unwrap_err();
-    assert!(told.what.starts_with("the header is of verify=crc32c"), "{told}");
+    let message = other.check(&buf, 8192, None).unwrap_err();
+    assert!(message.what.starts_with("the header is of verify=crc32c"), "{message}");
     let longer = Verifier::new(&job(Verify::Crc32c, 2048, 2048), 1, 5).unwrap();
     assert_eq!(longer.check(&buf, 8192, None).unwrap_err().what, "the header's length is 512, wanted 2048");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::shares::{moments, popularity, top_share, zipf_exponent};
 use super::{job, load};
-use qd1_jobs::load::{Extent, Next, READ, TRIM, WRITE};
+use qd1_jobs::load::{Extent, JobRequest, READ, TRIM, WRITE};
 
 /// HACKING.md, "Tests": neither green nor red.
 fn skip(name: &str, why: &str) {
@@ -25,8 +25,8 @@ fn fio_is_missing(name: &str) -> bool {
     missing
 }
 
-/// What fio requests, with the options of a job parted by spaces.
-fn fio(options: &str) -> Vec<Next> {
+/// What fio requests, with the options of a job separated by spaces.
+fn fio(options: &str) -> Vec<JobRequest> {
     let dir = tempfile::tempdir().expect("a temp directory");
     let output = Command::new("fio")
         .current_dir(dir.path())
@@ -45,7 +45,7 @@ fn fio(options: &str) -> Vec<Next> {
             "trim" => TRIM,
             _ => return None,
         };
-        Some(Next { direction, file, offset: words.next()?.parse().ok()?, len: words.next()?.parse().ok()? })
+        Some(JobRequest { direction, file, offset: words.next()?.parse().ok()?, len: words.next()?.parse().ok()? })
     };
     // Under time_based the log has what fits into a second.
     let most = if options.contains("time_based") { 200 } else { usize::MAX };
@@ -54,7 +54,7 @@ fn fio(options: &str) -> Vec<Next> {
 
 /// The same options here: files of equal size, rounds until the bytes of `io_size` (else of one round) are reached.
 /// Directions are asked for as `fio` had them, as it draws them at random.
-fn ours(options: &str, fio: &[Next]) -> Vec<Next> {
+fn ours(options: &str, fio: &[JobRequest]) -> Vec<JobRequest> {
     let job = job(options);
     let bytes = |amount: qd1_fio::types::Amount| match amount {
         qd1_fio::types::Amount::Bytes(bytes) => Some(bytes),
@@ -204,7 +204,7 @@ fn random_orders_cover_what_fio_covers() {
     if fio_is_missing("load::random_orders") {
         return;
     }
-    let sorted = |mut requests: Vec<Next>| {
+    let sorted = |mut requests: Vec<JobRequest>| {
         requests.sort_unstable_by_key(|next| (next.file, next.offset, next.direction));
         requests
     };

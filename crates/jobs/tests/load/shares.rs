@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::{extents, load, round};
-use qd1_jobs::load::{Next, READ};
+use qd1_jobs::load::{JobRequest, READ};
 
 /// Draws of each claim.
 const DRAWS: usize = 100_000;
 
-fn draws(options: &str, length: u64, n: usize) -> Vec<Next> {
+fn draws(options: &str, length: u64, n: usize) -> Vec<JobRequest> {
     let mut load = load(options, &extents(1, length), 42);
     (0..n)
         .map(|_| {
@@ -23,7 +23,7 @@ fn assert_near(what: &str, found: f64, asked: f64) {
     assert!((found / asked - 1.0).abs() < 0.02, "{what}: asked {asked}, found {found}");
 }
 
-fn share(requests: &[Next], what: impl Fn(&Next) -> bool) -> f64 {
+fn share(requests: &[JobRequest], what: impl Fn(&JobRequest) -> bool) -> f64 {
     requests.iter().filter(|next| what(next)).count() as f64 / requests.len() as f64
 }
 
@@ -186,7 +186,7 @@ fn zones_get_the_shares_asked() {
     for (option, zones) in cases {
         let requests = draws(&format!("rw=randread random_distribution={option}"), length, 4 * DRAWS);
         for (from, to, asked) in zones {
-            let inside = |next: &Next| (*from..*to).contains(&(next.offset as f64 / length as f64));
+            let inside = |next: &JobRequest| (*from..*to).contains(&(next.offset as f64 / length as f64));
             assert_near(&format!("{option} {from} to {to}"), share(&requests, inside), *asked);
         }
     }

@@ -65,7 +65,7 @@ struct InUse {
 }
 
 impl InUse {
-    fn carry_out(&mut self, work: &IoWork, stop: &Stop, offset: u64) -> Outcome {
+    fn run_work(&mut self, work: &IoWork, stop: &Stop, offset: u64) -> Outcome {
         self.seed = self.seed.wrapping_add(1);
         let job = IoJob {
             work,
@@ -95,7 +95,7 @@ impl InUse {
             ..blank()
         };
         let stop = Stop { min_ns: 0, max_ns: PREPARE_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
-        self.carry_out(&work, &stop, 0).asked.write_bytes.min(FILE)
+        self.run_work(&work, &stop, 0).asked.write_bytes.min(FILE)
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) fn findings(scenario: &Scenario) -> Vec<Finding> {
         let Work::Io(work) = &plan.work else { continue };
         let offset = if work.file == FileUse::Shared { 0 } else { disk.free };
         disk.free += if work.file == FileUse::Shared { 0 } else { work.size.0 };
-        let outcome = disk.carry_out(work, &plan.stop, offset);
+        let outcome = disk.run_work(work, &plan.stop, offset);
         record.steps.push(measured(&plan.name, outcome));
         record.plan.steps.push(plan);
     }

@@ -1,12 +1,12 @@
 //! Draws disks with and without one property, and with any of the others.
 //!
-//! Sources. Irregularity, stalls, write caches and limits: as for `limits`. Host caches: 32 MiB is librbd's default, 8 GB
-//! the memory of large RAID controllers; a hit costs a round trip through the hypervisor, 20 to 60 us, and what is left of a
-//! network read without the disk's part. Flushes: 0.15 to 1.5 ms for consumer NVMe, 1 to 5 ms SATA, about 10 ms
-//! rotating, 0.5 to 8 ms network (shared/facts.md's classes). Ignored flushes: qemu's cache=unsafe, where a write is a copy
-//! into the host's memory. First touches: chunks of dm-thin, qcow2 and LVM (64 KiB to 4 MiB); AWS gave up to half of the
-//! rate for the first write of a volume, which doubles its time, and thin pools that zero or copy take several times as
-//! long. Compression: lz4 looks at 0.5 to 3 GB/s.
+//! Sources. Irregularity, stalls, write caches and limits: as for `limits`. Host caches: 32 MiB is librbd's default, 8
+//! GB the memory of large RAID controllers; a hit costs a round trip through the hypervisor, 20 to 60 us, and what is
+//! left of a network read without the disk's part. Flushes: 0.15 to 1.5 ms for consumer NVMe, 1 to 5 ms SATA, about 10
+//! ms rotating, 0.5 to 8 ms network (shared/facts.md's classes). Ignored flushes: qemu's cache=unsafe, where a write is
+//! a copy into the host's memory. First touches: chunks of dm-thin, qcow2 and LVM (64 KiB to 4 MiB); AWS gave up to
+//! half of the rate for the first write of a volume, which doubles its time, and thin pools that zero or copy take
+//! several times as long. Compression: lz4 looks at 0.5 to 3 GB/s.
 
 use qd1_engine::sim::{Cache, Device, FirstTouch, HostCache, Mode, Reduction, Service, Unwritten};
 
@@ -27,15 +27,15 @@ pub enum Property {
     FirstWrite,
     /// A write cache that is written out when told.
     HonestCache,
-    /// A write cache protected against power loss, whose flushes cost nothing: told as that or an ignored flush, since the
-    /// two are the same from inside.
+    /// A write cache protected against power loss, whose flushes cost nothing: reported as that or an ignored flush,
+    /// since the two are the same from inside.
     ProtectedCache,
     /// A cache at the far end of a network that answers flushes at once, after a round trip.
     FarIgnoredFlush,
 }
 
 impl Property {
-    /// All of them: the five of the table, and three that show what cannot be told apart.
+    /// All of them: the five of the table, and three that show what cannot be distinguished.
     pub const ALL: [Self; 8] = [
         Self::HostCache,
         Self::IgnoredFlush,
@@ -69,7 +69,7 @@ impl Property {
         }
     }
 
-    /// Whether a finding tells of it.
+    /// Whether a finding reports it.
     pub(super) fn is(self, id: &str) -> bool {
         id.starts_with(match self {
             Self::HostCache => "host_cache",

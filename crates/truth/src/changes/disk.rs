@@ -2,10 +2,10 @@
 //! step gathers them.
 //!
 //! Each of `depth` slots holds one request at a time. Its service time is drawn from an irregular law (two-phase
-//! hyper-exponential after Wajahat et al. 2020, log-normal, a Pareto tail), times a level that changes slowly (AR(1) from one
-//! tenth of a second to the next), times what the scenario does: a neighbour that comes and goes, a creep. A token
-//! bucket delays it by the law of the engine's simulated device: tokens earn at `rate` up to `burst`, one is taken per
-//! request, and a debt is waited for. A stall moves every completion inside it to its end.
+//! hyper-exponential after Wajahat et al. 2020, log-normal, a Pareto tail), times a level that changes slowly (AR(1)
+//! from one tenth of a second to the next), times what the scenario does: a neighbour that comes and goes, a creep. A
+//! token bucket delays it by the law of the engine's simulated device: tokens earn at `rate` up to `burst`, one is
+//! taken per request, and a debt is waited for. A stall moves every completion inside it to its end.
 
 use qd1_model::hist::{CoarseHist, Hist};
 use qd1_model::op::OpClass;
@@ -18,7 +18,7 @@ pub(super) const INTERVAL_NS: f64 = 1e8;
 /// Bytes of a request.
 const BLOCK: u64 = 4096;
 
-/// How irregular the disk is of itself.
+/// How irregular the disk is by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Noise {
     /// Independent log-normal service times.

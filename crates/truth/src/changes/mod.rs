@@ -8,7 +8,7 @@ mod table;
 
 pub use table::table;
 
-use qd1_analysis::change::{Returns, courses, is_steady, periodic};
+use qd1_analysis::change::{Recurrence, courses, periodic, steady_state};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::record::{StepRecord, Stream};
@@ -168,7 +168,7 @@ fn disk_of(case: Case, noise: Noise, random: &mut Random) -> (Disk, Vec<Step>) {
     (disk, steps)
 }
 
-/// Compares what is said of `run` with what was done.
+/// Compares what the analysis says of `run` with what was done.
 fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
     let returning = periodic(&run.intervals);
     let course = courses(&run.intervals, returning.as_ref()).into_iter().next();
@@ -193,7 +193,7 @@ fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
             row.found += 1;
             row.time_errors.push((found.period_ns / period - 1.0).abs());
             row.covered += usize::from(found.low_ns <= period && period <= found.high_ns);
-            row.false_periods += usize::from(!matches!(found.returns, Returns::Stalls { .. }));
+            row.false_periods += usize::from(!matches!(found.recurrence, Recurrence::Stalls { .. }));
         }
     } else {
         row.false_periods += usize::from(returning.is_some());
@@ -211,7 +211,7 @@ fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
         let of_latency = course.as_ref().and_then(|course| course.latency_drift);
         row.false_drifts += usize::from(drift.is_some() || of_latency.is_some());
     }
-    if let Some(steady) = is_steady(&step_of(run)) {
+    if let Some(steady) = steady_state(&step_of(run)) {
         row.steady += 1;
         let last = match case {
             Case::Bucket => disk.bucket.map(|(rate, _)| rate),

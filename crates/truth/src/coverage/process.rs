@@ -132,7 +132,7 @@ impl Process {
     }
 }
 
-/// Slow operations in a row that a run can tell from chance: the shortest stall the analysis looks for.
+/// Slow operations in a row that a run can distinguish from chance: the shortest stall the analysis looks for.
 const EPISODE_OPS: u64 = 4;
 
 /// A process under way: draws one latency after another.

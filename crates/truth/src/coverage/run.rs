@@ -111,7 +111,7 @@ pub(super) struct Outcome {
     pub(super) estimates: Vec<Estimate>,
     /// How long it took, ns.
     pub(super) duration_ns: u64,
-    /// Whether it met a slow phase long enough to be told from chance, or the process has none.
+    /// Whether it met a slow phase long enough to be distinguished from chance, or the process has none.
     pub(super) met_episode: bool,
 }
 

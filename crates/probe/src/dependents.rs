@@ -1,5 +1,5 @@
-//! What was put upon a directory: mounts on it or below it, and loop devices over files in it. Whoever clears away such a
-//! directory has to take these off first.
+//! What depends on a directory: mounts on it or below it, and loop devices over files in it. These have to be removed
+//! before the directory is.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_upon_a_directory_is_listed_the_last_mounted_first() {
+    fn mounts_on_a_directory_are_listed_the_last_mounted_first() {
         let machine = Fixture::new()
             .file(
                 "/proc/self/mountinfo",
