@@ -121,7 +121,8 @@ fn a_program_without_files_ends_with_the_qd1_that_started_it() {
     let place = Place::new();
     let pidfile = place.beside("pid");
     // A shell in place of qd1: it writes down who its child is, and waits for it.
-    let script = format!("'{}' __guard 9 $$ go -- sleep 100 & echo $! > '{}'; wait", common::qd1(), pidfile.display());
+    let script =
+        format!("'{}' __guard 9 $$ go -- - sleep 100 & echo $! > '{}'; wait", common::qd1(), pidfile.display());
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", &script]);
     let mut shell = Running::start(shell);
