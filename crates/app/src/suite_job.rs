@@ -52,6 +52,8 @@ pub(crate) struct SuiteJob<'a> {
     overrides: Overrides,
     suite: Option<MakeSuite<'a>>,
     adaptive: Option<&'a mut dyn AdaptiveSteps>,
+    /// The suite's file in full, where it came from one.
+    file: Option<String>,
 }
 
 impl<'a> SuiteJob<'a> {
@@ -61,12 +63,18 @@ impl<'a> SuiteJob<'a> {
         overrides: Overrides,
         suite: impl FnOnce(&Place, u64) -> Result<Suite> + 'a,
     ) -> Self {
-        Self { typed, path, overrides, suite: Some(Box::new(suite)), adaptive: None }
+        Self { typed, path, overrides, suite: Some(Box::new(suite)), adaptive: None, file: None }
     }
 
     /// The same with steps that are decided on the way.
     pub(crate) fn adaptive(self, adaptive: &'a mut dyn AdaptiveSteps) -> Self {
         Self { adaptive: Some(adaptive), ..self }
+    }
+
+    /// The same with its suite from a file.
+    pub(crate) fn from_file(self, file: &Path) -> Self {
+        let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        Self { file: Some(file.to_string_lossy().into_owned()), ..self }
     }
 }
 
@@ -91,6 +99,10 @@ impl Job for SuiteJob<'_> {
             with_load,
         };
         plan::decide(&spec, place, seed)
+    }
+
+    fn decided(&self, _plan: &Plan) -> Vec<(&'static str, String)> {
+        self.file.iter().map(|file| ("what", file.clone())).collect()
     }
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {

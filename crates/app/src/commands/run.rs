@@ -32,14 +32,17 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let file = Path::new(&args.what);
     let has = |extension: &str| file.extension().is_some_and(|found| found == extension);
-    let suite = match qd1_suites::builtin(&args.what) {
+    let builtin = qd1_suites::builtin(&args.what);
+    let is_file = builtin.is_none();
+    let suite = match builtin {
         Some(suite) => suite,
         None if has("toml") => qd1_suites::load(file)?,
         None if file.is_file() || has("fio") || has("job") => return job_file(file, args, typed),
         None => return Err(qd1_suites::unknown(&args.what).into()),
     };
     let session = Session::begin(request(typed, suite.subject, &args.how))?;
-    session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite)))
+    let job = SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite));
+    session.run(&mut if is_file { job.from_file(file) } else { job })
 }
 
 /// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
