@@ -81,7 +81,7 @@ pub(crate) enum Command {
     /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Meta(MetaArgs),
-    /// Measure every way to make writes durable: which one the disk likes best, and the settings of databases that use it
+    /// Measure every way to make writes durable: which one is fastest, and the settings of databases that use it
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sync(SyncArgs),
     /// Send one request after another and print a line for each, as ping does
