@@ -3,7 +3,7 @@
 //!
 //! [`stats`] turns histograms and intervals into estimates with confidence intervals, [`summarize()`] applies them
 //! to every stream, [`findings`] runs the table of detectors, [`judge()`] compares with thresholds, and [`analyse`]
-//! does all of it. [`sweep`] chooses the order of a sweep's steps and turns them into a surface with knees, [`limits`]
+//! does all of it. [`sweep`] turns the steps of a sweep into a surface with knees, [`limits`]
 //! finds rate limits, [`meta`] makes the table of file operations, [`mod@sync`] compares ways to make writes durable,
 //! [`filesystems`] compares filesystems in rounds, [`change`] describes how a step went over time,
 //! [`identify`](mod@identify) what kind of storage it is, [`predict`](mod@predict) what databases will do on it.

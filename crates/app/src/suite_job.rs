@@ -72,7 +72,7 @@ impl<'a> SuiteJob<'a> {
     }
 
     /// The same with its suite from a file.
-    pub(crate) fn from_file(self, file: &Path) -> Self {
+    pub(crate) fn read_from(self, file: &Path) -> Self {
         let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         Self { file: Some(file.to_string_lossy().into_owned()), ..self }
     }

@@ -106,7 +106,7 @@ pub struct Tuning {
     pub hipri: bool,
     /// io_uring: plain reads and writes; false for vectors of one. Registered buffers are never vectors.
     pub nonvectored: bool,
-    /// Flags of sync_file_range: those of [`SYNC_FILE_RANGE_WAIT_BEFORE`] and its kin.
+    /// Flags of sync_file_range: those of [`crate::SYNC_FILE_RANGE_WAIT_BEFORE`] and its kin.
     pub sync_file_range: u32,
     /// psync: each write carries RWF_DSYNC, so that it is durable when it returns.
     pub write_dsync: bool,

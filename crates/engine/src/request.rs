@@ -12,7 +12,7 @@ pub enum OpKind {
     Fsync,
     /// fdatasync of the file.
     Fdatasync,
-    /// sync_file_range of `len` bytes at `offset`, with the flags of [`Tuning::sync_file_range`]. A `len` of 0 means up
+    /// sync_file_range of `len` bytes at `offset`, with the flags of [`crate::Tuning::sync_file_range`]. A `len` of 0 means up
     /// to the end of the file, so that 0 and 0 are all of it.
     SyncFileRange,
     /// Gives back `len` bytes at `offset`: a discard on a block device, a hole in a regular file.
@@ -32,7 +32,7 @@ impl OpKind {
 pub struct Op {
     /// What to do.
     pub kind: OpKind,
-    /// To which file: its place in [`Setup::files`].
+    /// To which file: its place in [`crate::Setup::files`].
     pub file: u16,
     /// Bytes; 0 for fsync and fdatasync.
     pub len: u32,

@@ -1,7 +1,6 @@
-//! A sweep over block size, iodepth and rw: the order of its steps, and what its Record shows (docs/method.md).
+//! A sweep over block size, iodepth and rw: what its Record shows (docs/method.md).
 //!
-//! [`order()`] decides beforehand in which order the cells are measured; [`surface`] turns the Record into cells, knees
-//! and crossovers; [`findings()`] says which of them to distrust.
+//! [`surface`] turns the Record into cells, knees and crossovers; [`findings()`] says which of them to distrust.
 
 mod bend;
 mod cells;

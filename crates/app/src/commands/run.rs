@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     };
     let session = Session::begin(request(typed, suite.subject, &args.how))?;
     let job = SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite));
-    session.run(&mut if is_file { job.from_file(file) } else { job })
+    session.run(&mut if is_file { job.read_from(file) } else { job })
 }
 
 /// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
