@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::ffi::OsString;
 
 use clap::builder::ArgAction;
-use clap::{Arg, CommandFactory as _, Parser, Subcommand};
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::again::{CommandLine, Word};
 use crate::commands::app::AppCommand;
@@ -27,19 +27,24 @@ Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fai
 to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
 
 impl Cli {
-    /// The command line, or its end: what is wrong with it, or the help it asks for.
-    pub(crate) fn read() -> Self {
-        Self::try_parse().unwrap_or_else(|error| {
+    /// Reads the command line, parsed and as typed. Ends the program with what is wrong with it, or the help it asks for.
+    pub(crate) fn read() -> (Self, CommandLine) {
+        // One definition for both: building it is most of what a short command costs.
+        let mut definition = Self::command();
+        let parsed = definition.try_get_matches_from_mut(std::env::args_os());
+        let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
+        let cli = parsed.map_err(|error| error.format(&mut definition)).unwrap_or_else(|error| {
             let first = std::env::args().nth(1).unwrap_or_default();
-            misspelt(&error, &first).unwrap_or(error).exit()
-        })
+            misspelt(&error, &mut definition, &first).unwrap_or(error).exit()
+        });
+        (cli, command_line(&definition, std::env::args_os().skip(1)))
     }
 }
 
 /// A misspelt command with a path after it reads as a path with something after it, which clap says of it.
-fn misspelt(error: &clap::Error, first: &str) -> Option<clap::Error> {
+fn misspelt(error: &clap::Error, definition: &mut clap::Command, first: &str) -> Option<clap::Error> {
     let is_conflict = error.kind() == clap::error::ErrorKind::ArgumentConflict;
-    let commands = names(&Cli::command());
+    let commands = names(definition);
     let is_known = commands.iter().any(|name| name == first);
     if !is_conflict || first.starts_with('-') || is_known || std::path::Path::new(first).exists() {
         return None;
@@ -49,7 +54,7 @@ fn misspelt(error: &clap::Error, first: &str) -> Option<clap::Error> {
         None => format!("the commands are {}", commands.join(", ")),
     };
     let message = format!("there is no command {first}, and no such file or directory; {hint}");
-    Some(Cli::command().error(clap::error::ErrorKind::InvalidSubcommand, message))
+    Some(definition.error(clap::error::ErrorKind::InvalidSubcommand, message))
 }
 
 /// Tells what a disk will feel like to the programs on it, and proves it.
@@ -121,12 +126,11 @@ pub(crate) enum Command {
     Helper(HelperCommand),
 }
 
-/// The command line as typed, taken apart by its own definition.
-pub(crate) fn command_line(typed: impl Iterator<Item = OsString>) -> CommandLine {
-    let root = Cli::command();
-    let commands = names(&root);
+/// Takes the words of a command line apart by their definition.
+fn command_line(root: &clap::Command, typed: impl Iterator<Item = OsString>) -> CommandLine {
+    let commands = names(root);
     let mut typed = typed.map(|word| word.to_string_lossy().into_owned()).peekable();
-    let (mut command, mut words) = (&root, Vec::new());
+    let (mut command, mut words) = (root, Vec::new());
     while let Some(next) = typed.peek().and_then(|word| command.find_subcommand(word)) {
         words.push(Word::Command(next.get_name().to_owned()));
         command = next;
@@ -176,7 +180,7 @@ pub(crate) fn command_line(typed: impl Iterator<Item = OsString>) -> CommandLine
 
 /// Names of the commands that help shows.
 fn names(root: &clap::Command) -> Vec<String> {
-    let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     shown.map(|command| command.get_name().to_owned()).chain(["help".to_owned()]).collect()
 }
 
@@ -219,7 +223,9 @@ mod tests {
 
     fn again(typed: &str, changes: &[(&str, String)]) -> String {
         let words = typed.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        command_line(words).again(changes).join(" ")
+        let mut definition = Cli::command();
+        definition.build();
+        command_line(&definition, words).again(changes).join(" ")
     }
 
     fn at(path: &str) -> [(&'static str, String); 1] {
@@ -283,11 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_command_with_a_path_is_told_as_one() {
-        let error = Cli::try_parse_from(["qd1", "checks", "/tmp"]).unwrap_err();
-        let told = misspelt(&error, "checks").unwrap().to_string();
-        assert!(told.contains("there is no command checks") && told.contains("did you mean check?"), "{told}");
-        assert!(misspelt(&error, "/tmp").is_none(), "a directory that is there is no misspelt command");
+    fn a_misspelt_command_before_a_path_is_recognised() {
+        let (error, definition) = (Cli::try_parse_from(["qd1", "checks", "/tmp"]).unwrap_err(), &mut Cli::command());
+        let message = misspelt(&error, definition, "checks").unwrap().to_string();
+        assert!(message.contains("there is no command checks") && message.contains("did you mean check?"), "{message}");
+        assert!(misspelt(&error, definition, "/tmp").is_none(), "a directory that is there is no misspelt command");
     }
 
     #[test]

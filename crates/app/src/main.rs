@@ -18,7 +18,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use cli::{Cli, Command, command_line};
+use again::CommandLine;
+use cli::{Cli, Command};
 use commands::{
     app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, predict, restore, suites,
 };
@@ -31,7 +32,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let outcome = match fio_args() {
         Some(args) => fio::text_args(args).and_then(|args| fio::run(&args)),
-        None => run(Cli::read()),
+        None => {
+            let (cli, typed) = Cli::read();
+            run(cli, &typed)
+        }
     };
     match outcome {
         Ok(code) => code,
@@ -57,8 +61,7 @@ fn fio_args() -> Option<impl Iterator<Item = OsString>> {
     (is_fio || asks).then(|| args.skip(usize::from(!is_fio)))
 }
 
-fn run(cli: Cli) -> Result<ExitCode> {
-    let typed = &command_line(std::env::args_os().skip(1));
+fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
     match &cli.command {
         None => check::run(&cli.check, typed),
         Some(Command::Check(args)) => check::run(args, typed),

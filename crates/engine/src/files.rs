@@ -85,7 +85,7 @@ pub fn run_files(
             end_fsync_ns: 0,
             ended: Ended::Done,
             errors: Vec::new(),
-            asked: RequestCounts::default(),
+            requests: RequestCounts::default(),
             cost: ThreadCost::default(),
             caveat: String::new(),
         },
@@ -124,7 +124,7 @@ struct WorkerShare<T> {
     index: u32,
     value: T,
     streams: Vec<Stream>,
-    asked: RequestCounts,
+    requests: RequestCounts,
     errors: Vec<IoErrors>,
     last_ns: u64,
     ios: u64,
@@ -256,14 +256,14 @@ impl Step<'_> {
                         limits.broken.store(true, Ordering::Relaxed);
                     }
                     let (last_ns, ios) = (lane.last_ns, lane.ios);
-                    let (streams, asked, errors) = lane.finish();
+                    let (streams, requests, errors) = lane.finish();
                     let cost = thread_cost().since(&before);
                     // The controller may have given up and dropped the receiver.
                     let _ = sender.send(outcome.map(|value| WorkerShare {
                         index,
                         value,
                         streams,
-                        asked,
+                        requests,
                         errors,
                         last_ns,
                         ios,
@@ -321,7 +321,7 @@ impl Step<'_> {
     fn take<T>(&mut self, worker: WorkerShare<T>) -> T {
         worker.streams.into_iter().for_each(|stream| merge_stream(&mut self.outcome.streams, stream));
         worker.errors.into_iter().for_each(|error| error.add_to(&mut self.outcome.errors));
-        self.outcome.asked = self.outcome.asked.plus(&worker.asked);
+        self.outcome.requests = self.outcome.requests.plus(&worker.requests);
         self.outcome.cost = self.outcome.cost.plus(&worker.cost);
         self.last_ns = self.last_ns.max(worker.last_ns);
         self.ios += worker.ios;
@@ -336,7 +336,7 @@ impl Step<'_> {
         rustix::fs::syncfs(&base).map_err(|errno| EngineError::Broken { engine: "files", op: "syncfs", errno })?;
         self.outcome.cost = self.outcome.cost.plus(&(self.thread_cost)().since(&before));
         self.outcome.end_fsync_ns += clock::now_ns() - begin_ns;
-        self.outcome.asked.syncs += 1;
+        self.outcome.requests.syncs += 1;
         Ok(())
     }
 

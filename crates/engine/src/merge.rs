@@ -27,7 +27,7 @@ pub struct Outcome {
     /// Failures.
     pub errors: Vec<IoErrors>,
     /// What was asked of the target, ramp included.
-    pub asked: RequestCounts,
+    pub requests: RequestCounts,
     /// Cost of the workers.
     pub cost: ThreadCost,
     /// What the kernel did not grant the engine.
@@ -58,7 +58,7 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
         end_fsync_ns: 0,
         ended,
         errors: Vec::new(),
-        asked: RequestCounts::default(),
+        requests: RequestCounts::default(),
         cost: ThreadCost::default(),
         caveat: String::new(),
     };
@@ -67,7 +67,7 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
             merge_stream(&mut outcome.streams, stream);
         }
         worker.finished.errors.into_iter().for_each(|error| error.add_to(&mut outcome.errors));
-        outcome.asked = outcome.asked.plus(&worker.finished.asked);
+        outcome.requests = outcome.requests.plus(&worker.finished.requests);
         outcome.cost = outcome.cost.plus(&worker.cost);
         outcome.caveat = worker.caveat;
     }

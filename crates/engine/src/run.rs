@@ -25,8 +25,6 @@ use crate::priority::WithoutRealtime;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
 pub use crate::worker::RequestCounts;
-#[doc(hidden)]
-pub use crate::worker::RequestCounts as Asked;
 use crate::worker::{self, Task, Window};
 use crate::{clock, sim};
 
@@ -68,9 +66,6 @@ pub enum Decision {
     /// The figures are tight enough.
     Enough,
 }
-
-#[doc(hidden)]
-pub use Decision as Wish;
 
 /// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
 pub fn interval_ns(stop: &Stop) -> u64 {
@@ -127,7 +122,7 @@ fn finish_writes(job: &IoJob<'_>, mut outcome: Outcome) -> Result<Outcome, Engin
     let begin_ns = clock::now_ns();
     for file in job.files {
         rustix::fs::fsync(file).map_err(|errno| EngineError::Broken { engine: "fsync", op: "fsync", errno })?;
-        outcome.asked.syncs += 1;
+        outcome.requests.syncs += 1;
     }
     outcome.end_fsync_ns = clock::now_ns() - begin_ns;
     outcome.runtime_ns += outcome.end_fsync_ns;

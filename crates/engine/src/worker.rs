@@ -82,7 +82,7 @@ pub(crate) struct Task<'a> {
 /// The result of a worker.
 pub(crate) struct Finished {
     pub(crate) streams: Vec<qd1_model::record::Stream>,
-    pub(crate) asked: RequestCounts,
+    pub(crate) requests: RequestCounts,
     pub(crate) errors: Vec<IoErrors>,
     pub(crate) last_ns: u64,
     pub(crate) failed: bool,
@@ -222,7 +222,7 @@ impl Worker<'_> {
         let written_through = if self.commits && self.sync_op.is_none() { writes.ios } else { 0 };
         Ok(Finished {
             streams: self.meter.finish(),
-            asked: RequestCounts {
+            requests: RequestCounts {
                 reads: reads.ios,
                 read_bytes: reads.bytes,
                 writes: writes.ios,

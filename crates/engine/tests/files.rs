@@ -54,7 +54,7 @@ fn a_step_that_creates_and_deletes_leaves_no_file() {
     for class in [OpClass::Create, OpClass::Stat, OpClass::Delete] {
         assert_eq!(count(&outcome, class), 300, "{class:?}");
     }
-    assert_eq!((outcome.ended, outcome.asked.write_bytes, outcome.errors.len()), (Ended::Done, 1_500_000, 0));
+    assert_eq!((outcome.ended, outcome.requests.write_bytes, outcome.errors.len()), (Ended::Done, 1_500_000, 0));
     assert!(tree.is_empty() && std::fs::read_dir(dir.path()).unwrap().next().is_none());
     let in_intervals: u64 = outcome.intervals.iter().flat_map(|i| &i.streams).map(|stream| stream.ios).sum();
     assert_eq!(in_intervals, 900);
@@ -80,21 +80,21 @@ fn every_operation_meets_every_file_once() {
             let there = files(dir.path());
             assert_eq!((count(&made, OpClass::Create), there.len()), (500, 500), "{order:?} {workers} {per_dir}");
             let bytes: u64 = there.iter().map(|(_, size)| size).sum();
-            assert_eq!(bytes, made.asked.write_bytes);
+            assert_eq!(bytes, made.requests.write_bytes);
             let sizes: BTreeSet<u64> = there.iter().map(|(_, size)| *size).collect();
             assert!(sizes.len() > 400 && sizes.iter().all(|size| (1000..=10_000).contains(size)));
             for op in [FileOp::Stat, FileOp::StatRead, FileOp::Open] {
                 let outcome = run(&only(&work, op), &mut tree);
                 assert_eq!((count(&outcome, op.class()), outcome.errors.len()), (500, 0), "{op:?} {order:?}");
                 let read = if op == FileOp::Stat { 0 } else { bytes };
-                assert_eq!(outcome.asked.read_bytes, read, "{op:?} {order:?}");
+                assert_eq!(outcome.requests.read_bytes, read, "{op:?} {order:?}");
             }
             let listed = run(&only(&work, FileOp::List), &mut tree);
             assert_eq!(count(&listed, OpClass::List), 1000);
             let linked = run(&only(&work, FileOp::Link), &mut tree);
             assert_eq!((count(&linked, OpClass::Link), linked.errors.len()), (500, 0), "{order:?}");
             let renamed = run(&only(&work, FileOp::Rename), &mut tree);
-            assert_eq!((count(&renamed, OpClass::Rename), renamed.asked.reads), (500, 0), "{order:?}");
+            assert_eq!((count(&renamed, OpClass::Rename), renamed.requests.reads), (500, 0), "{order:?}");
             assert!(files(dir.path()).iter().all(|name| !there.contains(name)), "{order:?}");
             let deleted = run(&only(&work, FileOp::Delete), &mut tree);
             assert_eq!((count(&deleted, OpClass::Delete), deleted.ended), (500, Ended::Done), "{order:?}");
@@ -152,14 +152,14 @@ fn syncs_are_inside_the_operations_they_belong_to_and_counted() {
     let fsync = FilesSync { files: true, dir: true, end: true };
     let work = FilesWork { size: Bytes(100), count: 40, per_dir: 15, fsync, ..FilesWork::default() };
     let made = run(&only(&work, FileOp::Create), &mut tree);
-    assert_eq!(made.asked.syncs, 81, "a file and a directory each, and all at the end");
+    assert_eq!(made.requests.syncs, 81, "a file and a directory each, and all at the end");
     let stream = &made.streams[0];
     let sync = stream.sync_part.as_ref().unwrap();
     assert!(sync.count() == 40 && sync.sum_ns() <= stream.lat.sum_ns());
     assert!(made.end_fsync_ns > 0 && made.end_fsync_ns < made.runtime_ns);
     let stat = run(&only(&work, FileOp::Stat), &mut tree);
-    assert_eq!((stat.asked.syncs, stat.streams[0].sync_part.is_none()), (1, true), "nothing changes but the end");
-    assert_eq!(run(&only(&work, FileOp::Delete), &mut tree).asked.syncs, 41);
+    assert_eq!((stat.requests.syncs, stat.streams[0].sync_part.is_none()), (1, true), "nothing changes but the end");
+    assert_eq!(run(&only(&work, FileOp::Delete), &mut tree).requests.syncs, 41);
 }
 
 #[test]
@@ -168,7 +168,10 @@ fn one_large_file_is_written_rewritten_read_and_sought_in() {
     let mut tree = Tree::new(dir.path());
     let work = FilesWork { size: Bytes::mib(4), chunk: Bytes::kib(8), workers: 3, seeks: 1000, ..FilesWork::default() };
     let written = run(&only(&work, FileOp::BlockWrite), &mut tree);
-    assert_eq!((count(&written, OpClass::Write), written.asked.write_bytes, written.asked.syncs), (512, 4 << 20, 1));
+    assert_eq!(
+        (count(&written, OpClass::Write), written.requests.write_bytes, written.requests.syncs),
+        (512, 4 << 20, 1)
+    );
     assert!(written.end_fsync_ns > 0);
     let content = || std::fs::read(dir.path().join("block")).unwrap();
     let first = content();
@@ -176,16 +179,19 @@ fn one_large_file_is_written_rewritten_read_and_sought_in() {
     let pieces: BTreeSet<&[u8]> = first.chunks(4096).collect();
     assert_eq!(pieces.len(), 1024, "no two blocks are alike");
     let rewritten = run_until(&LONG, &only(&work, FileOp::BlockRewrite), &mut tree, 8);
-    assert_eq!((count(&rewritten, OpClass::Rewrite), rewritten.asked.reads, rewritten.asked.writes), (512, 512, 512));
+    assert_eq!(
+        (count(&rewritten, OpClass::Rewrite), rewritten.requests.reads, rewritten.requests.writes),
+        (512, 512, 512)
+    );
     let second = content();
     let changed = |a: &[u8], b: &[u8]| a.chunks(8192).zip(b.chunks(8192)).filter(|(a, b)| a != b).count();
     assert_eq!(changed(&first, &second), 512, "every chunk was changed");
     assert_eq!(first.iter().zip(&second).filter(|(a, b)| a != b).count().div_ceil(512), 8, "one word of each");
     let read = run(&only(&work, FileOp::BlockRead), &mut tree);
-    assert_eq!((count(&read, OpClass::Read), read.asked.read_bytes, read.asked.writes), (512, 4 << 20, 0));
+    assert_eq!((count(&read, OpClass::Read), read.requests.read_bytes, read.requests.writes), (512, 4 << 20, 0));
     let sought = run(&only(&work, FileOp::Seek), &mut tree);
-    assert_eq!((count(&sought, OpClass::Seek), sought.asked.reads, sought.ended), (1000, 1000, Ended::Done));
-    assert!((100..=102).contains(&sought.asked.writes), "every tenth of each of three: {}", sought.asked.writes);
+    assert_eq!((count(&sought, OpClass::Seek), sought.requests.reads, sought.ended), (1000, 1000, Ended::Done));
+    assert!((100..=102).contains(&sought.requests.writes), "every tenth of each of three: {}", sought.requests.writes);
 }
 
 #[test]

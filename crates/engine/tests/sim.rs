@@ -106,7 +106,7 @@ fn fsync_time_is_inside_the_commit_histogram() {
     near(commit.lat.quantile(0.5) as f64, 2.05e6, 0.002);
     near(commit.sync_part.as_ref().unwrap().quantile(0.5) as f64, 2e6, 0.002);
     near(commit.write_part.as_ref().unwrap().quantile(0.5) as f64, 50e3, 0.002);
-    assert_eq!(outcome.asked.syncs, commit.lat.count());
+    assert_eq!(outcome.requests.syncs, commit.lat.count());
 }
 
 #[test]
@@ -119,19 +119,22 @@ fn two_writes_and_their_sync_are_one_commit() {
     near(commit.sync_part.as_ref().unwrap().quantile(0.5) as f64, 2e6, 0.002);
     near(commit.write_part.as_ref().unwrap().quantile(0.5) as f64, 100e3, 0.01);
     let commits = commit.lat.count();
-    assert_eq!((commit.bytes.0, outcome.asked.syncs, outcome.asked.writes), (commits * 16_384, commits, commits * 2));
+    assert_eq!(
+        (commit.bytes.0, outcome.requests.syncs, outcome.requests.writes),
+        (commits * 16_384, commits, commits * 2)
+    );
     // Written through, each write has a flush of its own, and the commit is both.
     let outcome = run(&with(Sync::ODsync), device, 10);
     let commit = &outcome.streams[0];
     near(commit.lat.quantile(0.5) as f64, 4.1e6, 0.002);
-    assert!(commit.sync_part.is_none() && outcome.asked.syncs == 2 * commit.lat.count());
+    assert!(commit.sync_part.is_none() && outcome.requests.syncs == 2 * commit.lat.count());
 }
 
 #[test]
 fn a_commit_that_the_budget_cuts_in_two_is_none() {
     let work = IoWork { sync: Sync::Fsync, writes_per_sync: 2, io_size: Bytes(5 * 4096), ..work(Rw::Write, 4096, 1) };
     let outcome = run(&work, Device::default(), 10);
-    assert_eq!((outcome.streams[0].lat.count(), outcome.asked.syncs, outcome.ended), (2, 2, Ended::Done));
+    assert_eq!((outcome.streams[0].lat.count(), outcome.requests.syncs, outcome.ended), (2, 2, Ended::Done));
 }
 
 #[test]
@@ -140,12 +143,12 @@ fn writing_through_costs_a_flush_and_sync_file_range_none() {
     for sync in [Sync::OSync, Sync::ODsync, Sync::RwfDsync] {
         let outcome = run(&IoWork { sync, ..work(Rw::Write, 8192, 1) }, device.clone(), 5);
         near(outcome.streams[0].lat.quantile(0.5) as f64, 2.05e6, 0.002);
-        assert_eq!(outcome.asked.syncs, outcome.streams[0].lat.count());
+        assert_eq!(outcome.requests.syncs, outcome.streams[0].lat.count());
     }
     let outcome = run(&IoWork { sync: Sync::SyncFileRange, ..work(Rw::Write, 8192, 1) }, device, 5);
     assert_eq!(outcome.streams[0].class, OpClass::Commit);
     near(outcome.streams[0].lat.quantile(0.5) as f64, 51.5e3, 0.01);
-    assert_eq!(outcome.asked.syncs, 0, "the device saw no flush");
+    assert_eq!(outcome.requests.syncs, 0, "the device saw no flush");
 }
 
 #[test]

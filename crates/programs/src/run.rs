@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow};
 use qd1_engine::backing::{DirectIo, PathKind};
 use qd1_engine::clock;
-use qd1_engine::run::Asked;
+use qd1_engine::run::RequestCounts;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, StepPlan, TargetKind, TargetPlan};
 use qd1_model::record::StepRecord;
@@ -195,7 +195,7 @@ fn loads(
                 break;
             }
         };
-        let change = counters.since(&before, &Asked::default());
+        let change = counters.since(&before, &RequestCounts::default());
         let device = change.device.map(|device| device.counted);
         let record = StepRecord {
             name: step.name.clone(),

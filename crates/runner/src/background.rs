@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::backing::{OpenAs, Target, drop_cache};
-use qd1_engine::run::{Asked, IoJob, Outcome, Progress, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
 use qd1_engine::select::choose;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
@@ -29,7 +29,7 @@ pub(crate) struct BackgroundLoad<'a> {
 pub(crate) struct LoadOutcome {
     pub(crate) background: Vec<Background>,
     /// What was asked of the disk by all of it.
-    pub(crate) asked: Asked,
+    pub(crate) requests: RequestCounts,
 }
 
 impl<'a> BackgroundLoad<'a> {
@@ -70,7 +70,7 @@ impl<'a> BackgroundLoad<'a> {
             let mut done = LoadOutcome::default();
             for load in loads {
                 let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load broke off"))??;
-                done.asked = done.asked.plus(&load.asked);
+                done.requests = done.requests.plus(&load.requests);
                 let Outcome { runtime_ns, streams, errors, .. } = load;
                 done.background.push(Background { runtime_ns, streams, errors });
             }
@@ -97,7 +97,7 @@ impl<'a> BackgroundLoad<'a> {
             if work.rw.writes() && !work.direct {
                 drop_cache(&files[0]);
             }
-            Wish::Continue
+            Decision::Continue
         };
         Ok(run_io(&job, over, &mut watch)?)
     }

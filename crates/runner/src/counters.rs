@@ -1,7 +1,7 @@
 //! What the kernel counts around a step: the disk's requests, the machine's processor time and pressure.
 
 use qd1_engine::clock;
-use qd1_engine::run::Asked;
+use qd1_engine::run::RequestCounts;
 use qd1_model::environment::{Device, DeviceCounters, MachineCounters, Pressure};
 use qd1_model::record::DeviceDelta;
 use qd1_model::units::Bytes;
@@ -47,22 +47,22 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// The change from `before` until now, beside what was asked.
-    pub fn since(&self, before: &Moment, asked: &Asked) -> Change {
-        self.now().since(before, asked)
+    /// The change from `before` until now, beside the requests made.
+    pub fn since(&self, before: &Moment, requests: &RequestCounts) -> Change {
+        self.now().since(before, requests)
     }
 }
 
 impl Moment {
-    /// The change since `before`, beside what was asked.
-    pub fn since(&self, before: &Moment, asked: &Asked) -> Change {
+    /// The change since `before`, beside the requests made.
+    pub fn since(&self, before: &Moment, requests: &RequestCounts) -> Change {
         let device = self.device.zip(before.device).map(|(now, before)| DeviceDelta {
             counted: now.since(&before),
-            asked_reads: asked.reads,
-            asked_read_bytes: Bytes(asked.read_bytes),
-            asked_writes: asked.writes,
-            asked_write_bytes: Bytes(asked.write_bytes),
-            asked_syncs: asked.syncs,
+            asked_reads: requests.reads,
+            asked_read_bytes: Bytes(requests.read_bytes),
+            asked_writes: requests.writes,
+            asked_write_bytes: Bytes(requests.write_bytes),
+            asked_syncs: requests.syncs,
         });
         Change {
             device,

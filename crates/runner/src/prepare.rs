@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use qd1_engine::backing::{Target, fill};
-use qd1_engine::run::Wish;
+use qd1_engine::run::Decision;
 use qd1_model::plan::{Arrival, FileUse, IoWork, StepPlan, TargetKind};
 use qd1_model::record::Prepare;
 
@@ -30,7 +30,7 @@ impl Run<'_> {
             watch.prepare(target.size);
             let mut look = |now: &qd1_engine::run::Progress<'_>| {
                 watch.prepared(now);
-                Wish::Continue
+                Decision::Continue
             };
             let (size, seed) = (target.size.0, self.plan.seed);
             let filled =

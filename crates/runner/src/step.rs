@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::backing::{OpenAs, Target, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
-use qd1_engine::run::{IoJob, Outcome, Progress as Watched, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_model::OpClass;
 use qd1_model::op::Ended;
@@ -50,7 +50,7 @@ fn durable_files(
     let mut look = look(&step.stop, watch, enough);
     let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
     let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut look)?;
-    let change = run.counters.since(&before, &outcome.asked);
+    let change = run.counters.since(&before, &outcome.requests);
     Ok(record(run, step, outcome, change, None, false))
 }
 
@@ -73,7 +73,7 @@ fn files(
     let mut look = look(&step.stop, watch, enough);
     let cost = qd1_probe::thread_cost;
     let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut look)?;
-    let change = run.counters.since(&before, &outcome.asked);
+    let change = run.counters.since(&before, &outcome.requests);
     let fault = stopped(&outcome);
     let record = StepRecord { fault, ..record(run, step, outcome, change, None, false) };
     run.files = (!files.tree.is_empty()).then_some(files);
@@ -134,7 +134,7 @@ fn io(
     let before = run.counters.now();
     let measure = || Ok(run_io(&job, run.context.cancel, &mut look(&step.stop, watch, enough))?);
     let (outcome, load) = load.around(measure)?;
-    let change = run.counters.since(&before, &outcome.asked.plus(&load.asked));
+    let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
     Ok(StepRecord { background: load.background, ..record })
 }
@@ -150,10 +150,10 @@ fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
             let own = Target::create_in(&target.path, &format!("{}-{number}", run.context.id))?;
             match work.file {
                 FileUse::Own => {
-                    let mut wish = |_: &Watched<'_>| Wish::Continue;
+                    let mut decide = |_: &Watched<'_>| Decision::Continue;
                     let (size, seed) = (work.size.0, seed ^ u64::from(number) ^ 0xF111);
                     let longest_ns = target.prepare_max_ns.max(10_000_000_000);
-                    let filled = fill(&own, size, longest_ns, target.direct, seed, run.context.cancel, &mut wish)?;
+                    let filled = fill(&own, size, longest_ns, target.direct, seed, run.context.cancel, &mut decide)?;
                     if let Some(error) = filled.errors.first() {
                         anyhow::bail!("writing its file failed: {} at offset {}", error.error, error.first_offset);
                     }
@@ -183,7 +183,7 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 }
 
 /// Watches a step: shows its figures, and wants it to end once they are tight enough.
-fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Wish + 'a {
+fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Decision + 'a {
     let mut pacer = Pacer::default();
     move |now| {
         let is_over = pacer.take(now.elapsed_ns, || {
@@ -191,7 +191,7 @@ fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> imp
             now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals))
         });
         watch.tick(now.elapsed_ns, stop);
-        if is_over == Some(true) { Wish::Enough } else { Wish::Continue }
+        if is_over == Some(true) { Decision::Enough } else { Decision::Continue }
     }
 }
 

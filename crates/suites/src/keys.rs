@@ -81,7 +81,7 @@ impl Fault {
     }
 
     /// `FILE, line N: what is wrong`.
-    pub(super) fn told(&self, file: &str, text: &str) -> String {
+    pub(super) fn message(&self, file: &str, text: &str) -> String {
         match &self.at {
             Some(at) => {
                 let before = text.as_bytes().get(..at.start).unwrap_or(text.as_bytes());

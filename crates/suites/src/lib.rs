@@ -77,7 +77,7 @@ pub fn load(path: &Path) -> Result<Suite, Problem> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Problem::usage(format!("cannot read the suite {file}: {error}")))?;
-    read::suite(&text).map_err(|fault| Problem::usage(fault.told(&file, &text)))
+    read::suite(&text).map_err(|fault| Problem::usage(fault.message(&file, &text)))
 }
 
 /// What to say of a name that no suite has.

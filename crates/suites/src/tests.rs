@@ -15,12 +15,12 @@ const DOCS: &str = include_str!("../../../docs/suites.md");
 
 #[track_caller]
 fn good(text: &str) -> Suite {
-    read::suite(text).unwrap_or_else(|fault| panic!("{}", fault.told("t.toml", text)))
+    read::suite(text).unwrap_or_else(|fault| panic!("{}", fault.message("t.toml", text)))
 }
 
 #[track_caller]
 fn bad(text: &str) -> String {
-    read::suite(text).expect_err("this is no suite").told("t.toml", text)
+    read::suite(text).expect_err("this is no suite").message("t.toml", text)
 }
 
 fn names(suite: &Suite) -> Vec<&str> {
@@ -208,10 +208,10 @@ fn what_is_wrong_is_said_with_its_line_and_the_nearest_known_name() {
         ("name = \"s\"\njob = 3\n".to_owned(), 2, &["[[job]]"]),
         ("title = [\n".to_owned(), 1, &["unclosed array"]),
     ] {
-        let told = bad(&text);
-        assert!(told.starts_with(&format!("t.toml, line {line}: ")), "{told}\nof\n{text}");
-        assert!(words.iter().all(|word| told.contains(word)), "{words:?} are not all in: {told}");
-        assert!(!told.contains('\n'), "{told}");
+        let message = bad(&text);
+        assert!(message.starts_with(&format!("t.toml, line {line}: ")), "{message}\nof\n{text}");
+        assert!(words.iter().all(|word| message.contains(word)), "{words:?} are not all in: {message}");
+        assert!(!message.contains('\n'), "{message}");
     }
     let many = (0..40).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
     let text = with(&format!("rw = \"read\"\nsweep = {{ iodepth = [{many}], numjobs = [{many}] }}"));
@@ -232,8 +232,8 @@ fn a_criterion_that_cannot_be_meant_is_refused() {
         ("metric = \"iops\"\nbound = \">= 5\"\nmarginal = \">= 6\"", &["marginal is stricter"]),
         ("metric = \"sync_p99_ns\"\nbound = \"<= 1ms\"", &["no step of this job", "sync_p99_ns"]),
     ] {
-        let told = bad(&criterion("rw = \"randread\"", keys));
-        assert!(words.iter().all(|word| told.contains(word)), "{words:?} are not all in: {told}");
+        let message = bad(&criterion("rw = \"randread\"", keys));
+        assert!(words.iter().all(|word| message.contains(word)), "{words:?} are not all in: {message}");
     }
     for (more, word) in [
         ("tolerance = \"5 %\"", "tolerance is a number"),
@@ -245,8 +245,8 @@ fn a_criterion_that_cannot_be_meant_is_refused() {
         ("labels = \"x\"", "did you mean \"label\"?"),
         ("label = 3", "a text in quotes"),
     ] {
-        let told = bad(&criterion("rw = \"randread\"", &format!("{iops}\n{more}")));
-        assert!(told.contains(word), "{word} is not in: {told}");
+        let message = bad(&criterion("rw = \"randread\"", &format!("{iops}\n{more}")));
+        assert!(message.contains(word), "{word} is not in: {message}");
     }
     let sourceless = criterion("rw = \"randread\"", iops).replace("source = \"here\"\n", "");
     assert!(bad(&sourceless).contains("needs a source"));

@@ -24,9 +24,9 @@ pub(crate) fn wait_for_the_end() {
 }
 
 /// A command that is run once this process drops this or dies, for what no directory holds: tables in a server of others'.
-pub struct Afterwards(Child);
+pub struct CleanupCommand(Child);
 
-impl Afterwards {
+impl CleanupCommand {
     /// Takes note of it. Its environment is this process's own.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Afterwards {
     }
 }
 
-impl Drop for Afterwards {
+impl Drop for CleanupCommand {
     fn drop(&mut self) {
         self.now();
     }

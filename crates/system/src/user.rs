@@ -1,4 +1,4 @@
-//! Who a server runs as that refuses to be root's, and whether that user gets to the directory that is measured.
+//! The user that a server runs as where it refuses root, and whether that user can open the directory that is measured.
 
 use std::fs::Metadata;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -64,48 +64,48 @@ fn find(passwd: &str, wanted: &str) -> Option<User> {
     Some(User { name: wanted.to_owned(), uid: fields.get(2)?.parse().ok()?, gid: fields.get(3)?.parse().ok()? })
 }
 
-/// A directory by a path that a server's user can take, for as long as this lives.
+/// A path to a directory that a server's user can open, for as long as this lives.
 #[derive(Debug)]
-pub struct Way {
+pub struct ReachablePath {
     path: PathBuf,
     /// Inherited by the programs that are started meanwhile.
     _open: Option<OwnedFd>,
 }
 
-impl Way {
-    /// The way of qd1's own user.
+impl ReachablePath {
+    /// The path as it is, for qd1's own user.
     pub fn own(dir: &Path) -> Self {
         Self { path: dir.to_owned(), _open: None }
     }
 
-    /// The path to take.
+    /// The path to open.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl User {
-    /// Returns the way to a directory. Where one above it is closed to the user, such as root's home, the path begins
+    /// Returns a path to a directory. Where one above it is closed to the user, such as root's home, the path begins
     /// at an open file that programs inherit: only from there on does the kernel ask what the user may do.
     ///
     /// # Errors
     /// When the directory cannot be opened.
-    pub fn way_to(&self, dir: &Path) -> Result<Way> {
-        if self.in_the_way(dir).is_none() {
-            return Ok(Way::own(dir));
+    pub fn reachable_path(&self, dir: &Path) -> Result<ReachablePath> {
+        if self.closed_parent(dir).is_none() {
+            return Ok(ReachablePath::own(dir));
         }
         // Without CLOEXEC, so that it is inherited.
         let open = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())
             .with_context(|| format!("cannot open {}", dir.display()))?;
-        Ok(Way { path: PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())), _open: Some(open) })
+        Ok(ReachablePath { path: PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())), _open: Some(open) })
     }
 
     /// Refuses a directory that the user cannot pass through to: the server would only say that it may not.
     ///
     /// # Errors
-    /// Names the directory in the way.
+    /// When it cannot, with the directory that is closed.
     pub fn must_reach(&self, path: &Path) -> Result<()> {
-        let Some(dir) = self.in_the_way(path) else { return Ok(()) };
+        let Some(dir) = self.closed_parent(path) else { return Ok(()) };
         let (name, dir) = (&self.name, dir.display());
         let message = format!(
             "the server runs as the user {name}, who cannot enter {dir}; set TMPDIR to a directory that everybody can \
@@ -114,8 +114,8 @@ impl User {
         Err(Problem::new(ProblemKind::Capability, message).into())
     }
 
-    /// The uppermost directory on the way that the user cannot enter.
-    fn in_the_way<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+    /// The uppermost directory of a path that the user cannot enter.
+    fn closed_parent<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         let closed = |dir: &&Path| std::fs::metadata(dir).is_ok_and(|found| !self.passes(&found));
         path.ancestors().filter(closed).last()
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_in_the_way_is_named_with_what_to_do() {
+    fn a_closed_directory_is_named_with_what_to_do() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
         let inner = dir.path().join("data");
@@ -153,13 +153,13 @@ mod tests {
         let stranger = User { name: "stranger".into(), uid: 4_000_000, gid: 4_000_000 };
         let error = stranger.must_reach(&inner).unwrap_err().to_string();
         assert!(error.contains("stranger") && error.contains("chmod o+x"), "{error}");
-        let way = stranger.way_to(&inner).unwrap();
-        assert!(way.path().starts_with("/proc/self/fd"));
+        let reachable = stranger.reachable_path(&inner).unwrap();
+        assert!(reachable.path().starts_with("/proc/self/fd"));
         std::fs::write(inner.join("file"), "through").unwrap();
-        let seen = std::process::Command::new("cat").arg(way.path().join("file")).output().unwrap();
-        assert_eq!(seen.stdout, b"through", "a child inherits the way");
+        let seen = std::process::Command::new("cat").arg(reachable.path().join("file")).output().unwrap();
+        assert_eq!(seen.stdout, b"through", "a child inherits it");
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
         assert!(stranger.must_reach(&inner).is_ok());
-        assert_eq!(stranger.way_to(&inner).unwrap().path(), inner);
+        assert_eq!(stranger.reachable_path(&inner).unwrap().path(), inner);
     }
 }

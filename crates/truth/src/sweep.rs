@@ -7,7 +7,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{IoJob, Wish, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::{Bucket, Device, Mode, Service, Stall};
 use qd1_model::Record;
 use qd1_model::environment::ThreadCost;
@@ -95,7 +95,7 @@ fn step(name: &str, work: &IoWork, stop: &Stop, sim: Device) -> StepRecord {
         batch_min: 1,
         thread_cost: ThreadCost::default,
     };
-    let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Wish::Continue).unwrap();
+    let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).unwrap();
     StepRecord {
         name: name.to_owned(),
         engine: Some(EngineKind::Sim),

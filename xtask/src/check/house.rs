@@ -1,14 +1,16 @@
 //! House rules that no lint knows: how a file opens, how long it is, where `unsafe` and clap may be, what must not be
-//! left behind.
+//! left behind, what `cargo run` runs.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use serde_json::Value;
+
 use super::Notes;
 use super::rust::{code_of, has_word};
-use crate::cmd;
+use crate::{cmd, metadata};
 
 /// Lines of a file before its tests: above the first a note, above the second a failure.
 const LINES_NOTED: usize = 400;
@@ -58,10 +60,27 @@ pub(super) fn run() -> Result<Notes> {
             scan(path, &source, &mut found);
         }
     }
+    let metadata = metadata::workspace()?;
+    let binaries = default_binaries(&metadata);
+    if binaries != ["qd1"] {
+        found.faults.push(format!("Cargo.toml: `cargo run` has to run qd1; its default members have {binaries:?}"));
+    }
     if !found.faults.is_empty() {
         bail!("{}", found.faults.join("\n"));
     }
     Ok(found.notes)
+}
+
+/// Names of the programs that `cargo run` may run without a name.
+fn default_binaries(metadata: &Value) -> Vec<&str> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let members = list(&metadata["workspace_default_members"]);
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages
+        .filter(|package| members.contains(&package["id"]))
+        .flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let programs = targets.filter(|target| list(&target["kind"]).contains(&Value::from("bin")));
+    programs.filter_map(|target| target["name"].as_str()).collect()
 }
 
 /// Holds one file against the rules.
@@ -161,6 +180,15 @@ mod tests {
             assert_eq!(faults.len(), 1, "{elsewhere}: {faults:?}");
             assert!(faults[0].starts_with(&format!("{elsewhere}:2: clap belongs in")), "{faults:?}");
         }
+    }
+
+    #[test]
+    fn cargo_run_has_one_program_to_run() {
+        let package = |id: &str, kind: &str| serde_json::json!({"id": id, "targets": [{"name": id, "kind": [kind]}]});
+        let packages = [package("qd1", "bin"), package("xtask", "bin"), package("model", "lib")];
+        let members = |names: &[&str]| serde_json::json!({"packages": packages, "workspace_default_members": names});
+        assert_eq!(default_binaries(&members(&["qd1", "model"])), ["qd1"]);
+        assert_eq!(default_binaries(&members(&["qd1", "model", "xtask"])), ["qd1", "xtask"]);
     }
 
     #[test]

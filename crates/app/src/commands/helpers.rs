@@ -24,7 +24,7 @@ pub(crate) enum HelperCommand {
     },
     /// Runs a command when the process that asked for it is gone.
     #[command(hide = true, name = "__afterwards")]
-    Afterwards {
+    CleanupCommand {
         #[arg(last = true)]
         command: Vec<OsString>,
     },
@@ -39,7 +39,7 @@ pub(crate) fn run(command: &HelperCommand) -> Result<ExitCode> {
         HelperCommand::Guard { signal, parent, hold, command } => {
             child::guard(*signal, *parent, hold == "hold", command)
         }
-        HelperCommand::Afterwards { command } => helper::afterwards(command),
+        HelperCommand::CleanupCommand { command } => helper::afterwards(command),
         HelperCommand::Janitor { path } => janitor::janitor(path),
     }
 }

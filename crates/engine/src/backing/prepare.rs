@@ -88,7 +88,7 @@ pub fn fill(
     let fsync_begin_ns = clock::now_ns();
     rustix::fs::fsync(&files[0]).map_err(|errno| EngineError::path("fsync", target.path(), errno))?;
     let end_ns = clock::now_ns();
-    let written = outcome.asked.write_bytes.min(size);
+    let written = outcome.requests.write_bytes.min(size);
     if written < size && target.made {
         target.set_len(written)?;
     }

@@ -116,7 +116,7 @@ impl Block<'_> {
         }
         let begin_ns = clock::now_ns();
         fsync(file)?;
-        lane.asked.syncs += 1;
+        lane.requests.syncs += 1;
         Ok(clock::now_ns() - begin_ns)
     }
 
@@ -126,8 +126,8 @@ impl Block<'_> {
         if got < chunk {
             return Err(Fault::Short);
         }
-        lane.asked.reads += 1;
-        lane.asked.read_bytes += chunk as u64;
+        lane.requests.reads += 1;
+        lane.requests.read_bytes += chunk as u64;
         Ok(())
     }
 
@@ -137,8 +137,8 @@ impl Block<'_> {
         if put < chunk {
             return Err(Fault::Short);
         }
-        lane.asked.writes += 1;
-        lane.asked.write_bytes += chunk as u64;
+        lane.requests.writes += 1;
+        lane.requests.write_bytes += chunk as u64;
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl Block<'_> {
         }
         let begin_ns = clock::now_ns();
         match fsync(file) {
-            Ok(()) => lane.asked.syncs += 1,
+            Ok(()) => lane.requests.syncs += 1,
             Err(errno) => lane.fault(&errno.into(), 0),
         }
         Ok(clock::now_ns() - begin_ns)

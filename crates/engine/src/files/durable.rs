@@ -35,7 +35,7 @@ struct Run<'a> {
     sync: FileSync,
     meter: Meter<2>,
     errors: Vec<IoErrors>,
-    asked: RequestCounts,
+    requests: RequestCounts,
     last_ns: u64,
 }
 
@@ -70,7 +70,7 @@ pub fn run_durable_files(
         sync: work.sync,
         meter: Meter::new(classes, started_ns, interval, outbox.clone()),
         errors: Vec::new(),
-        asked: RequestCounts::default(),
+        requests: RequestCounts::default(),
         last_ns: started_ns,
     };
     let before = thread_cost();
@@ -94,7 +94,7 @@ pub fn run_durable_files(
     }
     if cancel.load(Ordering::Relaxed) {
         ended = Ended::Interrupted;
-    } else if run.failures() > ERRORS_MAX || (run.failures() > 0 && run.asked.writes == 0) {
+    } else if run.failures() > ERRORS_MAX || (run.failures() > 0 && run.requests.writes == 0) {
         ended = Ended::Failed;
     }
     let runtime_ns = (run.last_ns - started_ns).max(1);
@@ -108,7 +108,7 @@ pub fn run_durable_files(
         end_fsync_ns: 0,
         ended,
         errors: run.errors,
-        asked: run.asked,
+        requests: run.requests,
         cost: thread_cost().since(&before),
         caveat: String::new(),
     })
@@ -128,9 +128,9 @@ impl Run<'_> {
         self.last_ns = closed_ns;
         match outcome {
             Ok(Some(made)) => {
-                self.asked.writes += 1;
-                self.asked.write_bytes += u64::from(size);
-                self.asked.syncs += if self.sync == FileSync::FsyncDirectory { 2 } else { 1 };
+                self.requests.writes += 1;
+                self.requests.write_bytes += u64::from(size);
+                self.requests.syncs += if self.sync == FileSync::FsyncDirectory { 2 } else { 1 };
                 let part_ns = made.synced_ns - made.written_ns;
                 let timing = Timing { lat_ns: closed_ns - begin_ns, part_ns, completed_ns: closed_ns };
                 self.meter.record(LANE_CREATE, size, &timing);
@@ -192,7 +192,7 @@ mod tests {
             let outcome = run(dir.path(), sync, 20);
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
             assert_eq!((outcome.ended, outcome.errors.len()), (Ended::Done, 0));
-            assert_eq!((outcome.asked.writes, outcome.asked.syncs), (20, 20 * syncs));
+            assert_eq!((outcome.requests.writes, outcome.requests.syncs), (20, 20 * syncs));
             let [create, delete] = outcome.streams.as_slice() else { panic!("{:?}", outcome.streams) };
             assert_eq!((create.class, create.lat.count()), (OpClass::Create, 20));
             assert_eq!((delete.class, delete.lat.count()), (OpClass::Delete, 20));

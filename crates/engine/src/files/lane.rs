@@ -49,7 +49,7 @@ pub(super) struct Limits<'a> {
 pub(super) struct Lane<'a> {
     meter: Meter<1>,
     limits: &'a Limits<'a>,
-    pub(super) asked: RequestCounts,
+    pub(super) requests: RequestCounts,
     pub(super) errors: Vec<IoErrors>,
     failed: u64,
     /// When its last operation ended.
@@ -71,7 +71,7 @@ impl<'a> Lane<'a> {
         Self {
             meter: Meter::new([(class, parts)], started_ns, interval_ns, outbox),
             limits,
-            asked: RequestCounts::default(),
+            requests: RequestCounts::default(),
             errors: Vec::new(),
             failed: 0,
             last_ns: clock::now_ns(),
@@ -112,6 +112,6 @@ impl<'a> Lane<'a> {
 
     /// Hands over what was measured.
     pub(super) fn finish(self) -> (Vec<Stream>, RequestCounts, Vec<IoErrors>) {
-        (self.meter.finish(), self.asked, self.errors)
+        (self.meter.finish(), self.requests, self.errors)
     }
 }

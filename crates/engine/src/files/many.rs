@@ -112,14 +112,14 @@ impl Worker<'_> {
                 return Err(Fault::Short);
             }
             bytes += length as u64;
-            lane.asked.writes += 1;
+            lane.requests.writes += 1;
         }
-        lane.asked.write_bytes += bytes;
+        lane.requests.write_bytes += bytes;
         let mut sync_ns = 0;
         if self.many.work.fsync.files {
             let begin_ns = clock::now_ns();
             fsync(&file)?;
-            lane.asked.syncs += 1;
+            lane.requests.syncs += 1;
             sync_ns = clock::now_ns() - begin_ns;
         }
         drop(file);
@@ -218,14 +218,14 @@ impl Worker<'_> {
         let mut bytes = 0;
         loop {
             let got = self.buffers.fill(0, self.chunk() as usize, |buffer| read(&file, buffer))? as u64;
-            lane.asked.reads += 1;
+            lane.requests.reads += 1;
             bytes += got;
             // A file of known size is read without asking once more whether it has ended.
             if got == 0 || size.is_some_and(|size| bytes >= size) {
                 break;
             }
         }
-        lane.asked.read_bytes += bytes;
+        lane.requests.read_bytes += bytes;
         drop(file);
         if size.is_some_and(|size| bytes != size) { Err(Fault::Short) } else { Ok(Moved { bytes, sync_ns: 0 }) }
     }
@@ -312,7 +312,7 @@ impl Worker<'_> {
         };
         let begin_ns = clock::now_ns();
         fsync(fd)?;
-        lane.asked.syncs += 1;
+        lane.requests.syncs += 1;
         Ok(clock::now_ns() - begin_ns)
     }
 
@@ -322,7 +322,7 @@ impl Worker<'_> {
         }
         let begin_ns = clock::now_ns();
         fsync(dir)?;
-        lane.asked.syncs += 1;
+        lane.requests.syncs += 1;
         Ok(clock::now_ns() - begin_ns)
     }
 }

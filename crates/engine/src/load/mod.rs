@@ -32,9 +32,6 @@ pub struct Request {
     pub len: u32,
 }
 
-#[doc(hidden)]
-pub use RequestStream as Load;
-
 /// An endless stream of requests for one worker.
 pub struct RequestStream {
     /// The smallest good generator: its weak bits are the lowest ones, and every draw here uses the high ones.

@@ -1,4 +1,4 @@
-//! A filesystem as a treatment: made on the ground, mounted, and taken away again.
+//! A filesystem as a treatment: made on the backing, mounted, and taken away again.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use qd1_model::record::mounts::MountRecord;
 use qd1_system::journal::Change;
 use qd1_system::{mounts, tool};
 
-use super::ground::{Disk, Ground};
+use super::backing::{Backing, Disk};
 use super::kinds::Participant;
 use super::zfs;
 use crate::treatment::{Applied, Treatment, TreatmentSite};
@@ -17,7 +17,7 @@ use crate::treatment::{Applied, Treatment, TreatmentSite};
 pub(super) struct MadeFilesystem<'a> {
     pub(super) participant: &'a Participant,
     pub(super) asked: &'a FilesystemsPlan,
-    pub(super) ground: &'a Ground,
+    pub(super) backing: &'a Backing,
 }
 
 impl Treatment for MadeFilesystem<'_> {
@@ -34,7 +34,7 @@ impl Treatment for MadeFilesystem<'_> {
             zfs::serve(site.scratch, site.journal)?;
         }
         mount.tool = kind.version();
-        let Disk { device, loop_direct } = self.ground.disk(site.context.machine, site.journal)?;
+        let Disk { device, loop_direct } = self.backing.disk(site.context.machine, site.journal)?;
         mount.loop_direct = loop_direct;
         let name = device.to_string_lossy().into_owned();
         let mut command = kind.command(&name, loop_direct.is_none().then_some(self.asked.disk));

@@ -4,7 +4,7 @@
 //! Each filesystem is a treatment of a general experiment; the table is the analysis' work, from the Record alone, so that
 //! `qd1 history show` prints it again.
 
-mod ground;
+mod backing;
 mod kinds;
 mod made;
 mod planned;
@@ -28,7 +28,7 @@ use qd1_system::tool::find;
 use crate::rounds::Experiment;
 use crate::treatment::Treatment;
 use crate::workload::Workload;
-use ground::Ground;
+use backing::Backing;
 use kinds::Participants;
 use made::MadeFilesystem;
 use planned::Planned;
@@ -73,7 +73,7 @@ pub struct Filesystems {
     participants: Participants,
     program: Option<ProgramRun>,
     planned: Option<Planned>,
-    ground: Option<Ground>,
+    backing: Option<Backing>,
 }
 
 impl Filesystems {
@@ -90,7 +90,7 @@ impl Filesystems {
             let message = format!("{name} cannot be measured: {why}; install it, or leave it out (--only)");
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
-        Ok(Self { options, participants, program: None, planned: None, ground: None })
+        Ok(Self { options, participants, program: None, planned: None, backing: None })
     }
 
     /// Decides what will be done at this place.
@@ -102,9 +102,9 @@ impl Filesystems {
         self.program = planned::program(&self.options)?;
         let planned = planned::decide(&self.options, place, &self.participants, self.program.as_ref(), seed)?;
         let plan = planned.plan.clone();
-        self.ground = Some(match planned.asked.on_loop {
-            true => Ground::file(planned.asked.disk, place.direct.supported),
-            false => Ground::device(planned.asked.disk, &place.path),
+        self.backing = Some(match planned.asked.on_loop {
+            true => Backing::file(planned.asked.disk, place.direct.supported),
+            false => Backing::device(planned.asked.disk, &place.path),
         });
         self.planned = Some(planned);
         Ok(plan)
@@ -197,18 +197,18 @@ impl Filesystems {
         watch: &mut dyn Watch,
     ) -> Result<Option<(Record, Option<anyhow::Error>)>> {
         let planned = self.planned.as_ref().expect("a comparison is planned before it is run");
-        let ground = self.ground.as_mut().expect("what it stands on is planned with it");
+        let backing = self.backing.as_mut().expect("what it stands on is planned with it");
         let mut journal = Journal::open(&context.id, &context.command.join(" "))?;
         let base = if planned.asked.on_loop { planned.plan.target.path.clone() } else { std::env::temp_dir() };
         let scratch = journal.scratch(&base, &context.id)?;
-        ground.put_into(scratch.path());
+        backing.put_into(scratch.path());
         let mut workloads = vec![Workload::Suite(Box::new(planned.spec.clone()))];
         workloads.extend(self.program.take().map(Workload::Program));
         let made: Vec<MadeFilesystem<'_>> = self
             .participants
             .entries
             .iter()
-            .map(|participant| MadeFilesystem { participant, asked: &planned.asked, ground })
+            .map(|participant| MadeFilesystem { participant, asked: &planned.asked, backing })
             .collect();
         let treatments: Vec<&dyn Treatment> = made.iter().map(|made| made as &dyn Treatment).collect();
         let experiment = Experiment {
@@ -216,7 +216,7 @@ impl Filesystems {
             order: &planned.asked.order,
             treatments: &treatments,
             workloads: &mut workloads,
-            substrate: ground,
+            substrate: backing,
             scratch: scratch.path(),
             journal: &mut journal,
             context,

@@ -16,7 +16,7 @@ use super::access::{Access, Tools};
 use crate::program::{Site, scratch_in_memory};
 use qd1_system::child::{self, Cancelled, Program, Running, last_lines};
 use qd1_system::scratch::Scratch;
-use qd1_system::user::{User, Way};
+use qd1_system::user::{ReachablePath, User};
 
 /// The database's superuser.
 const OWNER: &str = "qd1";
@@ -37,7 +37,7 @@ pub(crate) struct Cluster {
     access: Access,
     data: PathBuf,
     messages: PathBuf,
-    _way: Way,
+    _reachable: ReachablePath,
     // Dropped last: the directories of what runs above.
     _disk: Scratch,
     _aside: Scratch,
@@ -63,8 +63,10 @@ impl Cluster {
         let (data, sockets) = (disk.path().join("data"), aside.path().join("s"));
         private_dir(&data, user.as_ref())?;
         private_dir(&sockets, user.as_ref())?;
-        let way = user.as_ref().map_or_else(|| Ok(Way::own(disk.path())), |user| user.way_to(disk.path()))?;
-        let servers_data = way.path().join("data");
+        let reachable = user
+            .as_ref()
+            .map_or_else(|| Ok(ReachablePath::own(disk.path())), |user| user.reachable_path(disk.path()))?;
+        let servers_data = reachable.path().join("data");
         let env = vec![
             ("PGHOST", sockets.clone().into_os_string()),
             ("PGPORT", OsString::from("5432")),
@@ -79,7 +81,8 @@ impl Cluster {
         let memory = share_memory(&data, access.user.as_ref(), site.id)?;
         let messages = aside.path().join("server.log");
         let server = serve(&access, &servers_data, &sockets, set, clients, &messages)?;
-        let mut this = Self { server, access, data, messages, _way: way, _disk: disk, _aside: aside, _memory: memory };
+        let mut this =
+            Self { server, access, data, messages, _reachable: reachable, _disk: disk, _aside: aside, _memory: memory };
         this.wait_until_ready(site)?;
         Ok(this)
     }

@@ -13,7 +13,7 @@ use super::access::{Access, Tools};
 use crate::program::Site;
 use qd1_model::{Problem, ProblemKind};
 use qd1_system::child::Cancelled;
-use qd1_system::helper::Afterwards;
+use qd1_system::helper::CleanupCommand;
 
 /// pgbench's tables.
 const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
@@ -23,7 +23,7 @@ pub(crate) struct Foreign {
     access: Access,
     schema: String,
     /// Drops it.
-    after: Afterwards,
+    after: CleanupCommand,
 }
 
 impl Foreign {
@@ -50,7 +50,7 @@ impl Foreign {
         }
         // Before there is anything to drop: killed between the two, nobody else would know of it.
         let drop_it = format!("drop schema if exists {schema} cascade");
-        let after = Afterwards::run(&plain.tools.psql, &plain.words(&drop_it))?;
+        let after = CleanupCommand::run(&plain.tools.psql, &plain.words(&drop_it))?;
         let this = Self { access: access(tools, dsn, Some(&schema)), schema, after };
         let made = plain.query(&format!("create schema {}", this.schema), site.cancel);
         made.map_err(|error| {

@@ -211,7 +211,7 @@ impl Driver for Postgres {
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let qd1_model::plan::Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
-        let asked = pgbench::Asked {
+        let asked = pgbench::PgbenchRun {
             clients: work.clients,
             threads: self.threads(work.clients),
             builtin: &self.options.builtin,

@@ -23,7 +23,7 @@ use qd1_system::child::{Cancelled, Running, last_lines, whole};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One load.
-pub(crate) struct Asked<'a> {
+pub(crate) struct PgbenchRun<'a> {
     pub(crate) clients: u32,
     pub(crate) threads: u32,
     pub(crate) builtin: &'a str,
@@ -56,20 +56,20 @@ pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
 ///
 /// # Errors
 /// When none could be made: with what pgbench said.
-pub(crate) fn run(access: &Access, asked: &Asked<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
+pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
     // Each load begins with nothing left to write out by the one before. Refused to those who do not own the server.
     let _ = access.query("checkpoint", site.cancel);
     let aside = site.scratch_aside_for("l")?;
-    let (scripts, prefix) = (copied(asked.scripts, aside.path())?, aside.path().join("p"));
+    let (scripts, prefix) = (copied(run.scripts, aside.path())?, aside.path().join("p"));
     let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let before = Stats::read(access, site.cancel)?;
-    let words = words(access, asked, &scripts, &prefix, site.seed);
+    let words = words(access, run, &scripts, &prefix, site.seed);
     let client = access.client(&access.tools.pgbench, words);
     let mut pgbench = client.start(said.try_clone()?.into(), told.try_clone()?.into(), true)?;
-    let (warmup_ns, window_ns) = (asked.stop.ramp_ns, asked.stop.max_ns);
-    let mut log = Log::new(&prefix, pgbench.pid(), asked.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
+    let (warmup_ns, window_ns) = (run.stop.ramp_ns, run.stop.max_ns);
+    let mut log = Log::new(&prefix, pgbench.pid(), run.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
     pgbench.go()?;
-    let status = follow(&mut pgbench, &mut log, asked, site, watch)?;
+    let status = follow(&mut pgbench, &mut log, run, site, watch)?;
     let (tally, errors, all) = log.finish();
     let (said, told) = (whole(&mut said)?, whole(&mut told)?);
     let interrupted = site.is_cancelled();
@@ -107,18 +107,18 @@ fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
     scripts.iter().enumerate().map(copy).collect()
 }
 
-fn words(access: &Access, asked: &Asked<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
+fn words(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
     // pgbench counts whole seconds; what is beyond ours is not counted.
-    let seconds = (asked.stop.ramp_ns + asked.stop.max_ns).div_ceil(1_000_000_000);
+    let seconds = (run.stop.ramp_ns + run.stop.max_ns).div_ceil(1_000_000_000);
     let mut words = ["-n", "-l"].map(OsString::from).to_vec();
     let mut option = |name: &str, value: OsString| words.extend([OsString::from(name), value]);
-    option("-c", asked.clients.to_string().into());
-    option("-j", asked.threads.to_string().into());
+    option("-c", run.clients.to_string().into());
+    option("-j", run.threads.to_string().into());
     option("-T", seconds.to_string().into());
     option("--log-prefix", prefix.as_os_str().to_owned());
     option("--random-seed", seed.to_string().into());
     if scripts.is_empty() {
-        option("-b", asked.builtin.into());
+        option("-b", run.builtin.into());
     }
     scripts.iter().for_each(|script| option("-f", script.as_os_str().to_owned()));
     words.push(access.conninfo.clone());
@@ -129,7 +129,7 @@ fn words(access: &Access, asked: &Asked<'_>, scripts: &[PathBuf], prefix: &Path,
 fn follow(
     pgbench: &mut Running,
     log: &mut Log,
-    asked: &Asked<'_>,
+    run: &PgbenchRun<'_>,
     site: &Site<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Option<std::process::ExitStatus>> {
@@ -149,7 +149,7 @@ fn follow(
         }
         let now_ns = clock::now_ns();
         pacer.take(now_ns - start_ns, || watch.figures(&log.tally().so_far()));
-        let stop = Stop { max_ns: asked.stop.ramp_ns + asked.stop.max_ns, ..asked.stop };
+        let stop = Stop { max_ns: run.stop.ramp_ns + run.stop.max_ns, ..run.stop };
         watch.tick(now_ns - start_ns, &stop);
         std::thread::sleep(LOOK);
     }

@@ -95,7 +95,7 @@ impl InUse {
             ..blank()
         };
         let stop = Stop { min_ns: 0, max_ns: PREPARE_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
-        self.run_work(&work, &stop, 0).asked.write_bytes.min(FILE)
+        self.run_work(&work, &stop, 0).requests.write_bytes.min(FILE)
     }
 }
 

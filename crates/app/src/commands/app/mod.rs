@@ -35,17 +35,17 @@ pub(crate) fn run(command: &AppCommand, typed: &CommandLine) -> Result<ExitCode>
         AppCommand::Rocksdb(args) => ProgramRun::new(Rocksdb::new(args.options())),
         AppCommand::Sysbench(args) => ProgramRun::new(Sysbench::new(args.options())),
     }?;
-    session.run(&mut Load { program, typed, dsn: command.dsn() })
+    session.run(&mut ProgramJob { program, typed, dsn: command.dsn() })
 }
 
 /// A program's loads.
-struct Load<'a> {
+struct ProgramJob<'a> {
     program: ProgramRun,
     typed: &'a CommandLine,
     dsn: Option<&'a str>,
 }
 
-impl Job for Load<'_> {
+impl Job for ProgramJob<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
         session::or_missing(self.typed, self.program.path(), || self.program.place(machine, id))
     }

@@ -1,6 +1,6 @@
 //! What the kernel counted while each job ran: the disk's requests, the machine's processor time and pressure.
 
-use qd1_engine::run::Asked;
+use qd1_engine::run::RequestCounts;
 use qd1_jobs::{ThreadPlan, ThreadResult};
 use qd1_model::environment::Device;
 use qd1_probe::Machine;
@@ -8,7 +8,7 @@ use qd1_probe::Machine;
 use qd1_runner::counters::{Change, Counters, Moment};
 
 /// Counters around each job of a run.
-pub(crate) struct Around<'a> {
+pub(crate) struct JobCounters<'a> {
     counters: Counters<'a>,
     jobs: Vec<Job>,
 }
@@ -22,7 +22,7 @@ struct Job {
     shared: bool,
 }
 
-impl<'a> Around<'a> {
+impl<'a> JobCounters<'a> {
     pub(crate) fn new(machine: &'a Machine, devices: &[Device], jobs: usize) -> Self {
         let jobs = (0..jobs).map(|_| Job::default()).collect();
         Self { counters: Counters::new(machine, devices), jobs }
@@ -54,7 +54,7 @@ impl<'a> Around<'a> {
         let job = &self.jobs[index];
         let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);
         let sum = |pick: fn(&ThreadResult) -> u64| results.iter().map(|result| pick(result)).sum();
-        let asked = Asked {
+        let asked = RequestCounts {
             reads: sum(|result| result.moved[0].1),
             read_bytes: sum(|result| result.moved[0].0),
             writes: sum(|result| result.moved[1].1),

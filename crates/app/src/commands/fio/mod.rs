@@ -28,7 +28,7 @@ use qd1_model::{Problem, ProblemKind};
 use qd1_runner::id::random_id;
 use sink::Sink;
 use watch::Watch;
-use world::Outside;
+use world::RealWorld;
 
 /// What `--version` prints and reports carry: readers of fio's reports look for `fio-3`, and people for whose it is.
 pub(crate) const VERSION: &str = concat!("fio-3.33-qd1-", env!("CARGO_PKG_VERSION"));
@@ -38,7 +38,7 @@ pub(crate) const VERSION: &str = concat!("fio-3.33-qd1-", env!("CARGO_PKG_VERSIO
 /// # Errors
 /// Wrong options and job files; targets that cannot or must not be used.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
-    match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
+    match parse_args(args, &RealWorld).map_err(|errors| Problem::usage(errors.to_string()))? {
         Request::Help => print(&help::usage()),
         Request::Version => print(&format!("{VERSION}\n")),
         Request::CmdHelp(name) => print(&help::cmdhelp(&name).map_err(Problem::usage)?),
@@ -71,10 +71,10 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     if normal {
         sink.write(&banner(invocation))?;
     }
-    let ran = execute(invocation, RunStyle::Fio(&mut sink))?;
-    sink.write(&render(invocation, &ran, flags.status_interval.is_some()))?;
-    keep(&ran.record);
-    Ok(ran.exit_code())
+    let outcome = execute(invocation, RunStyle::Fio(&mut sink))?;
+    sink.write(&render(invocation, &outcome, flags.status_interval.is_some()))?;
+    keep(&outcome.record);
+    Ok(outcome.exit_code())
 }
 
 /// Reads a command line of fio's that has jobs.
@@ -82,7 +82,7 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
 /// # Errors
 /// Everything that is wrong with it and the files it names.
 pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
-    match parse_args(args, &Outside).map_err(|errors| Problem::usage(errors.to_string()))? {
+    match parse_args(args, &RealWorld).map_err(|errors| Problem::usage(errors.to_string()))? {
         Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
         _ => Err(no_jobs().into()),
     }
@@ -111,7 +111,7 @@ pub(crate) enum RunStyle<'a> {
 }
 
 /// A run of jobs, over.
-pub(crate) struct Ran {
+pub(crate) struct JobsOutcome {
     pub(crate) results: Vec<ThreadResult>,
     pub(crate) record: Record,
     disks: Vec<output::DiskUtil>,
@@ -119,7 +119,7 @@ pub(crate) struct Ran {
     pub(crate) signal: Option<u8>,
 }
 
-impl Ran {
+impl JobsOutcome {
     /// 0, 1 where a job failed, 130 or 143 after a signal.
     pub(crate) fn exit_code(&self) -> ExitCode {
         let failed = self.results.iter().any(|result| result.fault.is_some() || result.stat.error != 0);
@@ -131,7 +131,7 @@ impl Ran {
 ///
 /// # Errors
 /// What keeps any of them from beginning. A failure of a job is in its result.
-pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Ran> {
+pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<JobsOutcome> {
     let machine = Machine::new();
     let jobs = &invocation.jobs;
     let place = record::place(jobs);
@@ -153,7 +153,7 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Ra
         drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
-    let mut kernel = kernel::Around::new(&machine, &environment.devices, jobs.len());
+    let mut kernel = kernel::JobCounters::new(&machine, &environment.devices, jobs.len());
     let mut watch = Watch::new(invocation, style, &watched, &mut kernel);
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
@@ -170,7 +170,7 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Ra
     let disks = watched.end();
     let interrupted = signals.exit_code();
     let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted.is_some());
-    Ok(Ran { results, record, disks, signal: interrupted })
+    Ok(JobsOutcome { results, record, disks, signal: interrupted })
 }
 
 /// Where a file is, or the directory above it that is there already.
@@ -211,10 +211,10 @@ fn banner(invocation: &Invocation) -> String {
 }
 
 /// All reports that were asked for, in fio's order.
-fn render(invocation: &Invocation, ran: &Ran, one_line: bool) -> String {
+fn render(invocation: &Invocation, outcome: &JobsOutcome, one_line: bool) -> String {
     let stats: Vec<(usize, JobStat)> =
-        ran.results.iter().map(|result| (result.plan.job, result.stat.clone())).collect();
-    render_stats(invocation, &stats, ran.disks.clone(), one_line)
+        outcome.results.iter().map(|result| (result.plan.job, result.stat.clone())).collect();
+    render_stats(invocation, &stats, outcome.disks.clone(), one_line)
 }
 
 /// The same from counters of a run that may still go on.

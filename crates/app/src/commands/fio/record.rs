@@ -18,7 +18,7 @@ use qd1_model::record::{IoErrors, Record, StepRecord};
 use qd1_model::units::Bytes;
 use qd1_model::{SCHEMA_VERSION, Subject};
 
-use super::kernel::Around;
+use super::kernel::JobCounters;
 
 /// Length of the threads' intervals, ns.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -44,7 +44,7 @@ pub(crate) fn record(
     environment: Environment,
     start: &Start,
     place: &Path,
-    kernel: &Around<'_>,
+    kernel: &JobCounters<'_>,
     interrupted: bool,
 ) -> Record {
     let names = unique_names(jobs);

@@ -10,7 +10,7 @@ use qd1_model::job::JobStat;
 use super::RunStyle;
 use super::disks::Disks;
 use super::eta::Line;
-use super::kernel::Around;
+use super::kernel::JobCounters;
 use super::logs::Logs;
 use super::sink::Sink;
 
@@ -23,7 +23,7 @@ pub(crate) struct Watch<'a, 'b> {
     line: Line<'a>,
     logs: Logs<'a>,
     disks: &'b Disks<'a>,
-    kernel: &'b mut Around<'a>,
+    kernel: &'b mut JobCounters<'a>,
     problem: Option<anyhow::Error>,
 }
 
@@ -32,7 +32,7 @@ impl<'a, 'b> Watch<'a, 'b> {
         invocation: &'a Invocation,
         style: RunStyle<'b>,
         disks: &'b Disks<'a>,
-        kernel: &'b mut Around<'a>,
+        kernel: &'b mut JobCounters<'a>,
     ) -> Self {
         let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000);
         let (sink, program, quiet) = match style {

@@ -6,9 +6,9 @@ use std::path::Path;
 use qd1_fio::{Limits, System, World};
 
 /// The world as it is.
-pub(crate) struct Outside;
+pub(crate) struct RealWorld;
 
-impl World for Outside {
+impl World for RealWorld {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let most = Limits::FILE_BYTES as u64 + 1;
         let mut bytes = Vec::new();

@@ -59,12 +59,12 @@ pub(crate) struct PingArgs {
     /// Write instead of reading; the time includes the sync
     #[arg(long, short = 'W', conflicts_with = "read_write")]
     pub(crate) write: bool,
-    /// Read and write by turns
+    /// Read and write by directions
     #[arg(long, short = 'G')]
     pub(crate) read_write: bool,
     /// How writes are made durable [default: fdatasync; with --cached: none]
     #[arg(long, value_name = "HOW", value_enum)]
-    pub(crate) sync: Option<How>,
+    pub(crate) sync: Option<Durability>,
     /// One request behind the other instead of anywhere (and of 256k, unless --size)
     #[arg(long, short = 'L')]
     pub(crate) linear: bool,
@@ -77,7 +77,7 @@ pub(crate) struct PingArgs {
     /// Only the summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// One JSON object a line: what is asked, each request, the summary
+    /// One JSON object a line: what is settings, each request, the summary
     #[arg(long, short = 'J')]
     pub(crate) json: bool,
     /// Seed of places and data, to repeat it exactly
@@ -91,7 +91,7 @@ pub(crate) struct PingArgs {
 /// How a write is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum How {
+pub(crate) enum Durability {
     /// fdatasync after it.
     Fdatasync,
     /// fsync after it.
@@ -108,16 +108,16 @@ pub(crate) enum How {
 
 /// What requests do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turns {
+pub(crate) enum Directions {
     Reads,
     Writes,
     Both,
 }
 
-/// What is asked, every default filled.
+/// What is settings, every default filled.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) turns: Turns,
+pub(crate) struct PingSettings {
+    pub(crate) directions: Directions,
     pub(crate) count: Option<u64>,
     pub(crate) interval_ns: u64,
     pub(crate) deadline_ns: Option<u64>,
@@ -133,16 +133,16 @@ pub(crate) struct Asked {
     pub(crate) warmup: u64,
 }
 
-impl Asked {
+impl PingSettings {
     /// # Errors
     /// What makes no sense together.
     pub(crate) fn of(args: &PingArgs) -> Result<Self> {
-        let turns = match (args.write, args.read_write) {
-            (true, _) => Turns::Writes,
-            (_, true) => Turns::Both,
-            _ => Turns::Reads,
+        let directions = match (args.write, args.read_write) {
+            (true, _) => Directions::Writes,
+            (_, true) => Directions::Both,
+            _ => Directions::Reads,
         };
-        if args.sync.is_some() && turns == Turns::Reads {
+        if args.sync.is_some() && directions == Directions::Reads {
             return Err(Problem::usage("--sync says how writes are made durable; add --write or --read-write").into());
         }
         let size = args.size.unwrap_or(if args.linear { SIZE_LINEAR } else { SIZE });
@@ -154,10 +154,10 @@ impl Asked {
             let message = format!("--area {own_area} is smaller than a request of {size}; make it larger");
             return Err(Problem::usage(message).into());
         }
-        let usual = if args.cached { How::None } else { How::Fdatasync };
+        let usual = if args.cached { Durability::None } else { Durability::Fdatasync };
         let ends = args.count.is_some() || args.deadline.is_some();
         Ok(Self {
-            turns,
+            directions,
             count: args.count,
             interval_ns: args.interval.unwrap_or(if args.rapid { 0 } else { INTERVAL_NS }),
             deadline_ns: args.deadline.or((args.rapid && !ends).then_some(RAPID_NS)),
@@ -167,13 +167,13 @@ impl Asked {
             direct: args.direct,
             cached: args.cached,
             sync: match args.sync.unwrap_or(usual) {
-                _ if turns == Turns::Reads => Sync::None,
-                How::Fdatasync => Sync::Fdatasync,
-                How::Fsync => Sync::Fsync,
-                How::ODsync => Sync::ODsync,
-                How::OSync => Sync::OSync,
-                How::RwfDsync => Sync::RwfDsync,
-                How::None => Sync::None,
+                _ if directions == Directions::Reads => Sync::None,
+                Durability::Fdatasync => Sync::Fdatasync,
+                Durability::Fsync => Sync::Fsync,
+                Durability::ODsync => Sync::ODsync,
+                Durability::OSync => Sync::OSync,
+                Durability::RwfDsync => Sync::RwfDsync,
+                Durability::None => Sync::None,
             },
             linear: args.linear,
             warmup: args.warmup,
@@ -182,7 +182,7 @@ impl Asked {
 
     /// Whether anything is written.
     pub(crate) fn writes(&self) -> bool {
-        self.turns != Turns::Reads
+        self.directions != Directions::Reads
     }
 }
 
@@ -192,28 +192,31 @@ mod tests {
     use crate::cli::{Cli, Command};
     use clap::Parser as _;
 
-    fn asked(flags: &str) -> Result<Asked> {
+    fn settings(flags: &str) -> Result<PingSettings> {
         let words = ["qd1", "ping"].into_iter().chain(flags.split_whitespace());
         let Some(Command::Ping(args)) = Cli::try_parse_from(words)?.command else { panic!("it is a ping") };
-        Asked::of(&args)
+        PingSettings::of(&args)
     }
 
     #[test]
     fn iopings_letters_mean_what_they_do_there() {
-        let one = asked("-c 5 -i 0.2 -w 10 -s 8k -S 1m -D /tmp").unwrap();
+        let one = settings("-c 5 -i 0.2 -w 10 -s 8k -S 1m -D /tmp").unwrap();
         assert_eq!((one.count, one.interval_ns, one.deadline_ns), (Some(5), 200_000_000, Some(10_000_000_000)));
-        assert_eq!((one.size, one.own_area, one.direct, one.turns), (8192, Bytes::mib(1), true, Turns::Reads));
-        let rapid = asked("-R").unwrap();
+        assert_eq!(
+            (one.size, one.own_area, one.direct, one.directions),
+            (8192, Bytes::mib(1), true, Directions::Reads)
+        );
+        let rapid = settings("-R").unwrap();
         assert_eq!((rapid.interval_ns, rapid.deadline_ns, rapid.own_area), (0, Some(3_000_000_000), Bytes::mib(64)));
-        let linear = asked("-L -W -C").unwrap();
+        let linear = settings("-L -W -C").unwrap();
         assert_eq!((linear.size, linear.sync, linear.cached), (256 << 10, Sync::None, true));
-        assert_eq!(asked("-W").unwrap().sync, Sync::Fdatasync);
+        assert_eq!(settings("-W").unwrap().sync, Sync::Fdatasync);
     }
 
     #[test]
     fn what_contradicts_itself_is_refused() {
         for flags in ["-D -C", "-W -G", "--sync fsync", "-s 0", "-s 32m", "-c 0", "-i soon"] {
-            assert!(asked(flags).is_err(), "{flags}");
+            assert!(settings(flags).is_err(), "{flags}");
         }
     }
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use qd1_engine::backing::{OpenAs, PathKind, Target, drop_cached_range, fill, no_readahead};
 use qd1_engine::buf::Buffers;
-use qd1_engine::load::{Load, Region};
-use qd1_engine::run::{Wish, tuning};
+use qd1_engine::load::{Region, RequestStream};
+use qd1_engine::run::{Decision, tuning};
 use qd1_engine::{Engine, Op, OpKind, Setup, errno_name, open};
 use qd1_model::Bytes;
 use qd1_model::plan::{Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync};
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
-use super::args::{Asked, Turns};
+use super::args::{Directions, PingSettings};
 use qd1_model::{Problem, ProblemKind};
 use qd1_runner::place::Place;
 use qd1_runner::{destroy, plan};
@@ -29,9 +29,9 @@ pub(crate) struct Disk {
     engine: Box<dyn Engine>,
     file: OwnedFd,
     buffers: Arc<Buffers>,
-    places: Load,
+    places: RequestStream,
     area: Region,
-    turns: Turns,
+    directions: Directions,
     sync: Sync,
     size: u32,
     /// Whether what is read is dropped from the page cache before.
@@ -63,15 +63,15 @@ pub(crate) enum Outcome {
 ///
 /// # Errors
 /// With what to do instead.
-pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
+pub(crate) fn may(settings: &PingSettings, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
     let path = place.path.display();
     let is_block = matches!(place.kind, PathKind::Block(_));
     destroy::is_allowed(place, named)?;
-    if asked.writes() && matches!(place.kind, PathKind::File(_)) {
+    if settings.writes() && matches!(place.kind, PathKind::File(_)) {
         let message = format!("{path} is a file, and files that exist are only read; name the directory it is in");
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
-    if asked.writes() && is_block {
+    if settings.writes() && is_block {
         if named.is_none() {
             let message = format!(
                 "{path} is a block device, and is only read; name a directory on it, or, if all of its data may be lost, \
@@ -81,7 +81,7 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option
         }
         destroy::refuse_in_use(machine, &place.path)?;
     }
-    if asked.direct && !place.direct.supported {
+    if settings.direct && !place.direct.supported {
         let kind = &place.filesystem.kind;
         return Err(Problem::new(
             ProblemKind::Capability,
@@ -90,7 +90,7 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option
         .into());
     }
     let align = place.direct.align.max(1);
-    if asked.direct && !asked.size.is_multiple_of(align) {
+    if settings.direct && !settings.size.is_multiple_of(align) {
         let message = format!("direct I/O at {path} works in multiples of {align} bytes; choose such a --size");
         return Err(Problem::usage(message).into());
     }
@@ -98,21 +98,21 @@ pub(crate) fn may(asked: &Asked, place: &Place, machine: &Machine, named: Option
 }
 
 /// What is used of the place, bytes.
-fn area(asked: &Asked, place: &Place) -> Result<u64> {
+fn area(settings: &PingSettings, place: &Place) -> Result<u64> {
     let path = place.path.display();
     let (PathKind::File(length) | PathKind::Block(length)) = place.kind else {
         let plan::Space { free, leave, usable } = plan::space(place);
-        if asked.own_area.0 > usable {
+        if settings.own_area.0 > usable {
             let (free, leave) = (Bytes(free), Bytes(leave));
             let message =
                 format!("not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area");
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
-        return Ok(asked.own_area.0);
+        return Ok(settings.own_area.0);
     };
-    let area = asked.area.map_or(length, |area| area.0.min(length));
-    if area < u64::from(asked.size) {
-        let size = Bytes(asked.size.into());
+    let area = settings.area.map_or(length, |area| area.0.min(length));
+    if area < u64::from(settings.size) {
+        let size = Bytes(settings.size.into());
         return Err(Problem::usage(format!("{path} has {}, less than a request of {size}", Bytes(length))).into());
     }
     Ok(area)
@@ -124,22 +124,22 @@ impl Disk {
     /// # Errors
     /// When it cannot be opened or written.
     pub(crate) fn open(
-        asked: &Asked,
+        settings: &PingSettings,
         place: &Place,
         unique: &str,
         seed: u64,
         stop: &AtomicBool,
     ) -> Result<Option<Self>> {
-        let mut area = area(asked, place)?;
+        let mut area = area(settings, place)?;
         let target = match place.kind {
             PathKind::Directory => Target::create_in(&place.path, unique)?,
-            PathKind::Block(_) if asked.writes() => Target::exclusive(&place.path)?,
+            PathKind::Block(_) if settings.writes() => Target::exclusive(&place.path)?,
             _ => Target::existing(&place.path),
         };
         if place.kind == PathKind::Directory {
             // What is to come from the page cache has to be there: the first to read a page would wait for the disk.
-            let direct = place.direct.supported && area.is_multiple_of(1 << 20) && !asked.cached;
-            let filled = fill(&target, area, PREPARE_NS, direct, seed, stop, &mut |_| Wish::Continue)?;
+            let direct = place.direct.supported && area.is_multiple_of(1 << 20) && !settings.cached;
+            let filled = fill(&target, area, PREPARE_NS, direct, seed, stop, &mut |_| Decision::Continue)?;
             if let Some(error) = filled.errors.first() {
                 anyhow::bail!("writing a file of {} in {} failed: {}", Bytes(area), place.path.display(), error.error);
             }
@@ -147,33 +147,33 @@ impl Disk {
                 return Ok(None);
             }
             area = filled.prepare.bytes.0;
-            if area < u64::from(asked.size) {
-                let (written, request) = (Bytes(area), Bytes(u64::from(asked.size)));
+            if area < u64::from(settings.size) {
+                let (written, request) = (Bytes(area), Bytes(u64::from(settings.size)));
                 anyhow::bail!(
                     "only {written} could be written in 5 s, less than a request of {request}; give a smaller --size"
                 );
             }
         }
-        let how = OpenAs { write: asked.writes(), direct: asked.direct, sync: asked.sync };
+        let how = OpenAs { write: settings.writes(), direct: settings.direct, sync: settings.sync };
         let file = target.open(how)?;
-        if !asked.linear {
+        if !settings.linear {
             no_readahead(&file);
         }
         let region = Region { start: 0, length: area };
-        let buffers = Arc::new(Buffers::new(1, asked.size, seed)?);
-        let tuning = tuning(asked.sync);
+        let buffers = Arc::new(Buffers::new(1, settings.size, seed)?);
+        let tuning = tuning(settings.sync);
         let files = vec![file.as_raw_fd()];
         let setup = Setup { files, iodepth: 1, buffers: buffers.clone(), sim: None, tuning };
         Ok(Some(Self {
             engine: open(EngineKind::Psync, setup)?,
-            places: Load::new(&work(asked, area), region, seed),
+            places: RequestStream::new(&work(settings, area), region, seed),
             file,
             buffers,
             area: region,
-            turns: asked.turns,
-            sync: asked.sync,
-            size: asked.size,
-            drops: !asked.direct && !asked.cached,
+            directions: settings.directions,
+            sync: settings.sync,
+            size: settings.size,
+            drops: !settings.direct && !settings.cached,
             stamp: seed,
             _target: target,
         }))
@@ -194,10 +194,10 @@ impl Disk {
     /// When the engine itself breaks.
     pub(crate) fn request(&mut self, number: u64) -> Result<Request> {
         let offset = self.places.next_request().offset;
-        let writes = match self.turns {
-            Turns::Reads => false,
-            Turns::Writes => true,
-            Turns::Both => number.is_multiple_of(2),
+        let writes = match self.directions {
+            Directions::Reads => false,
+            Directions::Writes => true,
+            Directions::Both => number.is_multiple_of(2),
         };
         if writes {
             self.stamp = self.stamp.wrapping_add(1);
@@ -240,17 +240,17 @@ fn outcome(result: i32, len: u32, sync_ns: Option<u64>) -> Outcome {
 }
 
 /// The order of places, in the words of a plan.
-fn work(asked: &Asked, area: u64) -> IoWork {
+fn work(settings: &PingSettings, area: u64) -> IoWork {
     IoWork {
         ioengine: EngineChoice::Kind(EngineKind::Psync),
-        rw: if asked.linear { Rw::Read } else { Rw::Randread },
+        rw: if settings.linear { Rw::Read } else { Rw::Randread },
         rwmixread: 100,
-        order: if asked.linear { Order::Sequential } else { Order::Random },
-        blocks: vec![BlockShare { bytes: asked.size, weight: 1 }],
+        order: if settings.linear { Order::Sequential } else { Order::Random },
+        blocks: vec![BlockShare { bytes: settings.size, weight: 1 }],
         iodepth: 1,
         numjobs: 1,
-        direct: asked.direct,
-        sync: asked.sync,
+        direct: settings.direct,
+        sync: settings.sync,
         file: FileUse::Shared,
         size: Bytes(area),
         io_size: Bytes(0),

@@ -22,7 +22,7 @@ use qd1_probe::Machine;
 use crate::again::CommandLine;
 use crate::session;
 use crate::signals::Signals;
-use args::Asked;
+use args::PingSettings;
 use disk::{Disk, Outcome};
 use qd1_model::ProblemKind;
 use qd1_runner::id;
@@ -36,7 +36,7 @@ const LOOK_NS: u64 = 50_000_000;
 const FAILURES_MAX: u64 = 100;
 
 /// All that was seen.
-pub(crate) struct Seen {
+pub(crate) struct PingOutcome {
     /// Requests made, those of the warm-up included.
     pub(crate) requests: u64,
     /// Those that failed.
@@ -53,55 +53,55 @@ pub(crate) struct Seen {
 /// Sends requests until it is told to stop.
 ///
 /// # Errors
-/// When the place cannot be used as asked. Failing requests are shown and counted instead.
+/// When the place cannot be used as settings. Failing requests are shown and counted instead.
 pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
-    let asked = Asked::of(args)?;
+    let settings = PingSettings::of(args)?;
     let machine = Machine::new();
     let id = id::random_id()?;
     let place = session::look(typed, &machine, &args.path, &id)?;
     let seed = args.seed.unwrap_or_else(|| id::seed_of(&id));
-    disk::may(&asked, &place, &machine, args.destroy.as_deref())?;
+    disk::may(&settings, &place, &machine, args.destroy.as_deref())?;
     let signals = Signals::install()?;
-    let Some(mut disk) = Disk::open(&asked, &place, &id, seed, signals.stop())? else {
+    let Some(mut disk) = Disk::open(&settings, &place, &id, seed, signals.stop())? else {
         return Ok(ExitCode::from(signals.exit_code().unwrap_or(0)));
     };
-    let mut show = Show::new(args, &asked, &place, seed, disk.area());
+    let mut show = Show::new(args, &settings, &place, seed, disk.area());
     show.start()?;
-    let seen = send(&asked, &mut disk, &mut show, signals.stop())?;
+    let seen = send(&settings, &mut disk, &mut show, signals.stop())?;
     show.end(&seen)?;
     let code = if seen.failed > 0 { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
 /// The loop.
-fn send(asked: &Asked, disk: &mut Disk, show: &mut Show, stop: &AtomicBool) -> Result<Seen> {
+fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &AtomicBool) -> Result<PingOutcome> {
     let outbox: Outbox = Arc::new(Mutex::new(Vec::new()));
     let start_ns = disk.now_ns();
-    let synced = if asked.sync.has_call() { Parts::Sync } else { Parts::None };
-    let write_class = if asked.sync.commits() { OpClass::Commit } else { OpClass::Write };
+    let synced = if settings.sync.has_call() { Parts::Sync } else { Parts::None };
+    let write_class = if settings.sync.commits() { OpClass::Commit } else { OpClass::Write };
     let mut meter =
         Meter::new([(OpClass::Read, Parts::None), (write_class, synced)], start_ns, INTERVAL_NS, outbox.clone());
     let mut merger = Merger::default();
     let (mut requests, mut failed, mut in_a_row, mut last_ns, mut due_ns) = (0u64, 0u64, 0u64, start_ns, start_ns);
     let over = |number: u64, now_ns: u64| {
-        asked.count.is_some_and(|count| number >= count)
-            || asked.deadline_ns.is_some_and(|deadline_ns| now_ns >= start_ns + deadline_ns)
+        settings.count.is_some_and(|count| number >= count)
+            || settings.deadline_ns.is_some_and(|deadline_ns| now_ns >= start_ns + deadline_ns)
     };
     loop {
-        wait(due_ns.min(start_ns.saturating_add(asked.deadline_ns.unwrap_or(u64::MAX))), stop);
+        wait(due_ns.min(start_ns.saturating_add(settings.deadline_ns.unwrap_or(u64::MAX))), stop);
         let now_ns = disk.now_ns();
         if stop.load(Ordering::Relaxed) || over(requests, now_ns) || in_a_row >= FAILURES_MAX {
             break;
         }
-        due_ns = now_ns + asked.interval_ns;
+        due_ns = now_ns + settings.interval_ns;
         requests += 1;
         let request = disk.request(requests)?;
         last_ns = request.begin_ns + request.lat_ns;
-        let warmup = requests <= asked.warmup;
+        let warmup = requests <= settings.warmup;
         match &request.outcome {
             Outcome::Done { sync_ns } if !warmup => {
                 let timing = Timing { lat_ns: request.lat_ns, part_ns: sync_ns.unwrap_or(0), completed_ns: last_ns };
-                meter.record(usize::from(request.writes), asked.size, &timing);
+                meter.record(usize::from(request.writes), settings.size, &timing);
                 in_a_row = 0;
             }
             Outcome::Done { .. } => in_a_row = 0,
@@ -116,8 +116,8 @@ fn send(asked: &Asked, disk: &mut Disk, show: &mut Show, stop: &AtomicBool) -> R
     let elapsed_ns = (last_ns - start_ns).max(1);
     let streams = meter.finish();
     merger.take(std::slice::from_ref(&outbox));
-    let warmup = requests.min(asked.warmup);
-    Ok(Seen { requests, failed, warmup, elapsed_ns, streams, intervals: merger.finish(INTERVAL_NS, elapsed_ns) })
+    let warmup = requests.min(settings.warmup);
+    Ok(PingOutcome { requests, failed, warmup, elapsed_ns, streams, intervals: merger.finish(INTERVAL_NS, elapsed_ns) })
 }
 
 /// Sleeps until `until_ns`, or until it is to stop.

@@ -13,8 +13,8 @@ use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Bytes, Estimate, SCHEMA_VERSION};
 use serde::Serialize;
 
-use super::Seen;
-use super::args::{Asked, PingArgs, Turns};
+use super::PingOutcome;
+use super::args::{Directions, PingArgs, PingSettings};
 use super::disk::{Outcome, Request};
 use qd1_runner::place::Place;
 
@@ -110,7 +110,7 @@ struct Figures {
 }
 
 impl Show {
-    pub(crate) fn new(args: &PingArgs, asked: &Asked, place: &Place, seed: u64, area: u64) -> Self {
+    pub(crate) fn new(args: &PingArgs, settings: &PingSettings, place: &Place, seed: u64, area: u64) -> Self {
         let start = Start {
             kind: "start",
             schema_version: SCHEMA_VERSION,
@@ -121,18 +121,18 @@ impl Show {
                 place.filesystem.kind.clone()
             },
             source: place.filesystem.source.clone(),
-            operations: match asked.turns {
-                Turns::Reads => vec!["read"],
-                Turns::Writes => vec!["write"],
-                Turns::Both => vec!["read", "write"],
+            operations: match settings.directions {
+                Directions::Reads => vec!["read"],
+                Directions::Writes => vec!["write"],
+                Directions::Both => vec!["read", "write"],
             },
-            size: asked.size,
+            size: settings.size,
             area,
-            linear: asked.linear,
-            direct: asked.direct,
-            cached: asked.cached,
-            sync: asked.sync,
-            interval_ns: asked.interval_ns,
+            linear: settings.linear,
+            direct: settings.direct,
+            cached: settings.cached,
+            sync: settings.sync,
+            interval_ns: settings.interval_ns,
             seed,
         };
         Self { json: args.json, quiet: args.quiet || args.rapid, start }
@@ -170,7 +170,7 @@ impl Show {
     ///
     /// # Errors
     /// When stdout cannot be written.
-    pub(crate) fn end(&mut self, seen: &Seen) -> Result<()> {
+    pub(crate) fn end(&mut self, seen: &PingOutcome) -> Result<()> {
         let summary = summary(seen);
         let text = if self.json {
             serde_json::to_string(&summary)? + "\n"
@@ -262,7 +262,7 @@ fn put(text: &str) -> Result<bool> {
     }
 }
 
-fn summary(seen: &Seen) -> Summary {
+fn summary(seen: &PingOutcome) -> Summary {
     Summary {
         kind: "summary",
         requests: seen.requests,
@@ -274,7 +274,7 @@ fn summary(seen: &Seen) -> Summary {
     }
 }
 
-fn figures(seen: &Seen, stream: &Stream) -> Figures {
+fn figures(seen: &PingOutcome, stream: &Stream) -> Figures {
     let (class, lat) = (stream.class, &stream.lat);
     let quantile = |q: f64| stats::quantile(lat, &seen.intervals, class, q);
     let of_sync =

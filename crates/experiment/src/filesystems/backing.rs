@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use qd1_engine::backing::{Target, fill};
-use qd1_engine::run::{Progress, Wish};
+use qd1_engine::run::{Decision, Progress};
 use qd1_model::Bytes;
 use qd1_model::record::Prepare;
 use qd1_probe::Machine;
@@ -22,13 +22,13 @@ use crate::treatment::Substrate;
 const LONGEST_NS: u64 = 900_000_000_000;
 
 /// Where the filesystems are made.
-pub(super) struct Ground {
+pub(super) struct Backing {
     /// Size of each filesystem.
     size: Bytes,
-    place: GroundPlace,
+    place: BackingPlace,
 }
 
-enum GroundPlace {
+enum BackingPlace {
     /// A file in the scratch directory; whether direct I/O works there.
     File { path: PathBuf, direct: bool },
     /// A block device, overwritten.
@@ -42,20 +42,20 @@ pub(super) struct Disk {
     pub(super) loop_direct: Option<bool>,
 }
 
-impl Ground {
+impl Backing {
     /// A file of `size`, in a directory to come.
     pub(super) fn file(size: Bytes, direct: bool) -> Self {
-        Self { size, place: GroundPlace::File { path: PathBuf::new(), direct } }
+        Self { size, place: BackingPlace::File { path: PathBuf::new(), direct } }
     }
 
     /// The beginning of a block device.
     pub(super) fn device(size: Bytes, device: &Path) -> Self {
-        Self { size, place: GroundPlace::Device(device.to_owned()) }
+        Self { size, place: BackingPlace::Device(device.to_owned()) }
     }
 
     /// Where its file is made, if it has one.
     pub(super) fn put_into(&mut self, dir: &Path) {
-        if let GroundPlace::File { path, .. } = &mut self.place {
+        if let BackingPlace::File { path, .. } = &mut self.place {
             *path = dir.join("disk.img");
         }
     }
@@ -66,12 +66,12 @@ impl Ground {
     /// When there is no loop device, or the device is in use meanwhile.
     pub(super) fn disk(&self, machine: &Machine, journal: &mut Journal) -> Result<Disk> {
         let disk = match &self.place {
-            GroundPlace::File { path, .. } => {
+            BackingPlace::File { path, .. } => {
                 journal.note(Change::Loop { file: path.clone() })?;
                 let over = loops::attach(path)?;
                 Disk { device: over.device, loop_direct: Some(over.direct) }
             }
-            GroundPlace::Device(device) => {
+            BackingPlace::Device(device) => {
                 // Between two filesystems somebody may have taken it.
                 destroy::refuse_in_use(machine, device)?;
                 Disk { device: device.clone(), loop_direct: None }
@@ -82,13 +82,13 @@ impl Ground {
     }
 
     fn remove(&self) {
-        if let GroundPlace::File { path, .. } = &self.place {
+        if let BackingPlace::File { path, .. } = &self.place {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-impl Substrate for Ground {
+impl Substrate for Backing {
     fn preparation(&self) -> String {
         format!("writing {}", self.size)
     }
@@ -97,7 +97,7 @@ impl Substrate for Ground {
     fn prepare(&self, seed: u64, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Prepare> {
         let size = self.size;
         let (target, direct) = match &self.place {
-            GroundPlace::File { path, direct } => {
+            BackingPlace::File { path, direct } => {
                 self.remove();
                 let file = File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
                 // Where space cannot be reserved, writing it whole takes it as well.
@@ -106,12 +106,12 @@ impl Substrate for Ground {
                 }
                 (Target::existing(path), *direct)
             }
-            GroundPlace::Device(device) => (Target::exclusive(device)?, true),
+            BackingPlace::Device(device) => (Target::exclusive(device)?, true),
         };
         watch.prepare(size);
         let mut look = |now: &Progress<'_>| {
             watch.prepared(now);
-            Wish::Continue
+            Decision::Continue
         };
         let filled = fill(&target, size.0, LONGEST_NS, direct, seed, context.cancel, &mut look)?;
         if let Some(error) = filled.errors.first() {
@@ -123,8 +123,8 @@ impl Substrate for Ground {
     /// Leaves no file, and on a device no sign of a filesystem.
     fn clear(&self) {
         match &self.place {
-            GroundPlace::File { .. } => self.remove(),
-            GroundPlace::Device(device) => drop(wipe(device)),
+            BackingPlace::File { .. } => self.remove(),
+            BackingPlace::Device(device) => drop(wipe(device)),
         }
     }
 }
