@@ -42,7 +42,7 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// Boots, runs the scenarios, and tells what did not come out as it should. False where something did not.
+/// Boots, runs the scenarios, and reports what did not come out as it should. False where something did not.
 pub(crate) fn run(args: &Args) -> Result<bool> {
     let all = Scenario::all(&cmd::root().join("xtask/lab"))?;
     if args.names.iter().any(|name| name == "list") {

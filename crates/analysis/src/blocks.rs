@@ -60,7 +60,7 @@ pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
     Pair { ratio: mean.estimate(differences.len() as u64), p: mean.p() }
 }
 
-/// Tells which comparisons with these p-values are significant, all of them taken together (Holm).
+/// Returns which comparisons with these p-values are significant, all of them taken together (Holm).
 pub(crate) fn significant(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));

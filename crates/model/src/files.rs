@@ -159,7 +159,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What a step did with files before it could be told: create, stat, delete.
+/// The operations of steps in Records from before they could be chosen: create, stat, delete.
 fn classic() -> Vec<FileOp> {
     vec![FileOp::Create, FileOp::Stat, FileOp::Delete]
 }

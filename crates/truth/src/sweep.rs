@@ -156,7 +156,7 @@ fn by_littles_law(surface: &Surface) -> usize {
     surface.cells.iter().filter(|cell| cell.flags.iter().any(bad)).count()
 }
 
-fn told(errors: &mut [f64]) -> String {
+fn summary(errors: &mut [f64]) -> String {
     errors.sort_by(f64::total_cmp);
     let (median, worst) = (errors[errors.len() / 2], errors[errors.len() - 1]);
     format!("{} devices: median error {:.1} %, worst {:.1} %", errors.len(), median * 100.0, worst * 100.0)
@@ -203,7 +203,7 @@ fn the_knee_is_where_the_servers_are_all_busy() {
         cells += surface.cells.len();
         false_alarms += by_littles_law(&surface);
     }
-    println!("knee, {}; the interval holds it in {held}", told(&mut errors));
+    println!("knee, {}; the interval holds it in {held}", summary(&mut errors));
     println!("Little's law: {false_alarms} of {cells} cells of healthy devices flagged");
     assert_eq!(false_alarms, 0);
     assert!(errors[errors.len() / 2] < 0.1, "{errors:?}");
@@ -246,7 +246,7 @@ fn the_crossover_is_where_the_two_limits_meet() {
         cells += surface.cells.len();
         assert_eq!(by_littles_law(&surface), 0, "seed {seed}");
     }
-    println!("crossover, {}; Little's law: none of {cells} cells flagged", told(&mut errors));
+    println!("crossover, {}; Little's law: none of {cells} cells flagged", summary(&mut errors));
 }
 
 #[test]

@@ -113,7 +113,7 @@ fn judge(tally: &mut Tally, name: &str, row: &SyncRow, law: &Law) {
         if low * 0.999 <= truth && truth <= high * 1.001 {
             tally.figures.1 += 1;
         } else {
-            tally.notes.push(format!("{name}: {what} is {truth:.0}, told {low:.0} to {high:.0}"));
+            tally.notes.push(format!("{name}: {what} is {truth:.0}, reported {low:.0} to {high:.0}"));
         }
     }
 }

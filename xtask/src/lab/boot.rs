@@ -174,7 +174,7 @@ fn wait(mut child: Child, most: Duration) -> Result<()> {
     }
 }
 
-/// Reads what came through the port: a line of six words, and behind it as many bytes as it tells.
+/// Reads what came through the port: a line of six words, and behind it as many bytes as it announces.
 fn parse(bytes: &[u8]) -> Result<Vec<Sent>> {
     let mut sent = Vec::new();
     let mut rest = bytes;

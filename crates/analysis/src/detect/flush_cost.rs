@@ -3,7 +3,7 @@
 //!
 //! Formula: the sync parts of commits of a small and of a large block (at least 16 times as large). If the large ones'
 //! are above the small ones' (P above 80 %, 4 standard deviations, see `stats::contrast`) and at least 1.3 times as
-//! long, the device has a write cache and writes it out when told: the difference in bytes over the difference in time
+//! long, the device has a write cache and writes it out on a flush: the difference in bytes over the difference in time
 //! is its rate. If both medians' intervals lie below 100 us, nothing is written out: flash takes 200 us and more to
 //! program (a triple-level cell 400 to 800 us), a disk milliseconds, and another machine with stable storage cannot be
 //! asked in less either. Then the cache is protected against power loss, as in enterprise SSDs and controllers with a
@@ -95,7 +95,7 @@ fn waits(small: &Sample, large: &Sample, more_bytes: u32) -> Option<Finding> {
     }
     let rate = f64::from(more_bytes) / ((large.seen(0.5) - small.seen(0.5)) / 1e9);
     Some(Finding {
-        title: format!("the disk has a write cache and writes it out when told, at about {}", format_rate(rate)),
+        title: format!("the disk has a write cache that a flush writes out, at about {}", format_rate(rate)),
         advice: "What is written without fsync or fdatasync is lost in a power cut, which is what they are for."
             .to_owned(),
         ..base_finding("flush_cost.waits", Severity::Info, 0.85)

@@ -130,6 +130,29 @@ fn the_check_is_the_suite_of_that_name() {
     assert_eq!(as_suite["record"]["command"][1], "run");
 }
 
+/// A report was once chosen by the suite's name, so that a user's `limits` was shown as `qd1 limits` shows its own.
+#[test]
+fn a_users_suite_is_shown_as_one_whatever_its_name() {
+    let place = Place::new();
+    let shown = |name: &str| {
+        let job = "[[job]]\nname = \"randread-1\"\nrw = \"randread\"\n";
+        let file = written(&place, &format!("name = \"{name}\"\n{job}"));
+        let report = report(&place, &file, &BRIEF);
+        assert_eq!(report["record"]["plan"]["suite"], name);
+        let parts: Vec<String> = report.as_object().unwrap().keys().cloned().collect();
+        let judged = list(&report["verdicts"]).len();
+        let id = report["record"]["id"].as_str().unwrap();
+        let page = common::text(place.qd1(&["history", "show", id, "--format", "markdown"]));
+        let headings: Vec<String> = page.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
+        assert!(!headings.is_empty(), "{page}");
+        (report["record"]["plan"]["subject"].clone(), parts, judged, headings)
+    };
+    let expected = shown("mine");
+    for name in ["check", "limits", "sync", "predict", "sweep", "meta", "bonnie", "identify", "filesystems", "fio"] {
+        assert_eq!(shown(name), expected, "{name}");
+    }
+}
+
 #[test]
 fn a_criterion_decides_the_exit_code_only_with_fail_on() {
     let place = Place::new();

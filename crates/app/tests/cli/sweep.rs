@@ -1,7 +1,9 @@
 //! `qd1 sweep` from the command line to its result, on a real disk, too short for figures: what is asserted holds at
-//! any length. Whether knees and crossovers are true is tested on simulated devices (src/sweep/truth.rs).
+//! any length. Whether knees and crossovers are true is tested on simulated devices (the crate truth).
 
 use std::collections::BTreeSet;
+
+use serde_json::Value;
 
 use crate::common::{Place, list, text};
 use crate::kept::kept;
@@ -14,13 +16,21 @@ fn every_combination_is_measured_in_every_pass_forth_and_back() {
     let (first, second) = names.split_at(12);
     let back: Vec<String> = second.iter().rev().map(|name| name.replace("-p2", "-p1")).collect();
     assert_eq!(first, back);
+    // A machine that stalls may end a step so short before its first request does: such a step is in no cell.
+    let measured = |step: &&Value| !list(&step["streams"]).is_empty();
+    let measured = list(&report["record"]["steps"]).iter().filter(measured).count();
     let surface = &report["sweep"];
-    assert_eq!((list(&surface["cells"]).len(), list(&surface["curves"]).len()), (12, 4));
+    assert!((1..=12).contains(&list(&surface["cells"]).len()) && measured >= 12, "{measured} steps were measured");
+    assert_eq!(list(&surface["curves"]).len(), 4);
     assert_eq!(surface["asked"]["max_p99_ns"], 1_000);
+    let mut in_cells = 0;
     for cell in list(&surface["cells"]) {
-        assert_eq!((list(&cell["steps"]).len(), list(&cell["pass_iops"]).len()), (2, 2));
-        assert!(cell["in_flight"].as_f64().unwrap() > 0.0);
+        let passes = list(&cell["pass_iops"]).len();
+        assert_eq!(list(&cell["steps"]).len(), passes);
+        assert!((1..=2).contains(&passes) && cell["in_flight"].as_f64().unwrap() > 0.0, "{cell}");
+        in_cells += passes;
     }
+    assert_eq!(in_cells, measured);
     assert!(list(&surface["curves"]).iter().all(|curve| curve["allowed"].is_object()));
 }
 

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::{Place, names, wait_until};
 
 /// A place with a directory for temporary files of its own, all of which a server's user can pass through.
-pub(crate) struct Ground {
+pub(crate) struct Site {
     pub(crate) place: Place,
     aside: TempDir,
     // Dropped last: what the place is on.
@@ -29,8 +29,8 @@ enum On {
     Simulated { _disk: Box<Disk> },
 }
 
-impl Ground {
-    /// On a disk of its own where there can be one: of the machine's, enough may not be free. Else as [`Ground::new`].
+impl Site {
+    /// On a disk of its own where there can be one: of the machine's, enough may not be free. Else as [`Site::new`].
     ///
     /// # Errors
     /// Names a program that is missing.
@@ -84,7 +84,7 @@ impl Ground {
         command
     }
 
-    /// As [`Ground::command`], in real time, which what it starts inherits.
+    /// As [`Site::command`], in real time, which what it starts inherits.
     pub(crate) fn real_time(&self, args: &[&str]) -> Command {
         let mut command = self.place.real_time(&[&["app"], args].concat());
         command.env("TMPDIR", self.aside.path());

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::apps::{Ground, program};
+use crate::common::apps::{Site, program};
 use crate::common::{Running, find, int, is_root, or_skip, step, wait_until};
 
 /// A server with its data in a directory of its own, that only its socket leads to.
@@ -75,21 +75,21 @@ impl Drop for Server {
     }
 }
 
-fn ready() -> Result<(Ground, Server), String> {
-    let ground = Ground::new(&["initdb", "postgres", "pgbench", "psql"])?;
-    Ok((ground, Server::start()))
+fn ready() -> Result<(Site, Server), String> {
+    let site = Site::new(&["initdb", "postgres", "pgbench", "psql"])?;
+    Ok((site, Server::start()))
 }
 
-fn run(ground: &Ground, server: &Server, args: &[&str]) -> Output {
+fn run(site: &Site, server: &Server, args: &[&str]) -> Output {
     let brief = ["postgres", "--scale", "1", "--clients", "2", "--runtime", "1s", "--warmup", "0s", "--dsn"];
-    ground.command(&[&brief[..], &[&server.dsn(), "--json"], args].concat()).output().unwrap()
+    site.command(&[&brief[..], &[&server.dsn(), "--json"], args].concat()).output().unwrap()
 }
 
 #[test]
 fn a_server_of_others_is_measured_in_a_schema_of_its_own() {
-    let (ground, server) = or_skip!(ready());
+    let (site, server) = or_skip!(ready());
     // Where its data is, it says itself, and only that disk is described.
-    let output = run(&ground, &server, &[]);
+    let output = run(&site, &server, &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let counted = &find(&step(&report, "2 clients")["streams"], "class", "transaction")["lat"]["count"];
@@ -101,9 +101,9 @@ fn a_server_of_others_is_measured_in_a_schema_of_its_own() {
 
 #[test]
 fn tables_of_others_are_not_touched() {
-    let (ground, server) = or_skip!(ready());
+    let (site, server) = or_skip!(ready());
     server.ask("create table pgbench_accounts (theirs int); insert into pgbench_accounts values (7)").unwrap();
-    let output = run(&ground, &server, &[]);
+    let output = run(&site, &server, &[]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("public.pgbench_accounts"), "{said}");
@@ -113,10 +113,10 @@ fn tables_of_others_are_not_touched() {
 
 #[test]
 fn sigkill_leaves_no_schema_behind() {
-    let (ground, server) = or_skip!(ready());
+    let (site, server) = or_skip!(ready());
     let dsn = server.dsn();
     let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
-    let mut run = Running::start(ground.command(&args));
+    let mut run = Running::start(site.command(&args));
     wait_until("its tables are there", || {
         assert!(run.is_running());
         server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
@@ -124,14 +124,14 @@ fn sigkill_leaves_no_schema_behind() {
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
     wait_until("the schema is dropped", || server.schemas() == "0");
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
 fn a_server_that_is_not_there_is_an_error_without_the_password() {
-    let ground = or_skip!(Ground::new(&["pgbench", "psql"]));
+    let site = or_skip!(Site::new(&["pgbench", "psql"]));
     let dsn = "host=/nonexistent dbname=x password=s3cret";
-    let output = ground.command(&["postgres", ground.place.dir_str(), "--dsn", dsn]).output().unwrap();
+    let output = site.command(&["postgres", site.place.dir_str(), "--dsn", dsn]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/nonexistent") && !said.contains("s3cret"), "{said}");

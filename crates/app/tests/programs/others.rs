@@ -8,7 +8,7 @@ use qd1_model::{OpClass, Report};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::apps::{Ground, disk_with_flushes_of, listening, program};
+use crate::common::apps::{Site, disk_with_flushes_of, listening, program};
 use crate::common::{self, Place, Running, find, float, int, list, or_skip, said, step, wait_until};
 
 fn parsed(output: &Output) -> Value {
@@ -16,13 +16,13 @@ fn parsed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn run(ground: &Ground, name: &str, args: &[&str]) -> Output {
-    ground.command(&[&[name, ground.place.dir_str()], args].concat()).output().unwrap()
+fn run(site: &Site, name: &str, args: &[&str]) -> Output {
+    site.command(&[&[name, site.place.dir_str()], args].concat()).output().unwrap()
 }
 
 /// The real etcd with an etcdctl that does a few writes and says what it is told to, since the real one takes a minute.
-fn hasty(ground: &Ground, says: &str) -> String {
-    let dir = ground.place.beside("bin");
+fn hasty(site: &Site, says: &str) -> String {
+    let dir = site.place.beside("bin");
     fs::create_dir_all(&dir).unwrap();
     std::os::unix::fs::symlink(program("etcd").unwrap(), dir.join("etcd")).unwrap();
     let real = program("etcdctl").unwrap();
@@ -37,11 +37,11 @@ fn hasty(ground: &Ground, says: &str) -> String {
 
 #[test]
 fn etcds_own_verdict_and_the_syncs_of_its_log_are_reported() {
-    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
+    let site = or_skip!(Site::roomy(&["etcd", "etcdctl"]));
     let says = "PASS: Throughput is 150 writes/s\\nFAIL: Slowest request took too long: 0.7s\\nPASS: Stddev is 0.01s\\nFAIL\\n";
-    let bin = hasty(&ground, says);
+    let bin = hasty(&site, says);
     let args = ["--load", "s", "--bindir", &bin, "--json"];
-    let output = run(&ground, "etcd", &args);
+    let output = run(&site, "etcd", &args);
     let report = parsed(&output);
     let load = find(&report["app"]["loads"], "step", "s");
     let grade = |name: &str| find(&load["checks"], "name", name)["grade"].as_str().unwrap().to_owned();
@@ -49,21 +49,21 @@ fn etcds_own_verdict_and_the_syncs_of_its_log_are_reported() {
     let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
     let counted: u64 = list(&syncs["counts"]).iter().map(int).sum();
     assert!(counted >= 5, "each write is synced: {counted}");
-    ground.assert_clean();
-    let strict = run(&ground, "etcd", &[&args[..], &["--fail-on", "fail"]].concat());
+    site.assert_clean();
+    let strict = run(&site, "etcd", &[&args[..], &["--fail-on", "fail"]].concat());
     assert_eq!(strict.status.code(), Some(3), "{}", said(&strict.stderr));
     let id = report["record"]["id"].as_str().unwrap();
-    let shown = said(&ground.place.qd1(&["history", "show", id]).output().unwrap().stdout);
+    let shown = said(&site.place.qd1(&["history", "show", id]).output().unwrap().stdout);
     assert!(shown.contains("FAILS (slowest request") && shown.contains("etcdctl check perf"), "{shown}");
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
 fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
-    let ground = or_skip!(Ground::simulated(disk_with_flushes_of(5e6), &["etcd", "etcdctl"]));
-    let plan = run(&ground, "etcd", &["--rate", "40,80,40", "--dry-run"]);
+    let site = or_skip!(Site::simulated(disk_with_flushes_of(5e6), &["etcd", "etcdctl"]));
+    let plan = run(&site, "etcd", &["--rate", "40,80,40", "--dry-run"]);
     assert!(common::said(&plan.stdout).contains("40 puts/s #2"), "a rate may be tried twice: {plan:?}");
-    let report = parsed(&run(&ground, "etcd", &["--rate", "40", "--runtime", "3s", "--json"]));
+    let report = parsed(&run(&site, "etcd", &["--rate", "40", "--runtime", "3s", "--json"]));
     let puts = step(&report, "40 puts/s");
     let applied = float(&find(&puts["app"]["counters"], "name", "operations")["value"]);
     let typed: Report = serde_json::from_value(report).unwrap();
@@ -72,25 +72,25 @@ fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
     assert!(applied >= stream.ios as f64, "each is applied: {applied} of {}", stream.ios);
     let p50_ns = stream.lat_p50_ns.value.unwrap();
     assert!(p50_ns > 4.5e6, "each waits for a sync of the log: {p50_ns} ns");
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 /// A run of the real load, under way: its server's process.
-fn under_way(ground: &Ground) -> (Running, rustix::process::Pid) {
-    let mut run = Running::start(ground.command(&["etcd", ground.place.dir_str(), "--load", "s", "--json", "-q"]));
+fn under_way(site: &Site) -> (Running, rustix::process::Pid) {
+    let mut run = Running::start(site.command(&["etcd", site.place.dir_str(), "--load", "s", "--json", "-q"]));
     wait_until("etcd runs", || {
         assert!(run.is_running());
-        !ground.servers().is_empty()
+        !site.servers().is_empty()
     });
     std::thread::sleep(std::time::Duration::from_secs(4));
-    let server = ground.servers()[0];
+    let server = site.servers()[0];
     (run, server)
 }
 
 #[test]
 fn etcd_listens_on_loopback_alone_and_sigint_ends_it() {
-    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
-    let (mut run, server) = under_way(&ground);
+    let site = or_skip!(Site::roomy(&["etcd", "etcdctl"]));
+    let (mut run, server) = under_way(&site);
     let at = listening(server);
     assert!(!at.is_empty() && at.iter().all(|address| address.starts_with("0100007F:")), "127.0.0.1 alone: {at:?}");
     run.signal(Signal::INT);
@@ -98,22 +98,22 @@ fn etcd_listens_on_loopback_alone_and_sigint_ends_it() {
     assert_eq!(run.0.wait().unwrap().code(), Some(130));
     let syncs = find(&step(&report, "s")["app"]["buckets"], "name", "etcd_disk_wal_fsync_duration_seconds");
     assert!(list(&syncs["counts"]).iter().map(int).sum::<u64>() > 0);
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
 fn an_etcd_that_is_killed_and_a_killed_qd1_leave_nothing() {
-    let ground = or_skip!(Ground::roomy(&["etcd", "etcdctl"]));
-    let (mut run, server) = under_way(&ground);
+    let site = or_skip!(Site::roomy(&["etcd", "etcdctl"]));
+    let (mut run, server) = under_way(&site);
     rustix::process::kill_process(server, Signal::KILL).unwrap();
     let err = std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap();
     assert_eq!(run.0.wait().unwrap().code(), Some(1), "{err}");
     assert!(err.contains("etcd ended (signal: 9"), "{err}");
-    ground.assert_clean();
-    let (mut run, _) = under_way(&ground);
+    site.assert_clean();
+    let (mut run, _) = under_way(&site);
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
@@ -140,27 +140,27 @@ fn a_program_without_files_ends_with_the_qd1_that_started_it() {
 
 #[test]
 fn sqlite_ends_in_order_and_leaves_nothing() {
-    let ground = or_skip!(Ground::roomy(&[]));
-    let args = ["sqlite", ground.place.dir_str(), "--rows", "1000", "--runtime", "60s", "--json"];
-    let mut run = Running::start(ground.command(&args));
-    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    let site = or_skip!(Site::roomy(&[]));
+    let args = ["sqlite", site.place.dir_str(), "--rows", "1000", "--runtime", "60s", "--json"];
+    let mut run = Running::start(site.command(&args));
+    wait_until("the database is there", || !common::names(site.place.dir()).is_empty());
     std::thread::sleep(std::time::Duration::from_secs(1));
     run.signal(Signal::TERM);
     let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
     assert_eq!((run.0.wait().unwrap().code(), &report["record"]["interrupted"]), (Some(143), &Value::Bool(true)));
-    ground.assert_clean();
-    let mut run = Running::start(ground.command(&args));
-    wait_until("the database is there", || !common::names(ground.place.dir()).is_empty());
+    site.assert_clean();
+    let mut run = Running::start(site.command(&args));
+    wait_until("the database is there", || !common::names(site.place.dir()).is_empty());
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
 fn the_figures_and_the_histogram_of_db_bench_are_read() {
-    let ground = or_skip!(Ground::roomy(&["db_bench"]));
+    let site = or_skip!(Site::roomy(&["db_bench"]));
     let args = ["--num", "5000", "--runtime", "1s", "--benchmarks", "fillseq,readrandom,fillsync", "--json"];
-    let report = parsed(&run(&ground, "rocksdb", &args));
+    let report = parsed(&run(&site, "rocksdb", &args));
     for name in ["fillseq", "readrandom", "fillsync"] {
         let app = &step(&report, name)["app"];
         assert!(float(&find(&app["reported"], "name", "operations")["value"]) > 0.0, "{name}");
@@ -168,15 +168,15 @@ fn the_figures_and_the_histogram_of_db_bench_are_read() {
         let all = float(&find(&app["counters"], "name", "operations")["value"]);
         assert!((in_buckets as f64 / all - 1.0).abs() < 0.02, "{name}: {in_buckets} of {all}");
     }
-    ground.assert_clean();
+    site.assert_clean();
 }
 
 #[test]
 fn sysbenchs_figures_are_read() {
-    let ground = or_skip!(Ground::roomy(&["sysbench"]));
-    let args = ["sysbench", ground.place.dir_str(), "--size", "16MiB", "--runtime", "1s", "--json"];
-    let report = parsed(&ground.real_time(&args).output().unwrap());
+    let site = or_skip!(Site::roomy(&["sysbench"]));
+    let args = ["sysbench", site.place.dir_str(), "--size", "16MiB", "--runtime", "1s", "--json"];
+    let report = parsed(&site.real_time(&args).output().unwrap());
     let writes = find(&step(&report, "rndrw")["app"]["reported"], "name", "writes");
     assert!(float(&writes["value"]) > 0.0);
-    ground.assert_clean();
+    site.assert_clean();
 }

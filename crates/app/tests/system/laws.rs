@@ -5,7 +5,7 @@ use qd1_model::{OpClass, Report};
 use qd1_simdisk::truth::Law;
 use serde_json::Value;
 
-use crate::common::apps::{Ground, disk_with_flushes_of};
+use crate::common::apps::{Site, disk_with_flushes_of};
 use crate::common::device::Loop;
 use crate::common::disk::Disk;
 use crate::common::{Place, find, float, has_real_time, int, json, list, or_skip, step};
@@ -38,8 +38,11 @@ fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     let write = Law::writes(&disk.scenario.device, 8192, 100_000).quantile(0.5);
     // A busy machine adds to it, and takes nothing away.
     for sync in [Sync::Fdatasync, Sync::ODsync, Sync::RwfDsync] {
-        let told = median(sync, 1);
-        assert!((0.8 * commit..at_most(2.0 * commit)).contains(&told), "{sync:?}: {told} ns, by the law {commit} ns");
+        let median = median(sync, 1);
+        assert!(
+            (0.8 * commit..at_most(2.0 * commit)).contains(&median),
+            "{sync:?}: {median} ns, by the law {commit} ns"
+        );
     }
     let twice = median(Sync::Fdatasync, 2) - median(Sync::Fdatasync, 1);
     assert!(twice > 0.5 * write, "the second write is in the commit: {twice} ns more, a write takes {write} ns");
@@ -61,9 +64,9 @@ fn predicted(report: &Value, what: &str, clients: u64) -> (f64, f64, f64) {
 #[test]
 fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let scenario = disk_with_flushes_of(10e6);
-    let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
-    let args = ["predict", ground.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
-    let report = json(real_time(&ground.place, &args));
+    let site = or_skip!(Site::simulated(scenario.clone(), &[]));
+    let args = ["predict", site.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
+    let report = json(real_time(&site.place, &args));
     let commits = 1e9 / Law::commits(&scenario.device, 4096, 100_000).quantile(0.5);
     let (one, low, high) = predicted(&report, "postgres_tps", 1);
     assert!(
@@ -88,13 +91,13 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let steps = list(&report["record"]["steps"]).iter().map(|step| step["name"].as_str().unwrap()).collect::<Vec<_>>();
     let at = |name: &str| steps.iter().position(|step| *step == name).unwrap_or_else(|| panic!("no {name}: {steps:?}"));
     assert!(at("commit1") < at("wal-full") && at("wal-full") < at("commit1-r2"), "{steps:?}");
-    ground.assert_clean();
+    site.assert_clean();
     let id = report["record"]["id"].as_str().unwrap();
-    let shown = String::from_utf8(ground.place.qd1(&["history", "show", id]).output().unwrap().stdout).unwrap();
+    let shown = String::from_utf8(site.place.qd1(&["history", "show", id]).output().unwrap().stdout).unwrap();
     assert!(shown.contains("What to expect") && shown.contains("SQLite commits/s, WAL FULL"), "{shown}");
     let (answer, _) = shown.split_once("\nSteps").unwrap();
     assert!(answer.lines().all(|line| line.chars().count() <= 80), "{answer}");
-    let again = json(ground.place.qd1(&["predict", "--from", id, "--json", "--no-save"]));
+    let again = json(site.place.qd1(&["predict", "--from", id, "--json", "--no-save"]));
     assert_eq!(predicted(&again, "postgres_tps", 1).0, one, "the same Record says the same");
 }
 
@@ -138,9 +141,9 @@ fn no_simulated_disk_is_taken_for_another_kind_with_confidence() {
 #[test]
 fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     let scenario = disk_with_flushes_of(10e6);
-    let ground = or_skip!(Ground::simulated(scenario.clone(), &[]));
-    let args = ["app", "sqlite", ground.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
-    let typed: Report = serde_json::from_value(json(real_time(&ground.place, &args))).unwrap();
+    let site = or_skip!(Site::simulated(scenario.clone(), &[]));
+    let args = ["app", "sqlite", site.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
+    let typed: Report = serde_json::from_value(json(real_time(&site.place, &args))).unwrap();
     let p50_ns = |name: &str| typed.summary.stream(name, OpClass::Commit).unwrap().lat_p50_ns.value.unwrap();
     let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
     let full = p50_ns("wal-full") / commit_ns;
@@ -151,5 +154,5 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
         (2.5..at_most(6.0)).contains(&deleted),
         "the journal, its header, its directory and the file: {deleted} syncs"
     );
-    ground.assert_clean();
+    site.assert_clean();
 }

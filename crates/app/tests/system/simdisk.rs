@@ -14,27 +14,36 @@ use serde_json::Value;
 
 use crate::common::device::tool;
 use crate::common::disk::Disk;
-use crate::common::{Running, find, int, is_root, list, or_skip, said, step, wait_until};
+use crate::common::{Running, find, int, is_root, list, or_skip, said, skip, step, test_name, wait_until};
 
 fn ids(report: &Value) -> Vec<&str> {
     list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()
 }
 
-/// The findings are those that the scenario expects, and none that it rules out.
+/// Runs in which other programs kept the processors busy are repeated so often.
+const TRIES: u32 = 4;
+
+/// Whether the report itself warns that its steps waited for processors: what it does not find proves nothing then.
+fn is_disturbed(report: &Value) -> bool {
+    ids(report).iter().any(|id| id.starts_with("cpu_spoiled"))
+}
+
+/// The findings are those that the scenario expects, and none that it rules out. False where the machine was too busy to
+/// find what is expected.
 #[track_caller]
-fn assert_expected(scenario: &Scenario, report: &Value) {
+fn is_as_expected(scenario: &Scenario, report: &Value) -> bool {
     let found = ids(report);
-    for wanted in &scenario.findings {
-        assert!(found.iter().any(|id| id.starts_with(wanted)), "{}: {wanted} is not in {found:?}", scenario.about);
-    }
+    let missing = scenario.findings.iter().find(|wanted| !found.iter().any(|id| id.starts_with(*wanted)));
+    assert!(missing.is_none() || is_disturbed(report), "{}: {missing:?} is not in {found:?}", scenario.about);
     for unwanted in &scenario.no_findings {
         assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{}: {unwanted} is in {found:?}", scenario.about);
     }
+    missing.is_none()
 }
 
 #[test]
 fn each_scenario_comes_to_what_it_expects() {
-    let mut looked_at = 0;
+    let (mut looked_at, mut undecided) = (0, Vec::new());
     for name in Scenario::names().unwrap() {
         let scenario = Scenario::named(&name).unwrap();
         if scenario.check.is_empty() {
@@ -42,10 +51,19 @@ fn each_scenario_comes_to_what_it_expects() {
         }
         let disk = or_skip!(Disk::new(scenario));
         let args: Vec<&str> = disk.scenario.check.iter().map(String::as_str).collect();
-        let output = disk.check(&[&["--json"], &args[..]].concat());
+        let check = || disk.check(&[&["--json"], &args[..]].concat());
         match &disk.scenario.error {
-            None => assert_expected(&disk.scenario, &serde_json::from_slice(&output.stdout).expect(&name)),
+            None => {
+                let is_as_expected = || {
+                    let report = serde_json::from_slice(&check().stdout).expect(&name);
+                    is_as_expected(&disk.scenario, &report)
+                };
+                if !(0..TRIES).any(|_| is_as_expected()) {
+                    undecided.push(name);
+                }
+            }
             Some(error) => {
+                let output = check();
                 assert_eq!(output.status.code(), Some(1), "{name}");
                 assert!(said(&output.stderr).contains(error), "{name}: {}", said(&output.stderr));
             }
@@ -53,6 +71,10 @@ fn each_scenario_comes_to_what_it_expects() {
         looked_at += 1;
     }
     assert!(looked_at >= 8);
+    if !undecided.is_empty() {
+        let why = format!("other programs kept the processors busy in {TRIES} runs on {}", undecided.join(", "));
+        skip(test_name!(), &why);
+    }
 }
 
 #[test]

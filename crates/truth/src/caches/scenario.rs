@@ -25,7 +25,7 @@ pub enum Property {
     Compressible,
     /// First writes that cost more.
     FirstWrite,
-    /// A write cache that is written out when told.
+    /// A write cache that is written out by flushes.
     HonestCache,
     /// A write cache protected against power loss, whose flushes cost nothing: reported as that or an ignored flush,
     /// since the two are the same from inside.
@@ -50,12 +50,12 @@ impl Property {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::HostCache => "host cache",
-            Self::IgnoredFlush => "ignored flush (told: or protected)",
+            Self::IgnoredFlush => "ignored flush (reported: or protected)",
             Self::Unwritten => "unwritten",
             Self::Compressible => "compressible or deduplicated",
             Self::FirstWrite => "first-write penalty",
             Self::HonestCache => "write cache that is flushed",
-            Self::ProtectedCache => "protected cache (told: or ignored flush)",
+            Self::ProtectedCache => "protected cache (reported: or ignored flush)",
             Self::FarIgnoredFlush => "ignored flush at the far end of a network",
         }
     }
