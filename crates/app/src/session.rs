@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
 /// # Errors
 /// When it cannot be measured.
 pub(crate) fn look(typed: &CommandLine, machine: &Machine, path: &Path, id: &str) -> Result<Place> {
-    or_missing(typed, path, || place::look(machine, path, id))
+    or_missing(typed, path, || place::inspect(machine, path, id))
 }
 
 /// Looks at a path by `look`; one that does not exist may be a mistyped command.

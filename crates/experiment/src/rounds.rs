@@ -1,5 +1,5 @@
-//! Rounds: in each the substrate is made ready, then every treatment is made, measured and undone, in an order of its own.
-//! All of it becomes one Record.
+//! Rounds: in each one the substrate is prepared, then every treatment is applied, measured and undone, in an order of
+//! the round's own. All rounds become one Record.
 
 use std::path::Path;
 
@@ -21,32 +21,32 @@ pub struct Experiment<'a> {
     pub plan: &'a Plan,
     /// The order of each round, as positions in `treatments`.
     pub order: &'a [Vec<u32>],
-    /// What is compared.
+    /// The treatments that are compared.
     pub treatments: &'a [&'a dyn Treatment],
-    /// What is measured under each.
+    /// What is measured under each treatment.
     pub workloads: &'a mut [Workload],
-    /// What they stand on.
+    /// What the treatments are applied to.
     pub substrate: &'a dyn Substrate,
-    /// A directory of the experiment's own, gone with it.
+    /// A directory of the experiment's own, removed with it.
     pub scratch: &'a Path,
-    /// Knows how each change is undone.
+    /// Records each change and undoes it.
     pub journal: &'a mut Journal,
-    /// The run.
+    /// The context of the run.
     pub context: &'a RunContext<'a>,
-    /// Who looks on.
+    /// Follows the progress.
     pub watch: &'a mut dyn Watch,
 }
 
 impl Experiment<'_> {
-    /// Runs all rounds, or those until a signal; what ended them early, if it was an error, beside what was measured.
+    /// Runs all rounds, or those before a signal. Returns what was measured, and the error that ended it early, if any.
     ///
     /// # Errors
-    /// When nothing was measured at all.
+    /// When an error ended it before anything was measured.
     pub fn run(mut self) -> Result<(Record, Option<anyhow::Error>)> {
         for order in self.order {
             assert!(
                 order.iter().all(|at| (*at as usize) < self.treatments.len()),
-                "the order of a round names treatments that there are"
+                "the order of a round refers to existing treatments"
             );
         }
         let begin_ns = clock::now_ns();
@@ -70,7 +70,7 @@ impl Experiment<'_> {
         }
     }
 
-    /// The Record of a run in which nothing was measured yet.
+    /// Returns the Record of a run in which nothing was measured yet.
     fn empty(&self) -> Record {
         let mut plan = self.plan.clone();
         plan.steps.clear();
@@ -100,25 +100,25 @@ impl Experiment<'_> {
         record.prepare.get_or_insert(prepared);
         for at in &self.order[round as usize - 1] {
             let treatment = self.treatments[*at as usize];
-            // One that could not be made will not be made in the next round either.
-            let fails = record.mounts.iter().any(|mount| mount.name == treatment.name() && !mount.fault.is_empty());
-            if fails {
+            // A treatment that failed once will fail in the next round as well.
+            let failed = record.mounts.iter().any(|mount| mount.name == treatment.name() && !mount.fault.is_empty());
+            if failed {
                 continue;
             }
             if self.context.is_cancelled() {
                 break;
             }
             self.watch.heading(&format!("round {round} of {rounds}: {}", treatment.name()));
-            self.one(treatment, round, seed, begin_ns, record)?;
+            self.measure_one(treatment, round, seed, begin_ns, record)?;
         }
         Ok(())
     }
 
-    /// One treatment in one round. What keeps it from being measured is in the Record.
+    /// Measures one treatment in one round. If it cannot be measured, the Record has the reason.
     ///
     /// # Errors
-    /// When something could not be undone: then it is in the way of all others.
-    fn one(
+    /// When something could not be undone: it would affect all later treatments.
+    fn measure_one(
         &mut self,
         treatment: &dyn Treatment,
         round: u32,
@@ -128,20 +128,21 @@ impl Experiment<'_> {
     ) -> Result<()> {
         let mut mount = MountRecord { name: treatment.name().to_owned(), round, ..MountRecord::default() };
         let depth = self.journal.depth();
-        let measured = self.treated(treatment, seed, begin_ns, &mut mount, record);
+        let measured = self.apply_and_measure(treatment, seed, begin_ns, &mut mount, record);
         let undone = self.journal.undo_to(depth);
+        debug_assert!(undone.is_err() || self.journal.depth() == depth, "a treatment leaves no change behind");
         if let Err(error) = measured {
             mount.fault = format!("{error:#}");
             self.watch.heading(&format!("  {}: {}", treatment.name(), mount.fault));
         }
-        // Stopped before anything was measured under it: the same as if it had not begun.
+        // Stopped before anything was measured under it: treated as if it had not begun.
         if !mount.steps.is_empty() || !mount.fault.is_empty() {
             record.mounts.push(mount);
         }
         undone
     }
 
-    fn treated(
+    fn apply_and_measure(
         &mut self,
         treatment: &dyn Treatment,
         seed: u64,
@@ -168,7 +169,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Adds what was measured under a treatment to the whole.
+/// Adds what was measured under a treatment to the Record of all.
 fn add(record: &mut Record, mount: &mut MountRecord, part: Record, started_ns: u64) {
     mount.filesystem = part.environment.filesystem;
     mount.devices = part.environment.devices;
@@ -185,6 +186,7 @@ fn add(record: &mut Record, mount: &mut MountRecord, part: Record, started_ns: u
     }
     for mut step in part.steps {
         step.name = mount.step_name(&step.name);
+        debug_assert!(record.steps.iter().all(|other| other.name != step.name), "a step runs once on each mount");
         step.started_ns += started_ns;
         mount.steps.push(step.name.clone());
         record.steps.push(step);

@@ -1,4 +1,4 @@
-//! What an experiment compares: changes of the machine, each of which is made, measured and undone.
+//! The treatments that an experiment compares: changes to the machine, each of which is made, measured and undone.
 
 use std::path::{Path, PathBuf};
 
@@ -9,32 +9,32 @@ use qd1_runner::RunContext;
 use qd1_runner::watch::Watch;
 use qd1_system::journal::Journal;
 
-/// One of the things that are compared.
+/// One of the treatments that are compared.
 pub trait Treatment {
-    /// Its name in the table, of its own in the experiment.
+    /// Returns its name in the table, unique in the experiment.
     fn name(&self) -> &str;
 
-    /// Makes it. Each change is noted in the journal of `site` before it is made, so that the journal undoes it, however the
-    /// run ends. What is known of it goes into `mount`.
+    /// Applies it. Each change is recorded in the journal of `site` before it is made, so that the journal undoes it,
+    /// however the run ends. `mount` receives the details.
     ///
     /// # Errors
-    /// When it cannot be made; what was made of it is undone.
+    /// When it cannot be applied; the caller undoes what was done.
     fn apply(&self, site: &mut TreatmentSite<'_>, mount: &mut MountRecord) -> Result<Applied>;
 }
 
 /// What a treatment works with.
 pub struct TreatmentSite<'a> {
-    /// The run.
+    /// The context of the run.
     pub context: &'a RunContext<'a>,
-    /// A directory of the treatment's own, empty.
+    /// An empty directory of the treatment's own.
     pub dir: &'a Path,
-    /// A directory of the experiment's own, gone with it.
+    /// A directory of the experiment's own, removed with it.
     pub scratch: &'a Path,
-    /// Knows how each change is undone.
+    /// Records each change and undoes it.
     pub journal: &'a mut Journal,
 }
 
-/// A treatment that was made.
+/// A treatment in effect.
 pub struct Applied {
     /// The directory to measure in.
     pub dir: PathBuf,
@@ -42,17 +42,17 @@ pub struct Applied {
     pub device: String,
 }
 
-/// What all treatments of a round stand on.
+/// What all treatments of a round are applied to.
 pub trait Substrate {
-    /// What is done before each round, for the progress: `writing 2 GiB`.
+    /// Describes the preparation of each round, for the progress: `writing 2 GiB`.
     fn preparation(&self) -> String;
 
-    /// Makes it ready for a round, so that each treatment finds the same.
+    /// Prepares it for a round, so that each treatment starts from the same state.
     ///
     /// # Errors
     /// When there is no space, or the disk takes no writes.
     fn prepare(&self, seed: u64, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Prepare>;
 
-    /// Leaves nothing behind.
+    /// Removes everything it created.
     fn clear(&self);
 }

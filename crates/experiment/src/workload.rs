@@ -1,4 +1,4 @@
-//! What is measured under each treatment: a list, of which each entry returns a Record of its own.
+//! The workloads measured under each treatment; each returns a Record of its own.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use qd1_runner::plan::{self, Space};
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, execute};
 
-/// One of them.
+/// A workload of an experiment.
 pub enum Workload {
     /// The steps of a suite, through the ordinary planner and runner.
     Suite(Box<Spec>),
-    /// A real program's loads, on data made for them.
+    /// The loads of a real program, on data created for them.
     Program(ProgramRun),
 }
 
 impl Workload {
-    /// Measures it in `dir`, which goes with the run. `seed` is the same for every treatment of a round.
+    /// Measures it in `dir`, which is removed with the run. `seed` is the same for every treatment of a round.
     ///
     /// # Errors
     /// When nothing could be measured.
@@ -32,7 +32,7 @@ impl Workload {
         context: &RunContext<'_>,
         watch: &mut dyn Watch,
     ) -> Result<Record> {
-        let place = without_reserve(place::look(context.machine, dir, &context.id)?);
+        let place = without_reserve(place::inspect(context.machine, dir, &context.id)?);
         match self {
             Self::Suite(spec) => {
                 let spec = Spec { path: dir.to_owned(), ..(**spec).clone() };
@@ -50,7 +50,7 @@ impl Workload {
     }
 }
 
-/// On a filesystem that goes with the run nothing has to stay free: the planner is given that much more.
+/// Adds the planner's reserve to the free space: on a filesystem that is removed with the run nothing has to stay free.
 fn without_reserve(mut place: Place) -> Place {
     let Space { leave, .. } = plan::space(&place);
     place.filesystem.available.0 += leave;

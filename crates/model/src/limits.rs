@@ -122,7 +122,7 @@ pub struct Limits {
     pub limits: Vec<Limit>,
     /// Which limit decides at which block size.
     pub binding: Vec<Binding>,
-    /// Whether reads and writes draw on the same budget; absent where that could not be told.
+    /// Whether reads and writes draw on the same budget; absent where that could not be determined.
     pub shared: Option<bool>,
     /// Published tiers that fit, the best first.
     pub tiers: Vec<TierMatch>,

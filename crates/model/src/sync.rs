@@ -62,7 +62,7 @@ pub struct SyncTable {
     /// The durable method with the most commits per second: one committer, one write of `block` a commit, over written
     /// data. Absent where none was measured.
     pub best: Option<SyncMethod>,
-    /// Durable methods that cannot be told from it: their intervals overlap.
+    /// Durable methods that cannot be distinguished from it: their intervals overlap.
     pub tied: Vec<SyncMethod>,
     /// What programs can be set to, in the order of the programs.
     pub settings: Vec<SyncSetting>,

@@ -1,7 +1,8 @@
 //! `qd1 app etcd`: a real etcd with its data on the disk, under the loads of its own `etcdctl check perf`.
 //!
-//! etcdctl says whether it passes; etcd's metrics say how long the syncs of its log and the commits of its database took, in
-//! buckets of its own; its messages say which requests it found slow. Each load has an etcd of its own, with empty data.
+//! etcdctl decides whether it passes; etcd's metrics show how long the syncs of its log and the commits of its database
+//! took, in buckets of its own; its messages show which requests it found slow. Each load has an etcd of its own, with
+//! empty data.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -24,21 +25,21 @@ use crate::program::{Driver, Loaded, Site};
 use crate::puts::{Puts, VALUE};
 use crate::text::number_after;
 use qd1_runner::watch::Watch;
-use qd1_system::child::{self, Cancelled, Running, last_lines, whole};
+use qd1_system::child::{self, Cancelled, Running, last_lines, read_whole};
 use qd1_system::scratch::Scratch;
 
 /// How long `etcdctl check perf` writes.
 const CHECK_NS: u64 = 60_000_000_000;
-const LOOK: Duration = Duration::from_millis(50);
-/// Longest wait for etcd to answer, in steps of [`LOOK`].
+const POLL: Duration = Duration::from_millis(50);
+/// Longest wait for etcd to answer, in steps of [`POLL`].
 const READY_STEPS: u32 = 2_400;
 const END: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// The histograms that tell of the disk.
+/// The histograms that depend on the disk.
 const HISTOGRAMS: [&str; 2] = [qd1_analysis::apps::ETCD_WAL_FSYNC, "etcd_disk_backend_commit_duration_seconds"];
 
-/// The program with what it was asked.
+/// etcd with its options.
 pub struct Etcd {
     options: EtcdOptions,
     server: PathBuf,
@@ -46,7 +47,7 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// From what is asked.
+    /// Creates the driver.
     pub fn new(options: EtcdOptions) -> Self {
         Self { options, server: PathBuf::new(), client: PathBuf::new() }
     }
@@ -96,8 +97,8 @@ impl Driver for Etcd {
     }
 
     fn prepare(&mut self, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
-        let said = child::Program::new(&self.server, &[&"--version"]).output(site.cancel)?;
-        let version = said.lines().find_map(|line| line.strip_prefix("etcd Version: ")).unwrap_or("unknown").trim();
+        let output = child::Program::new(&self.server, &[&"--version"]).output(site.cancel)?;
+        let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: ")).unwrap_or("unknown").trim();
         let setting = Setting { name: "listen".to_owned(), value: "127.0.0.1 alone, ports of its own".to_owned() };
         Ok((version.to_owned(), vec![setting]))
     }
@@ -116,34 +117,34 @@ impl Driver for Etcd {
             [&"--endpoints", &endpoint, &"check", &"perf", &"--load", &load.name()];
         let mut program = child::Program::new(&self.client, &args);
         program.env.push(("ETCDCTL_API", "3".into()));
-        let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
         let begin_ns = clock::now_ns();
-        let mut etcdctl = program.start(said.try_clone()?.into(), told.try_clone()?.into(), false)?;
+        let mut etcdctl = program.start(stdout.try_clone()?.into(), stderr.try_clone()?.into(), false)?;
         let finished = node.follow(&mut etcdctl, step, begin_ns, site, watch)?;
         let runtime_ns = clock::now_ns() - begin_ns;
         drop(etcdctl);
-        let (said, told) = (whole(&mut said)?, whole(&mut told)?);
-        let verdict = verdict(&said);
+        let (stdout, stderr) = (read_whole(&mut stdout)?, read_whole(&mut stderr)?);
+        let verdict = verdict(&stdout);
         let fault = match (finished, verdict.is_empty()) {
-            (true, true) => node.explained(&format!("etcdctl: {}", last_lines(&format!("{said}\n{told}")))),
-            (false, _) if !site.is_cancelled() => node.explained("etcd ended"),
+            (true, true) => node.explain(&format!("etcdctl: {}", last_lines(&format!("{stdout}\n{stderr}")))),
+            (false, _) if !site.is_cancelled() => node.explain("etcd ended"),
             _ => String::new(),
         };
         if !fault.is_empty() {
             bail!("{fault}");
         }
-        let mut app = app_step(&before, &node.metrics()?, &node.said());
+        let mut app = app_step(&before, &node.metrics()?, &node.log_text());
         let ended = if site.is_cancelled() { Ended::Interrupted } else { Ended::Done };
         app.reported = verdict;
         if !app.reported.is_empty() {
-            let asked = f64::from(load.writes_per_second());
-            app.reported.insert(0, Counter::new("asked_writes_per_second", AppUnit::PerSecond, asked));
+            let requested = f64::from(load.writes_per_second());
+            app.reported.insert(0, Counter::new("asked_writes_per_second", AppUnit::PerSecond, requested));
         }
         Ok(Loaded { runtime_ns, ended, app, ..Loaded::default() })
     }
 }
 
-/// So many puts a second, for the `turn`-th time.
+/// Returns the step of a rate, which is in the list for the `turn`-th time.
 fn puts_step(rate: u32, turn: usize, runtime_ns: u64) -> StepPlan {
     let title = format!("{rate} puts/s at random times, {VALUE} bytes each");
     let name = if turn == 1 { format!("{rate} puts/s") } else { format!("{rate} puts/s #{turn}") };
@@ -158,29 +159,29 @@ struct Node {
     port: u16,
     messages: PathBuf,
     _disk: Scratch,
-    _aside: Scratch,
+    _temp: Scratch,
 }
 
 impl Node {
     fn start(file: &Path, site: &Site<'_>) -> Result<Self> {
-        // A port that was free a moment ago may be somebody else's now; then another is tried.
+        // A port that was free a moment ago may be in use now; then another is tried.
         let mut last = String::new();
         for _ in 0..5 {
             let mut node = Self::spawn(file, site)?;
             match node.wait_until_ready(site)? {
                 true => return Ok(node),
-                false => last = node.said(),
+                false => last = node.log_text(),
             }
             if !last.contains("address already in use") {
                 break;
             }
         }
-        bail!("etcd does not start: {}", last_lines(&last))
+        bail!("etcd did not start: {}", last_lines(&last))
     }
 
     fn spawn(file: &Path, site: &Site<'_>) -> Result<Self> {
-        let (disk, aside) = (site.scratch()?, site.scratch_aside()?);
-        // Held together, so that they are two.
+        let (disk, temp) = (site.scratch()?, site.temp_scratch()?);
+        // Both are held at once, so that they differ.
         let held = [free_port()?, free_port()?];
         let [port, peer] = [&held[0], &held[1]].map(|held| held.local_addr().map_or(0, |addr| addr.port()));
         drop(held);
@@ -204,13 +205,13 @@ impl Node {
             &"--logger",
             &"zap",
         ];
-        let messages = aside.path().join("server.log");
+        let messages = temp.path().join("server.log");
         let log = File::create(&messages).with_context(|| format!("cannot write {}", messages.display()))?;
         let server = child::Program::new(file, &args).start(log.try_clone()?.into(), log.into(), false)?;
-        Ok(Self { server, port, messages, _disk: disk, _aside: aside })
+        Ok(Self { server, port, messages, _disk: disk, _temp: temp })
     }
 
-    /// False where it ended instead.
+    /// Waits until it is healthy; returns false if it ended.
     fn wait_until_ready(&mut self, site: &Site<'_>) -> Result<bool> {
         for _ in 0..READY_STEPS {
             if self.server.ended()?.is_some() {
@@ -222,12 +223,12 @@ impl Node {
             if self.get("/health").is_ok_and(|answer| answer.contains("\"true\"") || answer.contains(":true")) {
                 return Ok(true);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
-        bail!("etcd was not healthy in time: {}", last_lines(&self.said()))
+        bail!("etcd was not healthy in time: {}", last_lines(&self.log_text()))
     }
 
-    /// Waits until etcdctl is done; false where the server or the user ended first.
+    /// Waits until etcdctl is done; returns false if the server ended or the user stopped it first.
     fn follow(
         &mut self,
         etcdctl: &mut Running,
@@ -245,36 +246,36 @@ impl Node {
                 return Ok(false);
             }
             watch.tick(clock::now_ns() - begin_ns, &step.stop);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
     }
 
-    /// Puts at a rate, each timed.
+    /// Runs and times puts at a rate.
     fn puts(&mut self, rate: u32, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let before = self.metrics()?;
-        let asked = Puts { port: self.port, rate, seed: site.seed };
-        let outcome = asked.run(&step.stop, site.cancel, watch);
-        let loaded = outcome.map_err(|error| anyhow!(self.explained(&format!("{error:#}"))))?;
-        Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.said()), ..loaded })
+        let load = Puts { port: self.port, rate, seed: site.seed };
+        let outcome = load.run(&step.stop, site.cancel, watch);
+        let loaded = outcome.map_err(|error| anyhow!(self.explain(&format!("{error:#}"))))?;
+        Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.log_text()), ..loaded })
     }
 
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         std::fs::read_to_string(&self.messages).unwrap_or_default()
     }
 
-    /// What went wrong, with the server's last words where it is gone.
-    fn explained(&mut self, what: &str) -> String {
+    /// Adds to an error the server's last message, if it has ended.
+    fn explain(&mut self, what: &str) -> String {
         match self.server.ended() {
-            Ok(Some(status)) => format!("{what}; etcd ended ({status}): {}", last_message(&self.said())),
+            Ok(Some(status)) => format!("{what}; etcd ended ({status}): {}", last_message(&self.log_text())),
             _ => what.to_owned(),
         }
     }
 
     fn metrics(&self) -> Result<String> {
-        self.get("/metrics").context("etcd does not tell its metrics")
+        self.get("/metrics").context("etcd does not report its metrics")
     }
 
-    /// A page of the server's, by HTTP/1.0, so that it is whole when the connection ends.
+    /// Returns a page of the server, by HTTP/1.0, so that it is complete when the connection ends.
     fn get(&self, page: &str) -> Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
         stream.set_read_timeout(Some(ANSWER))?;
@@ -300,18 +301,18 @@ fn free_port() -> Result<TcpListener> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port on 127.0.0.1")
 }
 
-/// The last message of a log of JSON lines, in its own words.
+/// Returns the last message of a log of JSON lines.
 fn last_message(log: &str) -> String {
-    let said = |line: &str| {
+    let message = |line: &str| {
         let line: serde_json::Value = serde_json::from_str(line).ok()?;
         let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
         Some(format!("{} {}", text("msg"), text("error")).trim().to_owned())
     };
-    log.lines().rev().find_map(said).unwrap_or_else(|| last_lines(log))
+    log.lines().rev().find_map(message).unwrap_or_else(|| last_lines(log))
 }
 
-/// What `etcdctl check perf` printed: its figures, and for each whether it passes.
-fn verdict(said: &str) -> Vec<Counter> {
+/// Reads the output of `etcdctl check perf`: its figures, and whether each passes.
+fn verdict(output: &str) -> Vec<Counter> {
     let mut figures = Vec::new();
     let rows = [
         ("writes_per_second", "throughput", ["Throughput is ", "Throughput too low: "], AppUnit::PerSecond, 1.0),
@@ -319,7 +320,7 @@ fn verdict(said: &str) -> Vec<Counter> {
         ("stddev", "stddev", ["Stddev is ", "Stddev too high: "], AppUnit::Ns, 1e9),
     ];
     for (name, rule, marks, unit, factor) in rows {
-        for line in said.lines() {
+        for line in output.lines() {
             let value = marks.iter().find_map(|mark| number_after(line, mark));
             let passed = line.contains("PASS");
             if let Some(value) = value.filter(|_| passed || line.contains("FAIL")) {
@@ -332,7 +333,7 @@ fn verdict(said: &str) -> Vec<Counter> {
     figures
 }
 
-/// What etcd counted between two readings of its metrics, and what its messages complain of.
+/// Returns etcd's counters between two readings of its metrics, and those of the complaints in its messages.
 fn app_step(before: &str, after: &str, log: &str) -> AppStep {
     let buckets = HISTOGRAMS.iter().filter_map(|name| buckets_since(name, before, after)).collect();
     let lines = |words: &[&str]| log.lines().filter(|line| words.iter().any(|word| line.contains(word))).count() as f64;
@@ -350,12 +351,12 @@ fn app_step(before: &str, after: &str, log: &str) -> AppStep {
     AppStep { counters, buckets, ..AppStep::default() }
 }
 
-/// A metric without labels.
+/// Returns the value of a metric without labels.
 fn value(metrics: &str, name: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// A histogram's change, its cumulative counts taken apart.
+/// Returns a histogram's change, with counts that are no longer cumulative.
 fn buckets_since(name: &str, before: &str, after: &str) -> Option<Buckets> {
     let (then, now) = (cumulative(name, before), cumulative(name, after));
     if now.len() < 2 || now.len() != then.len() {
@@ -370,7 +371,7 @@ fn buckets_since(name: &str, before: &str, after: &str) -> Option<Buckets> {
     Some(Buckets { name: name.to_owned(), bounds_ns, counts, sum_ns })
 }
 
-/// `name_bucket{le="0.001"} 12`: bounds in seconds, rising, the last of them none (+Inf).
+/// Reads lines like `name_bucket{le="0.001"} 12`: bounds in seconds, rising, the last one `None` (+Inf).
 fn cumulative(name: &str, metrics: &str) -> Vec<(Option<f64>, u64)> {
     let mark = format!("{name}_bucket{{le=\"");
     let bucket = |line: &str| {
@@ -390,7 +391,7 @@ mod tests {
         "x_bucket{le=\"0.001\"} 15\nx_bucket{le=\"0.002\"} 119\nx_bucket{le=\"+Inf\"} 123\nx_sum 0.31\n";
 
     #[test]
-    fn buckets_are_what_came_between_two_readings_and_no_longer_cumulative() {
+    fn buckets_are_the_change_between_two_readings() {
         let buckets = buckets_since("x", BEFORE, AFTER).unwrap();
         assert_eq!((buckets.bounds_ns, buckets.counts), (vec![1_000_000, 2_000_000], vec![10, 100, 3]));
         assert_eq!(buckets.sum_ns / 1_000_000, 300);
@@ -398,10 +399,10 @@ mod tests {
     }
 
     #[test]
-    fn etcdctls_figures_are_read_with_its_word_on_each() {
-        let said = " 60 / 60 Boooom! 100.00% 1m0s\nPASS: Throughput is 150 writes/s\n\
+    fn figures_of_etcdctl_are_read_with_its_verdicts() {
+        let output = " 60 / 60 Boooom! 100.00% 1m0s\nPASS: Throughput is 150 writes/s\n\
                     FAIL: Slowest request took too long: 0.612345s\nPASS: Stddev is 0.024545s\nFAIL\n";
-        let figures = verdict(said);
+        let figures = verdict(output);
         let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
         assert_eq!((value("writes_per_second"), value("throughput_passed")), (Some(150.0), Some(1.0)));
         assert_eq!((value("slowest").map(f64::round), value("slowest_passed")), (Some(612_345_000.0), Some(0.0)));
@@ -421,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_last_words_are_taken_out_of_its_json() {
+    fn the_last_message_of_a_json_log_is_found() {
         let log =
             "{\"level\":\"info\",\"msg\":\"one\"}\n{\"msg\":\"failed to sync\",\"error\":\"no space left\"}\npanic\n";
         assert_eq!(last_message(log), "failed to sync no space left");

@@ -1,32 +1,32 @@
-//! Where programs are that somebody else installed.
+//! Finds installed programs.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use qd1_model::{Problem, ProblemKind};
 
-/// The program `name` in one of `dirs`.
+/// Returns the path of the program `name` in one of `dirs`.
 pub(crate) fn among(name: &str, dirs: &[PathBuf]) -> Option<PathBuf> {
-    let runs =
+    let is_executable =
         |path: &PathBuf| std::fs::metadata(path).is_ok_and(|f| f.is_file() && f.permissions().mode() & 0o111 != 0);
-    // Named in full, since a server changes its directory before it is become.
-    dirs.iter().map(|dir| dir.join(name)).find(runs).and_then(|path| std::path::absolute(path).ok())
+    // An absolute path, since the guard changes the directory before it becomes the server.
+    dirs.iter().map(|dir| dir.join(name)).find(is_executable).and_then(|path| std::path::absolute(path).ok())
 }
 
-/// The directories of PATH.
+/// Returns the directories of PATH.
 pub(crate) fn path_dirs() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// `--bindir`, or else PATH.
+/// Returns the directory of `--bindir`, otherwise those of PATH.
 pub(crate) fn dirs(bindir: Option<&Path>) -> Vec<PathBuf> {
     bindir.map_or_else(path_dirs, |dir| vec![dir.to_owned()])
 }
 
-/// The program, or one clear message that names the package.
+/// Returns the path of a program.
 ///
 /// # Errors
-/// Where it is missing.
+/// When it is missing; the message names the package.
 pub(crate) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<PathBuf, Problem> {
     among(name, dirs).ok_or_else(|| {
         let message =
@@ -35,7 +35,7 @@ pub(crate) fn needed(name: &str, dirs: &[PathBuf], package: &str) -> Result<Path
     })
 }
 
-/// Directories that match `base/prefix*/rest`, in the order of their names.
+/// Returns the directories that match `base/prefix*/rest`, in the order of their names.
 pub(crate) fn like(base: &str, prefix: &str, rest: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(base) else { return Vec::new() };
     let named = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_side_by_side_are_all_found() {
+    fn all_installed_versions_are_found() {
         let base = tempfile::tempdir().unwrap();
         for version in ["12", "15"] {
             std::fs::create_dir_all(base.path().join(version).join("bin")).unwrap();

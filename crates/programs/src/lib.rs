@@ -1,7 +1,7 @@
 //! Real programs on the disk: PostgreSQL, etcd, SQLite, RocksDB, sysbench, on plain options.
 //!
-//! The seam is [`Driver`], one file, or directory, for each program; [`ProgramRun`] runs its loads as the steps of an ordinary
-//! run.
+//! The interface is [`Driver`], one file or directory for each program; [`ProgramRun`] runs its loads as the steps of
+//! an ordinary run.
 #![forbid(unsafe_code)]
 
 mod etcd;

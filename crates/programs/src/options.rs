@@ -1,4 +1,4 @@
-//! What is asked of each program, as plain data: the command line fills it, and so do other commands that run a program. The
+//! The options of each program as plain data, set by the command line and by other commands that run a program. The
 //! defaults are those of `qd1 app`.
 
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use qd1_model::Bytes;
 /// PostgreSQL under pgbench.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    /// Directory for the throwaway cluster, or where the server of `dsn` keeps its data; the current one where absent.
+    /// Directory for the throwaway cluster, or data directory of the server of `dsn`; by default the current one.
     pub path: Option<PathBuf>,
-    /// Clients at once: a load for each.
+    /// Numbers of concurrent clients, with a load for each.
     pub clients: Vec<u32>,
-    /// pgbench's scale; the most clients where absent.
+    /// pgbench's scale; by default the largest number of clients.
     pub scale: Option<u32>,
     /// Measured time of each load.
     pub runtime_ns: u64,
@@ -22,15 +22,15 @@ pub struct PostgresOptions {
     pub builtin: String,
     /// Scripts of the user's own instead.
     pub script: Vec<PathBuf>,
-    /// Threads of pgbench; one for each processor where absent.
+    /// Threads of pgbench; by default one for each processor.
     pub threads: Option<u32>,
     /// Settings of the server, as `NAME=VALUE`.
     pub set: Vec<String>,
     /// Whether the tables are read into the server's memory first.
     pub prewarm: bool,
-    /// Where initdb, postgres and pgbench are; the newest that is found where absent.
+    /// Directory of initdb, postgres and pgbench; by default the newest found.
     pub bindir: Option<PathBuf>,
-    /// Who the server runs as when started by root.
+    /// The user that the server runs as when started by root.
     pub user: Option<String>,
     /// Connection to a running server, which is used instead.
     pub dsn: Option<String>,
@@ -63,11 +63,11 @@ pub struct EtcdOptions {
     pub path: PathBuf,
     /// Loads of `etcdctl check perf`.
     pub load: Vec<EtcdLoad>,
-    /// Puts per second, a load for each, instead of those.
+    /// Puts per second, with a load for each, instead of those.
     pub rate: Vec<u32>,
     /// Measured time of each rate.
     pub runtime_ns: u64,
-    /// Where etcd and etcdctl are.
+    /// Directory of etcd and etcdctl.
     pub bindir: Option<PathBuf>,
 }
 
@@ -100,7 +100,7 @@ impl EtcdLoad {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::S, Self::M, Self::L, Self::Xl];
 
-    /// etcdctl's name.
+    /// Returns etcdctl's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::S => "s",
@@ -110,7 +110,7 @@ impl EtcdLoad {
         }
     }
 
-    /// Clients at once.
+    /// Returns the number of concurrent clients.
     pub const fn clients(self) -> u32 {
         match self {
             Self::S => 50,
@@ -120,7 +120,7 @@ impl EtcdLoad {
         }
     }
 
-    /// Writes per second of all clients.
+    /// Returns the writes per second of all clients.
     pub const fn writes_per_second(self) -> u32 {
         match self {
             Self::S => 150,
@@ -144,7 +144,7 @@ pub struct SqliteOptions {
     pub runtime_ns: u64,
     /// Rows in the table.
     pub rows: u32,
-    /// Memory for pages of the database; 2 MB where absent.
+    /// Memory for pages of the database; by default 2 MB.
     pub cache: Option<Bytes>,
 }
 
@@ -161,14 +161,14 @@ impl Default for SqliteOptions {
     }
 }
 
-/// Where SQLite keeps what it needs to take back, or to finish, a transaction.
+/// Where SQLite keeps the data to roll back or to finish a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalMode {
-    /// A log of new pages, and one sync a commit with synchronous=FULL, none with NORMAL.
+    /// A log of new pages, with one sync per commit with synchronous=FULL, none with NORMAL.
     Wal,
     /// A rollback journal that is deleted at each commit: SQLite's default.
     Delete,
-    /// A rollback journal that is cut at each commit.
+    /// A rollback journal that is truncated at each commit.
     Truncate,
     /// A rollback journal that is overwritten at each commit.
     Persist,
@@ -189,11 +189,11 @@ impl JournalMode {
 /// When SQLite syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronous {
-    /// At the moments that keep the database whole; in WAL mode the last commits may be lost.
+    /// At the moments that keep the database consistent; in WAL mode the last commits may be lost.
     Normal,
     /// At each commit: SQLite's default.
     Full,
-    /// And the directory, after the journal is gone.
+    /// At each commit, and the directory after the journal is deleted.
     Extra,
 }
 

@@ -1,7 +1,7 @@
-//! The seam for real programs: one file, or directory, for each [`Driver`].
+//! The interface to real programs: one file or directory for each [`Driver`].
 //!
-//! A program's loads are the steps of an ordinary run, so that plan, progress, record, summary, history and every report
-//! format serve them too. What a program issues is its own I/O; the engine has no part in it.
+//! A program's loads are the steps of an ordinary run, so that plan, progress, record, summary, history and every
+//! report format serve them too. A program issues its own I/O; the engine has no part in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,32 +16,32 @@ use qd1_model::record::{Interval, IoErrors, Stream};
 use qd1_runner::watch::Watch;
 use qd1_system::scratch::Scratch;
 
-/// Drives a program: makes its data, starts it, runs its loads, and takes all away again.
+/// Drives a program: creates its data, starts it, runs its loads, and removes everything again.
 pub trait Driver {
-    /// Which program.
+    /// Returns which program it is.
     fn program(&self) -> Program;
 
-    /// Where it works; `None` where it needs no directory of its own.
+    /// Returns the directory it works in; `None` if it needs none of its own.
     fn path(&self) -> Option<&Path>;
 
-    /// Its loads, in order.
+    /// Returns its loads, in order.
     fn steps(&self) -> Vec<StepPlan>;
 
-    /// Space it takes at most, as far as can be told.
+    /// Returns the most space it takes, as far as it is known.
     fn space(&self) -> Bytes;
 
-    /// Refuses what cannot go well, before anything is done: programs that are missing, settings that make no sense.
+    /// Checks, before anything is done, that no program is missing and the settings make sense.
     ///
     /// # Errors
-    /// Each says what to do.
+    /// When the check fails; the message says what to do.
     fn check(&mut self) -> Result<()>;
 
-    /// What is left alone or changed, for `--dry-run`.
+    /// Describes what is changed and what remains, for `--dry-run`.
     fn caution(&self) -> String {
         "nothing after it: data, sockets and server go with the run".to_owned()
     }
 
-    /// Makes its data and starts it; its version and settings.
+    /// Creates its data and starts it; returns its version and settings.
     ///
     /// # Errors
     /// When it does not start. [`qd1_system::child::Cancelled`] when it was stopped.
@@ -53,18 +53,18 @@ pub trait Driver {
     /// When nothing could be measured. [`qd1_system::child::Cancelled`] likewise.
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded>;
 
-    /// Ends the server, and removes what it made.
+    /// Ends the server, and removes what it created.
     ///
     /// # Errors
-    /// When something is left that has to be said.
+    /// When something could not be removed.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Where and for which run a program works.
+/// The place of a program and the run it works for.
 pub struct Site<'a> {
-    /// The directory that is measured, as resolved.
+    /// The measured directory, with symbolic links resolved.
     pub(crate) path: &'a Path,
     pub(crate) id: &'a str,
     pub(crate) seed: u64,
@@ -76,30 +76,30 @@ impl Site<'_> {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// A directory on the disk that is measured, gone when dropped, that a server's user can pass through.
+    /// Creates a directory on the measured disk, removed when dropped, that a server's user can pass through.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub(crate) fn scratch(&self) -> Result<Scratch> {
         let scratch = Scratch::create(self.path, self.id)?;
         open_to_others(scratch.path())?;
         Ok(scratch)
     }
 
-    /// The same in the system's place for temporary files, for what is not to be on the disk: sockets, logs. Its name is
-    /// short, since that of a socket may have no more than 107 bytes.
+    /// Creates one in the system's directory for temporary files, for what should not be on the disk: sockets, logs.
+    /// Its name is short, since a socket's path may have no more than 107 bytes.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub(crate) fn scratch_aside(&self) -> Result<Scratch> {
-        self.scratch_aside_for("t")
+    /// When it cannot be created.
+    pub(crate) fn temp_scratch(&self) -> Result<Scratch> {
+        self.temp_scratch_for("t")
     }
 
-    /// Another of that kind.
+    /// Creates another temporary directory, for a purpose named by `what`.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub(crate) fn scratch_aside_for(&self, what: &str) -> Result<Scratch> {
+    /// When it cannot be created.
+    pub(crate) fn temp_scratch_for(&self, what: &str) -> Result<Scratch> {
         let usual = std::env::temp_dir();
         let dir = if usual.as_os_str().len() > 50 { PathBuf::from("/tmp") } else { usual };
         let scratch = Scratch::create(&dir, &format!("{}-{what}", self.id))?;
@@ -108,19 +108,19 @@ impl Site<'_> {
     }
 }
 
-/// A directory in memory, gone when dropped; `None` where the machine has none.
+/// Creates a directory in memory, removed when dropped; `None` if the machine has no /dev/shm.
 pub(crate) fn scratch_in_memory(id: &str) -> Option<Scratch> {
     let scratch = Scratch::create(Path::new("/dev/shm"), &format!("{id}-m")).ok()?;
     open_to_others(scratch.path()).ok().map(|()| scratch)
 }
 
-/// Lets everybody pass through a directory, whatever umask it was made with.
+/// Lets everybody pass through a directory, whatever umask it was created with.
 pub fn open_to_others(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }
 
-/// What a load measured.
+/// The result of a load.
 #[derive(Default)]
 pub struct Loaded {
     pub(crate) streams: Vec<Stream>,
@@ -132,7 +132,7 @@ pub struct Loaded {
     pub(crate) app: AppStep,
 }
 
-/// A load as a step of the plan.
+/// Returns a load as a step of the plan.
 pub(crate) fn step(program: Program, name: String, title: String, clients: u32, ramp_ns: u64, max_ns: u64) -> StepPlan {
     StepPlan {
         name,

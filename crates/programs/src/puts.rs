@@ -1,8 +1,8 @@
-//! Puts to etcd at a rate: they come at random times, whether or not those before them are answered, as requests of many
-//! users do; each counts from when it was due.
+//! Puts to etcd at a fixed rate: they are due at random times, whether or not earlier ones are answered, as requests of
+//! many users are; latency is measured from the time each was due.
 //!
-//! They go through etcd's gateway for JSON, by HTTP, and not by gRPC as etcd's own clients: that takes more of the processor
-//! and the same of the disk.
+//! They use etcd's JSON gateway over HTTP, not gRPC as etcd's own clients do: that takes more processor time, and the
+//! same of the disk.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -22,29 +22,29 @@ use crate::tally::Tally;
 use qd1_runner::watch::{Pacer, Watch};
 use qd1_system::child::Cancelled;
 
-/// Bytes of a value: as many as etcd's documentation benchmarks with, as near as base64 comes.
+/// Bytes of a value: as in the benchmarks of etcd's documentation, as nearly as base64 allows.
 pub(crate) const VALUE: usize = 258;
 /// The same in base64.
 const VALUE_LETTERS: usize = VALUE / 3 * 4;
-/// Keys that are put, over and over.
+/// Number of distinct keys.
 const KEYS: u64 = 100_000;
-/// Connections, each of which carries a put at a time; what comes when all are busy waits for one, and that counts.
+/// Connections, each with one put at a time; a put that is due when all are busy waits, and the wait is counted.
 const CONNECTIONS: usize = 100;
-/// How long after the end answers are still waited for.
+/// How long answers are still waited for after the end.
 const DRAIN_NS: u64 = 2_000_000_000;
 const ANSWER: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
-/// What is asked for.
+/// A load of puts.
 pub(crate) struct Puts {
-    /// Of the server, on 127.0.0.1.
+    /// Port of the server on 127.0.0.1.
     pub(crate) port: u16,
     /// Puts a second.
     pub(crate) rate: u32,
     pub(crate) seed: u64,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared<'a> {
     /// When each put is due, ns from the start.
     due_ns: &'a [u64],
@@ -55,7 +55,7 @@ struct Shared<'a> {
     seed: u64,
 }
 
-/// A put that was answered: when, ns from the start, and how long after it was due.
+/// An answered put: when, ns from the start, and how long after it was due.
 struct Answered {
     at_ns: u64,
     lat_ns: u64,
@@ -71,7 +71,7 @@ impl Puts {
         let shared = Shared {
             due_ns: &due_ns,
             next: AtomicUsize::new(0),
-            start_ns: clock::now_ns() + LOOK.as_nanos() as u64,
+            start_ns: clock::now_ns() + POLL.as_nanos() as u64,
             over: AtomicBool::new(false),
             port: self.port,
             seed: self.seed,
@@ -84,7 +84,7 @@ impl Puts {
                 let name = format!("qd1-puts-{number}");
                 let work = move || {
                     let result = shared.connection(&sender);
-                    // The receiver may have given up; nobody is left to tell then.
+                    // The receiver may have given up; nobody needs the error then.
                     let _ = result.map_err(|error| sender.send(Err(error)));
                 };
                 if let Err(error) = std::thread::Builder::new().name(name).spawn_scoped(scope, work) {
@@ -112,7 +112,7 @@ impl Puts {
         Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
     }
 
-    /// Times of a Poisson process, ns.
+    /// Returns the times of a Poisson process, ns.
     fn schedule(&self, length_ns: u64) -> Vec<u64> {
         let mut random = Rng::with_seed(self.seed ^ u64::from(self.rate));
         let mut at_ns = 0.0;
@@ -124,12 +124,13 @@ impl Puts {
             }
             due_ns.push(at_ns as u64);
         }
-        // One is always sent, so that there is something to tell.
+        debug_assert!(due_ns.is_sorted(), "puts are sent in the order in which they are due");
+        // At least one is sent, so that there is something to report.
         if due_ns.is_empty() { vec![0] } else { due_ns }
     }
 }
 
-/// Counts what is answered until all is, the time is up, or the user stops it.
+/// Counts answers until all have arrived, the time is up, or the user stops it.
 fn gather(
     receiver: &mpsc::Receiver<Result<Answered>>,
     shared: &Shared<'_>,
@@ -140,7 +141,7 @@ fn gather(
 ) -> Result<()> {
     let mut pacer = Pacer::default();
     loop {
-        match receiver.recv_timeout(LOOK) {
+        match receiver.recv_timeout(POLL) {
             Ok(Ok(answered)) => tally.add(answered.at_ns, answered.lat_ns),
             Ok(Err(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -158,7 +159,7 @@ fn gather(
 }
 
 impl Shared<'_> {
-    /// Carries one put after another.
+    /// Sends one put after another on a connection of its own.
     fn connection(&self, answered: &Sender<Result<Answered>>) -> Result<()> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).context("cannot reach etcd")?;
         stream.set_nodelay(true)?;
@@ -181,7 +182,7 @@ impl Shared<'_> {
         }
     }
 
-    /// False where it is over before.
+    /// Waits until `at_ns`; returns false if the load ends before.
     fn wait_until(&self, at_ns: u64) -> bool {
         loop {
             if self.over.load(Ordering::Relaxed) {
@@ -191,12 +192,12 @@ impl Shared<'_> {
             if left_ns == 0 {
                 return true;
             }
-            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK));
+            std::thread::sleep(Duration::from_nanos(left_ns).min(POLL));
         }
     }
 }
 
-/// One connection that is kept.
+/// One persistent connection.
 struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
@@ -204,20 +205,21 @@ struct Connection {
 
 impl Connection {
     fn put(&mut self, request: &[u8]) -> Result<()> {
-        self.stream.write_all(request).context("etcd does not take a put")?;
+        self.stream.write_all(request).context("etcd did not accept a put")?;
         self.answer.clear();
         let mut part = [0; 4096];
         loop {
             if let Some(head) = Head::of(&self.answer)? {
                 if head.status != 200 {
-                    let said = String::from_utf8_lossy(&self.answer[head.length.min(self.answer.len())..]).into_owned();
-                    bail!("etcd refused a put ({}): {}", head.status, said.trim());
+                    let message =
+                        String::from_utf8_lossy(&self.answer[head.length.min(self.answer.len())..]).into_owned();
+                    bail!("etcd refused a put ({}): {}", head.status, message.trim());
                 }
                 if self.answer.len() >= head.length + head.body {
                     return Ok(());
                 }
             }
-            match self.stream.read(&mut part).context("etcd does not answer a put")? {
+            match self.stream.read(&mut part).context("etcd did not answer a put")? {
                 0 => bail!("etcd closed a connection"),
                 got => self.answer.extend_from_slice(&part[..got]),
             }
@@ -225,7 +227,7 @@ impl Connection {
     }
 }
 
-/// What the head of an answer says.
+/// The head of an HTTP response.
 #[derive(Debug, PartialEq)]
 struct Head {
     status: u32,
@@ -235,7 +237,7 @@ struct Head {
 }
 
 impl Head {
-    /// Nothing where it is not whole yet.
+    /// Parses the head of a response; `None` while it is incomplete.
     fn of(answer: &[u8]) -> Result<Option<Self>> {
         let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
         let text = String::from_utf8_lossy(&answer[..end]);
@@ -245,12 +247,12 @@ impl Head {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
         };
-        let body = lines.find_map(length).context("etcd does not say how long its answer is")?;
+        let body = lines.find_map(length).context("etcd's response has no Content-Length")?;
         Ok(Some(Self { status, length: end + 4, body }))
     }
 }
 
-/// A put of a random key and value; their letters are base64 as they stand.
+/// Returns a put of a random key and value, made of letters that are valid base64.
 fn request(seed: u64) -> Vec<u8> {
     let mut random = Rng::with_seed(seed);
     let key = random.u64(..KEYS);
@@ -265,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn puts_come_at_random_times_at_the_rate_asked_for() {
+    fn puts_are_due_at_random_times_at_the_requested_rate() {
         let puts = Puts { port: 0, rate: 2000, seed: 5 };
         let due_ns = puts.schedule(20_000_000_000);
         assert!((39_000..41_000).contains(&due_ns.len()), "{}", due_ns.len());
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_whole_and_its_letters_are_base64() {
+    fn a_request_is_complete_and_valid_base64() {
         let request = String::from_utf8(request(3)).unwrap();
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())), "{head}");
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_waited_for_until_it_is_whole() {
+    fn an_incomplete_response_is_waited_for() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"a\":1}";
         assert_eq!(Head::of(&answer[..20]).unwrap(), None);
         let head = Head::of(answer).unwrap().unwrap();

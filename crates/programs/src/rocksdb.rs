@@ -1,7 +1,7 @@
 //! `qd1 app rocksdb`: RocksDB's db_bench, with its own figures and its own histogram of latencies.
 //!
-//! Each benchmark is a process of its own. One that fills begins with an empty database, as db_bench has it, and writes all
-//! keys; the others use what is there, for a given time.
+//! Each benchmark is a process of its own. Fill benchmarks begin with an empty database, as in db_bench, and write all
+//! keys; the others use the existing database, for a given time.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use qd1_system::scratch::Scratch;
 /// Bytes of a key, db_bench's default.
 const KEY: u64 = 16;
 
-/// The program with what it was asked.
+/// RocksDB with its options.
 pub struct Rocksdb {
     options: RocksdbOptions,
     file: PathBuf,
@@ -32,14 +32,14 @@ pub struct Rocksdb {
 }
 
 impl Rocksdb {
-    /// From what is asked.
+    /// Creates the driver.
     pub fn new(options: RocksdbOptions) -> Self {
         Self { options, file: PathBuf::new(), dir: None }
     }
 
-    fn words(&self, benchmark: &str, db: &Path, seed: u64) -> Vec<String> {
+    fn args(&self, benchmark: &str, db: &Path, seed: u64) -> Vec<String> {
         let options = &self.options;
-        let mut words = vec![
+        let mut args = vec![
             format!("--db={}", db.display()),
             format!("--benchmarks={benchmark}"),
             format!("--num={}", options.num),
@@ -49,16 +49,16 @@ impl Rocksdb {
             "--threads=1".to_owned(),
         ];
         if !benchmark.starts_with("fill") {
-            words.push("--use_existing_db=1".to_owned());
+            args.push("--use_existing_db=1".to_owned());
         }
         if !writes_all_keys(benchmark) {
-            words.push(format!("--duration={}", options.runtime_ns.div_ceil(1_000_000_000).max(1)));
+            args.push(format!("--duration={}", options.runtime_ns.div_ceil(1_000_000_000).max(1)));
         }
-        words
+        args
     }
 }
 
-/// Whether a benchmark ends with its keys and not with its time.
+/// Returns true if a benchmark ends after all keys are written, not after its time.
 fn writes_all_keys(benchmark: &str) -> bool {
     benchmark.starts_with("fill") && !benchmark.contains("sync")
 }
@@ -84,14 +84,14 @@ impl Driver for Rocksdb {
     }
 
     fn space(&self) -> Bytes {
-        // Levels and their compaction hold up to twice the data, beside the log.
+        // Levels and their compaction take up to twice the data, besides the log.
         Bytes(u64::from(self.options.num) * (self.options.value_size.0 + KEY) * 2 + (512 << 20))
     }
 
     fn check(&mut self) -> Result<()> {
         let odd = |name: &&String| name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric());
         if let Some(name) = self.options.benchmarks.iter().find(odd) {
-            bail!(qd1_model::Problem::usage(format!("--benchmarks: {name:?} is no benchmark of db_bench")));
+            bail!(qd1_model::Problem::usage(format!("--benchmarks: {name:?} is not a benchmark of db_bench")));
         }
         self.file = find::needed("db_bench", &find::path_dirs(), "rocksdb-tools")?;
         Ok(())
@@ -99,8 +99,8 @@ impl Driver for Rocksdb {
 
     fn prepare(&mut self, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
         self.dir = Some(site.scratch()?);
-        let said = child::Program::new(&self.file, &[&"--version"]).output(site.cancel).unwrap_or_default();
-        let version = said.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        let output = child::Program::new(&self.file, &[&"--version"]).output(site.cancel).unwrap_or_default();
+        let version = output.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
         let settings = [("num", self.options.num.to_string()), ("value_size", self.options.value_size.0.to_string())];
         let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
         Ok((version.unwrap_or_default().to_owned(), settings.map(setting).to_vec()))
@@ -108,14 +108,14 @@ impl Driver for Rocksdb {
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
         let dir = self.dir.as_ref().context("there is no directory")?;
-        let words = self.words(&step.name, &dir.path().join("db"), site.seed >> 1);
+        let args = self.args(&step.name, &dir.path().join("db"), site.seed >> 1);
         let mut program = child::Program::new(&self.file, &[]);
-        program.args = words.into_iter().map(Into::into).collect();
+        program.args = args.into_iter().map(Into::into).collect();
         let begin_ns = clock::now_ns();
-        let said = program.output(site.cancel)?;
+        let output = program.output(site.cancel)?;
         let runtime_ns = clock::now_ns() - begin_ns;
-        let Some(app) = app_step(&step.name, &said) else {
-            bail!("db_bench does not say how {} went: {}", step.name, last_lines(&said));
+        let Some(app) = app_step(&step.name, &output) else {
+            bail!("db_bench reported no figures for {}: {}", step.name, last_lines(&output));
         };
         let ended = if writes_all_keys(&step.name) { Ended::Done } else { Ended::Time };
         Ok(Loaded { runtime_ns, ended, app, ..Loaded::default() })
@@ -127,11 +127,11 @@ impl Driver for Rocksdb {
     }
 }
 
-/// Its line of figures, `fillsync : 161.257 micros/op 6200 ops/sec 1.129 seconds 6999 operations; 2.5 MB/s`, and the
-/// histogram below it.
-fn app_step(benchmark: &str, said: &str) -> Option<AppStep> {
+/// Reads its line of figures, `fillsync : 161.257 micros/op 6200 ops/sec 1.129 seconds 6999 operations; 2.5 MB/s`, and
+/// the histogram below it.
+fn app_step(benchmark: &str, output: &str) -> Option<AppStep> {
     let named = |line: &&str| line.split(':').next().is_some_and(|name| name.trim() == benchmark);
-    let line = said.lines().find(|line| named(line) && line.contains("micros/op"))?;
+    let line = output.lines().find(|line| named(line) && line.contains("micros/op"))?;
     let mut reported = Vec::new();
     let before = |mark: &str| {
         line.split(mark).next().filter(|_| line.contains(mark))?.split_whitespace().next_back()?.parse().ok()
@@ -142,7 +142,7 @@ fn app_step(benchmark: &str, said: &str) -> Option<AppStep> {
     figure("operations", AppUnit::PerSecond, before(" ops/sec"));
     figure("throughput", AppUnit::BytesPerSecond, before(" MB/s").map(|mib: f64| mib * f64::from(1 << 20)));
     figure("latency average", AppUnit::Ns, before(" micros/op").map(|us: f64| us * 1e3));
-    let below = said.split_once(line)?.1;
+    let below = output.split_once(line)?.1;
     for (name, mark) in [("P50", "P50: "), ("P99", "P99: "), ("P99.9", "P99.9: "), ("P99.99", "P99.99: ")] {
         figure(name, AppUnit::Ns, number_after(below, mark).map(|us| us * 1e3));
     }
@@ -153,8 +153,9 @@ fn app_step(benchmark: &str, said: &str) -> Option<AppStep> {
     Some(AppStep { reported, counters, buckets, device: None })
 }
 
-/// `(     110,     170 ]     2384  34.062%`: bounds in microseconds; empty buckets are left out.
-fn buckets(said: &str) -> Option<Buckets> {
+/// Reads lines like `(     110,     170 ]     2384  34.062%`: bounds in microseconds; db_bench leaves out empty
+/// buckets.
+fn buckets(output: &str) -> Option<Buckets> {
     let row = |line: &str| {
         let (bounds, rest) = line.trim_start_matches(['(', '[']).split_once(']')?;
         let (low, high) = bounds.split_once(',')?;
@@ -163,11 +164,11 @@ fn buckets(said: &str) -> Option<Buckets> {
     let mut buckets = Buckets { name: "latency".to_owned(), bounds_ns: Vec::new(), counts: Vec::new(), sum_ns: 0 };
     let is_row = |line: &&str| line.starts_with(['(', '[']);
     let (mut count, mut mean_us) = (0.0, 0.0);
-    for line in said.lines() {
+    for line in output.lines() {
         count = number_after(line, "Count: ").unwrap_or(count);
         mean_us = number_after(line, "Average: ").unwrap_or(mean_us);
     }
-    for (low, high, count) in said.lines().filter(is_row).filter_map(row) {
+    for (low, high, count) in output.lines().filter(is_row).filter_map(row) {
         if buckets.bounds_ns.last().is_none_or(|last| *last < low) && low > 0 {
             buckets.bounds_ns.push(low);
             buckets.counts.push(0);
@@ -184,7 +185,7 @@ fn buckets(said: &str) -> Option<Buckets> {
 mod tests {
     use super::*;
 
-    const SAID: &str = "DB path: [/x]\n\
+    const OUTPUT: &str = "DB path: [/x]\n\
         fillsync     :     161.257 micros/op 6200 ops/sec 1.129 seconds 6999 operations;    2.5 MB/s (5 ops)\n\
         Microseconds per write:\nCount: 100 Average: 161.3076  StdDev: 274.43\nMin: 82  Median: 116.6820  Max: 11476\n\
         Percentiles: P50: 116.68 P75: 160.72 P99: 991.07 P99.9: 4025.13 P99.99: 11130.41\n------\n\
@@ -193,13 +194,13 @@ mod tests {
 
     #[test]
     fn its_line_and_its_histogram_are_read() {
-        let app = app_step("fillsync", SAID).unwrap();
+        let app = app_step("fillsync", OUTPUT).unwrap();
         assert_eq!((app.reported("operations"), app.reported("latency average")), (Some(6200.0), Some(161_257.0)));
         assert_eq!((app.reported("P99"), app.reported("slowest")), (Some(991_070.0), Some(11_476_000.0)));
         assert_eq!(app.counter("operations"), Some(6999.0));
         let buckets = &app.buckets[0];
         assert_eq!(buckets.bounds_ns, [76_000, 110_000, 170_000, 250_000]);
         assert_eq!(buckets.counts, [0, 46, 0, 54, 0]);
-        assert!(app_step("readrandom", SAID).is_none(), "another benchmark's line is none of its own");
+        assert!(app_step("readrandom", OUTPUT).is_none(), "another benchmark's line is not read");
     }
 }

@@ -20,69 +20,70 @@ use qd1_system::child::{self, Cancelled};
 
 use crate::program::{Driver, Site};
 
-/// A program that can be run again and again.
+/// A program that can be run repeatedly.
 pub struct ProgramRun(Box<dyn Driver>);
 
 impl ProgramRun {
-    /// With the program looked for.
+    /// Creates a run after checking the driver.
     ///
     /// # Errors
-    /// Settings that make no sense; programs that are missing.
+    /// When a setting makes no sense or a program is missing.
     pub fn new(driver: impl Driver + 'static) -> Result<Self> {
         let mut run = Self(Box::new(driver));
         run.0.check()?;
         Ok(run)
     }
 
-    /// The program's name, for people.
+    /// Returns the program's title.
     pub fn title(&self) -> &'static str {
         self.0.program().title()
     }
 
-    /// Its loads.
+    /// Returns its loads.
     pub fn steps(&self) -> Vec<StepPlan> {
         self.0.steps()
     }
 
-    /// Space it takes at most.
+    /// Returns the most space it takes.
     pub fn space(&self) -> Bytes {
         self.0.space()
     }
 
-    /// What is left alone or changed, for `--dry-run`.
+    /// Describes what is changed and what remains, for `--dry-run`.
     pub fn caution(&self) -> String {
         self.0.caution()
     }
 
-    /// The directory it works in, as named.
+    /// Returns the directory it works in, as given.
     pub fn path(&self) -> &Path {
         self.0.path().unwrap_or(Path::new("."))
     }
 
-    /// Looks at the place. A server of others' is not ours to write beside, so its directory is only named.
+    /// Inspects the place. The directory of a foreign server is not written to, so only its path and filesystem are
+    /// read.
     ///
     /// # Errors
-    /// When it is no directory, or cannot be looked at.
+    /// When it is not a directory, or cannot be read.
     pub fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
         let path = self.path();
         let place = if self.space().0 == 0 {
-            let path = std::fs::canonicalize(path).with_context(|| format!("cannot look at {}", path.display()))?;
+            let path = std::fs::canonicalize(path).with_context(|| format!("cannot open {}", path.display()))?;
             let filesystem = machine.filesystem(&path).unwrap_or_default();
             Place { path, kind: PathKind::Directory, filesystem, direct: DirectIo { supported: true, align: 512 } }
         } else {
-            place::look(machine, path, id)?
+            place::inspect(machine, path, id)?
         };
         if !matches!(place.kind, PathKind::Directory) {
             let (path, title) = (place.path.display(), self.title());
-            return Err(Problem::usage(format!("{path} is no directory, and {title} needs one for its data")).into());
+            return Err(Problem::usage(format!("{path} is not a directory, and {title} needs one for its data")).into());
         }
         Ok(place)
     }
 
-    /// Its loads as a plan.
+    /// Returns its loads as a plan.
     ///
     /// # Errors
-    /// When the place is too small: with how much is needed.
+    /// When the place is too small; the message has the space needed.
     pub fn plan(&self, place: &Place, seed: u64) -> Result<Plan> {
         let (needed, space) = (self.space(), plan::space(place));
         let name = self.0.program().name();
@@ -120,10 +121,10 @@ impl ProgramRun {
         })
     }
 
-    /// Makes the program's data, runs its loads, and takes all away again.
+    /// Creates the program's data, runs its loads, and removes everything again.
     ///
     /// # Errors
-    /// When it does not start, or its first load brings nothing.
+    /// When it does not start, or its first load fails.
     pub fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Record> {
         let driver = self.0.as_mut();
         child::adopt_orphans();
@@ -145,7 +146,7 @@ impl ProgramRun {
             Err(error) if error.is::<Cancelled>() => Vec::new(),
             outcome => outcome?,
         };
-        // What was measured is not lost where something could not be removed; the run has failed all the same.
+        // What was measured is kept even if something could not be removed; the run has still failed.
         if let Err(error) = ended {
             let last = steps.last_mut().ok_or_else(|| anyhow!("{error:#}"))?;
             last.ended = Ended::Failed;
@@ -170,7 +171,7 @@ impl ProgramRun {
     }
 }
 
-/// Runs the loads one after the other; ends with the first that fails, since the next would fail alike.
+/// Runs the loads one after the other; ends with the first that fails, since the next would fail as well.
 fn loads(
     driver: &mut dyn Driver,
     plan: &Plan,

@@ -1,7 +1,8 @@
-//! `qd1 app sqlite`: the SQLite that qd1 carries with it, in this process: commits by journal and synchronous mode, and reads.
+//! `qd1 app sqlite`: the SQLite that qd1 carries with it, in this process: commits by journal and synchronous mode, and
+//! reads.
 //!
-//! It is a program of others that issues its own I/O, though it is linked in; so it is here and not in the engine. Each
-//! operation is one statement in a transaction of its own, as programs that store one thing at a time use it.
+//! SQLite issues its own I/O, though it is linked in; so it is here and not in the engine. Each operation is one
+//! statement in a transaction of its own, as in programs that store one item at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -31,7 +32,7 @@ const READS: &str = "reads";
 /// Rows written at once while the table is filled.
 const ROWS_AT_ONCE: u32 = 10_000;
 
-/// The program with what it was asked.
+/// SQLite with its options.
 pub struct Sqlite {
     options: SqliteOptions,
     base: Option<Base>,
@@ -44,7 +45,7 @@ struct Base {
 }
 
 impl Sqlite {
-    /// From what is asked.
+    /// Creates the driver.
     pub fn new(options: SqliteOptions) -> Self {
         Self { options, base: None }
     }
@@ -79,7 +80,7 @@ impl Driver for Sqlite {
     }
 
     fn space(&self) -> Bytes {
-        // Row, key and page overhead; the log beside it.
+        // Row, key and page overhead, and the log.
         Bytes(u64::from(self.options.rows) * 300 * 2 + (64 << 20))
     }
 
@@ -94,7 +95,7 @@ impl Driver for Sqlite {
         watch.note(&format!("filling a table with {} rows", self.options.rows));
         let dir = site.scratch()?;
         let file = dir.path().join("base.db");
-        // Kept from the first file on, so that it goes also where filling fails.
+        // Stored before the first file is made, so that it is removed even if filling fails.
         self.base = Some(Base { file: file.clone(), _dir: dir });
         fill(&file, self.options.rows, site)?;
         let setting = |name: &str, value: String| Setting { name: name.to_owned(), value };
@@ -152,12 +153,12 @@ impl Driver for Sqlite {
     }
 }
 
-/// Makes the table; durable at its end, so that no load pays for it.
+/// Creates and fills the table, which is durable at the end, so that no load pays for it.
 fn fill(file: &Path, rows: u32, site: &Site<'_>) -> Result<()> {
-    let explained = || format!("SQLite cannot fill {}", file.display());
-    let mut db = Connection::open(file).with_context(explained)?;
+    let message = || format!("SQLite cannot fill {}", file.display());
+    let mut db = Connection::open(file).with_context(message)?;
     db.execute_batch("pragma page_size = 4096; create table kv (id integer primary key, value blob not null)")
-        .with_context(explained)?;
+        .with_context(message)?;
     let mut random = random_of(site.seed, "fill");
     let mut done = 0;
     while done < rows {
@@ -169,31 +170,31 @@ fn fill(file: &Path, rows: u32, site: &Site<'_>) -> Result<()> {
         {
             let mut insert = transaction.prepare("insert into kv values (?, ?)")?;
             for id in done..until {
-                insert.execute(params![id, value(&mut random)]).with_context(explained)?;
+                insert.execute(params![id, value(&mut random)]).with_context(message)?;
             }
         }
-        transaction.commit().with_context(explained)?;
+        transaction.commit().with_context(message)?;
         done = until;
     }
     Ok(())
 }
 
-/// Opens it in this mode; for reading as it is.
+/// Opens the database in this mode; without one, in the mode that it has.
 fn open(file: &Path, mode: Option<(JournalMode, Synchronous)>) -> Result<Connection> {
     let db = Connection::open(file).context("SQLite cannot open its database")?;
     db.busy_timeout(Duration::from_secs(1))?;
     if let Some((journal, synchronous)) = mode {
-        let asked = journal.name();
-        let got: String = db.query_row(&format!("pragma journal_mode = {asked}"), [], |row| row.get(0))?;
-        if got != asked {
-            bail!("journal_mode={asked} is not possible here (it stays {got}); choose another with --journal");
+        let wanted = journal.name();
+        let got: String = db.query_row(&format!("pragma journal_mode = {wanted}"), [], |row| row.get(0))?;
+        if got != wanted {
+            bail!("journal_mode={wanted} is not possible here (it stays {got}); choose another with --journal");
         }
         db.execute_batch(&format!("pragma synchronous = {}", synchronous.name()))?;
     }
     Ok(db)
 }
 
-/// A load that goes on.
+/// A running load.
 struct Running {
     rows: u64,
     random: Rng,
@@ -212,7 +213,7 @@ impl Running {
         watch: &mut dyn Watch,
     ) -> Result<()> {
         let mut update = db.prepare("update kv set value = ? where id = ?")?;
-        self.each(start_ns, stop, cancel, watch, |random, rows| {
+        self.repeat(start_ns, stop, cancel, watch, |random, rows| {
             let (value, id) = (value(random), random.u64(..rows));
             let begin_ns = clock::now_ns();
             match update.execute(params![value, id as i64])? {
@@ -232,7 +233,7 @@ impl Running {
         watch: &mut dyn Watch,
     ) -> Result<()> {
         let mut select = db.prepare("select length(value) from kv where id = ?")?;
-        self.each(start_ns, stop, cancel, watch, |random, rows| {
+        self.repeat(start_ns, stop, cancel, watch, |random, rows| {
             let id = random.u64(..rows);
             let begin_ns = clock::now_ns();
             select.query_row([id as i64], |row| row.get::<_, i64>(0))?;
@@ -241,8 +242,8 @@ impl Running {
         Ok(())
     }
 
-    /// Repeats `operation`, which says when it began, until the time is up, the user stops it, or it fails.
-    fn each(
+    /// Repeats `operation`, which returns when it began, until the time is up, the user stops it, or it fails.
+    fn repeat(
         &mut self,
         start_ns: u64,
         stop: &Stop,
@@ -273,14 +274,14 @@ impl Running {
     }
 }
 
-/// A stream of its own for each load: SQLite writes nothing where a value stays the same, so that a load that repeated
-/// another's values would commit nothing.
+/// Returns random numbers of its own for each load: SQLite writes nothing if a value stays the same, so that a load
+/// repeating another's values would commit nothing.
 fn random_of(seed: u64, name: &str) -> Rng {
     let mixed = name.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
     Rng::with_seed(mixed)
 }
 
-/// Bytes that neither compress nor repeat.
+/// Returns bytes that neither compress nor repeat.
 fn value(random: &mut Rng) -> Vec<u8> {
     (0..VALUE / 8).flat_map(|_| random.u64(..).to_le_bytes()).collect()
 }
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_of_the_said_length_and_never_the_same() {
+    fn values_have_the_stated_length_and_never_repeat() {
         let mut random = Rng::with_seed(7);
         let (one, other) = (value(&mut random), value(&mut random));
         assert_eq!((one.len(), other.len()), (VALUE, VALUE));
@@ -301,14 +302,14 @@ mod tests {
     fn no_load_writes_what_another_wrote() {
         let first = |name: &str| value(&mut random_of(42, name));
         assert_ne!(first("delete-normal"), first("delete-full"));
-        assert_eq!(first("wal-full"), first("wal-full"), "and the same seed brings the same");
+        assert_eq!(first("wal-full"), first("wal-full"), "the same seed gives the same values");
     }
 
     #[test]
-    fn a_mode_that_is_not_to_be_had_is_told() {
+    fn a_mode_that_is_not_available_is_refused() {
         let db = Connection::open_in_memory().unwrap();
         let got: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0)).unwrap();
-        assert_ne!(got, "wal", "SQLite itself only says what it has");
+        assert_ne!(got, "wal", "SQLite itself only returns the mode it has");
         let error = open(Path::new(":memory:"), Some((JournalMode::Wal, Synchronous::Full))).unwrap_err().to_string();
         assert!(error.contains("journal_mode=wal is not possible here"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! `qd1 app sysbench`: sysbench fileio as it is often published, with its own figures.
 //!
-//! By default it uses the page cache and syncs after each hundred requests: its rates are those of memory as much as of the
-//! disk. It is here so that published figures can be compared with; `qd1 check` says what the disk does.
+//! By default it uses the page cache and syncs after each hundred requests: its rates are those of memory as much as of
+//! the disk. It is here for comparison with published figures; `qd1 check` shows what the disk does.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use qd1_runner::watch::Watch;
 use qd1_system::child::{self, last_lines};
 use qd1_system::scratch::Scratch;
 
-/// The program with what it was asked.
+/// sysbench with its options.
 pub struct Sysbench {
     options: SysbenchOptions,
     file: PathBuf,
@@ -29,20 +29,20 @@ pub struct Sysbench {
 }
 
 impl Sysbench {
-    /// From what is asked.
+    /// Creates the driver.
     pub fn new(options: SysbenchOptions) -> Self {
         Self { options, file: PathBuf::new(), dir: None }
     }
 
-    fn run(&self, words: Vec<String>, site: &Site<'_>) -> Result<String> {
+    fn run(&self, args: Vec<String>, site: &Site<'_>) -> Result<String> {
         let dir = self.dir.as_ref().context("there is no directory")?;
         let mut program = child::Program::new(&self.file, &[]);
-        program.args = words.into_iter().map(Into::into).collect();
+        program.args = args.into_iter().map(Into::into).collect();
         program.dir = dir.path();
         program.output(site.cancel)
     }
 
-    fn words(&self, mode: &str, command: &str, seed: u64) -> Vec<String> {
+    fn args(&self, mode: &str, command: &str, seed: u64) -> Vec<String> {
         let options = &self.options;
         vec![
             "fileio".to_owned(),
@@ -50,7 +50,7 @@ impl Sysbench {
             format!("--file-test-mode={mode}"),
             format!("--threads={}", options.threads),
             format!("--time={}", options.runtime_ns.div_ceil(1_000_000_000).max(1)),
-            // By default it would end after no requests or ten thousand, whichever its version has.
+            // By default it would end after zero or ten thousand requests, depending on its version.
             "--events=0".to_owned(),
             "--percentile=99".to_owned(),
             format!("--rand-seed={}", (seed & 0x7fff_ffff).max(1)),
@@ -71,7 +71,7 @@ impl Driver for Sysbench {
     fn steps(&self) -> Vec<StepPlan> {
         let step = |mode: &String| {
             let (size, threads) = (self.options.size, self.options.threads);
-            let title = format!("sysbench fileio {mode}, files of {size} in all, {threads} threads");
+            let title = format!("sysbench fileio {mode}, files of {size} in total, {threads} threads");
             crate::program::step(Program::Sysbench, mode.clone(), title, threads, 0, self.options.runtime_ns)
         };
         let mut modes = self.options.mode.clone();
@@ -85,7 +85,7 @@ impl Driver for Sysbench {
 
     fn check(&mut self) -> Result<()> {
         if self.options.size.0 < 128 * 16_384 {
-            bail!(qd1_model::Problem::usage("--size: sysbench's 128 files need 2MiB in all at least"));
+            bail!(qd1_model::Problem::usage("--size: sysbench's 128 files need at least 2MiB in total"));
         }
         self.file = find::needed("sysbench", &find::path_dirs(), "sysbench")?;
         Ok(())
@@ -93,10 +93,10 @@ impl Driver for Sysbench {
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
         self.dir = Some(site.scratch()?);
-        let said = child::Program::new(&self.file, &[&"--version"]).output(site.cancel)?;
-        watch.note(&format!("sysbench prepare: writing files of {} in all", self.options.size));
-        self.run(self.words("seqwr", "prepare", site.seed), site)?;
-        let version = said.trim().trim_start_matches("sysbench").trim().to_owned();
+        let output = child::Program::new(&self.file, &[&"--version"]).output(site.cancel)?;
+        watch.note(&format!("sysbench prepare: writing files of {} in total", self.options.size));
+        self.run(self.args("seqwr", "prepare", site.seed), site)?;
+        let version = output.trim().trim_start_matches("sysbench").trim().to_owned();
         let settings = [("file-total-size", self.options.size.0.to_string()), ("file-fsync-freq", "100".to_owned())];
         let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
         Ok((version, settings.map(setting).to_vec()))
@@ -104,11 +104,11 @@ impl Driver for Sysbench {
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
         let begin_ns = clock::now_ns();
-        let said = self.run(self.words(&step.name, "run", site.seed), site)?;
+        let output = self.run(self.args(&step.name, "run", site.seed), site)?;
         let runtime_ns = clock::now_ns() - begin_ns;
-        let app = app_step(&said);
+        let app = app_step(&output);
         if app.reported.is_empty() {
-            bail!("sysbench does not say how {} went: {}", step.name, last_lines(&said));
+            bail!("sysbench reported no figures for {}: {}", step.name, last_lines(&output));
         }
         Ok(Loaded { runtime_ns, ended: Ended::Time, app, ..Loaded::default() })
     }
@@ -119,8 +119,8 @@ impl Driver for Sysbench {
     }
 }
 
-/// Its report: rates, throughput in MiB/s, latencies in ms.
-fn app_step(said: &str) -> AppStep {
+/// Reads its report: rates, throughput in MiB/s, latencies in ms.
+fn app_step(output: &str) -> AppStep {
     let rows = [
         ("reads", "reads/s:", AppUnit::PerSecond, 1.0),
         ("writes", "writes/s:", AppUnit::PerSecond, 1.0),
@@ -132,7 +132,7 @@ fn app_step(said: &str) -> AppStep {
         ("slowest", " max:", AppUnit::Ns, 1e6),
     ];
     let figure = |(name, mark, unit, factor): (&str, &str, AppUnit, f64)| {
-        Some(Counter::new(name, unit, number_after(said, mark)? * factor))
+        Some(Counter::new(name, unit, number_after(output, mark)? * factor))
     };
     AppStep { reported: rows.into_iter().filter_map(figure).collect(), ..AppStep::default() }
 }
@@ -143,11 +143,11 @@ mod tests {
 
     #[test]
     fn its_report_is_read() {
-        let said = "File operations:\n    reads/s:                      19325.98\n    writes/s:    12885.32\n\
+        let output = "File operations:\n    reads/s:                      19325.98\n    writes/s:    12885.32\n\
                     fsyncs/s:   12.5\n\nThroughput:\n    read, MiB/s:   301.97\n    written, MiB/s:  201.33\n\n\
                     Latency (ms):\n         min:      0.00\n         avg:      0.06\n         max:      12.10\n\
                     99th percentile:   0.30\n";
-        let app = app_step(said);
+        let app = app_step(output);
         assert_eq!((app.reported("reads"), app.reported("writes")), (Some(19325.98), Some(12885.32)));
         assert_eq!(app.reported("slowest"), Some(12_100_000.0));
         assert_eq!(app.reported("read").map(|rate| (rate / 1048576.0 * 100.0).round()), Some(30197.0));

@@ -1,7 +1,8 @@
-//! Operations that a program (or SQLite in this process) completed, counted into the histogram and the intervals of a step.
+//! Operations that a program (or SQLite in this process) completed, counted into the histogram and the intervals of a
+//! step.
 //!
-//! They may come late and out of order: pgbench writes its log in blocks, one for each thread. So intervals stay open until
-//! the end, or until the newest is far beyond them.
+//! They may arrive late and out of order: pgbench writes its log in blocks, one for each thread. So intervals stay open
+//! until the end, or until the newest is far after them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 
 /// Length of an interval, as everywhere.
 pub(crate) const INTERVAL_NS: u64 = 100_000_000;
-/// Intervals that stay open: half a minute, longer than any block of a log is held back at a rate that matters.
+/// Intervals that stay open: half a minute, longer than a block of the log is delayed at any relevant rate.
 const OPEN_MAX: usize = 300;
 
 /// One interval that may still grow.
@@ -24,7 +25,7 @@ struct Open {
     bins: CoarseHist,
 }
 
-/// Operations of one kind, over the window that is measured.
+/// Operations of one kind, over the measured window.
 pub(crate) struct Tally {
     class: OpClass,
     window_ns: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet; the window is so long.
+    /// Creates an empty tally for a window of this length.
     pub(crate) fn new(class: OpClass, window_ns: u64) -> Self {
         Self {
             class,
@@ -53,7 +54,8 @@ impl Tally {
         }
     }
 
-    /// An operation that completed so long after the window's start, ns. Later than the window's end it does not count.
+    /// Adds an operation that completed `completed_ns` after the window's start. One after the window's end does not
+    /// count.
     pub(crate) fn add(&mut self, completed_ns: u64, lat_ns: u64) {
         if completed_ns >= self.window_ns {
             self.last_ns = self.window_ns;
@@ -64,20 +66,20 @@ impl Tally {
         self.lat.record(lat_ns);
         self.sum_ns += lat_ns;
         let number = completed_ns / INTERVAL_NS;
-        // What comes after its interval was closed is counted in the first that is open: late, but not lost.
+        // An operation whose interval is closed is counted in the first open one: late, but not lost.
         let number = self.open.keys().next().map_or(number, |first| number.max(*first)).max(self.closed.len() as u64);
         let open = self.open.entry(number).or_default();
         open.ios += 1;
         open.sum_ns += lat_ns;
         open.max_ns = open.max_ns.max(lat_ns);
         open.bins.record(lat_ns);
-        self.note(Slow { at_ns: completed_ns.saturating_sub(lat_ns), lat_ns });
+        self.keep_slowest(Slow { at_ns: completed_ns.saturating_sub(lat_ns), lat_ns });
         while self.open.len() > OPEN_MAX {
             self.close_first();
         }
     }
 
-    fn note(&mut self, slow: Slow) {
+    fn keep_slowest(&mut self, slow: Slow) {
         if self.slowest.len() == SLOWEST_MAX && self.slowest.last().is_some_and(|least| least.lat_ns >= slow.lat_ns) {
             return;
         }
@@ -95,28 +97,30 @@ impl Tally {
         self.closed.push(interval(number, vec![open.stream(self.class)]));
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// How much of the window was seen, ns.
+    /// Returns the length of the window up to the last operation, ns.
     pub(crate) fn seen_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// The intervals so far, for the figures of a run in watch.
+    /// Returns the intervals so far, for the figures shown during a run.
     pub(crate) fn so_far(&self) -> Vec<Interval> {
         let open = self.open.iter().map(|(number, open)| interval(*number, vec![open.stream(self.class)]));
         self.closed.iter().cloned().chain(open).collect()
     }
 
-    /// The stream and its intervals, the last one cut to `runtime_ns`; no stream where nothing completed.
+    /// Returns the stream and its intervals, the last one cut to `runtime_ns`; no stream if nothing completed.
     pub(crate) fn finish(mut self, runtime_ns: u64) -> (Option<Stream>, Vec<Interval>) {
         while !self.open.is_empty() {
             self.close_first();
         }
         let mut intervals = self.closed;
+        let counted = || intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.ios).sum::<u64>();
+        debug_assert_eq!(counted(), self.count, "every operation is in exactly one interval");
         while (intervals.len() as u64) * INTERVAL_NS < runtime_ns {
             intervals.push(interval(intervals.len() as u64, Vec::new()));
         }
@@ -155,7 +159,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn every_operation_of_the_window_is_counted_once_in_whatever_order_they_come() {
+    fn operations_in_any_order_are_each_counted_once() {
         let mut tally = Tally::new(OpClass::Transaction, 10 * SECOND);
         let times: Vec<u64> = (0..1_000).map(|n| n * 9_990_000).collect();
         // Two threads' blocks: the later half first.
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_its_interval_was_closed_is_not_lost() {
+    fn operations_of_closed_intervals_are_not_lost() {
         let mut tally = Tally::new(OpClass::Transaction, 1_000 * SECOND);
         (0..900).for_each(|n| tally.add(n * INTERVAL_NS, 10));
         tally.add(1, 10);
@@ -181,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_end_counts_as_time() {
+    fn an_end_without_operations_counts_as_time() {
         let mut tally = Tally::new(OpClass::Commit, 10 * SECOND);
         tally.add(50, 40);
         let (_, intervals) = tally.finish(2 * SECOND + 5);

@@ -1,11 +1,11 @@
-//! Figures out of what programs print for people.
+//! Reads figures from the output of programs.
 
-/// The number that follows `mark`, wherever it first stands: `tps = 812.5 (without ...)` after `tps = `.
+/// Returns the number that follows the first `mark`: `tps = 812.5 (without ...)` after `tps = `.
 pub(crate) fn number_after(text: &str, mark: &str) -> Option<f64> {
     number(text.split_once(mark)?.1)
 }
 
-/// The number that a text begins with, spaces aside.
+/// Returns the number that a text begins with, ignoring spaces before it.
 pub(crate) fn number(text: &str) -> Option<f64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".eE+-".contains(c))).unwrap_or(text.len());

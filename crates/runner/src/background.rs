@@ -1,5 +1,5 @@
-//! The load beside a step: the same workers as any step's, on threads of their own, from before its measurement until
-//! after it.
+//! The background load of a step: the same workers as in any step, on threads of their own, from before the measurement
+//! until after it.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,40 +13,40 @@ use qd1_model::record::Background;
 
 use crate::context::Run;
 
-/// It ends when its step does, and no step is as long as this.
+/// Time limit of a load: it ends with its step, and no step is as long as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// A load ready to go.
+/// A load that is ready to run.
 pub(crate) struct BackgroundLoad<'a> {
     works: Vec<(&'a IoWork, Vec<OwnedFd>)>,
     seed: u64,
-    /// Keep the unnamed files alive.
+    /// Keeps the unnamed files alive.
     _own: Vec<Target>,
 }
 
-/// What a load did.
+/// The result of a load.
 #[derive(Default)]
 pub(crate) struct LoadOutcome {
     pub(crate) background: Vec<Background>,
-    /// What was asked of the disk by all of it.
+    /// All requests it made.
     pub(crate) requests: RequestCounts,
 }
 
 impl<'a> BackgroundLoad<'a> {
-    /// Makes the files of a step's load.
+    /// Creates and opens the files of a step's load.
     ///
     /// # Errors
-    /// When one cannot be made or opened.
+    /// When one cannot be created or opened.
     pub(crate) fn open(run: &Run<'_>, step: &'a StepPlan, seed: u64) -> Result<Self> {
         let (mut works, mut own) = (Vec::new(), Vec::new());
         for (number, work) in step.background.iter().enumerate() {
-            let how = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
+            let open_as = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
             let file = if work.file == FileUse::Shared {
-                run.shared.as_ref().context("the planner gave a shared file to no one")?.open(how)?
+                run.shared.as_ref().context("the plan has no shared file")?.open(open_as)?
             } else {
                 let name = format!("{}-load-{number}", run.context.id);
                 let target = Target::create_in(&run.plan.target.path, &name)?;
-                let file = target.open(how)?;
+                let file = target.open(open_as)?;
                 own.push(target);
                 file
             };
@@ -55,10 +55,10 @@ impl<'a> BackgroundLoad<'a> {
         Ok(Self { works, seed: seed ^ 0x10AD, _own: own })
     }
 
-    /// Runs `measure` while the load goes on.
+    /// Runs `measure` while the load runs.
     ///
     /// # Errors
-    /// When an engine of either breaks.
+    /// When `measure` or the load fails.
     pub(crate) fn around(&self, measure: impl FnOnce() -> Result<Outcome>) -> Result<(Outcome, LoadOutcome)> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -69,7 +69,7 @@ impl<'a> BackgroundLoad<'a> {
             };
             let mut done = LoadOutcome::default();
             for load in loads {
-                let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load broke off"))??;
+                let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load panicked"))??;
                 done.requests = done.requests.plus(&load.requests);
                 let Outcome { runtime_ns, streams, errors, .. } = load;
                 done.background.push(Background { runtime_ns, streams, errors });
@@ -91,8 +91,8 @@ impl<'a> BackgroundLoad<'a> {
             batch_min: 1,
             thread_cost: qd1_probe::thread_cost,
         };
-        // Twenty times a second what is dirty is sent to the disk. By itself the kernel keeps it for half a minute, longer
-        // than a step is; on a machine that always writes, what was written half a minute ago goes out now.
+        // Dirty data is sent to the disk twenty times a second. By default the kernel keeps it for half a minute,
+        // longer than a step takes; on a machine that always writes, the data of half a minute ago is written out now.
         let mut watch = |_: &Progress<'_>| {
             if work.rw.writes() && !work.direct {
                 drop_cache(&files[0]);
@@ -103,7 +103,7 @@ impl<'a> BackgroundLoad<'a> {
     }
 }
 
-/// Says that the step is over, also when measuring it panics: the scope waits for the load.
+/// Signals the end of the step, even if measuring it panics: the scope waits for the load.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -1,4 +1,4 @@
-//! What a run is besides its plan, and what its steps share.
+//! The context of a run, and the state that its steps share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,46 +13,46 @@ use qd1_system::scratch::Scratch;
 
 use crate::counters::Counters;
 
-/// What a run is besides its plan.
+/// Everything a run needs besides its plan.
 pub struct RunContext<'a> {
     /// Random identifier of the run.
     pub id: String,
-    /// The command that does the same again.
+    /// The command that repeats the run.
     pub command: Vec<String>,
-    /// What the machine is read with.
+    /// Reads facts about the machine.
     pub machine: &'a Machine,
-    /// Set once the run is to stop.
+    /// Set when the run is to stop.
     pub cancel: &'a AtomicBool,
 }
 
 impl RunContext<'_> {
-    /// Whether the run is to stop.
+    /// Returns true if the run is to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.load(Ordering::Relaxed)
     }
 }
 
-/// What the steps of a run share.
+/// The state that the steps of a run share.
 pub(crate) struct Run<'a> {
     pub(crate) plan: Plan,
     pub(crate) context: &'a RunContext<'a>,
     pub(crate) shared: Option<Target>,
     pub(crate) prepared: Option<Prepare>,
-    /// What steps on files leave to the next; gone with the run.
+    /// Files that one step leaves for the next; removed at the end of the run.
     pub(crate) files: Option<Files>,
     pub(crate) counters: Counters<'a>,
     pub(crate) begin_ns: u64,
 }
 
-/// Files that stay from one step to the next, in a directory that goes with them however the run ends.
+/// Files kept from one step to the next, in a directory that is removed with them however the run ends.
 pub(crate) struct Files {
-    /// Closed before its directory goes.
+    /// Closed before its directory is removed.
     pub(crate) tree: Tree,
     pub(crate) _scratch: Scratch,
 }
 
 impl Run<'_> {
-    /// What was measured, with all that belongs to the run.
+    /// Returns the measurements with everything else that belongs to the run.
     pub(crate) fn into_record(self, environment: Environment, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
         Record {
             schema_version: SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-//! What the kernel counts around a step: the disk's requests, the machine's processor time and pressure.
+//! The kernel's counters around a step: the disk's requests, the machine's processor time and pressure.
 
 use qd1_engine::clock;
 use qd1_engine::run::RequestCounts;
@@ -22,23 +22,23 @@ pub struct Moment {
 
 /// Their change over a step.
 pub struct Change {
-    /// Requests of the device, and what was asked of it; absent where there is no block device.
+    /// Requests of the device beside those made of it; `None` when there is no block device.
     pub device: Option<DeviceDelta>,
     /// Share of processor time stolen by the hypervisor, 0..1.
     pub steal: f64,
-    /// Share of processor time that was worked, 0..1.
+    /// Share of processor time in use, 0..1.
     pub busy: f64,
-    /// Share of time some task waited (PSI), 0..1; absent without PSI.
+    /// Share of time some task waited (PSI), 0..1; `None` without PSI.
     pub pressure: Option<Pressure>,
 }
 
 impl<'a> Counters<'a> {
-    /// Those of the disk at the bottom of `devices`, and of the machine.
+    /// Selects the counters of the disk at the bottom of `devices`, and of the machine.
     pub fn new(machine: &'a Machine, devices: &[Device]) -> Self {
         Self { machine, device: counted_device(devices).map(|device| device.name.clone()) }
     }
 
-    /// All counters now.
+    /// Reads all counters now.
     pub fn now(&self) -> Moment {
         Moment {
             at_ns: clock::now_ns(),
@@ -47,15 +47,16 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// The change from `before` until now, beside the requests made.
+    /// Returns the change from `before` until now, with the requests made.
     pub fn since(&self, before: &Moment, requests: &RequestCounts) -> Change {
         self.now().since(before, requests)
     }
 }
 
 impl Moment {
-    /// The change since `before`, beside the requests made.
+    /// Returns the change since `before`, with the requests made.
     pub fn since(&self, before: &Moment, requests: &RequestCounts) -> Change {
+        debug_assert!(before.at_ns <= self.at_ns, "the earlier moment comes first");
         let device = self.device.zip(before.device).map(|(now, before)| DeviceDelta {
             counted: now.since(&before),
             asked_reads: requests.reads,
@@ -73,11 +74,12 @@ impl Moment {
     }
 }
 
-/// The device whose counters are compared with our requests: the disk itself where there is exactly one (the kernel
-/// counts flushes only there, not on partitions, dm or md), else the topmost device, which sees what we ask of it.
+/// Returns the device whose counters are compared with our requests: the disk itself if there is exactly one (the
+/// kernel counts flushes only there, not on partitions, dm or md), otherwise the topmost device, which receives our
+/// requests.
 fn counted_device(devices: &[Device]) -> Option<&Device> {
     let whole = |device: &&Device| matches!(device.kind.as_str(), "disk" | "loop" | "zram" | "ram");
-    // Below a loop device other requests are made than above it.
+    // The requests below a loop device differ from those above it.
     let first_loop = devices.iter().position(|device| device.kind == "loop");
     let above = &devices[..first_loop.map_or(devices.len(), |at| at + 1)];
     let mut disks = above.iter().filter(whole);

@@ -9,10 +9,10 @@ use qd1_probe::Machine;
 
 use crate::place::Place;
 
-/// Whether `named`, the device of `--destroy`, allows to overwrite the place.
+/// Returns true if `named`, the device of `--destroy`, allows overwriting the place.
 ///
 /// # Errors
-/// When it names anything but the block device that is the place: a slip must not cost a disk.
+/// When it names anything but the block device that is the place: a typing error must not cost a disk.
 pub fn is_allowed(place: &Place, named: Option<&Path>) -> Result<bool, Problem> {
     let Some(named) = named else { return Ok(false) };
     let is_block = matches!(place.kind, PathKind::Block(_));
@@ -27,11 +27,11 @@ pub fn is_allowed(place: &Place, named: Option<&Path>) -> Result<bool, Problem> 
     Err(Problem::new(ProblemKind::Unsafe, message))
 }
 
-/// Refuses to write to a device that is in use, or that takes no writes: the kernel says so at the first request only,
-/// with an error that names no reason.
+/// Refuses to write to a device that is in use or read-only: the kernel would reject only the first request, with an
+/// error that gives no reason.
 ///
 /// # Errors
-/// With what is in the way.
+/// When the device is in use or read-only; the message gives the reasons.
 pub fn refuse_in_use(machine: &Machine, device: &Path) -> Result<()> {
     if machine.is_read_only_block(device) {
         let device = device.display();

@@ -1,4 +1,4 @@
-//! The machine as it is when a run begins.
+//! The state of the machine when a run begins.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use qd1_engine::{clock, reference};
 use qd1_model::Environment;
 use qd1_probe::Machine;
 
-/// The machine and the path to the disk, with what reading the clock costs and how fast the processor is; time is read in the
-/// cheapest way that the machine has from here on.
+/// Returns the machine and the path to the disk, with the cost of reading the clock and the speed of the processor.
+/// From this call on, time is read in the cheapest way that the machine has.
 pub fn environment(machine: &Machine, path: &Path) -> Environment {
     let mut environment = machine.environment(path);
     clock::use_tsc(&environment.clock.source);
@@ -16,8 +16,8 @@ pub fn environment(machine: &Machine, path: &Path) -> Environment {
     environment
 }
 
-/// How fast the processors are now: without it predictions would assume another machine's. Nothing from an unoptimised build,
-/// which sorts twenty times as slowly.
+/// Measures how fast the processors are now: without it predictions would assume those of another machine. `None` in an
+/// unoptimised build, which sorts twenty times as slowly.
 pub fn sort_ns() -> Option<f64> {
     (!cfg!(debug_assertions)).then(reference::sort_ns)
 }

@@ -1,5 +1,5 @@
-//! From a Spec to a Record: looks at the place, plans, prepares it, runs each step, and reads the machine around it. What a
-//! run shows while it goes on is told to a [`watch::Watch`].
+//! From a Spec to a Record: inspects the place, plans, prepares it, runs each step, and reads the machine around it.
+//! The progress of a run is reported to a [`watch::Watch`].
 #![forbid(unsafe_code)]
 
 mod background;

@@ -1,4 +1,4 @@
-//! What is known of the place to be measured before anything is decided: kind, filesystem, direct I/O.
+//! The place to be measured, as inspected before anything is planned: kind, filesystem, direct I/O.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use qd1_probe::Machine;
 
 use qd1_model::Problem;
 
-/// The place, looked at.
+/// The properties of the place to be measured.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Symbolic links followed.
+    /// The path, with symbolic links resolved.
     pub path: PathBuf,
     /// Directory, file or block device.
     pub kind: PathKind,
@@ -22,11 +22,11 @@ pub struct Place {
     pub direct: DirectIo,
 }
 
-/// Looks at `path`; refuses what cannot be measured at all.
+/// Inspects `path`; refuses what cannot be measured at all.
 ///
 /// # Errors
-/// Missing paths, pseudo filesystems, character devices, no permission: each says what to do.
-pub fn look(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
+/// On missing paths, pseudo filesystems, character devices and missing permissions; each message says what to do.
+pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
     let kind = path_kind(path).map_err(|error| match is_missing(&error) {
         true => missing(path).into(),
         false => anyhow::Error::from(error),
@@ -62,7 +62,7 @@ pub fn look(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
             return Err(Problem::usage(message).into());
         }
     };
-    // Memory filesystems take O_DIRECT on newer kernels and ignore it: do not claim what is not so.
+    // Memory filesystems take O_DIRECT on newer kernels and ignore it: do not report it as supported.
     let supported = direct.supported && filesystem.class != FilesystemClass::Memory;
     Ok(Place { path, kind, filesystem, direct: DirectIo { supported, ..direct } })
 }
@@ -72,7 +72,7 @@ fn is_missing(error: &qd1_engine::EngineError) -> bool {
         if std::io::Error::from(*errno).kind() == std::io::ErrorKind::NotFound)
 }
 
-/// What to say of a path that does not exist.
+/// Returns the error for a path that does not exist.
 pub fn missing(path: &Path) -> Problem {
     Problem::usage(format!("{} does not exist; name a directory, a file or a block device", path.display()))
 }

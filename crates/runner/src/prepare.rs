@@ -1,4 +1,4 @@
-//! Makes the target ready: writes the shared test file whole, or opens what is given.
+//! Prepares the target: writes the whole shared test file, or opens the existing file or device.
 
 use anyhow::Result;
 use qd1_engine::backing::{Target, fill};
@@ -10,31 +10,31 @@ use crate::context::Run;
 use crate::watch::Watch;
 
 impl Run<'_> {
-    /// Makes the shared file and writes it whole, or opens what is given.
+    /// Creates the shared file and writes all of it, or opens the existing file or device.
     pub(crate) fn open_shared(&mut self, watch: &mut dyn Watch) -> Result<()> {
         let target = &self.plan.target;
         let shared = match target.kind {
             TargetKind::Directory if !self.plan.needs_shared_file() => return Ok(()),
             TargetKind::Directory => Target::create_in(&target.path, &self.context.id)?,
             TargetKind::File => {
-                let given = Target::existing(&target.path);
-                // Nothing was written: only what the extents say is of interest.
-                let extents = given.extents(target.size.0);
+                let existing = Target::existing(&target.path);
+                // Nothing was written: only the extents are of interest.
+                let extents = existing.extents(target.size.0);
                 self.prepared = extents.is_some().then(|| Prepare { extents, ..Prepare::default() });
-                given
+                existing
             }
             TargetKind::BlockReadOnly => Target::existing(&target.path),
             TargetKind::BlockDestroy => Target::exclusive(&target.path)?,
         };
         if matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy) {
             watch.prepare(target.size);
-            let mut look = |now: &qd1_engine::run::Progress<'_>| {
+            let mut report = |now: &qd1_engine::run::Progress<'_>| {
                 watch.prepared(now);
                 Decision::Continue
             };
             let (size, seed) = (target.size.0, self.plan.seed);
             let filled =
-                fill(&shared, size, target.prepare_max_ns, target.direct, seed, self.context.cancel, &mut look)?;
+                fill(&shared, size, target.prepare_max_ns, target.direct, seed, self.context.cancel, &mut report)?;
             if let Some(error) = filled.errors.first() {
                 anyhow::bail!(
                     "writing the test file failed: {} at offset {}; the disk, or its quota, does not take {}",
@@ -43,15 +43,16 @@ impl Run<'_> {
                     target.size
                 );
             }
+            debug_assert!(filled.prepare.bytes.0 <= size, "more was written than the test file holds");
             self.shrink_to(filled.prepare.bytes.0);
-            self.plan.steps.iter_mut().for_each(|step| ease(&mut step.background, &filled.prepare));
+            self.plan.steps.iter_mut().for_each(|step| limit_load(&mut step.background, &filled.prepare));
             self.prepared = Some(filled.prepare);
         }
         self.shared = Some(shared);
         Ok(())
     }
 
-    /// On a disk too slow to write the whole file in time, all steps use what there is.
+    /// Limits all steps to the part that was written, on a disk too slow to write the whole file in time.
     fn shrink_to(&mut self, bytes: u64) {
         self.plan.target.size.0 = self.plan.target.size.0.min(bytes);
         let works = self.plan.steps.iter_mut().flat_map(StepPlan::works_mut);
@@ -59,8 +60,8 @@ impl Run<'_> {
     }
 }
 
-/// A load writes no more than half of what the disk took when the test file was written.
-fn ease(background: &mut [IoWork], prepare: &Prepare) {
+/// Limits a load's writes to half the rate at which the disk wrote the test file.
+fn limit_load(background: &mut [IoWork], prepare: &Prepare) {
     if prepare.elapsed_ns == 0 {
         return;
     }

@@ -14,16 +14,16 @@ use crate::environment::{environment, sort_ns};
 use crate::step;
 use crate::watch::{AdaptiveSteps, Watch};
 
-/// Runs the plan to its end, or until the run is cancelled: what was measured until then comes back.
+/// Runs the plan to its end, or until the run is cancelled, and returns what was measured.
 ///
 /// # Errors
-/// When the target cannot be made or an engine cannot be had. Failing requests are in the Record instead.
+/// When the target cannot be created or an engine is not available. Failed requests are in the Record instead.
 pub fn execute(plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Record> {
     run(plan, context, watch, None)
 }
 
-/// The same with steps that `adaptive` decides on the way. Those of `plan` are what it may come to, for the preparation; the
-/// Record's plan has the ones that ran.
+/// Runs steps that `adaptive` chooses during the run. Those of `plan` are the possible ones, for the preparation; the
+/// Record's plan has those that ran.
 ///
 /// # Errors
 /// As [`execute`].
@@ -57,6 +57,7 @@ fn run(
         if let Some(adaptive) = adaptive.as_deref_mut()
             && let Some((pause_ns, step)) = adaptive.next(&run.plan, &steps)
         {
+            debug_assert_eq!(index, run.plan.steps.len(), "adaptive steps are appended in order");
             watch.insert(index, &step);
             run.plan.steps.push(step);
             pause(pause_ns, context.cancel);
@@ -65,7 +66,7 @@ fn run(
             break;
         }
         let step = run.plan.steps[index].clone();
-        // Where one step on files could not go on, the next would fail as well, or find too few of them.
+        // After a failed step on files, the next one would fail as well, or find too few of them.
         if matches!(step.work, Work::Files(_)) && has_failed_on_files(&run.plan, &steps) {
             continue;
         }
@@ -73,15 +74,16 @@ fn run(
         let enough = |intervals: &[Interval]| adaptive.as_deref().is_some_and(|adaptive| adaptive.enough(intervals));
         let started_ns = clock::now_ns() - begin_ns;
         let record = match step::run(&mut run, &step, watch, &enough) {
-            // What was measured so far is worth keeping; a first step that cannot run says that of the target as a whole.
+            // What was measured so far is worth keeping; if the first step cannot run, the target as a whole is at
+            // fault.
             Err(error) if !steps.is_empty() => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
             outcome => outcome?,
         };
-        // Stopped in its ramp, before anything was measured: the same as if it had not begun.
+        // Stopped in its ramp, before anything was measured: treated as if it had not begun.
         if context.is_cancelled() && record.streams.is_empty() {
             break;
         }
-        assert_eq!(record.name, step.name, "a step's record bears the step's name");
+        assert_eq!(record.name, step.name, "a step's record has the step's name");
         watch.step_done(&record);
         // The pauses of an adaptive run are a part of what it measures.
         let sort_ns = if adaptive.is_none() { sort_ns() } else { None };
@@ -95,7 +97,7 @@ fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {
     done.iter().any(|step| step.ended == Ended::Failed && on_files(&step.name))
 }
 
-/// Leaves the disk alone for a while.
+/// Waits with the disk idle, or until the run is cancelled.
 fn pause(ns: u64, cancel: &AtomicBool) {
     let end_ns = clock::now_ns() + ns;
     while clock::now_ns() < end_ns && !cancel.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! One step: opens what it needs, runs it, watches whether its figures are tight enough, notes what the kernel saw.
+//! One step: opens its files, runs it, ends it once its figures are precise enough, and adds the kernel's counters.
 
 use std::os::fd::OwnedFd;
 
@@ -20,13 +20,13 @@ use crate::counters::Change;
 use crate::watch::{Pacer, Watch};
 use qd1_system::scratch::Scratch;
 
-/// Whether a running step has seen enough, beside its own [`Stop`].
+/// Whether a running step has measured enough, in addition to its own [`Stop`].
 type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
 
 /// Runs one step.
 ///
 /// # Errors
-/// When its files or its engine cannot be had.
+/// When its files or its engine are not available.
 pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, watch: &mut dyn Watch, enough: Enough<'_>) -> Result<StepRecord> {
     let seed = step_seed(run.plan.seed, &step.name);
     match &step.work {
@@ -47,9 +47,9 @@ fn durable_files(
 ) -> Result<StepRecord> {
     let scratch = Scratch::create(&run.plan.target.path, &run.context.id)?;
     let before = run.counters.now();
-    let mut look = look(&step.stop, watch, enough);
+    let mut check = stop_check(&step.stop, watch, enough);
     let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
-    let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut look)?;
+    let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut check)?;
     let change = run.counters.since(&before, &outcome.requests);
     Ok(record(run, step, outcome, change, None, false))
 }
@@ -70,18 +70,18 @@ fn files(
         }
     };
     let before = run.counters.now();
-    let mut look = look(&step.stop, watch, enough);
+    let mut check = stop_check(&step.stop, watch, enough);
     let cost = qd1_probe::thread_cost;
-    let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut look)?;
+    let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut check)?;
     let change = run.counters.since(&before, &outcome.requests);
-    let fault = stopped(&outcome);
+    let fault = stop_fault(&outcome);
     let record = StepRecord { fault, ..record(run, step, outcome, change, None, false) };
     run.files = (!files.tree.is_empty()).then_some(files);
     Ok(record)
 }
 
-/// What stopped a step on files, and what to do about it.
-fn stopped(outcome: &Outcome) -> String {
+/// Returns what stopped a step on files and what to do about it; empty unless it failed.
+fn stop_fault(outcome: &Outcome) -> String {
     if outcome.ended != Ended::Failed {
         return String::new();
     }
@@ -106,13 +106,13 @@ fn io(
 ) -> Result<StepRecord> {
     let mut work = work.clone();
     bound_buffered(run, step, &mut work);
-    let how = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
+    let open_as = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
     // Kept until the step is over: unnamed files live as long as they are open.
     let own = own_targets(run, &work, seed)?;
-    let mut files: Vec<OwnedFd> = own.iter().map(|target| target.open(how)).collect::<Result<_, _>>()?;
+    let mut files: Vec<OwnedFd> = own.iter().map(|target| target.open(open_as)).collect::<Result<_, _>>()?;
     if own.is_empty() {
-        let shared = run.shared.as_ref().context("the planner gave a shared file to no one")?;
-        files.push(shared.open(how)?);
+        let shared = run.shared.as_ref().context("the plan has no shared file")?;
+        files.push(shared.open(open_as)?);
     }
     files.iter().for_each(drop_cache);
     let chosen = choose(&work, files.first())?;
@@ -132,14 +132,14 @@ fn io(
     };
     let load = BackgroundLoad::open(run, step, seed)?;
     let before = run.counters.now();
-    let measure = || Ok(run_io(&job, run.context.cancel, &mut look(&step.stop, watch, enough))?);
+    let measure = || Ok(run_io(&job, run.context.cancel, &mut stop_check(&step.stop, watch, enough))?);
     let (outcome, load) = load.around(measure)?;
     let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
     Ok(StepRecord { background: load.background, ..record })
 }
 
-/// The files that belong to this step alone, made as it wants them; none where it uses the shared one.
+/// Creates the files that belong to this step alone; none if it uses the shared one.
 fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
     if work.file == FileUse::Shared || run.plan.target.kind != TargetKind::Directory {
         return Ok(Vec::new());
@@ -168,8 +168,8 @@ fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
         .collect()
 }
 
-/// Buffered data has to be written out before the step can end: no more of it than the disk took in the step's time
-/// when the test file was written.
+/// Limits a buffered step, which ends only when its data is written out, to what the disk wrote in the same time when
+/// the test file was written.
 fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
     let Some(prepare) = run.prepared.as_ref().filter(|prepare| prepare.elapsed_ns > 0) else { return };
     if work.direct || work.sync != Sync::EndFsync {
@@ -182,8 +182,12 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
     work.io_size.0 = bytes.max(16 * block).min(wanted);
 }
 
-/// Watches a step: shows its figures, and wants it to end once they are tight enough.
-fn look<'a>(stop: &'a Stop, watch: &'a mut dyn Watch, enough: Enough<'a>) -> impl FnMut(&Watched<'_>) -> Decision + 'a {
+/// Returns a callback that shows a step's figures and ends it once they are precise enough.
+fn stop_check<'a>(
+    stop: &'a Stop,
+    watch: &'a mut dyn Watch,
+    enough: Enough<'a>,
+) -> impl FnMut(&Watched<'_>) -> Decision + 'a {
     let mut pacer = Pacer::default();
     move |now| {
         let is_over = pacer.take(now.elapsed_ns, || {
@@ -249,7 +253,7 @@ fn record(
     }
 }
 
-/// A seed for each step, so that leaving one out does not change the others (FNV-1a of the name).
+/// Returns a seed for each step, so that leaving one out does not change the others (FNV-1a of the name).
 fn step_seed(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))

@@ -1,9 +1,9 @@
-//! Keeps every run in SQLite, so that any two can be compared and an old one judged again by a newer qd1.
+//! Keeps every run in SQLite, so that any two can be compared and an old one can be judged again by a newer qd1.
 //!
-//! A run is one row written in one transaction: killed at any moment, the history holds the whole run or none of it. The
-//! record is kept as zlib-compressed JSON, because the intervals of a one-minute check come to several hundred KiB of
-//! very repetitive text; everything `qd1 history` lists stands in columns of its own and needs no unpacking. Verdicts
-//! are not stored: a record is judged again each time it is read. Where the file is, is the caller's business.
+//! A run is one row written in one transaction: if the process is killed, the history has the whole run or none of it.
+//! The record is kept as zlib-compressed JSON, because the intervals of a one-minute check come to several hundred KiB
+//! of very repetitive text; everything `qd1 history` lists is in columns of its own and needs no unpacking. Verdicts
+//! are not stored: a record is judged again each time it is read. The caller chooses the path of the file.
 #![forbid(unsafe_code)]
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -23,7 +23,7 @@ use serde::Deserialize;
 
 use qd1_model::Problem;
 
-/// `PRAGMA user_version` of each state of the tables; the script at index N leads from version N to N + 1.
+/// `PRAGMA user_version` of each state of the tables; the script at index N migrates from version N to N + 1.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE run (
         id              TEXT PRIMARY KEY,
@@ -52,26 +52,32 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the history at `path`; makes it, and its directories, where there is none yet. Readable by its owner only.
+    /// Opens the history at `path`, or creates it and its directories, readable by its owner only.
+    ///
+    /// # Errors
+    /// When it cannot be created or opened, or a newer qd1 wrote it; the message says what to do.
     pub fn open(path: &Path) -> Result<Self> {
         let open = || -> Result<Connection> {
             make_private(path)?;
             let mut db = Connection::open(path)?;
             db.busy_timeout(BUSY)?;
-            // WAL lets `qd1 history` read while a run is saved. Where it cannot work (some network and FUSE
-            // filesystems, a read-only place), SQLite keeps its rollback journal, which is as safe.
+            // WAL lets `qd1 history` read while a run is saved. If it does not work (some network and FUSE
+            // filesystems, a read-only directory), SQLite keeps its rollback journal, which is as safe.
             let _ = db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
             db.pragma_update(None, "synchronous", "FULL")?;
             migrate(&mut db)?;
             Ok(db)
         };
-        let db = open().map_err(|error| explained(error, path))?;
+        let db = open().map_err(|error| with_advice(error, path))?;
         Ok(Self { db, path: path.to_owned() })
     }
 
-    /// Adds a run, whole or not at all. An id that is already there is an error: history is not rewritten.
+    /// Adds a run, whole or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the history has a run with this id: history is not rewritten.
     pub fn save(&self, record: &Record) -> Result<()> {
-        let blob = packed(record)?;
+        let blob = pack(record)?;
         let target = &record.plan.target;
         let device = record.environment.devices.first().map_or("", |device| device.name.as_str());
         // A single statement is a transaction of its own.
@@ -94,13 +100,13 @@ impl Store {
         match saved {
             Ok(_) => Ok(()),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                bail!("run {} is in the history already", record.id)
+                bail!("run {} is already in the history", record.id)
             }
-            Err(error) => Err(explained(error.into(), &self.path)),
+            Err(error) => Err(with_advice(error.into(), &self.path)),
         }
     }
 
-    /// The last `limit` runs, the newest first.
+    /// Returns the last `limit` runs, the newest first.
     pub fn list(&self, limit: usize) -> Result<Vec<Row>> {
         let list = || -> rusqlite::Result<Vec<Row>> {
             let mut statement = self.db.prepare(
@@ -122,19 +128,22 @@ impl Store {
             })?;
             rows.collect()
         };
-        list().map_err(|error| explained(error.into(), &self.path))
+        list().map_err(|error| with_advice(error.into(), &self.path))
     }
 
-    /// The run whose id begins with `id_prefix`.
+    /// Returns the run whose id begins with `id_prefix`.
+    ///
+    /// # Errors
+    /// When none or several do, or the record cannot be read.
     pub fn load(&self, id_prefix: &str) -> Result<Record> {
         let id = self.resolve(id_prefix)?;
         let found: Option<(String, Vec<u8>)> = self
             .db
             .query_row("SELECT version, record FROM run WHERE id = ?", [&id], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
-            .map_err(|error| explained(error.into(), &self.path))?;
+            .map_err(|error| with_advice(error.into(), &self.path))?;
         let (version, blob) = found.with_context(|| format!("run {id} was just removed"))?;
-        unpacked(&blob, &version).with_context(|| format!("run {id} in {}", self.path.display()))
+        unpack(&blob, &version).with_context(|| format!("run {id} in {}", self.path.display()))
     }
 
     fn resolve(&self, prefix: &str) -> Result<String> {
@@ -156,7 +165,7 @@ impl Store {
                 bail!(Problem::usage(format!("no run {prefix:?} in {path}{hint} `qd1 history` lists all {all}")))
             }
             many => {
-                // An id given in full is meant even if it begins another.
+                // A complete id is accepted even if another begins with it.
                 if let Some(exact) = many.iter().find(|id| **id == wanted) {
                     return Ok((*exact).to_owned());
                 }
@@ -171,7 +180,7 @@ impl Store {
     }
 }
 
-/// Creates the file before SQLite does: only so are it and the journals that copy its mode 0600 from the first moment.
+/// Creates the file before SQLite does, so that it and the journals, which copy its mode, are private from the start.
 fn make_private(path: &Path) -> Result<()> {
     if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -187,7 +196,7 @@ fn migrate(db: &mut Connection) -> Result<()> {
     if version(db)? == MIGRATIONS.len() {
         return Ok(());
     }
-    // Read again under the lock: another qd1 may be making the same tables.
+    // Read again under the lock: another qd1 may be creating the same tables.
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let from = version(&transaction)?;
     ensure!(
@@ -203,8 +212,8 @@ fn migrate(db: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// The error with the file's name and, where we know, what to do about it.
-fn explained(error: anyhow::Error, path: &Path) -> anyhow::Error {
+/// Adds the file's name to an error and, if known, what to do about it.
+fn with_advice(error: anyhow::Error, path: &Path) -> anyhow::Error {
     let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
     let what = match sqlite {
         Some(ErrorCode::NotADatabase) => {
@@ -218,26 +227,26 @@ fn explained(error: anyhow::Error, path: &Path) -> anyhow::Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             format!("is locked by another program for more than {} s; try again, or {ELSEWHERE}", BUSY.as_secs())
         }
-        _ if error.downcast_ref::<std::io::Error>().is_some() => format!("cannot be made; {ELSEWHERE}"),
+        _ if error.downcast_ref::<std::io::Error>().is_some() => format!("cannot be created; {ELSEWHERE}"),
         _ => "cannot be used".into(),
     };
     error.context(format!("the history {} {what}", path.display()))
 }
 
-fn packed(record: &Record) -> Result<Vec<u8>> {
+fn pack(record: &Record) -> Result<Vec<u8>> {
     let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
     zlib.write_all(&serde_json::to_vec(record)?)?;
     Ok(zlib.finish()?)
 }
 
-fn unpacked(blob: &[u8], written_by: &str) -> Result<Record> {
+fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,
     }
     let mut json = Vec::new();
     ZlibDecoder::new(blob).read_to_end(&mut json).context("is damaged: it cannot be unpacked")?;
-    // Asked first, because a newer layout need not parse as ours.
+    // Checked first, because a newer layout may not parse as ours.
     let Layout { schema_version } = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
     if schema_version > SCHEMA_VERSION {
         return Err(anyhow!(
@@ -251,14 +260,14 @@ fn unpacked(blob: &[u8], written_by: &str) -> Result<Record> {
     Ok(record)
 }
 
-/// The id whose beginning takes the fewest edits to become `wanted`, if it is close at all.
+/// Returns the id whose beginning takes the fewest edits to become `wanted`; `None` when none is close.
 fn closest<'a>(wanted: &str, ids: &[&'a str]) -> Option<&'a str> {
     let distance_to = |id: &&str| distance(wanted, &id[..id.len().min(wanted.len())]);
     let best = ids.iter().copied().min_by_key(distance_to)?;
     (distance_to(&best) <= wanted.len().div_ceil(3)).then_some(best)
 }
 
-/// Levenshtein distance.
+/// Returns the Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -297,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_loaded_again_unchanged_and_listed_newest_first() {
+    fn runs_are_loaded_unchanged_and_listed_newest_first() {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         store.save(&record("aaaaaaaaaaaa", 1)).unwrap();
@@ -320,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_or_ambiguous_id_says_what_to_type_instead() {
+    fn a_wrong_or_ambiguous_id_is_reported_with_alternatives() {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         assert!(error(store.load("4f")).contains("is empty"));
@@ -342,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_newer_layout_is_refused_by_name_not_misread() {
+    fn a_record_of_a_newer_layout_is_refused() {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         let newer = Record { schema_version: SCHEMA_VERSION + 1, version: "9.0".into(), ..record("aaaaaaaaaaaa", 1) };
@@ -360,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn another_file_in_its_place_is_named_and_not_touched() {
+    fn another_file_at_its_path_is_reported_and_not_touched() {
         let (_dir, path) = place();
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let text = "not a database, but long enough to look at ".repeat(50);
@@ -370,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_place_tells_the_way_out() {
+    fn an_unwritable_path_is_reported_with_what_to_do() {
         for place in ["/proc/qd1/history.db", "/dev/null/history.db", "/"] {
             let error = error(Store::open(Path::new(place)));
             assert!(error.contains("QD1_STORE") && error.contains("--no-save"), "{place}: {error}");
@@ -381,9 +390,9 @@ mod tests {
     fn a_long_record_is_packed_to_a_fraction() {
         let record = sample::long_record();
         let json = serde_json::to_vec(&record).unwrap().len();
-        let blob = packed(&record).unwrap();
+        let blob = pack(&record).unwrap();
         assert!(json > 200_000 && blob.len() * 4 < json, "{json} B of JSON became {} B", blob.len());
-        assert!(unpacked(&blob, "").unwrap() == record);
+        assert!(unpack(&blob, "").unwrap() == record);
     }
 
     #[test]
@@ -407,7 +416,7 @@ mod tests {
         let Some(path) = std::env::var_os("QD1_TEST_SAVE_TO") else { return };
         let store = Store::open(Path::new(&path)).unwrap();
         let long = sample::long_record();
-        // Bounded, so that nothing runs on should its killer die first.
+        // Bounded, so that it ends even if the test dies first.
         for at in 0_u64..2000 {
             store.save(&Record { id: format!("{at:012x}"), started_unix_ns: at, ..long.clone() }).unwrap();
         }

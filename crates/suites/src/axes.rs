@@ -1,7 +1,7 @@
-//! Sweeps: one job with lists, as many steps.
+//! Sweeps: one job with lists of values becomes many steps.
 //!
-//! `sweep = { bs = ["4k", "64k"], iodepth = [1, 32] }` runs every combination, in the order in which it would be read
-//! aloud: the first key varies slowest, the last one fastest, and each list is taken from its beginning.
+//! `sweep = { bs = ["4k", "64k"], iodepth = [1, 32] }` runs every combination, in the order of the
+//! text: the first key varies slowest, the last one fastest, and each list starts at its beginning.
 
 use serde::Deserialize as _;
 use toml::Spanned;
@@ -11,7 +11,7 @@ use qd1_model::spec::Job;
 
 use super::keys::{self, Fault};
 
-/// More steps than anyone waits for are a slip.
+/// Most steps: nobody would wait for more, so they are surely a mistake.
 const STEPS_MAX: usize = 1000;
 
 /// One step of a job: the job with its swept values filled in, and the table it was read from.
@@ -27,7 +27,7 @@ struct Axis<'t> {
     values: Vec<Spanned<DeValue<'t>>>,
 }
 
-/// The steps of the job in `table` (without its criteria), which stands at `at` of `text`.
+/// Returns the steps of the job in `table` (without its criteria), which is at `at` in `text`.
 pub(super) fn expand<'t>(
     mut table: DeTable<'t>,
     at: std::ops::Range<usize>,
@@ -53,18 +53,18 @@ pub(super) fn expand<'t>(
                 taken.insert(0, (axis.key.get_ref().to_string(), written(value, text)));
                 table.insert(axis.key.clone(), value.clone());
             }
-            let whole = Spanned::new(at.clone(), DeValue::Table(table.clone()));
-            let mut job = Job::deserialize(ValueDeserializer::from(whole))?;
+            let table_at = Spanned::new(at.clone(), DeValue::Table(table.clone()));
+            let mut job = Job::deserialize(ValueDeserializer::from(table_at))?;
             job.name = name(&job.name, &taken);
             job.title = job.title.map(|title| filled(&title, &taken));
             let fault = |message: String| Fault::new(at.clone(), message);
-            fit_for_a_name(&job.name).map_err(fault)?;
+            check_name(&job.name).map_err(fault)?;
             Ok(Step { job, table })
         })
         .collect()
 }
 
-/// The lists of a sweep in the order written.
+/// Returns the lists of a sweep in the order of the text.
 fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'t>>, Fault> {
     let at = sweep.span();
     let DeValue::Table(sweep) = sweep.into_inner() else {
@@ -92,7 +92,7 @@ fn axes<'t>(job: &DeTable<'t>, sweep: Spanned<DeValue<'t>>) -> Result<Vec<Axis<'
     Ok(axes)
 }
 
-/// A value as it stands in the file, without quotes.
+/// Returns a value as written in the file, without quotes.
 pub(super) fn written(value: &Spanned<DeValue<'_>>, text: &str) -> String {
     match value.get_ref() {
         DeValue::String(string) => string.to_string(),
@@ -100,7 +100,7 @@ pub(super) fn written(value: &Spanned<DeValue<'_>>, text: &str) -> String {
     }
 }
 
-/// The step's name: the job's with its `{key}`s filled in, or, where it has none, with the swept values behind it.
+/// Returns the step's name: the job's with its `{key}`s filled in or, if it has none, with the swept values appended.
 fn name(name: &str, taken: &[(String, String)]) -> String {
     if taken.is_empty() || taken.iter().any(|(key, _)| name.contains(&format!("{{{key}}}"))) {
         return filled(name, taken);
@@ -120,14 +120,14 @@ fn filled(text: &str, taken: &[(String, String)]) -> String {
     taken.iter().fold(text.to_owned(), |text, (key, value)| text.replace(&format!("{{{key}}}"), value))
 }
 
-/// `--only` has to be able to name it, and a line to hold it.
-fn fit_for_a_name(name: &str) -> Result<(), String> {
+/// Checks that a name can be given to `--only` and fits in one line.
+fn check_name(name: &str) -> Result<(), String> {
     let bad = |c: char| c.is_whitespace() || c.is_control() || ",*{}".contains(c);
     match name.chars().find(|c| bad(*c)) {
         _ if name.is_empty() => Err("a step needs a name that is not empty".to_owned()),
-        Some(c) => {
-            Err(format!("{name:?} cannot be a step's name because of its {c:?}; a {{key}} stands for a swept value"))
-        }
+        Some(c) => Err(format!(
+            "{name:?} cannot be a step's name because of its {c:?}; a {{key}} is replaced by a swept value"
+        )),
         None => Ok(()),
     }
 }

@@ -14,7 +14,7 @@ use qd1_model::units::parse_duration_ns;
 use super::axes::{Step, written};
 use super::keys::{self, Fault};
 
-/// One criterion for each step and kind of operation that the `[[job.criterion]]` in `table` speaks of.
+/// Returns one criterion for each step and kind of operation that the `[[job.criterion]]` in `table` applies to.
 pub(super) fn spread(
     table: &Spanned<DeValue<'_>>,
     steps: &[Step<'_>],
@@ -44,27 +44,27 @@ pub(super) fn spread(
             if stricter {
                 return Err(Fault::new(
                     marginal.span(),
-                    "marginal is stricter than the bound; it has to be more lenient",
+                    "marginal is stricter than the bound; it must be more lenient",
                 ));
             }
             fail
         }
     };
-    let source = words(keys, "source")?.unwrap_or_else(|| suite_source.to_owned());
+    let source = text_of(keys, "source")?.unwrap_or_else(|| suite_source.to_owned());
     if source.trim().is_empty() {
         return Err(Fault::new(
             at,
-            "a criterion needs a source, its own or the suite's: say where the figure comes from",
+            "a criterion needs a source, its own or the suite's: state where the figure comes from",
         ));
     }
-    let like = Criterion {
+    let template = Criterion {
         step: String::new(),
         op: OpClass::Read,
         metric: metric.name.to_owned(),
         pass,
         fail,
         published: (tolerance > 0.0).then_some(published),
-        label: words(keys, "label")?.unwrap_or_default(),
+        label: text_of(keys, "label")?.unwrap_or_default(),
         source,
     };
     let op = op(keys)?;
@@ -75,7 +75,7 @@ pub(super) fn spread(
         }
         let judged = ops(&step.job).into_iter().filter(|one| op.is_none_or(|op| op == *one));
         let judged = judged.filter(|op| has_metric(metric, *op));
-        criteria.extend(judged.map(|op| Criterion { step: step.job.name.clone(), op, ..like.clone() }));
+        criteria.extend(judged.map(|op| Criterion { step: step.job.name.clone(), op, ..template.clone() }));
     }
     if criteria.is_empty() {
         let message =
@@ -93,14 +93,14 @@ fn which_metric(keys: &DeTable<'_>, at: &std::ops::Range<usize>) -> Result<&'sta
     };
     let name = value.get_ref().as_str().unwrap_or_default();
     metric(name).ok_or_else(|| {
-        let hint =
-            nearest(name, names()).map_or_else(|| format!("known are {}", known()), |m| format!("did you mean {m:?}?"));
+        let hint = nearest(name, names())
+            .map_or_else(|| format!("choose from {}", known()), |m| format!("did you mean {m:?}?"));
         Fault::new(value.span(), format!("unknown metric {name:?}; {hint}"))
     })
 }
 
-/// A text that may be absent.
-fn words(keys: &DeTable<'_>, key: &str) -> Result<Option<String>, Fault> {
+/// Returns the text of a key; `None` when it is absent.
+fn text_of(keys: &DeTable<'_>, key: &str) -> Result<Option<String>, Fault> {
     let Some(value) = keys.get(key) else { return Ok(None) };
     match value.get_ref().as_str() {
         Some(text) => Ok(Some(text.to_owned())),
@@ -108,7 +108,7 @@ fn words(keys: &DeTable<'_>, key: &str) -> Result<Option<String>, Fault> {
     }
 }
 
-/// `">= 5000"` for a metric where more is better, `"<= 10ms"` where less is.
+/// Reads a bound: `">= 5000"` for a metric where higher is better, `"<= 10ms"` where lower is.
 fn bound_of(key: &str, value: &Spanned<DeValue<'_>>, metric: &Metric) -> Result<f64, Fault> {
     let (sign, example) = match (metric.better, metric.unit) {
         (Better::Lower, _) => ("<=", "<= 10ms"),
@@ -130,7 +130,7 @@ fn bound_of(key: &str, value: &Spanned<DeValue<'_>>, metric: &Metric) -> Result<
         .ok_or_else(|| fault(format!("{key} = {text:?} has no figure for {}", metric.name)))
 }
 
-/// A figure in the metric's unit, or with a unit of its own.
+/// Reads a figure in the metric's unit, or with a unit of its own.
 fn figure_of(unit: Unit, text: &str) -> Option<f64> {
     let figure = match (text.replace('_', "").parse::<f64>(), unit) {
         (Ok(plain), _) => plain,
@@ -141,7 +141,7 @@ fn figure_of(unit: Unit, text: &str) -> Option<f64> {
     (figure.is_finite() && figure >= 0.0).then_some(figure)
 }
 
-/// The tolerance as a share.
+/// Returns the tolerance as a share.
 fn tolerance(keys: &DeTable<'_>, text: &str) -> Result<f64, Fault> {
     let Some(value) = keys.get("tolerance") else { return Ok(0.0) };
     let percent: f64 =
@@ -158,11 +158,11 @@ fn op(keys: &DeTable<'_>) -> Result<Option<OpClass>, Fault> {
     let found = OpClass::ALL.into_iter().find(|op| op.name() == name);
     found.map(Some).ok_or_else(|| {
         let known = OpClass::ALL.map(OpClass::name).join(", ");
-        Fault::new(value.span(), format!("unknown op {name:?}; known are {known}"))
+        Fault::new(value.span(), format!("unknown op {name:?}; choose from {known}"))
     })
 }
 
-/// The kinds of operation that a job makes.
+/// Returns the kinds of operation in a job.
 fn ops(job: &Job) -> Vec<OpClass> {
     let Some(rw) = job.rw else {
         let ops = job.files.as_ref().and_then(|files| files.ops.as_ref());
@@ -180,7 +180,7 @@ fn ops(job: &Job) -> Vec<OpClass> {
     ops
 }
 
-/// The sync part belongs to commits, and what only looks at files moves no bytes.
+/// Returns true if operations of this kind have the metric: only commits have a sync part, and some move no bytes.
 fn has_metric(metric: &Metric, op: OpClass) -> bool {
     match metric.name {
         "sync_p50_ns" | "sync_p99_ns" => op == OpClass::Commit,
@@ -189,7 +189,7 @@ fn has_metric(metric: &Metric, op: OpClass) -> bool {
     }
 }
 
-/// Whether the step has the values that `filter` asks for: each key one value, or one of a list.
+/// Returns true if the step has the values in `filter`: for each key one value, or one of a list.
 fn applies(filter: Option<&Spanned<DeValue<'_>>>, step: &Step<'_>, text: &str) -> Result<bool, Fault> {
     let Some(filter) = filter else { return Ok(true) };
     let Some(keys) = filter.get_ref().as_table() else {
@@ -203,10 +203,11 @@ fn applies(filter: Option<&Spanned<DeValue<'_>>>, step: &Step<'_>, text: &str) -
             let hint = nearest(name, known.iter().copied()).map_or(String::new(), |m| format!("; did you mean {m:?}?"));
             return Err(Fault::new(
                 key.span(),
-                format!("where names {name:?}, which neither the job nor its sweep sets{hint}"),
+                format!("where has {name:?}, which neither the job nor its sweep sets{hint}"),
             ));
         };
-        let same = |one: &Spanned<DeValue<'_>>| normal(name, &written(one, text)) == normal(name, &written(has, text));
+        let same =
+            |one: &Spanned<DeValue<'_>>| normalized(name, &written(one, text)) == normalized(name, &written(has, text));
         all &= match wanted.get_ref() {
             DeValue::Array(list) => list.iter().any(same),
             _ => same(wanted),
@@ -215,8 +216,8 @@ fn applies(filter: Option<&Spanned<DeValue<'_>>>, step: &Step<'_>, text: &str) -
     Ok(all)
 }
 
-/// `4k`, `4KiB` and `4096` are the same size.
-fn normal(key: &str, text: &str) -> String {
+/// Returns a comparable form of a value: `4k`, `4KiB` and `4096` are the same size.
+fn normalized(key: &str, text: &str) -> String {
     match (key, text.parse::<Bytes>()) {
         ("bs" | "size" | "io_size", Ok(bytes)) => bytes.0.to_string(),
         _ => text.to_owned(),

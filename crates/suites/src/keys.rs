@@ -1,15 +1,15 @@
-//! The keys that a suite's file may have, and what is said about one it may not.
+//! The keys that a suite's file may have, and the message about unknown ones.
 //!
-//! One table for the reader, for "did you mean", and for the test that docs/suites.md explains each.
+//! The same tables serve the reader, "did you mean", and the test that docs/suites.md explains each key.
 
 use std::ops::Range;
 
 use qd1_model::suggest::nearest;
 use toml::de::DeTable;
 
-/// At the top.
+/// Keys of the suite itself.
 pub(super) const SUITE: &[&str] = &["name", "title", "source", "size", "prepare", "job"];
-/// In each `[[job]]`.
+/// Keys of each `[[job]]`.
 pub(super) const JOB: &[&str] = &[
     "name",
     "title",
@@ -43,9 +43,9 @@ pub(super) const JOB: &[&str] = &[
     "sweep",
     "criterion",
 ];
-/// In each `[[job.criterion]]`.
+/// Keys of each `[[job.criterion]]`.
 pub(super) const CRITERION: &[&str] = &["metric", "op", "where", "bound", "tolerance", "marginal", "label", "source"];
-/// In `files`.
+/// Keys of `files`.
 pub(super) const FILES: &[&str] = &[
     "size",
     "count",
@@ -60,27 +60,27 @@ pub(super) const FILES: &[&str] = &[
     "long_names",
     "seeks",
 ];
-/// In a time or size that depends on `--quick` and `--full`.
+/// Keys of a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
-/// Keys of a job that a sweep cannot vary: they name or hold other keys.
+/// Keys of a job that a sweep cannot vary: they are names or contain other keys.
 pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "effort", "runtime", "sweep", "criterion"];
 
-/// What is wrong with a suite's text, and where.
+/// An error in a suite's text, with its position.
 #[derive(Debug)]
 pub(super) struct Fault {
     at: Option<Range<usize>>,
     message: String,
-    /// Whether the line itself is shown: TOML's reader speaks of a value without naming it.
+    /// Whether the line itself is shown: messages of the TOML parser do not name the value.
     shows_line: bool,
 }
 
 impl Fault {
-    /// A fault of the bytes `at` of the text.
+    /// Creates a fault of the bytes `at` of the text.
     pub(super) fn new(at: Range<usize>, message: impl Into<String>) -> Self {
         Self { at: Some(at), message: message.into(), shows_line: false }
     }
 
-    /// `FILE, line N: what is wrong`.
+    /// Returns the message: `FILE, line N: what is wrong`.
     pub(super) fn message(&self, file: &str, text: &str) -> String {
         match &self.at {
             Some(at) => {
@@ -111,7 +111,7 @@ pub(super) fn check(table: &DeTable<'_>, known: &[&str], place: &str) -> Result<
     let name = key.get_ref();
     let hint = match nearest(name, known.iter().copied()) {
         Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("known are {}", known.join(", ")),
+        None => format!("choose from {}", known.join(", ")),
     };
     Err(Fault::new(key.span(), format!("unknown key {:?} in {place}; {hint}", name.as_ref())))
 }

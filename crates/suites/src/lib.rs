@@ -1,6 +1,6 @@
 //! Suites: lists of steps as TOML (docs/suites.md). Those built in are one file each, whose top comment is its
-//! documentation; a user's own is a file of the same form. The suites of `sweep`, `sync` and `meta` are generated. Thresholds
-//! are read here as well. Pure, but for reading the file that is named.
+//! documentation; a user's own is a file of the same form. The suites of `sweep`, `sync` and `meta` are generated.
+//! Thresholds are read here as well. Pure, except for reading a file of the user's.
 #![forbid(unsafe_code)]
 
 mod axes;
@@ -36,7 +36,7 @@ macro_rules! builtin {
     };
 }
 
-/// All of them, in the order in which `qd1 suites` lists them.
+/// All built-in suites, in the order in which `qd1 suites` lists them.
 static BUILTIN: &[Builtin] = builtin![
     "check",
     "vps-latency",
@@ -53,26 +53,26 @@ static BUILTIN: &[Builtin] = builtin![
     "predict",
 ];
 
-/// Names of the built-in suites, in the order in which they are listed.
+/// Returns the names of the built-in suites, in the order in which they are listed.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.name)
 }
 
-/// The TOML of the built-in suite called `name`, with its documentation at the top.
+/// Returns the TOML of the built-in suite called `name`, with its documentation at the top.
 pub fn text(name: &str) -> Option<&'static str> {
     BUILTIN.iter().find(|builtin| builtin.name == name).map(|builtin| builtin.text)
 }
 
-/// The built-in suite called `name`.
+/// Returns the built-in suite called `name`.
 pub fn builtin(name: &str) -> Option<Suite> {
     let suite = read::suite(text(name)?).expect("the built-in suites are checked by a test");
     Some(Suite { subject: Subject::of_builtin(name), ..suite })
 }
 
-/// The suite in the file at `path`.
+/// Reads the suite in the file at `path`.
 ///
 /// # Errors
-/// With file and line, when it cannot be read or is not one.
+/// When it cannot be read or is not a suite; the message has the file and the line.
 pub fn load(path: &Path) -> Result<Suite, Problem> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path)
@@ -80,16 +80,18 @@ pub fn load(path: &Path) -> Result<Suite, Problem> {
     read::suite(&text).map_err(|fault| Problem::usage(fault.message(&file, &text)))
 }
 
-/// What to say of a name that no suite has.
+/// Returns the error for a name that no suite has.
 pub fn unknown(name: &str) -> Problem {
     let hint = match nearest(name, names()) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => format!("built in are {}; a file of your own ends in .toml", names().collect::<Vec<_>>().join(", ")),
+        None => {
+            format!("built-in suites are {}; a file of your own ends in .toml", names().collect::<Vec<_>>().join(", "))
+        }
     };
     Problem::usage(format!("there is no suite {name:?}; {hint}"))
 }
 
-/// The longest time of all steps and of writing the test file, ns.
+/// Returns the longest time of all steps and of writing the test file, ns.
 pub fn longest_ns(suite: &Suite, effort: Effort) -> u64 {
     let jobs = || suite.job.iter().filter(|job| job.runs_at(effort));
     let steps: u64 = jobs().map(|job| job.runtime_ns(effort)).sum();

@@ -1,30 +1,30 @@
-//! The suites of `qd1 meta`: file operations, and bonnie++'s whole job.
+//! The suites of `qd1 meta`: file operations, and the complete job of bonnie++.
 
 use qd1_model::meta::{BONNIE_SEEKERS, BONNIE_SEEKS, BONNIE_UNIT};
 use qd1_model::plan::{FileOp, FileOrder, FilesSync};
 use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
 use qd1_model::{Bytes, Problem, Subject};
 
-/// How many files where none are named, and how long one operation on them may take.
+/// Default number of files, and the longest time of one operation on them.
 const FILES: PerEffort<u64> = PerEffort { quick: 5000, default: 20_000, full: 100_000 };
 const RUNTIME: PerEffort<Span> =
     PerEffort { quick: Span(5_000_000_000), default: Span(20_000_000_000), full: Span(60_000_000_000) };
-/// The same where an amount is named: that is what was asked for, however long it takes.
+/// Longest time if the user gives the number of files, which is then completed however long it takes.
 const UNTIL_DONE: Span = Span(3_600_000_000_000);
 const FILE_SIZE: Bytes = Bytes::kib(4);
 const PER_DIR: u64 = 1000;
 
-/// What bonnie++ (2.00) does where it is told nothing else: 16 x 1,024 empty files, one file of twice the memory but at
-/// least 300 MiB, 8 KiB at a time, and 8,192 seeks by five.
+/// Defaults of bonnie++ (2.00): 16 x 1,024 empty files, one file of twice the memory but at
+/// least 300 MiB, 8 KiB at a time, and 8,192 seeks by five workers.
 const BONNIE_FILES: u64 = 16 * BONNIE_UNIT;
 const BONNIE_SIZE_MIN: Bytes = Bytes::mib(300);
 const BONNIE_CHUNK: Bytes = Bytes::kib(8);
 
-/// Operations that can be asked for, in the order they are done.
+/// Operations that can be selected, in the order they are done.
 pub const OPS: [FileOp; 7] =
     [FileOp::Create, FileOp::Stat, FileOp::Open, FileOp::List, FileOp::Rename, FileOp::Link, FileOp::Delete];
 
-/// What is asked of either; what is absent or empty takes the usual value.
+/// Options of both suites; absent or empty ones have their default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How much time to spend.
@@ -35,7 +35,7 @@ pub struct Options {
     pub file_size: Option<(Bytes, Bytes)>,
     /// Files in a directory.
     pub per_dir: Option<u64>,
-    /// Threads that share the files out.
+    /// Threads that share the files.
     pub workers: u32,
     /// What is made durable.
     pub fsync: FilesSync,
@@ -45,7 +45,7 @@ pub struct Options {
     pub orders: Vec<FileOrder>,
     /// bonnie++: size of the large file.
     pub size: Option<Bytes>,
-    /// bonnie++: memory that the large file has to outdo, instead of the machine's.
+    /// bonnie++: memory that the large file has to exceed, instead of the machine's.
     pub ram: Option<Bytes>,
     /// bonnie++: bytes of one read or write of the large file.
     pub chunk: Option<Bytes>,
@@ -55,13 +55,13 @@ const fn same<T: Copy>(value: T) -> PerEffort<T> {
     PerEffort { quick: value, default: value, full: value }
 }
 
-/// A job that does one thing.
+/// Returns a job of one operation.
 fn one(name: String, title: String, files: FilesJob, runtime: PerEffort<Span>) -> Job {
     Job { name, title: Some(title), runtime: Some(runtime), files: Some(files), ..Job::default() }
 }
 
-/// What an operation is called in a step's title.
-const fn words(op: FileOp) -> &'static str {
+/// Returns the description of an operation in a step's title.
+const fn description(op: FileOp) -> &'static str {
     match op {
         FileOp::Create => "create files",
         FileOp::Stat => "stat files",
@@ -78,13 +78,13 @@ const fn words(op: FileOp) -> &'static str {
     }
 }
 
-/// The suite of file operations: each in each order; files are made before and deleted after, asked for or not.
+/// Returns the suite of file operations: each in each order; files are always created before and deleted after.
 pub fn files(options: &Options) -> Suite {
     suite("meta", Subject::Meta, file_jobs(options))
 }
 
-/// The suite of bonnie++'s job, on a machine with so much memory: its tests in its order, but for the two that write and read
-/// one letter at a time (`bonnie++ -f`).
+/// Returns the suite of bonnie++'s job on a machine with this memory: its tests in its order, except the two that write
+/// and read one character at a time (`bonnie++ -f`).
 ///
 /// # Errors
 /// When the large file is too small for the memory, or nothing is left to measure.
@@ -98,7 +98,7 @@ fn suite(name: &str, subject: Subject, job: Vec<Job>) -> Suite {
         subject,
         title: "file operations".to_owned(),
         source: String::new(),
-        // No step uses a shared file; the planner wants one large enough to mean something.
+        // No step uses a shared file; the planner requires a minimum size.
         size: same(Bytes::mib(16)),
         prepare: same(Span(0)),
         job,
@@ -107,13 +107,13 @@ fn suite(name: &str, subject: Subject, job: Vec<Job>) -> Suite {
     }
 }
 
-/// Operations in the order they are done; files are made first and deleted last.
+/// Returns the operations in the order they are done; files are created first and deleted last.
 fn ops_of(options: &Options) -> Vec<FileOp> {
     let always = |op: FileOp| matches!(op, FileOp::Create | FileOp::Delete);
     OPS.into_iter().filter(|op| options.ops.is_empty() || always(*op) || options.ops.contains(op)).collect()
 }
 
-/// Orders, each once.
+/// Returns the selected orders, each once.
 fn orders_of(options: &Options) -> Vec<FileOrder> {
     let wanted = |order: &FileOrder| options.orders.is_empty() || options.orders.contains(order);
     [FileOrder::Sequential, FileOrder::Random].into_iter().filter(wanted).collect()
@@ -137,7 +137,8 @@ fn file_jobs(options: &Options) -> Vec<Job> {
     let each = orders.iter().flat_map(|order| ops.iter().map(move |op| (*order, *op)));
     each.map(|(order, op)| {
         let short = if order == FileOrder::Random { "rand" } else { "seq" };
-        let title = format!("{}, {}", words(op), if order == FileOrder::Random { "random order" } else { "in order" });
+        let title =
+            format!("{}, {}", description(op), if order == FileOrder::Random { "random order" } else { "in order" });
         let files = FilesJob { ops: Some(vec![op]), order: Some(order), ..job.clone() };
         one(format!("{short}-{}", op.name()), title, files, runtime)
     })
@@ -171,7 +172,7 @@ fn bonnie_jobs(options: &Options, memory: Bytes) -> Result<Vec<Job>, Problem> {
                 ..large.clone()
             };
             let name = if seeks { "seeks".to_owned() } else { op.name().replace('_', "-") };
-            jobs.push(one(name, words(op).to_owned(), files, same(UNTIL_DONE)));
+            jobs.push(one(name, description(op).to_owned(), files, same(UNTIL_DONE)));
         }
     }
     let small = FilesJob {
@@ -185,14 +186,14 @@ fn bonnie_jobs(options: &Options, memory: Bytes) -> Result<Vec<Job>, Problem> {
     let orders = if count == 0 { &[][..] } else { &[("seq", FileOrder::Listed), ("rand", FileOrder::Random)] };
     for (short, order) in orders {
         for op in [FileOp::Create, FileOp::StatRead, FileOp::Delete] {
-            // bonnie++ writes everything out after it made or deleted files, and counts the time.
+            // bonnie++ writes everything out after creating or deleting files, and includes that time.
             let sync = FilesSync { end: op != FileOp::StatRead, ..durable };
             let files = FilesJob { ops: Some(vec![op]), order: Some(*order), fsync: Some(sync), ..small.clone() };
             let name = format!("{short}-{}", if op == FileOp::StatRead { "stat" } else { op.name() });
             let title = match order {
-                FileOrder::Random => format!("{}, random order", words(op)),
-                _ if op == FileOp::Create => format!("{}, in order", words(op)),
-                _ => format!("{}, as their directory lists them", words(op)),
+                FileOrder::Random => format!("{}, random order", description(op)),
+                _ if op == FileOp::Create => format!("{}, in order", description(op)),
+                _ => format!("{}, as their directory lists them", description(op)),
             };
             jobs.push(one(name, title, files, same(UNTIL_DONE)));
         }
@@ -203,24 +204,24 @@ fn bonnie_jobs(options: &Options, memory: Bytes) -> Result<Vec<Job>, Problem> {
     Ok(jobs)
 }
 
-/// The size of bonnie++'s large file: twice the memory, so that the page cache cannot answer for the disk.
+/// Returns the size of bonnie++'s large file: twice the memory, so that the page cache cannot serve it.
 ///
 /// # Errors
-/// When a smaller one is asked for, as bonnie++ refuses it; `--ram` says how much memory is to be outdone.
-fn bonnie_size(asked: Option<Bytes>, ram: Option<Bytes>, memory: Bytes) -> Result<Bytes, Problem> {
+/// When the requested size is smaller, which bonnie++ refuses; `--ram` sets the memory to exceed.
+fn bonnie_size(requested: Option<Bytes>, ram: Option<Bytes>, memory: Bytes) -> Result<Bytes, Problem> {
     let ram = ram.unwrap_or(memory);
     let least = Bytes(ram.0.saturating_mul(2));
-    match asked {
+    match requested {
         None => {
             let size = least.max(BONNIE_SIZE_MIN).0;
-            // Nearly a whole GiB becomes one, as bonnie++ rounds.
+            // Rounded up to a whole GiB if more than half of one is over, as in bonnie++.
             let (gib, rest) = (size >> 30, size & ((1 << 30) - 1));
             Ok(Bytes(if rest > 1 << 29 { (gib + 1) << 30 } else { size >> 20 << 20 }))
         }
         Some(size) if size.0 > 0 && size < least => {
             let message = format!(
-                "--size {size} is less than twice the memory ({}), so that the page cache would answer for the disk; \
-                 choose --size {least} or more, or say with --ram how much memory is to count (0: none)",
+                "--size {size} is less than twice the memory ({}), so that the page cache would serve reads; choose \
+                 --size {least} or more, or set with --ram how much memory to assume (0: none)",
                 ram
             );
             Err(Problem::usage(message))
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_made_and_deleted_whatever_is_asked_for() {
+    fn files_are_always_created_and_deleted() {
         let deleted =
             Options { ops: vec![FileOp::Delete, FileOp::Create], orders: vec![FileOrder::Sequential], ..options() };
         assert_eq!(
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_that_is_named_is_done_whole() {
+    fn a_given_number_of_files_is_completed() {
         let quick = Options { effort: Effort::Quick, ..options() };
         let jobs = file_jobs(&Options { files: Some(1_000_000), ..quick.clone() });
         assert_eq!((jobs[0].files.as_ref().unwrap().count, jobs[0].runtime.unwrap().quick), (1_000_000, UNTIL_DONE));
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_large_file_outdoes_the_memory_as_bonnie_has_it() {
+    fn the_large_file_exceeds_the_memory_as_in_bonnie() {
         let gib = Bytes::gib;
         assert_eq!(bonnie_size(None, None, gib(24)).unwrap(), gib(48));
         assert_eq!(bonnie_size(None, None, Bytes::mib(24_105)).unwrap(), Bytes::mib(48_210));

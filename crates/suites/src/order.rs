@@ -4,10 +4,10 @@
 //! order of depth, that change would look like an effect of depth. So each pass visits all cells in a random order, and
 //! every second pass visits them in the reverse order of the pass before it: a cell's mean position is then the same
 //! for all cells, a steady drift cancels in their means, and shows as a difference between passes instead. Within a
-//! pass the directions stay together, because writes leave work behind that would spoil the reads among them.
+//! pass the directions stay together, because writes leave work behind that would disturb reads among them.
 
-/// Which cell each step measures: `passes` permutations of `0..group.len()`, where `group` says which cells stay
-/// together. The same seed gives the same order.
+/// Returns the cell that each step measures: `passes` permutations of `0..group.len()`, where cells with the same value
+/// in `group` stay together. The same seed gives the same order.
 #[must_use]
 pub fn order(group: &[usize], passes: u32, seed: u64) -> Vec<Vec<usize>> {
     let mut random = SplitMix(seed);
@@ -23,7 +23,7 @@ pub fn order(group: &[usize], passes: u32, seed: u64) -> Vec<Vec<usize>> {
             let other = (random.next() % (end as u64 + 1)) as usize;
             cells.swap(end, other);
         }
-        // Stable, so that the order inside a group stays random; the groups begin with another one each time.
+        // Stable, so that the order inside a group stays random; each time another group comes first.
         let groups = group.iter().max().map_or(1, |most| most + 1);
         cells.sort_by_key(|cell| (group[*cell] + pass / 2) % groups);
         all.push(cells);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn over_two_passes_each_cell_is_as_late_as_every_other() {
+    fn over_two_passes_all_cells_have_the_same_mean_position() {
         let passes = order(&[0; 21], 4, 3);
         for pair in passes.chunks(2) {
             for cell in 0..21 {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_order_and_another_another() {
+    fn the_order_depends_on_the_seed_alone() {
         assert_eq!(order(&[0; 12], 3, 5), order(&[0; 12], 3, 5));
         assert_ne!(order(&[0; 12], 3, 5), order(&[0; 12], 3, 6));
     }

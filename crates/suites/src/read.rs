@@ -1,5 +1,5 @@
-//! From a suite's text to the Suite: what TOML cannot say (unknown keys, sweeps, criteria) is checked here, so that one
-//! clear sentence names the line.
+//! From a suite's text to the Suite. What TOML cannot express (unknown keys, sweeps, criteria) is checked here, so that
+//! one clear message names the line.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use qd1_model::{Bytes, Subject};
 use super::keys::{self, Fault};
 use super::{axes, criteria};
 
-/// What stands above the jobs.
+/// The keys before the jobs.
 #[derive(Deserialize)]
 struct Head {
     name: String,
@@ -24,7 +24,7 @@ struct Head {
     prepare: Option<PerEffort<Span>>,
 }
 
-/// As in the check.
+/// Defaults, as in the check.
 const SIZE: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(256), default: Bytes::gib(1), full: Bytes::gib(4) };
 const PREPARE: PerEffort<Span> =
     PerEffort { quick: Span(2_000_000_000), default: Span(12_000_000_000), full: Span(90_000_000_000) };
@@ -61,7 +61,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
     Ok(suite)
 }
 
-/// Adds the steps of one `[[job]]` and what is expected of them.
+/// Adds the steps of one `[[job]]` and their criteria.
 fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &str) -> Result<(), Fault> {
     keys::check(&table, keys::JOB, "[[job]]")?;
     check_effort(&table, "runtime")?;
@@ -88,12 +88,16 @@ fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &s
     }
     for criterion in &criteria {
         let spread = criteria::spread(criterion, &steps, &suite.source, text)?;
+        debug_assert!(
+            spread.iter().all(|one| steps.iter().any(|step| step.job.name == one.step)),
+            "a criterion judges a step of its own job"
+        );
         suite.criteria.extend(spread);
     }
     Ok(())
 }
 
-/// The tables of `[[NAME]]`, with where each begins.
+/// Returns the tables of `[[NAME]]` with their positions.
 fn tables<'t>(value: Option<Spanned<DeValue<'t>>>, name: &str) -> Result<Vec<(DeTable<'t>, Range<usize>)>, Fault> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let at = value.span();

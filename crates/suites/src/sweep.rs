@@ -1,5 +1,5 @@
-//! The suite of `qd1 sweep`: a surface over block size, iodepth and rw, its steps in an order that keeps time apart from depth
-//! (docs/method.md).
+//! The suite of `qd1 sweep`: a surface over block size, iodepth and rw, with its steps in an order that separates the
+//! effects of time and depth (docs/method.md).
 
 use qd1_model::plan::Rw;
 use qd1_model::plan::sweep::SweepPlan;
@@ -9,21 +9,21 @@ use qd1_model::{Bytes, Problem, Subject};
 
 use crate::order;
 
-/// More steps than anyone waits for are a slip.
+/// Most steps: nobody would wait for more, so they are surely a mistake.
 const STEPS_MAX: usize = 5000;
 /// Time of one step: long enough for a rate, short enough for 140 of them in a minute and a half.
 const RUNTIME: PerEffort<Span> =
     PerEffort { quick: Span(300_000_000), default: Span(500_000_000), full: Span(1_000_000_000) };
 /// Time in which the queue fills.
 const RAMP: Span = Span(50_000_000);
-/// The most that one step writes: a surface should not wear the disk out. It ends when that is written.
+/// The most that one step writes before it ends: a sweep should not wear out the disk.
 const WRITES: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(192), default: Bytes::mib(256), full: Bytes::gib(1) };
 const SIZE: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(256), default: Bytes::gib(1), full: Bytes::gib(4) };
 const PREPARE: PerEffort<Span> =
     PerEffort { quick: Span(2_000_000_000), default: Span(12_000_000_000), full: Span(90_000_000_000) };
 const PASSES: PerEffort<u32> = PerEffort { quick: 2, default: 2, full: 4 };
 
-/// What is to be measured, as asked: empty lists mean the usual values.
+/// What the user wants measured: empty lists mean the default values.
 #[derive(Clone, Debug, Default)]
 pub struct Axes {
     /// Directions.
@@ -36,7 +36,7 @@ pub struct Axes {
     pub passes: Option<u32>,
 }
 
-/// What is measured, every default filled.
+/// What is measured, with all defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     rw: Vec<Rw>,
@@ -46,18 +46,18 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Fills what is left out, puts values in order, and takes each once.
+    /// Fills in the defaults, sorts the values, and removes duplicates.
     ///
     /// # Errors
     /// When a value makes no sense, or there are more steps than anyone would wait for.
-    pub fn new(asked: Axes, effort: Effort) -> Result<Self, Problem> {
+    pub fn new(axes: Axes, effort: Effort) -> Result<Self, Problem> {
         let quick = effort == Effort::Quick;
         let kib = |sizes: &[u64]| sizes.iter().map(|size| Bytes::kib(*size)).collect::<Vec<_>>();
         let mut grid = Self {
-            rw: asked.rw,
-            blocks: asked.blocks,
-            depths: asked.depths,
-            passes: asked.passes.unwrap_or_else(|| PASSES.get(effort)),
+            rw: axes.rw,
+            blocks: axes.blocks,
+            depths: axes.depths,
+            passes: axes.passes.unwrap_or_else(|| PASSES.get(effort)),
         };
         if grid.rw.is_empty() {
             grid.rw = vec![Rw::Randread, Rw::Randwrite];
@@ -80,7 +80,7 @@ impl Grid {
         grid.depths.sort_unstable();
         grid.depths.dedup();
         if let Some(bad) = grid.blocks.iter().find(|bytes| bytes.0 == 0 || bytes.0 > 1 << 30) {
-            return Err(Problem::usage(format!("--bs {bad}: a block size lies between 512 B and 1 GiB")));
+            return Err(Problem::usage(format!("--bs {bad}: a block size must be between 512 B and 1 GiB")));
         }
         let steps = grid.rw.len() * grid.blocks.len() * grid.depths.len() * grid.passes as usize;
         if steps > STEPS_MAX {
@@ -91,7 +91,7 @@ impl Grid {
     }
 }
 
-/// The suite of a sweep: its steps, pass after pass, in the order that `seed` draws.
+/// Returns the suite of a sweep: its steps, pass after pass, in an order drawn from `seed`.
 pub fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) -> Suite {
     let mut cells = Vec::new();
     for (group, rw) in grid.rw.iter().enumerate() {
@@ -110,7 +110,7 @@ pub fn suite(grid: &Grid, max_p99_ns: Option<u64>, effort: Effort, seed: u64) ->
             rw: Some(rw),
             bs: Some(block),
             iodepth: Some(depth),
-            // Each cell gets the same time: one that ends when it is precise would favour some of them.
+            // Each cell gets the same time: ending when precise would favour some of them.
             adaptive: Some(false),
             io_size: rw.writes().then(|| WRITES.get(effort)),
             ..Job::default()
@@ -136,13 +136,13 @@ mod tests {
 
     #[test]
     fn values_are_taken_once_and_in_order() {
-        let asked = Axes {
+        let axes = Axes {
             rw: vec![Rw::Randwrite, Rw::Read, Rw::Read],
             blocks: [64, 4, 64].map(Bytes::kib).to_vec(),
             depths: vec![8, 1],
             passes: Some(3),
         };
-        let found = Grid::new(asked, Effort::Default).unwrap();
+        let found = Grid::new(axes, Effort::Default).unwrap();
         assert_eq!(found.blocks, [Bytes::kib(4), Bytes::kib(64)]);
         assert_eq!((found.depths, found.rw, found.passes), (vec![1, 8], vec![Rw::Randwrite, Rw::Read], 3));
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_takes_less_than_two_minutes_and_quick_less_than_half_of_one() {
+    fn defaults_take_two_minutes_at_most_and_quick_half_of_one() {
         for (effort, most_s) in [(Effort::Default, 120), (Effort::Quick, 25)] {
             let suite = suite(&Grid::new(Axes::default(), effort).unwrap(), None, effort, 1);
             let steps: u64 = suite.job.iter().map(|_| RUNTIME.get(effort).0 + RAMP.0).sum();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_has_a_name_of_its_own_that_says_what_it_measures() {
+    fn every_step_has_a_unique_name_with_its_values() {
         let suite = suite(&Grid::new(Axes::default(), Effort::Full).unwrap(), None, Effort::Full, 1);
         let mut names: Vec<&str> = suite.job.iter().map(|job| job.name.as_str()).collect();
         assert!(names.contains(&"randread-4k-d8-p2") && names.contains(&"randwrite-1M-d64-p4"));

@@ -1,8 +1,9 @@
-//! The suite of `qd1 sync`: every way to make writes durable, beside each other.
+//! The suite of `qd1 sync`: every way to make writes durable, side by side.
 //!
-//! All methods are measured at PostgreSQL's 8 KiB, one committer, over written data, each through the page cache and past it,
-//! with one and with two writes a commit: what `pg_test_fsync` does, and more. They are measured twice, the second time in
-//! reverse, so that a disk that becomes slower favours none. What follows (sizes, committers) uses the best of them.
+//! All methods are measured at PostgreSQL's 8 KiB, one committer, over written data, each through the page cache and
+//! with O_DIRECT, with one and with two writes a commit: what `pg_test_fsync` does, and more. They are measured twice,
+//! the second time in reverse, so that a disk that becomes slower favours none. The later steps (sizes, committers) use
+//! the best method.
 
 use qd1_model::plan::{FileSync, FileUse, Rw, Sync};
 use qd1_model::spec::{Effort, FilesJob, Job, PerEffort, Span, Suite};
@@ -10,15 +11,15 @@ use qd1_model::sync::SyncMethod;
 use qd1_model::units::short_size;
 use qd1_model::{Bytes, Subject};
 
-/// PostgreSQL's page, and what methods are compared by.
+/// Size of the writes that compare methods: PostgreSQL's page.
 pub const BLOCK: Bytes = Bytes::kib(8);
-/// What of the test file one committer goes over: a log segment of PostgreSQL's.
+/// Part of the test file that one committer writes: the size of PostgreSQL's log segment.
 const REGION: Bytes = Bytes::mib(16);
-/// Each committer's own file, where there are several.
+/// Size of each committer's own file, if there are several.
 const OWN: Bytes = Bytes::mib(1);
-/// A new log segment: etcd's.
+/// Size of a new log segment, as in etcd.
 const SEGMENT: Bytes = Bytes::mib(64);
-/// A small new file, and how many at most.
+/// Size of a small new file, and the most of them.
 const FILE: Bytes = Bytes::kib(4);
 const FILES: u64 = 100_000;
 
@@ -36,16 +37,16 @@ const fn ms(quick: u64, default: u64, full: u64) -> PerEffort<Span> {
     PerEffort { quick: Span(quick * 1_000_000), default: Span(default * 1_000_000), full: Span(full * 1_000_000) }
 }
 
-/// Time of a method's step, and of those that follow.
+/// Time of a method's step, and of the later steps.
 const METHOD: PerEffort<Span> = ms(200, 500, 2000);
 const FURTHER: PerEffort<Span> = ms(300, 1000, 5000);
 const PASSES: PerEffort<usize> = PerEffort { quick: 1, default: 2, full: 2 };
-/// The most that one step writes: it ends then. A fast disk has shown by then what it does.
+/// The most that one step writes before it ends: enough to measure a fast disk.
 const WRITES: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(32), default: Bytes::mib(64), full: Bytes::mib(512) };
 const SIZE: PerEffort<Bytes> = PerEffort { quick: Bytes::mib(32), default: Bytes::mib(64), full: Bytes::mib(64) };
 const PREPARE: PerEffort<Span> = ms(3000, 10_000, 30_000);
 
-/// All steps, in their order.
+/// Returns the suite with all steps in order.
 pub fn suite(effort: Effort) -> Suite {
     let mut job = Vec::new();
     for pass in 0..PASSES.get(effort) {
@@ -67,9 +68,10 @@ pub fn suite(effort: Effort) -> Suite {
         Job { bs: Some(bytes), ..further(format!("size-{}", short_size(bytes)), format!("commits of {bytes}")) }
     }));
     for number in committers {
-        let of = |stem: &str, files: &str| further(format!("{stem}-{number}"), format!("{number} committers, {files}"));
-        let own = Job { file: Some(FileUse::Own), size: Some(OWN), ..of("own", "a file each") };
-        let shared = Job { size: None, ..of("shared", "one file") };
+        let step =
+            |stem: &str, files: &str| further(format!("{stem}-{number}"), format!("{number} committers, {files}"));
+        let own = Job { file: Some(FileUse::Own), size: Some(OWN), ..step("own", "a file each") };
+        let shared = Job { size: None, ..step("shared", "one file") };
         job.extend([own, shared].map(|job| Job { numjobs: Some(number), ..job }));
     }
     job.extend([("append", FileUse::Empty), ("preallocated", FileUse::Allocated)].map(|(name, file)| {
@@ -95,7 +97,7 @@ pub fn suite(effort: Effort) -> Suite {
     }
 }
 
-/// One pass over all methods.
+/// Returns one pass over all methods.
 fn methods(pass: usize, most: Bytes) -> Vec<Job> {
     let mut jobs = Vec::new();
     for writes in [1, 2] {
@@ -121,19 +123,19 @@ fn methods(pass: usize, most: Bytes) -> Vec<Job> {
     jobs
 }
 
-/// What every step of commits has in common.
+/// Returns the common part of all steps of commits.
 fn base() -> Job {
     Job {
         rw: Some(Rw::Write),
         bs: Some(BLOCK),
         size: Some(REGION),
-        // Each gets the same time: one that ends when it is precise would favour some.
+        // Each gets the same time: ending when precise would favour some.
         adaptive: Some(false),
         ..Job::default()
     }
 }
 
-/// A step that looks further; with fdatasync through the page cache until the best method is known.
+/// Returns a later step, with fdatasync through the page cache until the best method is known.
 fn plain(name: String, effort: Effort) -> Job {
     let (direct, sync) = (Some(false), Some(Sync::Fdatasync));
     Job { name, direct, sync, io_size: Some(Bytes(WRITES.get(effort).0 * 2)), ..base() }
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_has_a_name_of_its_own_and_the_second_pass_goes_back() {
+    fn step_names_are_unique_and_the_second_pass_is_reversed() {
         for effort in [Effort::Quick, Effort::Default, Effort::Full] {
             let suite = suite(effort);
             let mut names: Vec<&str> = suite.job.iter().map(|job| job.name.as_str()).collect();
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_takes_about_a_minute_and_quick_a_quarter_of_one() {
+    fn defaults_take_a_minute_at_most_and_quick_a_quarter() {
         for (effort, most_s) in [(Effort::Quick, 15), (Effort::Default, 60)] {
             let steps: u64 = suite(effort).job.iter().map(|job| job.runtime_ns(effort) * 21 / 20).sum();
             assert!((steps + PREPARE.get(effort).0) / 1_000_000_000 < most_s);

@@ -1,5 +1,5 @@
-//! The built-in suites are what their sources say, sweeps and criteria what docs/suites.md says, and a wrong file is
-//! told what is wrong with it.
+//! The built-in suites match their sources, sweeps and criteria match docs/suites.md, and the errors of a wrong file
+//! are reported.
 
 use std::collections::HashSet;
 
@@ -33,7 +33,7 @@ fn with(job: &str) -> String {
 }
 
 #[test]
-fn each_built_in_suite_bears_its_files_name_and_opens_with_its_documentation_and_source() {
+fn built_in_suites_begin_with_their_documentation_and_source() {
     for known in BUILTIN {
         let suite = good(known.text);
         assert_eq!(suite.name, known.name);
@@ -50,7 +50,7 @@ fn each_built_in_suite_bears_its_files_name_and_opens_with_its_documentation_and
 }
 
 #[test]
-fn the_24_combinations_of_vps_latency_come_in_the_order_of_its_script() {
+fn vps_latency_has_the_24_combinations_of_its_script() {
     let suite = builtin("vps-latency").unwrap();
     assert_eq!(suite.job.len(), 24);
     let first = ["4k-r70-qd1-j1", "4k-r70-qd1-j2", "4k-r70-qd2-j1", "4k-r70-qd2-j2"];
@@ -61,13 +61,13 @@ fn the_24_combinations_of_vps_latency_come_in_the_order_of_its_script() {
 }
 
 #[test]
-fn the_check_looks_for_caches_only_with_full_and_then_as_the_suite_does() {
+fn check_looks_for_caches_only_with_full_as_its_suite_does() {
     let (check, caches) = (builtin("check").unwrap(), builtin("caches").unwrap());
     let at = |effort| check.job.iter().filter(move |job| job.runs_at(effort)).map(|job| job.name.as_str());
     let plain: Vec<&str> = at(Effort::Default).collect();
     assert_eq!(plain, at(Effort::Quick).collect::<Vec<_>>());
     assert_eq!((plain.len(), plain.last()), (10, Some(&"buffered")));
-    // The other steps that only --full has tell the kind of storage, as `identify` does.
+    // The other steps that only --full has determine the kind of storage, as `identify` does.
     let more: Vec<&str> = at(Effort::Full).filter(|name| !plain.contains(name) && !name.starts_with("kind-")).collect();
     assert_eq!(more, names(&caches));
     for name in more {
@@ -79,7 +79,7 @@ fn the_check_looks_for_caches_only_with_full_and_then_as_the_suite_does() {
     }
 }
 
-/// What a suite publishes about a step: its figure, and from where on it counts.
+/// Returns the published figures of a step, and the bounds beyond which it fails.
 fn published(name: &str, step: &str, metric: &str) -> Vec<(f64, f64)> {
     let suite = builtin(name).unwrap();
     let here = |c: &&Criterion| c.step == step && c.metric == metric;
@@ -112,7 +112,7 @@ fn etcds_odd_size_is_buffered_and_synced_each_time() {
 }
 
 #[test]
-fn a_sweep_runs_every_combination_the_last_key_written_varying_fastest() {
+fn the_last_key_of_a_sweep_varies_fastest() {
     let suite = good(&with("sweep = { rw = [\"randwrite\", \"randread\"], iodepth = [32, 1], bs = [\"64k\", 4096] }"));
     let order = ["randwrite-qd32-64k", "randwrite-qd32-4096", "randwrite-qd1-64k", "randwrite-qd1-4096"];
     assert_eq!(names(&suite)[..4], order.map(|name| format!("j-{name}")));
@@ -133,7 +133,7 @@ fn names_and_titles_can_hold_the_swept_values() {
 }
 
 #[test]
-fn one_value_stands_for_quick_default_and_full() {
+fn one_value_applies_to_quick_default_and_full() {
     let suite = good(&format!("size = \"64MiB\"\nprepare = 3\n{}", with("rw = \"read\"\nruntime = \"2s\"")));
     assert_eq!([Effort::Quick, Effort::Default, Effort::Full].map(|effort| suite.size.get(effort).0), [64 << 20; 3]);
     assert_eq!(suite.prepare.full.0, 3_000_000_000);
@@ -145,7 +145,7 @@ fn criterion(job: &str, keys: &str) -> String {
 }
 
 #[test]
-fn a_criterion_judges_each_kind_of_operation_of_each_step_it_names() {
+fn a_criterion_judges_each_operation_of_each_selected_step() {
     let job = "rw = \"randrw\"\nsweep = { bs = [\"4k\", \"64k\", \"1m\"], iodepth = [1, 8] }";
     let suite = good(&criterion(
         job,
@@ -157,7 +157,7 @@ fn a_criterion_judges_each_kind_of_operation_of_each_step_it_names() {
         judged,
         [(small, OpClass::Read), (small, OpClass::Write), (large, OpClass::Read), (large, OpClass::Write)]
     );
-    assert!(suite.criteria.iter().all(|c| c.source == "here"), "the suite's source where it has none of its own");
+    assert!(suite.criteria.iter().all(|c| c.source == "here"), "the suite's source if it has none of its own");
     let of_syncs = good(&criterion("rw = \"rw\"\nsync = \"fsync\"", "metric = \"sync_p50_ns\"\nbound = \"<= 2ms\""));
     assert_eq!(of_syncs.criteria.iter().map(|c| c.op).collect::<Vec<_>>(), [OpClass::Commit]);
     let of_files =
@@ -166,7 +166,7 @@ fn a_criterion_judges_each_kind_of_operation_of_each_step_it_names() {
 }
 
 #[test]
-fn bounds_have_the_units_of_people_and_tolerance_relaxes_them_in_the_right_direction() {
+fn bounds_take_units_and_tolerance_relaxes_them() {
     let of = |keys: &str| {
         let one = good(&criterion("rw = \"randread\"", keys)).criteria.remove(0);
         (one.pass, one.fail, one.published)
@@ -180,10 +180,10 @@ fn bounds_have_the_units_of_people_and_tolerance_relaxes_them_in_the_right_direc
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_the_nearest_known_name() {
+fn errors_have_their_line_and_the_nearest_known_name() {
     for (text, line, words) in [
         (with("rw = \"read\"\niodeph = 4"), 6, &["iodeph", "[[job]]", "did you mean \"iodepth\"?"][..]),
-        (with("rw = \"read\"\nfrobnicate = 4"), 6, &["frobnicate", "known are name, title, rw"]),
+        (with("rw = \"read\"\nfrobnicate = 4"), 6, &["frobnicate", "choose from name, title, rw"]),
         (format!("names = 1\n{}", with("rw = \"read\"")), 1, &["names", "the suite"]),
         (with("rw = \"randred\""), 5, &["randred", "randread"]),
         (with("rw = \"read\"\nbs = \"4x\""), 6, &["4x", "is not a size"]),
@@ -219,7 +219,7 @@ fn what_is_wrong_is_said_with_its_line_and_the_nearest_known_name() {
 }
 
 #[test]
-fn a_criterion_that_cannot_be_meant_is_refused() {
+fn a_contradictory_criterion_is_refused() {
     let iops = "metric = \"iops\"\nbound = \">= 1\"";
     for (keys, words) in [
         ("bound = \">= 1\"", &["needs a metric", "lat_p999_ns"][..]),
@@ -252,7 +252,7 @@ fn a_criterion_that_cannot_be_meant_is_refused() {
     assert!(bad(&sourceless).contains("needs a source"));
 }
 
-/// What a table of keys lacks is found by giving serde a key that none has.
+/// Keys missing from a table are found by giving serde an unknown key.
 #[test]
 fn the_table_of_keys_is_what_a_job_takes() {
     let error = toml::from_str::<Job>("name = \"a\"\nnone_has_this = 1").unwrap_err();
@@ -268,11 +268,11 @@ fn the_table_of_keys_is_what_a_job_takes() {
 }
 
 #[test]
-fn every_key_and_every_name_a_suite_can_use_is_in_the_documentation() {
+fn every_key_and_name_of_suites_is_documented() {
     let tables = [keys::SUITE, keys::JOB, keys::CRITERION, keys::FILES, keys::EFFORT];
     let values = ["randrw", "fdatasync", "o_dsync", "o_sync", "end_fsync", "shared", "own", "allocated", "empty"];
     let metrics = METRICS.iter().map(|metric| metric.name);
-    // No step of a suite has transactions: they are those of programs that `qd1 app` runs.
+    // No step of a suite has transactions: only programs that `qd1 app` runs have them.
     let classes = OpClass::ALL.into_iter().filter(|class| *class != OpClass::Transaction).map(OpClass::name);
     let all = tables.into_iter().flatten().copied().chain(values).chain(metrics).chain(classes);
     let missing: Vec<&str> = all.filter(|name| !DOCS.contains(&format!("`{name}`"))).collect();
@@ -280,7 +280,7 @@ fn every_key_and_every_name_a_suite_can_use_is_in_the_documentation() {
 }
 
 #[test]
-fn what_cannot_be_swept_is_said_in_the_documentation() {
-    let said = DOCS.split("cannot be swept").next().unwrap().rsplit("\n\n").next().unwrap();
-    assert!(keys::NOT_SWEPT.iter().all(|key| said.contains(&format!("`{key}`"))), "{said}");
+fn keys_that_cannot_be_swept_are_documented() {
+    let paragraph = DOCS.split("cannot be swept").next().unwrap().rsplit("\n\n").next().unwrap();
+    assert!(keys::NOT_SWEPT.iter().all(|key| paragraph.contains(&format!("`{key}`"))), "{paragraph}");
 }

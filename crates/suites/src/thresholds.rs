@@ -1,6 +1,6 @@
-//! The thresholds the verdicts rest on: built in from `thresholds.toml`, or the user's own file of the same form.
+//! The thresholds that verdicts are based on: built in from `thresholds.toml`, or the user's own file of the same form.
 //!
-//! A mistake in such a file would silently turn verdicts round, so everything that can be checked is refused here.
+//! A mistake in such a file would silently reverse verdicts, so everything that can be checked is checked here.
 
 use std::path::Path;
 
@@ -14,25 +14,25 @@ use qd1_model::Problem;
 
 const BUILTIN: &str = include_str!("thresholds.toml");
 
-/// The thresholds that ship with qd1.
+/// Returns the built-in thresholds.
 pub fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
-/// Those to judge a run about `subject` by: the user's own, or the built-in ones where it has the steps they speak of.
+/// Returns the thresholds for a run about `subject`: the user's own, or the built-in ones if the run has their steps.
 ///
 /// # Errors
-/// What is wrong with the user's own.
+/// When the user's own cannot be read or are wrong.
 pub fn of_run(subject: Subject, own: Option<&Path>) -> Result<Thresholds> {
     match own {
         Some(path) => load(path),
         None if subject == Subject::Check => Ok(builtin()),
-        // Other suites say themselves what they expect; the classes would only be "not resolved".
+        // Other suites have their own criteria; the classes would only be "not resolved".
         None => Ok(Thresholds { class: Vec::new() }),
     }
 }
 
-/// The thresholds in the file at `path`. What is wrong with it is wrong usage, not a failed run.
+/// Reads the thresholds in the file at `path`. An error in it counts as wrong usage, not as a failed run.
 pub fn load(path: &Path) -> Result<Thresholds> {
     let read = || {
         let text =
@@ -62,11 +62,11 @@ fn parse(text: &str) -> Result<Thresholds> {
     Ok(thresholds)
 }
 
-/// An unknown step is accepted: it may belong to the user's own suite.
+/// Checks one criterion. An unknown step is accepted: it may belong to the user's own suite.
 fn check(criterion: &Criterion) -> Result<()> {
     let Some(metric) = metric(&criterion.metric) else {
         let known: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
-        bail!("unknown metric {:?}; known are {}", criterion.metric, known.join(", "));
+        bail!("unknown metric {:?}; choose from {}", criterion.metric, known.join(", "));
     };
     let (pass, fail) = (criterion.pass, criterion.fail);
     for (key, value) in [("pass", pass), ("fail", fail)] {
@@ -80,7 +80,7 @@ fn check(criterion: &Criterion) -> Result<()> {
             ensure!(pass >= fail, "higher is better, so pass ({pass}) must not be below fail ({fail})");
         }
     }
-    ensure!(!criterion.source.trim().is_empty(), "source is empty; say where the figures come from");
+    ensure!(!criterion.source.trim().is_empty(), "source is empty; state where the figures come from");
     Ok(())
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_thresholds_cover_the_four_classes_and_each_names_its_source() {
+    fn the_built_in_thresholds_have_four_classes_with_sources() {
         let names: Vec<_> = builtin().class.iter().map(|class| class.name.clone()).collect();
         assert_eq!(names, ["etcd", "database", "web", "bulk"]);
         assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_and_fail_the_wrong_way_round_are_refused_in_either_direction() {
+    fn pass_and_fail_in_the_wrong_order_are_refused() {
         let error = error_of(|text| text.replacen("pass = 2_000_000.0", "pass = 20_000_000.0", 1));
         assert!(error.contains("lower is better") && error.contains("step wal"), "{error}");
         let error = error_of(|text| text.replacen("pass = 200_000_000.0", "pass = 1.0", 1));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_criteria_twice_the_same_class_and_a_missing_source_are_refused() {
+    fn incomplete_and_duplicate_classes_are_refused() {
         assert!(error_of(|_| "class = []".into()).contains("no [[class]]"));
         assert!(error_of(|text| text.replace("name = \"web\"", "name = \"bulk\"")).contains("defined twice"));
         assert!(error_of(|text| text.replace("etcd docs and runbook", " ")).contains("source is empty"));

@@ -1,8 +1,9 @@
 //! Programs that are started for a run and must not outlive it, however it ends.
 //!
-//! Each is started through `qd1 __guard`, which asks the kernel for a signal when qd1 dies, even by SIGKILL, and then becomes
-//! the program. It has a process group of its own, so that Ctrl-C in a terminal reaches qd1 alone, which ends it in order.
-//! What a server leaves when it is killed itself (PostgreSQL's backends) comes to qd1 as the subreaper, and is ended too.
+//! Each is started through `qd1 __guard`, which asks the kernel for a signal when qd1 dies, even by SIGKILL, and then
+//! becomes the program. It has a process group of its own, so that Ctrl-C in a terminal reaches qd1 alone, which ends
+//! it properly. The children of a killed server (PostgreSQL's backends) pass to qd1 as the subreaper, and are ended
+//! too.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,36 +21,36 @@ use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 
 use crate::user::User;
 
-/// How often a program that is waited for is looked at.
-const LOOK: Duration = Duration::from_millis(20);
-/// Says to the guard that the program runs as the user of qd1.
+/// Time between two checks of a program that is waited for.
+const POLL: Duration = Duration::from_millis(20);
+/// Tells the guard to run the program as the user of qd1.
 const OWN: &str = "-";
 /// Last lines of a program's messages that an error quotes.
 const QUOTED_LINES: usize = 4;
 
-/// Children that qd1 had before the program: the server of a filesystem that it runs on.
+/// Children that qd1 had before the program, such as the server of a filesystem that it runs on.
 static OTHERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
-/// Makes qd1 the parent of what its children leave behind from now on.
+/// Makes qd1 the parent of its children's orphans from now on.
 pub fn adopt_orphans() {
-    // Refused nowhere; without it a killed server's helpers would be init's.
+    // Never refused; without it a killed server's helpers would pass to init.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     *OTHERS.lock().unwrap_or_else(PoisonError::into_inner) = children();
 }
 
 /// A program to be started.
 pub struct Program<'a> {
-    /// Its file.
+    /// Its executable file.
     pub file: &'a Path,
-    /// What it is started with.
+    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Who it runs as; the user of qd1 where there is none.
+    /// The user it runs as; `None` for the user of qd1.
     pub user: Option<&'a User>,
-    /// What it gets when qd1 dies.
+    /// The signal it receives when qd1 dies.
     pub on_death: Signal,
     /// Variables of its environment.
     pub env: Vec<(&'static str, OsString)>,
-    /// Where it begins.
+    /// Its working directory.
     pub dir: &'a Path,
 }
 
@@ -66,12 +67,12 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The same, to run as `user`.
+    /// Sets the user to run as.
     pub fn user(self, user: Option<&'a User>) -> Self {
         Self { user, ..self }
     }
 
-    /// Starts it with these streams. `hold`: it does not become the program before a byte arrives on its stdin.
+    /// Starts it with these streams. With `hold`, it waits for a byte on its stdin before it becomes the program.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -79,7 +80,7 @@ impl<'a> Program<'a> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("__guard").arg(self.on_death.as_raw().to_string());
         command.arg(rustix::process::getpid().as_raw_nonzero().to_string());
-        // The guard changes to the user and not we: that user may not be able to run our file.
+        // The guard changes to the user, not we: that user may not be able to run our file.
         let user = self.user.map_or_else(|| OWN.to_owned(), |user| format!("{}:{}", user.uid, user.gid));
         command.arg(if hold { "hold" } else { "go" }).arg("--").arg(user).arg(self.file).args(&self.args);
         command.stdin(if hold { Stdio::piped() } else { Stdio::null() }).stdout(stdout).stderr(stderr);
@@ -97,20 +98,20 @@ impl<'a> Program<'a> {
         Ok(Running { child, name })
     }
 
-    /// Variables that programs read which were started for us alone. Those of an existing server stay (`env` is empty of
-    /// PGHOST then), since its user set them for it.
+    /// Returns true for variables to remove from the environment of a server of ours. Those of an existing server stay
+    /// (`env` has no PGHOST then), since its user set them for it.
     fn clears(&self, name: &str) -> bool {
-        let ours = self.env.iter().any(|(of, _)| *of == "PGHOST");
+        let ours = self.env.iter().any(|(name, _)| *name == "PGHOST");
         (ours && name.starts_with("PG")) || name.starts_with("ETCD")
     }
 
-    /// Runs it to its end, or until `cancel`; what it wrote to stdout.
+    /// Runs it to its end, or until `cancel`, and returns its stdout.
     ///
     /// # Errors
-    /// When it fails: with the end of what it said. [`Cancelled`] when it was stopped.
+    /// When it fails; the message has the end of its output. [`Cancelled`] when it was stopped.
     pub fn output(&self, cancel: &AtomicBool) -> Result<String> {
-        let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        let mut running = self.start(said.try_clone()?.into(), told.try_clone()?.into(), false)?;
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut running = self.start(stdout.try_clone()?.into(), stderr.try_clone()?.into(), false)?;
         let status = loop {
             if let Some(status) = running.ended()? {
                 break status;
@@ -119,9 +120,9 @@ impl<'a> Program<'a> {
                 drop(running);
                 return Err(Cancelled.into());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         };
-        let (out, err) = (whole(&mut said)?, whole(&mut told)?);
+        let (out, err) = (read_whole(&mut stdout)?, read_whole(&mut stderr)?);
         if !status.success() {
             let text = if err.trim().is_empty() { &out } else { &err };
             bail!("{} failed ({status}): {}", running.name, last_lines(text));
@@ -130,7 +131,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Stopped by a signal, in order: no failure.
+/// The run was stopped by a signal: no failure.
 #[derive(Debug)]
 pub struct Cancelled;
 
@@ -142,8 +143,8 @@ impl std::fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// All that a file holds, from its start.
-pub fn whole(file: &mut File) -> Result<String> {
+/// Returns the whole content of a file.
+pub fn read_whole(file: &mut File) -> Result<String> {
     use std::io::Seek as _;
     file.rewind()?;
     let mut bytes = Vec::new();
@@ -151,13 +152,13 @@ pub fn whole(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last lines of what a program said, as one.
+/// Returns the last lines of a program's output, joined into one.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(QUOTED_LINES)..].join("; ")
 }
 
-/// A program that runs; killed with its group when dropped.
+/// A running program; killed with its group when dropped.
 pub struct Running {
     child: Child,
     /// Its name, for messages.
@@ -165,36 +166,36 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process number.
+    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets one that was held go on.
+    /// Lets a program that was started with `hold` continue.
     ///
     /// # Errors
-    /// When it is gone.
-    pub fn go(&mut self) -> Result<()> {
+    /// When it was not held, or has ended.
+    pub fn release(&mut self) -> Result<()> {
         use std::io::Write as _;
         let mut stdin = self.child.stdin.take().context("it was not held")?;
         stdin.write_all(b"x").with_context(|| format!("{} did not start", self.name))
     }
 
-    /// Its status, if it has ended.
+    /// Returns its status; `None` while it runs.
     ///
     /// # Errors
-    /// When the kernel does not know it.
+    /// When the kernel has no such child.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().with_context(|| format!("cannot wait for {}", self.name))
     }
 
-    /// Asks it to end by `signal`, and kills it where that takes too long.
+    /// Asks it to end with `signal`, and kills it if that takes longer than `patience`.
     pub fn stop(&mut self, signal: Signal, patience: Duration) {
         if matches!(self.ended(), Ok(None)) {
             let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
             let until_ns = clock::now_ns() + patience.as_nanos() as u64;
             while matches!(self.ended(), Ok(None)) && clock::now_ns() < until_ns {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL);
             }
         }
         self.kill();
@@ -202,7 +203,7 @@ impl Running {
 
     fn kill(&mut self) {
         if matches!(self.ended(), Ok(None)) {
-            // The group first: its leader's number is certain to be ours as long as it was not waited for.
+            // The group first: its leader's id is certainly ours until it is waited for.
             let _ = rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -216,8 +217,8 @@ impl Drop for Running {
     }
 }
 
-/// Ends whatever a program left that is now qd1's child: all of its children but those that run qd1's own file and those
-/// that were there before.
+/// Ends the orphans of programs that are now qd1's children: all of its children except those that run qd1's own file
+/// and those that existed before.
 pub fn end_orphans() {
     let others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let own = std::fs::read_link("/proc/self/exe").ok();
@@ -232,7 +233,7 @@ pub fn end_orphans() {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::NOHANG);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
@@ -247,39 +248,39 @@ fn children() -> Vec<Pid> {
     pids.filter(|pid| parent_of(*pid) == Some(me)).filter_map(Pid::from_raw).collect()
 }
 
-/// From /proc/PID/stat, whose second field is a name that may hold anything, in parentheses.
+/// Reads the parent from /proc/PID/stat, whose second field is a name in parentheses that may contain any characters.
 fn parent_of(pid: i32) -> Option<i32> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `qd1 __guard SIGNAL PARENT go|hold -- UID:GID PROGRAM ARGS`: becomes the program, as that user (`-`: our own), with a
-/// signal to come when the parent dies.
+/// `qd1 __guard SIGNAL PARENT go|hold -- UID:GID PROGRAM ARGS`: becomes the program, as that user (`-`: our own), which
+/// receives the signal when the parent dies.
 ///
 /// # Errors
 /// When it cannot become the program.
 pub fn guard(signal: i32, parent: i32, hold: bool, command: &[OsString]) -> Result<ExitCode> {
     let signal = Signal::from_named_raw(signal).context("no such signal")?;
     let [user, program, args @ ..] = command else { bail!("no program") };
-    // Before the signal is asked for, which the kernel forgets when the user changes.
+    // Before the signal is requested: the kernel forgets that request when the user changes.
     if user != OWN {
         become_user(&user.to_string_lossy()).with_context(|| format!("cannot become the user {}", user.display()))?;
     }
     rustix::process::set_parent_process_death_signal(Some(signal)).context("no signal for the parent's death")?;
-    // It may have died before the kernel was asked.
-    let is_there = || rustix::process::getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent);
+    // It may have died before the request.
+    let parent_lives = || rustix::process::getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent);
     let mut byte = [0];
-    if !is_there() || (hold && std::io::stdin().read(&mut byte).unwrap_or(0) == 0) {
+    if !parent_lives() || (hold && std::io::stdin().read(&mut byte).unwrap_or(0) == 0) {
         return Ok(ExitCode::FAILURE);
     }
-    let mut become_it = Command::new(program);
+    let mut command_line = Command::new(program);
     if hold {
-        become_it.stdin(Stdio::null());
+        command_line.stdin(Stdio::null());
     }
-    Err(become_it.args(args).exec()).with_context(|| format!("cannot run {}", Path::new(program).display()))
+    Err(command_line.args(args).exec()).with_context(|| format!("cannot run {}", Path::new(program).display()))
 }
 
-/// Becomes a user, given as `UID:GID`, for good. Only this thread does; the guard has no other.
+/// Becomes a user, given as `UID:GID`, permanently. It affects this thread only; the guard has no other.
 fn become_user(user: &str) -> Result<()> {
     let (uid, gid) = user.split_once(':').context("no UID:GID")?;
     rustix::thread::set_thread_groups(&[])?;

@@ -1,4 +1,4 @@
-//! Helper processes: the same binary, which waits for the process that started it to end, and then does what is left.
+//! Helper processes: the same binary, which waits for the process that started it to end, and then cleans up.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result};
 
-/// Starts the helper that clears up `path`, a scratch directory or a journal, once this process is gone.
+/// Starts the helper that cleans up `path`, a scratch directory or a journal, once this process is gone.
 pub fn helper(path: &Path) -> Option<Child> {
     let mut helper = Command::new("/proc/self/exe");
     helper.arg("__janitor").arg(path).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -17,20 +17,21 @@ pub fn helper(path: &Path) -> Option<Child> {
     helper.process_group(0).current_dir("/").spawn().ok()
 }
 
-/// Nothing ever comes: the pipe closes when its maker is gone.
-pub(crate) fn wait_for_the_end() {
+/// Waits until the pipe closes: nothing is ever written to it, and it closes when the parent is gone.
+pub(crate) fn wait_for_parent() {
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);
 }
 
-/// A command that is run once this process drops this or dies, for what no directory holds: tables in a server of others'.
+/// A command that runs when this is dropped or the process dies, for what is not in a directory: tables in a foreign
+/// server.
 pub struct CleanupCommand(Child);
 
 impl CleanupCommand {
-    /// Takes note of it. Its environment is this process's own.
+    /// Registers the command. It inherits this process's environment.
     ///
     /// # Errors
-    /// When the helper cannot be started: then nothing that needs it may be begun.
+    /// When the helper cannot be started: nothing that needs cleaning up may be done then.
     pub fn run(program: &Path, args: &[OsString]) -> Result<Self> {
         let helper = Command::new("/proc/self/exe")
             .args(["__afterwards", "--"])
@@ -44,7 +45,7 @@ impl CleanupCommand {
         Ok(Self(helper.context("cannot start a helper")?))
     }
 
-    /// Runs it now; whether it went well.
+    /// Runs the command now. Returns true on success.
     pub fn now(&mut self) -> bool {
         drop(self.0.stdin.take());
         self.0.wait().is_ok_and(|status| status.success())
@@ -57,9 +58,9 @@ impl Drop for CleanupCommand {
     }
 }
 
-/// The helper: waits for its maker to end, then becomes the command.
+/// Runs the helper: waits for its parent to end, then becomes the command.
 pub fn afterwards(command: &[OsString]) -> Result<ExitCode> {
-    wait_for_the_end();
+    wait_for_parent();
     let (program, args) = command.split_first().context("no command")?;
     Err(Command::new(program).args(args).exec().into())
 }

@@ -1,4 +1,4 @@
-//! The helper that clears up after a run that was killed.
+//! The helper that cleans up after a run that was killed.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,19 +7,19 @@ use std::time::Duration;
 use anyhow::Result;
 use qd1_engine::clock;
 
-use crate::helper::wait_for_the_end;
+use crate::helper::wait_for_parent;
 use crate::journal;
 use crate::scratch::{clear, is_scratch};
 
-/// How long the helper tries to remove it, each tenth of a second.
+/// How long the helper tries to clean up, ten times a second.
 const TRIES_NS: u64 = 30_000_000_000;
 
-/// The helper: waits for its maker to end, then clears up what is still there.
+/// Runs the helper: waits for its parent to end, then cleans up what is left.
 pub fn janitor(path: &Path) -> Result<ExitCode> {
     let scratch = is_scratch(path);
     anyhow::ensure!(scratch || journal::is_ours(path), "neither a scratch directory of qd1 nor a journal");
-    wait_for_the_end();
-    // A server that ends with its maker may still write there for a moment.
+    wait_for_parent();
+    // A server that ends with the parent may still write there for a moment.
     let until_ns = clock::now_ns() + TRIES_NS;
     while clock::now_ns() < until_ns {
         let done = if scratch { clear(path).map(drop) } else { journal::undo_left(path) };

@@ -1,10 +1,10 @@
-//! What this program changed in the system and has to undo: written down before each change is made.
+//! The changes this program makes to the system and has to undo, each recorded before it is made.
 //!
-//! A run keeps a file of its own in the state directory, locked while it lives. Dropping the journal undoes everything, the
-//! last change first, and removes the file: on the way out of a run, of an error, of a panic. If the run is killed, a helper
-//! process (the same binary) sees its pipe close and does it; if that is killed too, or the power fails, `qd1 restore` does,
-//! or the next run that keeps a journal. Undoing is done by what is there now, so that doing it twice harms nothing, and
-//! each change names what only we can have made.
+//! A run keeps a file of its own in the state directory, locked while it lives. Dropping the journal undoes everything,
+//! the last change first, and removes the file: at the end of a run, after an error or a panic. If the run is killed, a
+//! helper process (the same binary) sees its pipe close and does it; if that is killed too, or the power fails, `qd1
+//! restore` does, or the next run that keeps a journal. Undoing checks what exists now, so that doing it twice is
+//! harmless, and each change names something that only we can have made.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -19,18 +19,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::helper::helper;
 use crate::scratch::{self, Scratch};
-use crate::tool::{find, patiently, tool};
+use crate::tool::{find, retry_while_busy, tool};
 use crate::{loops, mounts, state};
 use qd1_model::{Problem, ProblemKind};
 
 /// End of a journal's name.
 const SUFFIX: &str = ".journal";
 
-/// One change of the system. Another kind is a variant here and an arm in [`Change::undo`].
+/// One change of the system. A new kind is a variant here and an arm in [`Change::undo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
-    /// A scratch directory of ours, with all that is in it.
+    /// A scratch directory of ours, with its contents.
     Scratch {
         /// Its path.
         dir: PathBuf,
@@ -45,12 +45,12 @@ pub enum Change {
         /// The directory.
         point: PathBuf,
     },
-    /// A pool of zfs.
+    /// A ZFS pool.
     Pool {
         /// Its name.
         name: String,
     },
-    /// A program that serves us; its process number is in the file.
+    /// A server that we started; its process id is in the file.
     Daemon {
         /// Its name, as the kernel shows it.
         program: String,
@@ -63,11 +63,11 @@ pub enum Change {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// The first one.
+    /// The first line.
     Run { pid: u32, command: String },
-    /// About to be made.
+    /// A change that is about to be made.
     Make(Change),
-    /// The last one that was made is undone.
+    /// The last change in the file was undone.
     Undone,
 }
 
@@ -81,42 +81,42 @@ pub struct Journal {
 }
 
 impl Change {
-    /// Undoes it; what was done, or nothing where nothing was left of it.
+    /// Undoes the change; returns what was done, `None` when nothing was left of it.
     fn undo(&self) -> Result<Option<String>> {
-        let said = |done: bool, text: String| done.then_some(text);
+        let message = |done: bool, text: String| done.then_some(text);
         Ok(match self {
-            Self::Scratch { dir } => said(scratch::clear(dir)?, format!("removed {}", dir.display())),
+            Self::Scratch { dir } => message(scratch::clear(dir)?, format!("removed {}", dir.display())),
             Self::Loop { file } => {
-                said(loops::detach(file)?, format!("detached the loop device of {}", file.display()))
+                message(loops::detach(file)?, format!("detached the loop device of {}", file.display()))
             }
-            Self::Mount { point } => said(mounts::unmount(point)?, format!("unmounted {}", point.display())),
-            Self::Pool { name } => said(destroy_pool(name)?, format!("destroyed the pool {name}")),
-            Self::Daemon { program, pidfile } => said(end(program, pidfile)?, format!("ended {program}")),
+            Self::Mount { point } => message(mounts::unmount(point)?, format!("unmounted {}", point.display())),
+            Self::Pool { name } => message(destroy_pool(name)?, format!("destroyed the pool {name}")),
+            Self::Daemon { program, pidfile } => message(end(program, pidfile)?, format!("ended {program}")),
         })
     }
 }
 
-/// A pool that no daemon serves any more is gone with its disk.
+/// Destroys a pool; returns false if it does not exist, as when its daemon and disk are gone.
 fn destroy_pool(name: &str) -> Result<bool> {
     if find("zpool").is_none() || tool("zpool", &["list", name]).is_err() {
         return Ok(false);
     }
-    patiently(|| Ok(tool("zpool", &["destroy", "-f", name]).is_ok()))?
+    retry_while_busy(|| Ok(tool("zpool", &["destroy", "-f", name]).is_ok()))?
         .then_some(true)
         .with_context(|| format!("the pool {name} is still in use; zpool destroy -f {name} once it is not"))
 }
 
-/// Ends the process whose number is in `pidfile`, if it is still `program`.
+/// Ends the process whose id is in `pidfile` if it is still `program`; returns true if it was running.
 fn end(program: &str, pidfile: &Path) -> Result<bool> {
     let number = std::fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse::<i32>().ok());
     let Some(pid) = number.and_then(Pid::from_raw) else { return Ok(false) };
     let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     let lives = || {
-        // A child of ours has to be collected.
+        // A child of ours has to be reaped.
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
         let name = std::fs::read_to_string(proc.join("comm")).unwrap_or_default();
         let stat = std::fs::read_to_string(proc.join("stat")).unwrap_or_default();
-        // One that ended and waits to be collected counts as gone.
+        // A zombie counts as ended.
         let ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));
         // The kernel keeps fifteen letters of a name.
         name.trim_end() == &program[..program.len().min(15)] && !ended
@@ -125,26 +125,26 @@ fn end(program: &str, pidfile: &Path) -> Result<bool> {
         return Ok(false);
     }
     let _ = rustix::process::kill_process(pid, Signal::TERM);
-    if !patiently(|| Ok(!lives()))? {
+    if !retry_while_busy(|| Ok(!lives()))? {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
-        ensure!(patiently(|| Ok(!lives()))?, "{program} (process {}) does not end", pid.as_raw_nonzero());
+        ensure!(retry_while_busy(|| Ok(!lives()))?, "{program} (process {}) does not end", pid.as_raw_nonzero());
     }
     Ok(true)
 }
 
-/// Where journals are.
+/// Returns the directory of the journals.
 fn dir() -> Result<PathBuf> {
     Ok(state::state_dir(|name| std::env::var_os(name))?.join("journal"))
 }
 
 impl Journal {
-    /// Begins one for the run `id`, after undoing what dead runs left.
+    /// Creates the journal of the run `id`, after undoing what dead runs left.
     ///
     /// # Errors
-    /// When it cannot be written: nothing is changed without it.
+    /// When it cannot be written: no change is made without it.
     pub fn open(id: &str, command: &str) -> Result<Self> {
-        for line in restore_dead(false)?.said {
-            eprintln!("qd1: of an earlier run: {line}");
+        for line in restore_dead(false)?.undone {
+            eprintln!("qd1: from an earlier run: {line}");
         }
         let open = || -> Result<Self> {
             let dir = dir()?;
@@ -165,7 +165,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes a change down. Only after this may it be made.
+    /// Records a change. It may only be made after this.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -175,31 +175,32 @@ impl Journal {
         Ok(())
     }
 
-    /// How many changes stand, to come back to.
+    /// Returns the number of changes in effect, for [`Self::undo_to`].
     pub fn depth(&self) -> usize {
         self.made.len()
     }
 
-    /// Makes a scratch directory in `dir` that this journal removes, in its order.
+    /// Creates a scratch directory in `dir` that this journal removes, in the journal's order.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn scratch(&mut self, dir: &Path, id: &str) -> Result<Scratch> {
         let path = scratch::place_for(dir, id);
         self.note(Change::Scratch { dir: path.clone() })?;
         Scratch::make(path, None, true)
     }
 
-    /// Undoes changes, the last one first, until `depth` are left. All are tried.
+    /// Undoes changes, the last one first, until `depth` are left. Tries all of them.
     ///
     /// # Errors
-    /// What could not be undone; it stays in the journal.
+    /// When a change cannot be undone; it stays in the journal.
     pub fn undo_to(&mut self, depth: usize) -> Result<()> {
+        debug_assert!(depth <= self.made.len(), "a depth is taken before the changes it undoes");
         let (mut failed, mut stuck) = (Vec::new(), Vec::new());
         while self.made.len() > depth {
             let Some(change) = self.made.pop() else { break };
             match change.undo() {
-                // The file says so only as long as everything after it is undone as well.
+                // Recorded only if all later changes are undone as well.
                 Ok(_) if failed.is_empty() => {
                     failed.extend(self.write(&Line::Undone).err().map(|error| format!("{error:#}")));
                 }
@@ -210,7 +211,7 @@ impl Journal {
                 }
             }
         }
-        // They are tried again at the end, and the journal stays as long as they do.
+        // They are tried again at the end, and the journal is kept as long as they remain.
         self.made.extend(stuck.into_iter().rev());
         ensure!(failed.is_empty(), "{}; `qd1 restore` tries again", failed.join("; "));
         Ok(())
@@ -228,10 +229,10 @@ impl Drop for Journal {
         let undone = self.undo_to(0);
         match &undone {
             Ok(()) => drop(std::fs::remove_file(&self.path)),
-            Err(error) => eprintln!("qd1: not all was undone: {error:#}"),
+            Err(error) => eprintln!("qd1: not everything was undone: {error:#}"),
         }
         if let Some(helper) = &mut self.helper {
-            // It wants the lock, and then finds no journal; where something stays busy it goes on without us.
+            // It waits for the lock and then finds no journal; if something stays busy, it continues without us.
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
             drop(helper.stdin.take());
             if undone.is_ok() {
@@ -241,21 +242,21 @@ impl Drop for Journal {
     }
 }
 
-/// What restoring did and found.
+/// The result of restoring.
 #[derive(Default)]
 pub struct Restored {
-    /// What was undone, or would be.
-    pub said: Vec<String>,
-    /// What could not be undone, and why.
+    /// Changes that were undone, or would be.
+    pub undone: Vec<String>,
+    /// Changes that could not be undone, and why.
     pub failed: Vec<String>,
-    /// Runs that still go on.
+    /// Runs that are still alive.
     pub alive: u32,
 }
 
-/// Undoes what dead runs left, or only says what that is.
+/// Undoes what dead runs left, or with `dry_run` only lists it.
 ///
 /// # Errors
-/// When there is no place for journals.
+/// When there is no directory for journals.
 pub fn restore_dead(dry_run: bool) -> Result<Restored> {
     let mut restored = Restored::default();
     let Ok(entries) = std::fs::read_dir(dir()?) else { return Ok(restored) };
@@ -281,15 +282,15 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
     }
     let mut text = String::new();
     file.read_to_string(&mut text).context("cannot be read")?;
-    let mut made = standing(&text);
+    let mut made = remaining(&text);
     let before = restored.failed.len();
     while let Some(change) = made.pop() {
         if dry_run {
-            restored.said.push(format!("would undo: {}", serde_json::to_string(&change)?));
+            restored.undone.push(format!("would undo: {}", serde_json::to_string(&change)?));
             continue;
         }
         match change.undo() {
-            Ok(said) => restored.said.extend(said),
+            Ok(message) => restored.undone.extend(message),
             Err(error) => restored.failed.push(format!("{error:#}")),
         }
     }
@@ -299,8 +300,8 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
     Ok(())
 }
 
-/// The changes that stand, the first one first. A last line that was cut off was not acted upon.
-fn standing(text: &str) -> Vec<Change> {
+/// Returns the changes still in effect, the first one first. The change of a last line that was cut off was never made.
+fn remaining(text: &str) -> Vec<Change> {
     let mut made = Vec::new();
     for line in text.lines() {
         match serde_json::from_str(line) {
@@ -312,12 +313,12 @@ fn standing(text: &str) -> Vec<Change> {
     made
 }
 
-/// Whether it is one of ours by its place.
+/// Returns true if the path is that of a journal of ours.
 pub fn is_ours(path: &Path) -> bool {
     is_journal(path) && path.parent().is_some_and(|dir| dir.ends_with("qd1/journal"))
 }
 
-/// The helper: what a journal whose run is gone still holds. Its lock is free at once, since the run ended.
+/// Undoes, for the helper, the changes left in a journal whose run is gone. Its lock is free, since the run ended.
 pub fn undo_left(path: &Path) -> Result<()> {
     let mut restored = Restored::default();
     undo_file(path, false, &mut restored)?;
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_undone_does_not_stand_and_a_line_cut_off_is_no_change() {
+    fn undone_changes_and_a_line_cut_off_do_not_remain() {
         let line = |line: &Line| serde_json::to_string(line).unwrap();
         let text = [
             line(&Line::Run { pid: 1, command: "qd1 filesystems".to_owned() }),
@@ -344,7 +345,7 @@ mod tests {
             line(&Line::Make(mount("/c"))),
             line(&Line::Make(mount("/d")))[..20].to_owned(),
         ];
-        assert_eq!(standing(&text.join("\n")), [mount("/a"), mount("/c")]);
+        assert_eq!(remaining(&text.join("\n")), [mount("/a"), mount("/c")]);
     }
 
     #[test]
@@ -370,7 +371,7 @@ mod tests {
         assert!(!end("other", &pidfile).unwrap());
         assert!(sleeper.try_wait().unwrap().is_none());
         assert!(end("sleep", &pidfile).unwrap());
-        // Collected already, or else to be collected now: it did not end by itself.
+        // Reaped already, or to be reaped now: it did not end by itself.
         assert!(!sleeper.wait().is_ok_and(|status| status.success()));
     }
 
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_on_the_way_does_not_stand_for_those_who_come_later() {
+    fn changes_undone_during_a_run_do_not_remain_in_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
@@ -399,7 +400,7 @@ mod tests {
         let depth = journal.depth();
         journal.note(mount("/nonexistent/b")).unwrap();
         journal.undo_to(depth).unwrap();
-        assert_eq!(standing(&std::fs::read_to_string(&path).unwrap()), [mount("/nonexistent/a")]);
+        assert_eq!(remaining(&std::fs::read_to_string(&path).unwrap()), [mount("/nonexistent/a")]);
     }
 
     #[test]
@@ -416,8 +417,8 @@ mod tests {
         journal.note(stuck.clone()).unwrap();
         assert!(journal.undo_to(depth).is_err());
         drop(journal);
-        assert!(!inside.exists(), "the rest is undone all the same");
-        assert!(standing(&std::fs::read_to_string(&path).unwrap()).contains(&stuck));
+        assert!(!inside.exists(), "the rest is still undone");
+        assert!(remaining(&std::fs::read_to_string(&path).unwrap()).contains(&stuck));
     }
 
     #[test]

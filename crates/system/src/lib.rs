@@ -1,6 +1,6 @@
-//! Every change of the machine, and its undoing: the writing twin of `probe`.
+//! Makes every change to the machine and undoes it: the writing counterpart of `probe`.
 //!
-//! What is changed is journalled first, what is made goes with the run, and what is started dies with it.
+//! Changes are journalled before they are made; created files are removed and started programs ended with the run.
 #![forbid(unsafe_code)]
 
 pub mod child;

@@ -1,26 +1,28 @@
-//! Loop devices. They are left to `losetup`, whose ioctls would need `unsafe`.
+//! Loop devices, managed with `losetup`: its ioctls would need `unsafe`.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use qd1_probe::{LoopOver, Machine};
 
-use crate::tool::{patiently, tool};
+use crate::tool::{retry_while_busy, tool};
 
-/// A loop device over `file`, past the page cache where that is possible.
+/// Attaches a loop device to `file`, with direct I/O if possible.
 ///
 /// # Errors
-/// When the kernel gives none.
+/// When `losetup` fails, or the device disappears at once.
 pub fn attach(file: &Path) -> Result<LoopOver> {
     let name = file.to_str().context("a file's name that losetup can take")?;
     let device = tool("losetup", &["--find", "--show", name])?;
-    // Its own answer counts, not whether this worked: newer kernels choose it by themselves.
+    // A failure here does not matter: the state is read below, and newer kernels choose direct I/O by themselves.
     let _ = tool("losetup", &["--direct-io=on", &device]);
     let over = Machine::new().loops_over(file);
-    over.into_iter().find(|over| over.device == Path::new(&device)).with_context(|| format!("{device} came and went"))
+    over.into_iter()
+        .find(|over| over.device == Path::new(&device))
+        .with_context(|| format!("{device} disappeared at once"))
 }
 
-/// Detaches every loop device over `path` or files below it. Whether there was any.
+/// Detaches every loop device over `path` or files below it. Returns true if there was any.
 ///
 /// # Errors
 /// When one stays in use.
@@ -30,8 +32,8 @@ pub fn detach(path: &Path) -> Result<bool> {
     for LoopOver { device, .. } in &over {
         let name = device.to_string_lossy();
         tool("losetup", &["--detach", &name])?;
-        // In use it only goes when it is let go.
-        patiently(|| Ok(machine.loops_over(path).iter().all(|other| other.device != *device)))?
+        // A device in use is detached only when it is released.
+        retry_while_busy(|| Ok(machine.loops_over(path).iter().all(|other| other.device != *device)))?
             .then_some(())
             .with_context(|| format!("{name} is still in use; losetup --detach {name} once it is not"))?;
     }
@@ -44,7 +46,7 @@ mod tests {
     use crate::mounts::unmount;
 
     #[test]
-    fn where_nothing_is_there_is_nothing_to_take_off() {
+    fn an_empty_directory_has_nothing_to_unmount_or_detach() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!unmount(dir.path()).unwrap() && !detach(dir.path()).unwrap());
     }

@@ -8,12 +8,12 @@ use qd1_probe::Machine;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::tool::patiently;
+use crate::tool::retry_while_busy;
 
 /// Mounts `source` on `point` with `options` as mount(8) takes them.
 ///
 /// # Errors
-/// As mount(2).
+/// When mount(2) fails.
 pub fn mount(source: &Path, point: &Path, kind: &str, options: &[&str]) -> Result<()> {
     let mut flags = MountFlags::empty();
     let mut data = Vec::new();
@@ -30,20 +30,20 @@ pub fn mount(source: &Path, point: &Path, kind: &str, options: &[&str]) -> Resul
     })
 }
 
-/// Unmounts what is on `dir` and below it. Whether there was anything.
+/// Unmounts everything on `dir` and below it. Returns true if there was anything.
 ///
 /// # Errors
-/// When something stays in use, with a name.
+/// When a mount stays in use; the message names it.
 pub fn unmount(dir: &Path) -> Result<bool> {
     let machine = Machine::new();
     let points = machine.mount_points_in(dir);
     for point in &points {
-        patiently(|| match rustix::mount::unmount(point, UnmountFlags::empty()) {
-            // Files of a queue that was just closed are let go a moment later.
+        retry_while_busy(|| match rustix::mount::unmount(point, UnmountFlags::empty()) {
+            // Files of a queue that was just closed are released a moment later.
             Err(Errno::BUSY) => Ok(false),
             // Not mounted any more, or never.
             Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(true),
-            // The program behind it is gone: only this takes it away.
+            // The program behind it is gone: only a lazy unmount works.
             Err(Errno::NOTCONN) => {
                 rustix::mount::unmount(point, UnmountFlags::DETACH)?;
                 Ok(true)
@@ -51,7 +51,7 @@ pub fn unmount(dir: &Path) -> Result<bool> {
             Err(errno) => Err(anyhow!("cannot unmount {}: {errno}", point.display())),
         })?
         .then_some(())
-        .with_context(|| format!("{} is still in use; end what uses it (fuser -m tells)", point.display()))?;
+        .with_context(|| format!("{} is still in use; end what uses it (fuser -m lists it)", point.display()))?;
     }
     Ok(!points.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Where things are kept from run to run.
+//! Where files are kept between runs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,8 +7,9 @@ use anyhow::{Context as _, Result};
 
 const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save";
 
-/// Where the history is: `$QD1_STORE`, else `$XDG_STATE_HOME/qd1/history.db`, else `~/.local/state/qd1/history.db`.
-/// `env` looks a variable up; an empty one counts as absent, and so does a relative XDG path, as its standard says.
+/// Returns the path of the history: `$QD1_STORE`, else `$XDG_STATE_HOME/qd1/history.db`, else
+/// `~/.local/state/qd1/history.db`. `env` looks up a variable; an empty one counts as absent, and so does a relative
+/// XDG path, as the XDG standard requires.
 pub fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     let var = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = var("QD1_STORE") {
@@ -18,7 +19,7 @@ pub fn default_path(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     Ok(state.join("history.db"))
 }
 
-/// Where things are kept from run to run: `$XDG_STATE_HOME/qd1`, else `~/.local/state/qd1`.
+/// Returns the directory for files kept between runs: `$XDG_STATE_HOME/qd1`, else `~/.local/state/qd1`.
 pub fn state_dir(env: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     let var = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = var("XDG_STATE_HOME").filter(|path| path.is_absolute());

@@ -1,4 +1,4 @@
-//! Programs of others that are run to their end, and waiting for what is busy.
+//! External programs that are run to their end, and retries while something is busy.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -9,54 +9,56 @@ use anyhow::{Context as _, Result, bail};
 use qd1_engine::clock;
 use qd1_model::Bytes;
 
-/// What is still busy for longer than this is kept busy by somebody else.
+/// Longest time to wait: what is busy for longer is kept busy by somebody else.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Where administrators' programs are, which the PATH of others may lack.
+/// Directories of administrators' programs, which the PATH of other users may lack.
 const SBIN: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Where `program` is.
+/// Returns the path of `program`; `None` when it is not installed.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = std::env::split_paths(&path).chain(SBIN.iter().map(PathBuf::from));
     dirs.map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// The machine's memory.
+/// Returns the size of the machine's memory.
 pub fn memory() -> Bytes {
     let info = rustix::system::sysinfo();
     Bytes(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1))))
 }
 
-/// A command that outlives Ctrl-C in the terminal: what it does is finished or undone, not broken off.
+/// Returns a command that outlives Ctrl-C in the terminal: its work is finished or undone, not interrupted.
 pub fn command(program: &str) -> Command {
     let mut command = Command::new(find(program).unwrap_or_else(|| program.into()));
     command.stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// Runs a program to its end; what it printed, stdout before stderr.
+/// Runs a program to its end and returns its output, stdout before stderr.
 ///
 /// # Errors
-/// When it cannot be started or fails: with what it said.
+/// When it cannot be started or fails; the message has its output.
 pub fn tool(program: &str, args: &[&str]) -> Result<String> {
     let output = command(program).args(args).output().with_context(|| format!("cannot run {program}"))?;
-    let [said, complained] =
-        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).trim().to_owned());
     if output.status.success() {
-        return Ok([said, complained].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"));
+        return Ok([stdout, stderr].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"));
     }
-    let why = if complained.is_empty() { said } else { complained };
+    let why = if stderr.is_empty() { stdout } else { stderr };
     let why = why.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
     bail!("{program} {} failed: {why}", args.join(" "))
 }
 
-/// Tries until it says yes, or [`PATIENCE_NS`] are over.
-pub fn patiently(mut tried: impl FnMut() -> Result<bool>) -> Result<bool> {
+/// Calls `attempt` until it returns true; returns false after [`PATIENCE_NS`].
+///
+/// # Errors
+/// When `attempt` fails.
+pub fn retry_while_busy(mut attempt: impl FnMut() -> Result<bool>) -> Result<bool> {
     let until_ns = clock::now_ns() + PATIENCE_NS;
     loop {
-        if tried()? {
+        if attempt()? {
             return Ok(true);
         }
         if clock::now_ns() > until_ns {

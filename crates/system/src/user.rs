@@ -1,4 +1,4 @@
-//! The user that a server runs as where it refuses root, and whether that user can open the directory that is measured.
+//! The user that a server runs as if it refuses root, and whether that user can open the directory that is measured.
 
 use std::fs::Metadata;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use qd1_model::{Problem, ProblemKind};
 
-/// Users tried, in this order, where none is named.
+/// Users tried, in this order, when none is given.
 const USUAL: [&str; 2] = ["postgres", "nobody"];
 
 /// A user of this machine.
@@ -18,16 +18,16 @@ const USUAL: [&str; 2] = ["postgres", "nobody"];
 pub struct User {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Its id.
     pub uid: u32,
-    /// The number of its group.
+    /// The id of its group.
     pub gid: u32,
 }
 
-/// The user for a server: `None` where qd1 is not root's and it runs as whoever started it.
+/// Returns the user for a server: `None` when qd1 does not run as root, since the server then runs as the same user.
 ///
 /// # Errors
-/// When root names a user that is not there, or nobody can be found.
+/// When root names a user that does not exist, no usual user exists, or another user than root names one.
 pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
     let is_root = rustix::process::geteuid().is_root();
     match (is_root, named) {
@@ -38,26 +38,26 @@ pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
         }
         (true, _) => {}
     }
-    // Read as it is: names from a directory service are not asked for, and a numbered user is one too.
+    // Only the file is read: names from a directory service are not looked up.
     let passwd = std::fs::read_to_string("/etc/passwd").context("cannot read /etc/passwd")?;
     if let Some(name) = named {
         let found = find(&passwd, name).filter(|user| user.uid != 0);
         return match found {
             Some(user) => Ok(Some(user)),
-            None => Err(Problem::usage(format!("--user {name}: no such user but root in /etc/passwd")).into()),
+            None => Err(Problem::usage(format!("--user {name}: no such user, other than root, in /etc/passwd")).into()),
         };
     }
     match USUAL.iter().find_map(|name| find(&passwd, name)) {
         Some(user) => Ok(Some(user)),
         None => {
-            let message = "PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody; name one \
-                           with --user, or run qd1 as an ordinary user";
+            let message = "PostgreSQL refuses to run as root, and there is no user postgres and no user nobody; name \
+                           one with --user, or run qd1 as an ordinary user";
             Err(Problem::new(ProblemKind::Capability, message).into())
         }
     }
 }
 
-/// A line of /etc/passwd.
+/// Looks up a user in the text of /etc/passwd.
 fn find(passwd: &str, wanted: &str) -> Option<User> {
     let line = passwd.lines().find(|line| line.split(':').next() == Some(wanted))?;
     let fields: Vec<&str> = line.split(':').collect();
@@ -68,25 +68,25 @@ fn find(passwd: &str, wanted: &str) -> Option<User> {
 #[derive(Debug)]
 pub struct ReachablePath {
     path: PathBuf,
-    /// Inherited by the programs that are started meanwhile.
+    /// Inherited by programs that are started while it is open.
     _open: Option<OwnedFd>,
 }
 
 impl ReachablePath {
-    /// The path as it is, for qd1's own user.
+    /// Returns the path unchanged, for qd1's own user.
     pub fn own(dir: &Path) -> Self {
         Self { path: dir.to_owned(), _open: None }
     }
 
-    /// The path to open.
+    /// Returns the path to open.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl User {
-    /// Returns a path to a directory. Where one above it is closed to the user, such as root's home, the path begins
-    /// at an open file that programs inherit: only from there on does the kernel ask what the user may do.
+    /// Returns a path to a directory. If a directory above it is closed to the user, such as root's home, the path
+    /// begins at an open file that programs inherit: the kernel checks the user's permissions only below it.
     ///
     /// # Errors
     /// When the directory cannot be opened.
@@ -100,10 +100,10 @@ impl User {
         Ok(ReachablePath { path: PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd())), _open: Some(open) })
     }
 
-    /// Refuses a directory that the user cannot pass through to: the server would only say that it may not.
+    /// Refuses a directory that the user cannot reach: the server would only report that permission is denied.
     ///
     /// # Errors
-    /// When it cannot, with the directory that is closed.
+    /// When a directory on the path is closed to the user; the message names it.
     pub fn must_reach(&self, path: &Path) -> Result<()> {
         let Some(dir) = self.closed_parent(path) else { return Ok(()) };
         let (name, dir) = (&self.name, dir.display());
@@ -114,13 +114,13 @@ impl User {
         Err(Problem::new(ProblemKind::Capability, message).into())
     }
 
-    /// The uppermost directory of a path that the user cannot enter.
+    /// Returns the uppermost directory of a path that the user cannot enter.
     fn closed_parent<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        let closed = |dir: &&Path| std::fs::metadata(dir).is_ok_and(|found| !self.passes(&found));
+        let closed = |dir: &&Path| std::fs::metadata(dir).is_ok_and(|found| !self.can_enter(&found));
         path.ancestors().filter(closed).last()
     }
 
-    fn passes(&self, dir: &Metadata) -> bool {
+    fn can_enter(&self, dir: &Metadata) -> bool {
         let shift = match () {
             () if dir.uid() == self.uid => 6,
             () if dir.gid() == self.gid => 3,

@@ -22,8 +22,8 @@ pub(crate) struct RestoreArgs {
 /// # Errors
 /// When something could not be undone.
 pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
-    let Restored { said, failed, alive } = restore_dead(args.dry_run)?;
-    let mut text: String = said.iter().map(|line| format!("{line}\n")).collect();
+    let Restored { undone, failed, alive } = restore_dead(args.dry_run)?;
+    let mut text: String = undone.iter().map(|line| format!("{line}\n")).collect();
     if alive > 0 {
         let runs = if alive == 1 {
             "1 run still goes on and undoes".to_owned()
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
         };
         text += &format!("{runs} its own changes at the end\n");
     }
-    if said.is_empty() && failed.is_empty() && alive == 0 {
+    if undone.is_empty() && failed.is_empty() && alive == 0 {
         text += "nothing to undo\n";
     }
     output::write(&OutputArgs::stdout(), &text)?;

@@ -93,7 +93,7 @@ const REFUSED: [(&[&str], i32, &str); 41] = [
     (&["run", "/nonexistent/mine.toml", "DIR"], 2, "cannot read the suite /nonexistent/mine.toml"),
     (&["run", "nosuch", "DIR"], 2, "there is no suite \"nosuch\""),
     (&["run", "kdiskmak", "DIR"], 2, "did you mean kdiskmark?"),
-    (&["suites", "nosuch"], 2, "built in are check"),
+    (&["suites", "nosuch"], 2, "built-in suites are check"),
     (&["suites", "yab"], 2, "did you mean yabs?"),
     (&["predict", "--from", "000000000000"], 2, "000000000000"),
     (&["app", "sqlite", "FILE"], 2, "FILE"),

@@ -80,7 +80,7 @@ fn what_a_killed_run_and_helper_left_is_undone_by_the_next_run() {
     or_skip!(can(&["mkfs.ext4"]));
     let (_dir, place) = quiet();
     killed_with_its_helpers(&place);
-    let said = predicate::str::contains("of an earlier run: unmounted");
+    let said = predicate::str::contains("from an earlier run: unmounted");
     filesystems(&place, &["--only", "ext4", "--rounds", "1", "--steps", "read"]).assert().success().stderr(said);
     assert_nothing_left(&place);
 }

@@ -1,5 +1,5 @@
-//! What the filesystems stand on: a file with a loop device over it, or a block device that was named for it. Either is written
-//! whole before each round, so that no filesystem pays for space that was never written.
+//! The disk below the filesystems: a file with a loop device over it, or a block device named by the user. All of it is
+//! written before each round, so that no filesystem pays for space that was never written.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use rustix::fs::FallocateFlags;
 
 use crate::treatment::Substrate;
 
-/// Longer than this nobody waits for the file of one round; what is left of it then is allocated, but not written.
+/// Longest time to write the file of one round; the rest of it is then allocated but not written.
 const LONGEST_NS: u64 = 900_000_000_000;
 
 /// Where the filesystems are made.
@@ -29,7 +29,7 @@ pub(super) struct Backing {
 }
 
 enum BackingPlace {
-    /// A file in the scratch directory; whether direct I/O works there.
+    /// A file in the scratch directory, and whether direct I/O works there.
     File { path: PathBuf, direct: bool },
     /// A block device, overwritten.
     Device(PathBuf),
@@ -38,32 +38,32 @@ enum BackingPlace {
 /// A device to make a filesystem on.
 pub(super) struct Disk {
     pub(super) device: PathBuf,
-    /// Whether a loop device goes past the page cache; nothing where there is none.
+    /// Whether the loop device uses direct I/O; `None` when there is no loop device.
     pub(super) loop_direct: Option<bool>,
 }
 
 impl Backing {
-    /// A file of `size`, in a directory to come.
+    /// Returns a file of `size`, in a directory that [`Self::put_into`] sets.
     pub(super) fn file(size: Bytes, direct: bool) -> Self {
         Self { size, place: BackingPlace::File { path: PathBuf::new(), direct } }
     }
 
-    /// The beginning of a block device.
+    /// Returns the first `size` bytes of a block device.
     pub(super) fn device(size: Bytes, device: &Path) -> Self {
         Self { size, place: BackingPlace::Device(device.to_owned()) }
     }
 
-    /// Where its file is made, if it has one.
+    /// Sets the directory of its file, if it has one.
     pub(super) fn put_into(&mut self, dir: &Path) {
         if let BackingPlace::File { path, .. } = &mut self.place {
             *path = dir.join("disk.img");
         }
     }
 
-    /// A device with nothing on it that any program would take for a filesystem.
+    /// Returns a device without any filesystem signatures.
     ///
     /// # Errors
-    /// When there is no loop device, or the device is in use meanwhile.
+    /// When there is no loop device, or the device is in use by now.
     pub(super) fn disk(&self, machine: &Machine, journal: &mut Journal) -> Result<Disk> {
         let disk = match &self.place {
             BackingPlace::File { path, .. } => {
@@ -72,7 +72,7 @@ impl Backing {
                 Disk { device: over.device, loop_direct: Some(over.direct) }
             }
             BackingPlace::Device(device) => {
-                // Between two filesystems somebody may have taken it.
+                // Somebody may have started to use it between two filesystems.
                 destroy::refuse_in_use(machine, device)?;
                 Disk { device: device.clone(), loop_direct: None }
             }
@@ -93,14 +93,14 @@ impl Substrate for Backing {
         format!("writing {}", self.size)
     }
 
-    /// Writes all of it with random data, a new file in each round.
+    /// Fills it with random data; a file is created anew in each round.
     fn prepare(&self, seed: u64, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Prepare> {
         let size = self.size;
         let (target, direct) = match &self.place {
             BackingPlace::File { path, direct } => {
                 self.remove();
-                let file = File::create_new(path).with_context(|| format!("cannot make {}", path.display()))?;
-                // Where space cannot be reserved, writing it whole takes it as well.
+                let file = File::create_new(path).with_context(|| format!("cannot create {}", path.display()))?;
+                // If space cannot be reserved, writing all of it allocates it as well.
                 if rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0).is_err() {
                     file.set_len(size.0)?;
                 }
@@ -109,18 +109,18 @@ impl Substrate for Backing {
             BackingPlace::Device(device) => (Target::exclusive(device)?, true),
         };
         watch.prepare(size);
-        let mut look = |now: &Progress<'_>| {
+        let mut report = |now: &Progress<'_>| {
             watch.prepared(now);
             Decision::Continue
         };
-        let filled = fill(&target, size.0, LONGEST_NS, direct, seed, context.cancel, &mut look)?;
+        let filled = fill(&target, size.0, LONGEST_NS, direct, seed, context.cancel, &mut report)?;
         if let Some(error) = filled.errors.first() {
             bail!("writing {size} for the filesystems failed: {} at offset {}", error.error, error.first_offset);
         }
         Ok(filled.prepare)
     }
 
-    /// Leaves no file, and on a device no sign of a filesystem.
+    /// Removes the file, or the filesystem signatures on a device.
     fn clear(&self) {
         match &self.place {
             BackingPlace::File { .. } => self.remove(),
@@ -129,7 +129,7 @@ impl Substrate for Backing {
     }
 }
 
-/// Takes off what earlier filesystems left: their programs would ask, and the kernel's probing would find two.
+/// Removes the signatures of earlier filesystems: their programs would ask, and the kernel's probing would find two.
 fn wipe(device: &Path) -> Result<()> {
     tool::tool("wipefs", &["--all", "--quiet", &device.to_string_lossy()]).map(drop)
 }

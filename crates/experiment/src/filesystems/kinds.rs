@@ -1,8 +1,8 @@
-//! The filesystems that can be compared: how each is made, how it is mounted, how it is tuned for databases, and what has to
-//! be there. One row in [`KINDS`] for each.
+//! The filesystems that can be compared: how each is made, mounted and tuned for databases, and what it requires. One
+//! row in [`KINDS`] for each.
 //!
-//! All are made without discarding, since that would take the space away from the file below again, and complete: what
-//! ext4 leaves to do in the background would be done during the measurement.
+//! All are made without discarding, which would release the space of the file below, and completely: what ext4
+//! leaves to do in the background would otherwise be done during the measurement.
 
 use qd1_model::Bytes;
 
@@ -12,34 +12,34 @@ use qd1_system::tool;
 /// One filesystem.
 #[derive(Debug)]
 pub(super) struct FilesystemKind {
-    /// Its name on the command line, and to the kernel.
+    /// Its name on the command line and in the kernel.
     pub(super) name: &'static str,
     /// The program that makes it.
     pub(super) program: &'static str,
-    /// The Debian package that has it.
+    /// The Debian package of the program.
     pub(super) package: &'static str,
-    /// How its version is asked.
+    /// The option that prints the program's version.
     version: &'static str,
-    /// What is too small for it.
+    /// Smallest size it can have.
     pub(super) least: Bytes,
-    /// How it is made. `DEVICE` and `SIZE`, where there is one, in the form its program takes, are filled in.
+    /// The command that makes it, without device and size.
     make: &'static [&'static str],
-    /// Words that give the size.
+    /// How the command takes the size.
     sized: SizeArgument,
-    /// Options it is mounted with.
+    /// Mount options.
     options: &'static [&'static str],
-    /// Options beyond these with `--fair`.
+    /// Additional options with `--fair`.
     fair: &'static [&'static str],
-    /// Why.
+    /// What those options achieve.
     pub(super) fair_why: &'static str,
 }
 
-/// How a program is told how large the filesystem shall be.
+/// How a program takes the size of the filesystem.
 #[derive(Debug)]
 enum SizeArgument {
     /// After the device, in KiB.
-    BehindInKib,
-    /// Before the device, in bytes behind these letters.
+    AfterInKib,
+    /// Before the device, in bytes after this prefix.
     Bytes(&'static str),
     /// As large as the device.
     No,
@@ -54,7 +54,7 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         version: "-V",
         least: Bytes::mib(64),
         make: &["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"],
-        sized: SizeArgument::BehindInKib,
+        sized: SizeArgument::AfterInKib,
         options: &[],
         fair: &["noatime"],
         fair_why: "reads write no times",
@@ -79,7 +79,7 @@ pub(super) static KINDS: &[FilesystemKind] = &[
         least: Bytes::mib(256),
         make: &["mkfs.btrfs", "-q", "-f", "-K"],
         sized: SizeArgument::Bytes("-b"),
-        // By itself it discards where the device can.
+        // By default it discards if the device can.
         options: &["nodiscard"],
         fair: &["noatime", "nodatacow"],
         fair_why: "reads write no times; data is written in place, without checksums",
@@ -98,7 +98,7 @@ pub(super) static KINDS: &[FilesystemKind] = &[
     },
 ];
 
-/// A filesystem that takes part: the same one may do so twice.
+/// A filesystem in the comparison; the same kind may take part twice.
 #[derive(Clone, Debug)]
 pub(super) struct Participant {
     /// `ext4`; the second one of these `ext4-2`.
@@ -107,12 +107,12 @@ pub(super) struct Participant {
 }
 
 impl FilesystemKind {
-    /// The one called `name`.
+    /// Returns the kind called `name`.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         KINDS.iter().find(|kind| kind.name == name)
     }
 
-    /// Why it cannot be had here, with what to do; nothing where it can.
+    /// Returns why it is not available here and what to do; `None` when it is available.
     pub(super) fn missing(&self) -> Option<String> {
         if tool::find(self.program).is_none() {
             return Some(format!("{} is not installed (Debian package {})", self.program, self.package));
@@ -126,43 +126,43 @@ impl FilesystemKind {
         (!built_in && !module()).then(|| format!("this kernel has no {}", self.name))
     }
 
-    /// What its program says it is.
+    /// Returns the version that its program prints.
     pub(super) fn version(&self) -> String {
         if self.name == zfs::NAME {
             return zfs::version();
         }
-        let said = tool::tool(self.program, &[self.version]).unwrap_or_default();
-        said.lines().next().unwrap_or_default().replace("mkfs.btrfs, part of ", "").trim().to_owned()
+        let text = tool::tool(self.program, &[self.version]).unwrap_or_default();
+        text.lines().next().unwrap_or_default().replace("mkfs.btrfs, part of ", "").trim().to_owned()
     }
 
-    /// Options it is mounted with; for zfs, properties it is made with.
+    /// Returns its mount options; for zfs, the properties it is made with.
     pub(super) fn options(&self, fair: bool) -> Vec<&'static str> {
         self.options.iter().chain(if fair { self.fair } else { &[] }).copied().collect()
     }
 
-    /// The command that makes it on `device`.
+    /// Returns the command that makes it on `device`.
     pub(super) fn command(&self, device: &str, size: Option<Bytes>) -> Vec<String> {
         let mut words: Vec<String> = self.make.iter().map(|word| (*word).to_owned()).collect();
         match (&self.sized, size) {
             (SizeArgument::Bytes(flag), Some(size)) => words.extend([format!("{flag}{}", size.0), device.to_owned()]),
-            (SizeArgument::BehindInKib, Some(size)) => words.extend([device.to_owned(), format!("{}k", size.0 >> 10)]),
+            (SizeArgument::AfterInKib, Some(size)) => words.extend([device.to_owned(), format!("{}k", size.0 >> 10)]),
             _ => words.push(device.to_owned()),
         }
         words
     }
 }
 
-/// Who takes part, and who does not and why.
+/// The filesystems that take part, and those that do not, with the reason.
 pub(super) struct Participants {
     pub(super) entries: Vec<Participant>,
     pub(super) missing: Vec<(&'static str, String)>,
 }
 
 impl Participants {
-    /// All that are there, or those in `only`.
+    /// Returns all available filesystems, or those in `only`.
     ///
     /// # Errors
-    /// What is wrong: an unknown name.
+    /// When `only` has an unknown name.
     pub(super) fn of(only: &[String]) -> Result<Self, String> {
         let mut found = Self { entries: Vec::new(), missing: Vec::new() };
         let names: Vec<&str> = match only {
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_made_as_large_as_asked() {
+    fn each_command_takes_the_size_in_its_own_form() {
         let made = |name: &str, size| FilesystemKind::named(name).unwrap().command("/dev/x", size).join(" ");
         let size = Some(Bytes::mib(320));
         assert!(made("ext4", size).ends_with("nodiscard /dev/x 327680k"));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn one_named_twice_takes_part_twice_and_an_unknown_one_is_refused() {
+    fn a_name_given_twice_takes_part_twice_an_unknown_is_refused() {
         let both = Participants::of(&["ext4".to_owned(), "ext4".to_owned()]).unwrap();
         if both.missing.is_empty() {
             let names: Vec<&str> = both.entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn fair_tuning_is_beyond_what_is_always_so_and_says_why() {
+    fn fair_tuning_adds_to_the_usual_options_with_a_reason() {
         for kind in KINDS {
             assert!(kind.options(true).starts_with(&kind.options(false)) && !kind.fair_why.is_empty());
             assert!(kind.options(true).iter().any(|option| option.contains("atime")), "{}", kind.name);

@@ -1,4 +1,4 @@
-//! A filesystem as a treatment: made on the backing, mounted, and taken away again.
+//! A filesystem as a treatment: made on the backing, mounted, and removed again.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::treatment::{Applied, Treatment, TreatmentSite};
 /// One filesystem of a comparison.
 pub(super) struct MadeFilesystem<'a> {
     pub(super) participant: &'a Participant,
-    pub(super) asked: &'a FilesystemsPlan,
+    pub(super) comparison: &'a FilesystemsPlan,
     pub(super) backing: &'a Backing,
 }
 
@@ -27,7 +27,7 @@ impl Treatment for MadeFilesystem<'_> {
 
     fn apply(&self, site: &mut TreatmentSite<'_>, mount: &mut MountRecord) -> Result<Applied> {
         let kind = self.participant.kind;
-        let options = kind.options(self.asked.fair);
+        let options = kind.options(self.comparison.fair);
         mount.asked_options = options.join(",");
         let is_zfs = kind.name == zfs::NAME;
         if is_zfs {
@@ -37,18 +37,18 @@ impl Treatment for MadeFilesystem<'_> {
         let Disk { device, loop_direct } = self.backing.disk(site.context.machine, site.journal)?;
         mount.loop_direct = loop_direct;
         let name = device.to_string_lossy().into_owned();
-        let mut command = kind.command(&name, loop_direct.is_none().then_some(self.asked.disk));
+        let mut command = kind.command(&name, loop_direct.is_none().then_some(self.comparison.disk));
         let pool = format!("qd1_{}", site.context.id);
         if is_zfs {
-            zfs::rest(&mut command, &pool, &site.dir.to_string_lossy(), &options);
+            zfs::complete(&mut command, &pool, &site.dir.to_string_lossy(), &options);
         }
-        let placeless = |word: &String| match word {
+        let with_placeholders = |word: &String| match word {
             word if *word == name => "DEVICE".to_owned(),
             word if Path::new(word) == site.dir => "DIR".to_owned(),
             word if *word == pool => "POOL".to_owned(),
             word => word.clone(),
         };
-        mount.commands = vec![command.iter().map(placeless).collect::<Vec<_>>().join(" ")];
+        mount.commands = vec![command.iter().map(with_placeholders).collect::<Vec<_>>().join(" ")];
         site.journal.note(Change::Mount { point: PathBuf::from(site.dir) })?;
         if is_zfs {
             site.journal.note(Change::Pool { name: pool.clone() })?;

@@ -1,8 +1,8 @@
-//! `qd1 filesystems`: the same work on ext4, xfs, btrfs and zfs, made one after another on the same disk, in rounds, and one
-//! table of what differs (docs/method.md).
+//! `qd1 filesystems`: the same work on ext4, xfs, btrfs and zfs, made one after another on the same disk, in rounds,
+//! and one table of the differences (docs/method.md).
 //!
-//! Each filesystem is a treatment of a general experiment; the table is the analysis' work, from the Record alone, so that
-//! `qd1 history show` prints it again.
+//! Each filesystem is a treatment of a general experiment; the table is the analysis' work, from the Record alone, so
+//! that `qd1 history show` prints it again.
 
 mod backing;
 mod kinds;
@@ -33,10 +33,10 @@ use kinds::Participants;
 use made::MadeFilesystem;
 use planned::Planned;
 
-/// Programs that are needed whatever is compared, and their Debian packages.
+/// Programs needed by every comparison, and their Debian packages.
 const PROGRAMS: [(&str, &str); 2] = [("losetup", "mount"), ("wipefs", "util-linux")];
 
-/// What is asked; what is absent or empty takes the usual value.
+/// What the user requests; absent or empty options have their usual value.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Directory, or block device.
@@ -53,7 +53,7 @@ pub struct Options {
     pub steps: Vec<String>,
     /// Whether pgbench runs as well.
     pub postgres: bool,
-    /// Its scale.
+    /// The scale of pgbench.
     pub scale: Option<u32>,
     /// Size of the test file.
     pub size: Option<Bytes>,
@@ -77,34 +77,34 @@ pub struct Filesystems {
 }
 
 impl Filesystems {
-    /// With those that are there.
+    /// Creates a comparison of the available filesystems.
     ///
     /// # Errors
-    /// When one that was named is not there, or none is.
+    /// When one that was named is not available, or none is.
     pub fn new(options: Options) -> Result<Self> {
         let participants = Participants::of(&options.only).map_err(Problem::usage)?;
-        // What was named has to be there; of all that there are, some may be missing.
-        let asked = !options.only.is_empty();
+        // Filesystems named by the user must be available; without names, some may be missing.
+        let named = !options.only.is_empty();
         let none = participants.entries.is_empty();
-        if let Some((name, why)) = participants.missing.first().filter(|_| asked || none) {
+        if let Some((name, why)) = participants.missing.first().filter(|_| named || none) {
             let message = format!("{name} cannot be measured: {why}; install it, or leave it out (--only)");
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         Ok(Self { options, participants, program: None, planned: None, backing: None })
     }
 
-    /// Decides what will be done at this place.
+    /// Plans the comparison at this place.
     ///
     /// # Errors
-    /// What is not allowed, does not fit, or is missing.
+    /// When something is not allowed, does not fit, or is missing.
     pub fn plan(&mut self, place: &Place, seed: u64) -> Result<qd1_model::Plan> {
         self.refuse(place)?;
         self.program = planned::program(&self.options)?;
         let planned = planned::decide(&self.options, place, &self.participants, self.program.as_ref(), seed)?;
         let plan = planned.plan.clone();
-        self.backing = Some(match planned.asked.on_loop {
-            true => Backing::file(planned.asked.disk, place.direct.supported),
-            false => Backing::device(planned.asked.disk, &place.path),
+        self.backing = Some(match planned.comparison.on_loop {
+            true => Backing::file(planned.comparison.disk, place.direct.supported),
+            false => Backing::device(planned.comparison.disk, &place.path),
         });
         self.planned = Some(planned);
         Ok(plan)
@@ -134,7 +134,7 @@ impl Filesystems {
         self.planned.as_ref().expect("a comparison is planned before it is shown or run")
     }
 
-    /// What would be done, in words.
+    /// Describes what would be done.
     ///
     /// # Panics
     /// Before [`Filesystems::plan`].
@@ -142,7 +142,7 @@ impl Filesystems {
         planned::dry_run(self.planned(), &self.participants)
     }
 
-    /// The options as they were decided: elsewhere, or later, others might be.
+    /// Returns the options in effect: at another place or time, others might be chosen.
     ///
     /// # Panics
     /// Before [`Filesystems::plan`].
@@ -150,7 +150,7 @@ impl Filesystems {
         planned::decided(&self.options, self.planned())
     }
 
-    /// Filesystems that are not measured, and why.
+    /// Returns the filesystems that are not measured, and why.
     pub fn missing(&self) -> &[(&'static str, String)] {
         &self.participants.missing
     }
@@ -158,7 +158,7 @@ impl Filesystems {
     /// Refuses what this user or machine cannot do, and a device that is in use.
     ///
     /// # Errors
-    /// Says what to do.
+    /// When something is missing or in use; the message says what to do.
     pub fn may_run(&self, place: &Place, machine: &Machine) -> Result<()> {
         if !rustix::process::geteuid().is_root() {
             let message = "qd1 filesystems makes filesystems and mounts them, which only root can: run it as root (sudo), \
@@ -183,8 +183,8 @@ impl Filesystems {
         Ok(())
     }
 
-    /// Measures; what ended it early, if it was an error, is beside what was measured. Nothing where it was stopped before
-    /// anything was.
+    /// Measures. Returns what was measured, and the error that ended it early, if any; `None` when it was stopped
+    /// before anything was measured.
     ///
     /// # Errors
     /// When nothing could be measured.
@@ -197,9 +197,9 @@ impl Filesystems {
         watch: &mut dyn Watch,
     ) -> Result<Option<(Record, Option<anyhow::Error>)>> {
         let planned = self.planned.as_ref().expect("a comparison is planned before it is run");
-        let backing = self.backing.as_mut().expect("what it stands on is planned with it");
+        let backing = self.backing.as_mut().expect("its disk is planned with it");
         let mut journal = Journal::open(&context.id, &context.command.join(" "))?;
-        let base = if planned.asked.on_loop { planned.plan.target.path.clone() } else { std::env::temp_dir() };
+        let base = if planned.comparison.on_loop { planned.plan.target.path.clone() } else { std::env::temp_dir() };
         let scratch = journal.scratch(&base, &context.id)?;
         backing.put_into(scratch.path());
         let mut workloads = vec![Workload::Suite(Box::new(planned.spec.clone()))];
@@ -208,12 +208,12 @@ impl Filesystems {
             .participants
             .entries
             .iter()
-            .map(|participant| MadeFilesystem { participant, asked: &planned.asked, backing })
+            .map(|participant| MadeFilesystem { participant, comparison: &planned.comparison, backing })
             .collect();
         let treatments: Vec<&dyn Treatment> = made.iter().map(|made| made as &dyn Treatment).collect();
         let experiment = Experiment {
             plan: &planned.plan,
-            order: &planned.asked.order,
+            order: &planned.comparison.order,
             treatments: &treatments,
             workloads: &mut workloads,
             substrate: backing,

@@ -1,4 +1,5 @@
-//! What will be done: the steps on each filesystem, how large their disk is, the order in each round; and that in words.
+//! The plan of a comparison: the steps on each filesystem, the size of their disk, the order in each round; and its
+//! text.
 
 use std::fmt::Write as _;
 
@@ -22,13 +23,13 @@ use qd1_runner::plan;
 /// Name of the suite, and of these runs in the history.
 pub(super) const SUITE: &str = "filesystems";
 const ROUNDS: PerEffort<u32> = PerEffort { quick: 3, default: 5, full: 10 };
-/// A copy-on-write filesystem needs room to copy: a disk is so many times as large as what the steps need,
-const ROOMS: u64 = 3;
-/// and as much larger, for logs and tables.
+/// A copy-on-write filesystem needs room to copy: a disk is this many times as large as the steps need.
+const DISK_FACTOR: u64 = 3;
+/// Added to it for logs and tables.
 const EXTRA: u64 = 512 << 20;
-/// A program makes its own data and says itself what it takes; half of it more.
-const APP_ROOM: (u64, u64) = (3, 2);
-/// What PostgreSQL runs with: the clients at once, pgbench's scale, and the time of each load before and while it is measured.
+/// A program creates its own data and knows its size; the disk is half as large again (numerator, denominator).
+const APP_FACTOR: (u64, u64) = (3, 2);
+/// Settings of PostgreSQL: the clients of each load, pgbench's scale, and the warm-up and measured time of each load.
 const CLIENTS: [u32; 2] = [10, 100];
 const SCALE: u32 = 100;
 const WARMUP: PerEffort<Span> =
@@ -40,17 +41,17 @@ const SIZE_LEAST: u64 = 64 << 20;
 
 /// The plan of a whole run and what each part of it is planned from.
 pub(super) struct Planned {
-    /// The whole; its steps are those of one filesystem.
+    /// The whole plan; its steps are those of one filesystem.
     pub(super) plan: Plan,
-    pub(super) asked: FilesystemsPlan,
-    /// For the steps on each filesystem.
+    pub(super) comparison: FilesystemsPlan,
+    /// Describes the steps on each filesystem.
     pub(super) spec: Spec,
 }
 
-/// The program that is run as well, where one was asked for.
+/// Returns the program that is run as well; `None` unless requested.
 ///
 /// # Errors
-/// When it is not there.
+/// When it is not installed.
 pub(super) fn program(options: &Options) -> Result<Option<ProgramRun>> {
     if !options.postgres {
         return Ok(None);
@@ -58,20 +59,20 @@ pub(super) fn program(options: &Options) -> Result<Option<ProgramRun>> {
     let effort = options.effort;
     let load_ns = options.runtime_ns.map_or(LOAD.get(effort).0, |ns| ns.max(1_000_000_000));
     let warmup_ns = WARMUP.get(effort).0.min(load_ns);
-    let asked = PostgresOptions {
+    let postgres = PostgresOptions {
         clients: CLIENTS.to_vec(),
         scale: Some(options.scale.unwrap_or(SCALE)),
         warmup_ns,
         runtime_ns: load_ns,
         ..PostgresOptions::default()
     };
-    ProgramRun::new(Postgres::new(asked)?).map(Some)
+    ProgramRun::new(Postgres::new(postgres)?).map(Some)
 }
 
-/// Decides.
+/// Plans the comparison.
 ///
 /// # Errors
-/// What does not fit, and steps that there are not.
+/// When it does not fit, or a step is unknown.
 pub(super) fn decide(
     options: &Options,
     place: &Place,
@@ -90,10 +91,10 @@ pub(super) fn decide(
     let least = participants.entries.iter().map(|entry| entry.kind.least.0).max().unwrap_or(0);
     let (mut steps, mut disk);
     loop {
-        steps = plan::decide(&spec, &boundless(place), seed)?;
-        // The test file is gone before the program makes its data.
+        steps = plan::decide(&spec, &unlimited(place), seed)?;
+        // The test file is removed before the program creates its data.
         let needed = steps.space_max().0.max(of_program);
-        let wanted = (steps.space_max().0 * ROOMS).max(of_program * APP_ROOM.0 / APP_ROOM.1) + EXTRA;
+        let wanted = (steps.space_max().0 * DISK_FACTOR).max(of_program * APP_FACTOR.0 / APP_FACTOR.1) + EXTRA;
         disk = options.disk.map_or(wanted.max(least), |disk| disk.0);
         disk = disk / (1 << 20) * (1 << 20);
         let smaller = steps.target.size.0 / 2;
@@ -110,7 +111,7 @@ pub(super) fn decide(
     let names: Vec<String> = participants.entries.iter().map(|entry| entry.name.clone()).collect();
     let order = qd1_suites::order(&vec![0; names.len()], rounds, seed);
     let order = order.iter().map(|round| round.iter().map(|at| *at as u32).collect()).collect();
-    let asked = FilesystemsPlan { rounds, names, order, fair: options.fair, disk: Bytes(disk), on_loop };
+    let comparison = FilesystemsPlan { rounds, names, order, fair: options.fair, disk: Bytes(disk), on_loop };
     steps.target = TargetPlan {
         path: place.path.clone(),
         kind: if on_loop { TargetKind::Directory } else { TargetKind::BlockDestroy },
@@ -120,10 +121,10 @@ pub(super) fn decide(
         ..steps.target
     };
     let missing = participants.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
-    // What was left out by choice is not missed.
+    // Steps left out by choice are not listed as skipped.
     steps.skipped = missing.collect();
-    steps.filesystems = Some(asked.clone());
-    Ok(Planned { plan: steps, asked, spec })
+    steps.filesystems = Some(comparison.clone());
+    Ok(Planned { plan: steps, comparison, spec })
 }
 
 fn spec(options: &Options, effort: Effort) -> Result<Spec> {
@@ -141,8 +142,8 @@ fn spec(options: &Options, effort: Effort) -> Result<Spec> {
     })
 }
 
-/// A directory on a filesystem to come.
-fn boundless(place: &Place) -> Place {
+/// Returns a directory on a filesystem that is yet to be made, without a limit of space.
+fn unlimited(place: &Place) -> Place {
     let endless = Bytes(1 << 60);
     Place {
         path: place.path.clone(),
@@ -152,7 +153,7 @@ fn boundless(place: &Place) -> Place {
     }
 }
 
-/// Refuses a disk that is too small for what is on it, or too large for where it is.
+/// Refuses a disk that is too small for the steps, or too large for its place.
 fn check(
     options: &Options,
     place: &Place,
@@ -162,7 +163,7 @@ fn check(
     let (path, shown) = (place.path.display(), Bytes(disk));
     if disk > usable {
         let message = format!(
-            "not enough space on {path}: a filesystem of {shown} is to be made there, and {} may be used{}; give a \
+            "not enough space on {path}: the filesystems need {shown} there, and {} may be used{}; give a \
              smaller --size or --disk",
             Bytes(usable),
             if place.kind == PathKind::Directory { " (a tenth, at least 1 GiB, stays free)" } else { "" }
@@ -172,12 +173,12 @@ fn check(
     let small = |entry: &&Participant| entry.kind.least.0 > disk;
     if let Some(entry) = participants.entries.iter().find(small) {
         let message = format!(
-            "--disk {shown} is too small for {}, which wants {}; or leave it out with --only",
+            "--disk {shown} is too small for {}, which needs {}; or leave it out with --only",
             entry.kind.name, entry.kind.least
         );
         return Err(Problem::usage(message).into());
     }
-    // Its own logs and tables come on top.
+    // The filesystem's own logs and tables are added.
     if needed + needed / 4 + (64 << 20) > disk {
         let wanted = Bytes((needed + needed / 4 + (64 << 20)).next_multiple_of(1 << 20));
         let what = if options.disk.is_some() { "--disk" } else { "the device" };
@@ -187,24 +188,24 @@ fn check(
     Ok(())
 }
 
-/// What would be done.
+/// Describes what would be done.
 pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String {
-    let Planned { plan, asked, .. } = planned;
+    let Planned { plan, comparison, .. } = planned;
     let mut text = String::new();
     let path = plan.target.path.display();
-    let place = match asked.on_loop {
+    let place = match comparison.on_loop {
         true => format!("a file in {path} ({}) and a loop device over it", plan.target.filesystem),
         false => format!("{path}, OVERWRITTEN"),
     };
     let _ = writeln!(text, "plan of {SUITE}: on {place}");
-    let _ = writeln!(text, "each round: write {} of random data, then for each filesystem", asked.disk);
+    let _ = writeln!(text, "each round: write {} of random data, then for each filesystem", comparison.disk);
     let _ = writeln!(text, "  make, mount, the steps below, unmount");
     for entry in &participants.entries {
-        let made = entry.kind.command("DEVICE", (!asked.on_loop).then_some(asked.disk)).join(" ");
-        let options = entry.kind.options(asked.fair).join(",");
+        let made = entry.kind.command("DEVICE", (!comparison.on_loop).then_some(comparison.disk)).join(" ");
+        let options = entry.kind.options(comparison.fair).join(",");
         let options = if options.is_empty() { String::new() } else { format!("; {options}") };
         let _ = writeln!(text, "  {:<9} {made}{options}", entry.name);
-        if asked.fair {
+        if comparison.fair {
             let _ = writeln!(text, "  {:<9} ({})", "", entry.kind.fair_why);
         }
     }
@@ -220,38 +221,42 @@ pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String 
         let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
         let _ = writeln!(text, "  {:<9} up to {longest:>7}  {}", step.name, step.title);
     }
-    let count = u64::from(asked.rounds) * asked.names.len() as u64;
-    let _ =
-        writeln!(text, "rounds    {} of {} filesystems: {count} times these steps", asked.rounds, asked.names.len());
-    for (round, order) in asked.order.iter().enumerate() {
-        let names: Vec<&str> = order.iter().map(|at| asked.names[*at as usize].as_str()).collect();
+    let count = u64::from(comparison.rounds) * comparison.names.len() as u64;
+    let _ = writeln!(
+        text,
+        "rounds    {} of {} filesystems: {count} times these steps",
+        comparison.rounds,
+        comparison.names.len()
+    );
+    for (round, order) in comparison.order.iter().enumerate() {
+        let names: Vec<&str> = order.iter().map(|at| comparison.names[*at as usize].as_str()).collect();
         let _ = writeln!(text, "          {}: {}", round + 1, names.join(", "));
     }
     let longest = format_span_ns(count * plan.duration_max_ns());
-    let laid = Bytes(u64::from(asked.rounds) * asked.disk.0);
-    let _ = writeln!(text, "time      at most {longest}, and what writing {laid} takes");
-    let writes = Bytes(laid.0 + count * plan.writes_max().0);
+    let filled = Bytes(u64::from(comparison.rounds) * comparison.disk.0);
+    let _ = writeln!(text, "time      at most {longest}, plus the time to write {filled}");
+    let writes = Bytes(filled.0 + count * plan.writes_max().0);
     let more = if plan.steps.iter().any(|step| matches!(step.work, Work::App(_))) {
         ", and what PostgreSQL writes"
     } else {
         ""
     };
     let _ = writeln!(text, "writes    at most {writes} (on the fastest of disks){more}");
-    let _ = writeln!(text, "space     {} while it runs, nothing after it", asked.disk);
+    let _ = writeln!(text, "space     {} while it runs, nothing after it", comparison.disk);
     let _ = writeln!(text, "changes   mounts, loop devices; all undone at the end, or by `qd1 restore`");
     let _ = writeln!(text, "seed      {}", plan.seed);
     text
 }
 
-/// The options as they were decided, by their names on the command line: elsewhere more filesystems may be there, and the disk
-/// would get another size.
+/// Returns the options in effect, by their names on the command line: elsewhere other filesystems may be available, and
+/// the disk would get another size.
 pub(super) fn decided(options: &Options, planned: &Planned) -> Vec<(&'static str, String)> {
-    let Planned { plan, asked, .. } = planned;
-    let kinds = if options.only.is_empty() { &asked.names } else { &options.only };
+    let Planned { plan, comparison, .. } = planned;
+    let kinds = if options.only.is_empty() { &comparison.names } else { &options.only };
     vec![
         ("only", kinds.join(",")),
-        ("rounds", asked.rounds.to_string()),
+        ("rounds", comparison.rounds.to_string()),
         ("size", plan.target.size.0.to_string()),
-        ("disk", asked.disk.0.to_string()),
+        ("disk", comparison.disk.0.to_string()),
     ]
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL's programs, and questions to a server by psql.
+//! PostgreSQL's programs, and queries to a server with psql.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,22 +21,22 @@ const PACKAGES: &str = "postgresql";
 const DECISIVE: &str = "'fsync','synchronous_commit','wal_sync_method','full_page_writes','shared_buffers',\
                         'max_wal_size','commit_delay','wal_level'";
 
-/// Where PostgreSQL's programs are.
+/// Paths of PostgreSQL's programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     pub(crate) initdb: PathBuf,
     pub(crate) postgres: PathBuf,
     pub(crate) pgbench: PathBuf,
     pub(crate) psql: PathBuf,
-    /// Of the server's programs; 0 where only clients are needed.
+    /// Version of the server's programs; 0 if only clients are needed.
     pub(crate) major: u32,
 }
 
 impl Tools {
-    /// Looks in the usual places; with several versions the newest is taken.
+    /// Searches the usual places; chooses the newest of several versions.
     ///
     /// # Errors
-    /// Names what is missing.
+    /// When a program is missing; the message names it.
     pub(crate) fn find(bindir: Option<&Path>, server: bool) -> Result<Self> {
         let dirs = match bindir {
             Some(dir) => vec![dir.to_owned()],
@@ -62,7 +62,7 @@ impl Tools {
             return Err(Problem::new(ProblemKind::Capability, message).into());
         }
         let (major, dir) = newest.unwrap_or_default();
-        // Its own clients first: pgbench of another version speaks to it, but is not what its users have.
+        // Its own clients first: pgbench of another version works too, but is not what its users have.
         let clients: Vec<PathBuf> = [vec![dir.clone()], dirs].concat();
         Ok(Self {
             initdb: dir.join("initdb"),
@@ -84,29 +84,29 @@ fn usual_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-/// `postgres (PostgreSQL) 15.18 (Debian ...)`.
+/// Reads the version from `postgres (PostgreSQL) 15.18 (Debian ...)`.
 fn major_of(postgres: &Path) -> Option<u32> {
     let output = Command::new(postgres).arg("--version").output().ok()?;
     major_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn major_in(said: &str) -> Option<u32> {
-    let version = said.split_once("(PostgreSQL) ")?.1;
+fn major_in(text: &str) -> Option<u32> {
+    let version = text.split_once("(PostgreSQL) ")?.1;
     version[..version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len())].parse().ok()
 }
 
-/// How a server is spoken to.
+/// How to connect to a server.
 pub(crate) struct Access {
     pub(crate) tools: Tools,
-    /// What libpq takes in place of a database's name.
+    /// The connection string, which libpq accepts in place of a database name.
     pub(crate) conninfo: OsString,
     pub(crate) env: Vec<(&'static str, OsString)>,
-    /// Who its clients run as.
+    /// The user that its clients run as.
     pub(crate) user: Option<User>,
 }
 
 impl Access {
-    /// A client of the server, with `args` before the database.
+    /// Returns a client of the server.
     pub(crate) fn client<'a>(&'a self, file: &'a Path, args: Vec<OsString>) -> Program<'a> {
         let mut program = Program::new(file, &[]).user(self.user.as_ref());
         program.args = args;
@@ -114,35 +114,35 @@ impl Access {
         program
     }
 
-    /// The rows that a query brings.
+    /// Returns the rows of a query.
     ///
     /// # Errors
-    /// What the server says of it.
+    /// When the query fails; the message is the server's.
     pub(crate) fn query(&self, sql: &str, cancel: &AtomicBool) -> Result<Vec<Vec<String>>> {
-        let text = self.client(&self.tools.psql, self.words(sql)).output(cancel)?;
+        let text = self.client(&self.tools.psql, self.args(sql)).output(cancel)?;
         Ok(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
     }
 
-    /// psql's arguments for one query.
-    pub(crate) fn words(&self, sql: &str) -> Vec<OsString> {
+    /// Returns psql's arguments for one query.
+    pub(crate) fn args(&self, sql: &str) -> Vec<OsString> {
         let fixed = ["-X", "-A", "-t", "-q", "-w", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-c", sql, "-d"];
         fixed.into_iter().map(OsString::from).chain([self.conninfo.clone()]).collect()
     }
 
-    /// The server's version as a number: 150018 for 15.18.
+    /// Returns the server's version as a number: 150018 for 15.18.
     ///
     /// # Errors
     /// As [`Access::query`].
     pub(crate) fn version_number(&self, cancel: &AtomicBool) -> Result<u32> {
         let rows = self.query("show server_version_num", cancel)?;
         let number = rows.first().and_then(|row| row.first()).and_then(|text| text.parse().ok());
-        number.context("the server does not say its version")
+        number.context("the server does not report its version")
     }
 
-    /// The server's version for people.
+    /// Returns the server's version as text.
     ///
     /// # Errors
-    /// As [`Access::query`], and for a server that is too old.
+    /// As [`Access::query`], and when the server is too old.
     pub(crate) fn version(&self, cancel: &AtomicBool) -> Result<String> {
         let number = self.version_number(cancel)?;
         if number / 10_000 < MAJOR_MIN {
@@ -151,7 +151,7 @@ impl Access {
         Ok(format!("{}.{}", number / 10_000, number % 10_000))
     }
 
-    /// What decides the cost of a commit, and what was `set` for this run, as the server has it.
+    /// Returns the settings that decide the cost of a commit and those `set` for this run, as the server has them.
     ///
     /// # Errors
     /// As [`Access::query`].

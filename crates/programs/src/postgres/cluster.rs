@@ -1,7 +1,7 @@
-//! A throwaway cluster: made in a directory of its own, reachable by nobody but us, gone afterwards.
+//! A throwaway cluster: created in a directory of its own, accessible to us alone, removed afterwards.
 //!
-//! Its server listens on no address, only on a socket in a directory that its user alone can enter. Data lies on the disk
-//! that is measured; socket and messages lie elsewhere.
+//! Its server listens on no address, only on a socket in a directory that its user alone can enter. Its data is on the
+//! disk that is measured, its socket and messages elsewhere.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -26,9 +26,9 @@ const SPARE_CONNECTIONS: u32 = 20;
 const CONNECTIONS: u32 = 100;
 /// Longest wait for a server to be ready, in steps of 20 ms: disks that take 40 ms for a sync are slow to recover on.
 const READY_STEPS: u32 = 6_000;
-/// Longest wait for the end of a server that a client lost, in such steps.
+/// Longest wait for the end of a server that closed a connection, in the same steps.
 const GONE_STEPS: u32 = 250;
-/// How long it may take to end at once.
+/// Longest wait for an immediate shutdown.
 const END: Duration = Duration::from_secs(10);
 
 /// The cluster; ended and removed by [`Cluster::stop`], or on drop.
@@ -38,17 +38,17 @@ pub(crate) struct Cluster {
     data: PathBuf,
     messages: PathBuf,
     _reachable: ReachablePath,
-    // Dropped last: the directories of what runs above.
+    // Dropped last: the directories that the fields above use.
     _disk: Scratch,
-    _aside: Scratch,
+    _temp: Scratch,
     _memory: Option<Scratch>,
 }
 
 impl Cluster {
-    /// Makes it and starts its server.
+    /// Creates it and starts its server.
     ///
     /// # Errors
-    /// With the end of what initdb or the server said. [`Cancelled`] when it was stopped.
+    /// When initdb or the server fails; the message has the end of its output. [`Cancelled`] when it was stopped.
     pub(crate) fn start(
         tools: &Tools,
         user: Option<User>,
@@ -56,11 +56,11 @@ impl Cluster {
         clients: u32,
         site: &Site<'_>,
     ) -> Result<Self> {
-        let (disk, aside) = (site.scratch()?, site.scratch_aside()?);
+        let (disk, temp) = (site.scratch()?, site.temp_scratch()?);
         if let Some(user) = &user {
-            user.must_reach(aside.path())?;
+            user.must_reach(temp.path())?;
         }
-        let (data, sockets) = (disk.path().join("data"), aside.path().join("s"));
+        let (data, sockets) = (disk.path().join("data"), temp.path().join("s"));
         private_dir(&data, user.as_ref())?;
         private_dir(&sockets, user.as_ref())?;
         let reachable = user
@@ -73,16 +73,16 @@ impl Cluster {
             ("PGUSER", OsString::from(OWNER)),
         ];
         let access = Access { tools: tools.clone(), conninfo: "postgres".into(), env, user };
-        // One sync of the whole at the end instead of one for each of a thousand files.
+        // One sync of everything at the end instead of one for each of a thousand files.
         let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
-        let words = fixed.into_iter().map(OsString::from).chain([servers_data.clone().into_os_string()]).collect();
-        access.client(&tools.initdb, words).output(site.cancel)?;
-        rustix::fs::syncfs(File::open(&data)?).context("the disk does not take the new cluster")?;
+        let args = fixed.into_iter().map(OsString::from).chain([servers_data.clone().into_os_string()]).collect();
+        access.client(&tools.initdb, args).output(site.cancel)?;
+        rustix::fs::syncfs(File::open(&data)?).context("the new cluster cannot be written to the disk")?;
         let memory = share_memory(&data, access.user.as_ref(), site.id)?;
-        let messages = aside.path().join("server.log");
+        let messages = temp.path().join("server.log");
         let server = serve(&access, &servers_data, &sockets, set, clients, &messages)?;
         let mut this =
-            Self { server, access, data, messages, _reachable: reachable, _disk: disk, _aside: aside, _memory: memory };
+            Self { server, access, data, messages, _reachable: reachable, _disk: disk, _temp: temp, _memory: memory };
         this.wait_until_ready(site)?;
         Ok(this)
     }
@@ -94,43 +94,43 @@ impl Cluster {
     fn wait_until_ready(&mut self, site: &Site<'_>) -> Result<()> {
         for _ in 0..READY_STEPS {
             if let Some(status) = self.server.ended()? {
-                bail!("PostgreSQL's server does not start ({status}): {}", self.said());
+                bail!("PostgreSQL's server did not start ({status}): {}", self.last_messages());
             }
             if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
-            if self.of_pid_file(7).is_some_and(|status| status == "ready") {
+            if self.pid_file_line(7).is_some_and(|status| status == "ready") {
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        bail!("PostgreSQL's server was not ready in time: {}", self.said())
+        bail!("PostgreSQL's server was not ready in time: {}", self.last_messages())
     }
 
-    /// A line of the server's file of itself, counted from 0.
-    fn of_pid_file(&self, line: usize) -> Option<String> {
+    /// Returns a line of the server's postmaster.pid, counted from 0.
+    fn pid_file_line(&self, line: usize) -> Option<String> {
         let text = std::fs::read_to_string(self.data.join("postmaster.pid")).ok()?;
         Some(text.lines().nth(line)?.trim().to_owned())
     }
 
-    /// The end of the server's messages: what went wrong, if anything says so, else the last.
-    fn said(&self) -> String {
+    /// Returns the server's last messages: its panics or fatal errors if there are any.
+    fn last_messages(&self) -> String {
         let text = std::fs::read_to_string(&self.messages).unwrap_or_default();
-        let of = |word: &str| text.lines().filter(|line| line.contains(word)).collect::<Vec<_>>().join("\n");
-        // What comes after a panic follows from it.
-        let grave = ["PANIC:", "FATAL:"].map(of).into_iter().find(|lines| !lines.is_empty());
-        last_lines(grave.as_deref().unwrap_or(&text))
+        let lines_with = |word: &str| text.lines().filter(|line| line.contains(word)).collect::<Vec<_>>().join("\n");
+        // Messages after a panic are its consequences.
+        let severe = ["PANIC:", "FATAL:"].map(lines_with).into_iter().find(|lines| !lines.is_empty());
+        last_lines(severe.as_deref().unwrap_or(&text))
     }
 
-    /// An error of a client with what became of the server, if it is gone.
-    pub(crate) fn explained(&mut self, error: anyhow::Error) -> anyhow::Error {
+    /// Adds to a client's error how the server ended, if it did.
+    pub(crate) fn explain(&mut self, error: anyhow::Error) -> anyhow::Error {
         if error.is::<Cancelled>() {
             return error;
         }
-        // It takes a moment to end after a client lost it.
+        // A server takes a moment to end after it closed a connection.
         for _ in 0..GONE_STEPS {
             if let Ok(Some(status)) = self.server.ended() {
-                return error.context(format!("PostgreSQL's server ended ({status}): {}", self.said()));
+                return error.context(format!("PostgreSQL's server ended ({status}): {}", self.last_messages()));
             }
             if !error.to_string().contains("connection") {
                 break;
@@ -140,16 +140,16 @@ impl Cluster {
         error
     }
 
-    /// Ends the server at once, without a last checkpoint: its data goes anyway.
+    /// Ends the server at once, without a last checkpoint: its data is removed anyway.
     pub(crate) fn stop(&mut self) {
         self.server.stop(Signal::QUIT, END);
         child::end_orphans();
         self.free_memory();
     }
 
-    /// A server that was killed leaves a small segment of shared memory that tells others that the directory is in use.
+    /// Removes the small segment of shared memory, marking the directory as in use, that a killed server leaves.
     fn free_memory(&self) {
-        if let Some(line) = self.of_pid_file(6)
+        if let Some(line) = self.pid_file_line(6)
             && let Some(segment) = line.split_whitespace().nth(1)
         {
             let ipcrm = Path::new("/usr/bin/ipcrm");
@@ -164,15 +164,15 @@ impl Drop for Cluster {
     }
 }
 
-/// A directory that only `user` can enter.
+/// Creates a directory that only `user` can enter.
 fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
     let made = DirBuilder::new().mode(0o700).create(path);
     made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
-        .with_context(|| format!("cannot make {} for the server", path.display()))
+        .with_context(|| format!("cannot create {} for the server", path.display()))
 }
 
-/// Puts what the server's processes share as they go into files of ours, in memory and not on the disk that is measured: the
-/// usual kind outlives a server that is killed, under names that nobody knows.
+/// Puts the dynamic shared memory of the server's processes into files of ours, in memory and not on the measured disk:
+/// the default kind outlives a server that is killed, under names that nobody knows.
 fn share_memory(data: &Path, user: Option<&User>, id: &str) -> Result<Option<Scratch>> {
     let Some(memory) = scratch_in_memory(id) else { return Ok(None) };
     let (to, usual) = (memory.path().join("dsm"), data.join("pg_dynshmem"));
@@ -196,17 +196,17 @@ fn serve(
         settings.push("track_wal_io_timing=on".to_owned());
     }
     settings.extend(set.iter().cloned());
-    // Last, so that nothing else decides who can reach it.
+    // Last, so that no other setting decides who can reach it.
     let socket_dir = format!("unix_socket_directories={}", sockets.display());
     settings.extend(["listen_addresses=", &socket_dir, "unix_socket_permissions=0700", "port=5432"].map(str::to_owned));
     settings.push("dynamic_shared_memory_type=mmap".to_owned());
     settings.extend(["logging_collector=off", "log_destination=stderr"].map(str::to_owned));
-    // A server that comes back leaves nobody to say why it went.
+    // After a restart, nobody would report why the server ended.
     settings.push("restart_after_crash=off".to_owned());
-    let mut words = vec![OsString::from("-D"), data.as_os_str().to_owned()];
-    words.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
+    let mut args = vec![OsString::from("-D"), data.as_os_str().to_owned()];
+    args.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
     let log = File::create(messages).with_context(|| format!("cannot write {}", messages.display()))?;
-    let mut server = access.client(&access.tools.postgres, words);
+    let mut server = access.client(&access.tools.postgres, args);
     server.on_death = Signal::QUIT;
     server.start(log.try_clone()?.into(), log.into(), false)
 }

@@ -1,7 +1,7 @@
-//! A server that is there already: pgbench's tables in a schema of our own, which goes again however the run ends.
+//! An existing server: pgbench's tables are in a schema of our own, which is dropped however the run ends.
 //!
-//! pgbench drops tables by their plain names before it makes its own. So nothing is begun unless those names, as this very
-//! connection sees them, mean our schema and nothing else.
+//! pgbench drops tables by their plain names before it creates its own. So nothing is begun unless those names, on this
+//! very connection, refer to our schema and nothing else.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_hist
 pub(crate) struct Foreign {
     access: Access,
     schema: String,
-    /// Drops it.
-    after: CleanupCommand,
+    /// Drops the schema.
+    cleanup: CleanupCommand,
 }
 
 impl Foreign {
-    /// Makes the schema.
+    /// Creates the schema.
     ///
     /// # Errors
-    /// When the server cannot be reached, does not let us, or has tables of these names in the way.
+    /// When the server cannot be reached, denies permission, or already has tables of these names.
     pub(crate) fn enter(tools: &Tools, dsn: &str, site: &Site<'_>) -> Result<Self> {
         let schema = format!("qd1_{}", site.id);
         let plain = access(tools, dsn, None);
@@ -39,19 +39,19 @@ impl Foreign {
         let names = TABLES.map(|table| format!("'{table}'")).join(",");
         let sql =
             format!("select schemaname || '.' || tablename from pg_tables where tablename in ({names}) order by 1");
-        let there: Vec<String> = plain.query(&sql, site.cancel)?.into_iter().flatten().collect();
-        if !there.is_empty() {
+        let existing: Vec<String> = plain.query(&sql, site.cancel)?.into_iter().flatten().collect();
+        if !existing.is_empty() {
             let message = format!(
-                "this database has tables of pgbench's names already ({}), and they are not ours to drop; choose \
-                 another database",
-                there.join(", ")
+                "this database already has tables with pgbench's names ({}), which pgbench would drop; choose another \
+                 database",
+                existing.join(", ")
             );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
-        // Before there is anything to drop: killed between the two, nobody else would know of it.
-        let drop_it = format!("drop schema if exists {schema} cascade");
-        let after = CleanupCommand::run(&plain.tools.psql, &plain.words(&drop_it))?;
-        let this = Self { access: access(tools, dsn, Some(&schema)), schema, after };
+        // Before there is anything to drop: after a kill between the two, nobody else would know of it.
+        let drop_schema = format!("drop schema if exists {schema} cascade");
+        let cleanup = CleanupCommand::run(&plain.tools.psql, &plain.args(&drop_schema))?;
+        let this = Self { access: access(tools, dsn, Some(&schema)), schema, cleanup };
         let made = plain.query(&format!("create schema {}", this.schema), site.cancel);
         made.map_err(|error| {
             if error.is::<Cancelled>() {
@@ -64,7 +64,7 @@ impl Foreign {
         Ok(this)
     }
 
-    /// Proves that plain names mean our schema: a connection pooler may drop the option that says so.
+    /// Verifies that plain names refer to our schema: a connection pooler may drop the option that sets it.
     fn must_be_inside(&self, cancel: &AtomicBool) -> Result<()> {
         let seen = self.access.query("select current_schema()", cancel)?;
         if seen.first().and_then(|row| row.first()) == Some(&self.schema) {
@@ -82,9 +82,9 @@ impl Foreign {
     /// Drops the schema.
     ///
     /// # Errors
-    /// When that failed: names what is left.
+    /// When it cannot be dropped; the message names it.
     pub(crate) fn leave(mut self) -> Result<()> {
-        if self.after.now() {
+        if self.cleanup.now() {
             return Ok(());
         }
         let schema = &self.schema;
@@ -101,23 +101,23 @@ fn access(tools: &Tools, dsn: &str, schema: Option<&str>) -> Access {
     Access { tools: tools.clone(), conninfo: dsn.into(), env, user: None }
 }
 
-/// Where the server keeps its data, if that is on this machine and it says so.
+/// Returns the server's data directory, if it is on this machine and the server shows it.
 ///
 /// # Errors
-/// When PATH has to name it.
+/// When it is unknown, so that PATH has to name it.
 pub(crate) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
     let sql = "select setting from pg_settings where name = 'data_directory' and inet_server_addr() is null";
     let rows = access(tools, dsn, None).query(sql, &AtomicBool::new(false));
     let rows = rows.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
-    let told = rows.into_iter().flatten().next().map(PathBuf::from).filter(|path| path.is_dir());
-    told.ok_or_else(|| {
-        let message = "the server does not say where its data is; name that directory as PATH (of a server on another \
+    let directory = rows.into_iter().flatten().next().map(PathBuf::from).filter(|path| path.is_dir());
+    directory.ok_or_else(|| {
+        let message = "the server does not show where its data is; name that directory as PATH (of a server on another \
                        machine any directory: only the description of the disk comes from it)";
         Problem::usage(message).into()
     })
 }
 
-/// A conninfo for reports and messages.
+/// Returns a conninfo without its password, for reports and messages.
 pub fn without_password(dsn: &str) -> String {
     if let Some((scheme, rest)) = dsn.split_once("://") {
         let (user, host) = rest.rsplit_once('@').unwrap_or(("", rest));
@@ -127,7 +127,7 @@ pub fn without_password(dsn: &str) -> String {
         return format!("{scheme}://{user}{at}{host}");
     }
     if dsn.contains("password") && dsn.contains('\'') {
-        // Quoted values may hold spaces: rather too little than too much.
+        // Quoted values may contain spaces: rather show too little than too much.
         return "(a conninfo with a password)".to_owned();
     }
     let secret = |word: &&str| !word.trim_start().starts_with("password");

@@ -1,7 +1,7 @@
-//! pgbench's log of transactions, as it comes through pipes: one for each of its threads.
+//! pgbench's log of transactions, read through pipes: one for each of its threads.
 //!
-//! A line is `client number latency script seconds microseconds [lag] [retries]`, times in microseconds; where the latency
-//! stands, a transaction that failed says how.
+//! A line is `client number latency script seconds microseconds [lag] [retries]`, times in microseconds; a failed
+//! transaction has the kind of failure in place of the latency.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,15 +16,15 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use crate::tally::Tally;
 use qd1_system::user::User;
 
-/// Bytes that a pipe may hold while we are busy.
+/// Size of a pipe, to hold lines while we are busy.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// What one line says.
+/// The content of one line.
 #[derive(Debug, PartialEq, Eq)]
 enum Line<'a> {
-    /// Completed at this time since the Unix epoch, after so long.
+    /// Completed at `end_ns` since the Unix epoch, with this latency.
     Done { end_ns: u64, lat_ns: u64 },
-    /// Failed, in pgbench's word for it.
+    /// Failed; the kind of failure as pgbench names it.
     Failed(&'a str),
 }
 
@@ -40,7 +40,7 @@ fn parse(line: &str) -> Option<Line<'_>> {
 struct Pipe {
     file: File,
     path: PathBuf,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of an incomplete line.
     rest: Vec<u8>,
 }
 
@@ -56,10 +56,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Makes the pipes that a pgbench with process number `pid` will open, beginning with `prefix`.
+    /// Creates the pipes, whose names begin with `prefix`, that a pgbench with process id `pid` will open.
     ///
     /// # Errors
-    /// When they cannot be made.
+    /// When they cannot be created.
     pub(crate) fn new(
         prefix: &Path,
         pid: u32,
@@ -76,19 +76,19 @@ impl Log {
         Ok(Self { pipes, tally, warmup_ns, begin_ns: None, errors: Vec::new(), all: 0 })
     }
 
-    /// Takes in all that has come; whether that was anything.
+    /// Reads everything that has arrived. Returns true if there was anything.
     ///
     /// # Errors
     /// When a pipe cannot be read.
     pub(crate) fn take(&mut self) -> Result<bool> {
         let mut chunk = vec![0; 64 << 10];
-        let mut came = false;
+        let mut any = false;
         for at in 0..self.pipes.len() {
             loop {
                 match self.pipes[at].file.read(&mut chunk) {
                     Ok(0) => break,
                     Ok(bytes) => {
-                        came = true;
+                        any = true;
                         let mut text = std::mem::take(&mut self.pipes[at].rest);
                         text.extend_from_slice(&chunk[..bytes]);
                         self.pipes[at].rest = self.lines(text);
@@ -99,10 +99,10 @@ impl Log {
                 }
             }
         }
-        Ok(came)
+        Ok(any)
     }
 
-    /// Counts the whole lines; what follows the last of them.
+    /// Counts the complete lines; returns the rest after them.
     fn lines(&mut self, mut text: Vec<u8>) -> Vec<u8> {
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let rest = text.split_off(whole);
@@ -118,7 +118,7 @@ impl Log {
 
     fn done(&mut self, end_ns: u64, lat_ns: u64) {
         self.all += 1;
-        // All clients begin together, so that the first line of whichever thread tells when that was.
+        // All clients begin together, so the first line of any thread shows when that was.
         let begin_ns = *self.begin_ns.get_or_insert(end_ns.saturating_sub(lat_ns));
         if let Some(completed_ns) = end_ns.checked_sub(begin_ns + self.warmup_ns) {
             self.tally.add(completed_ns, lat_ns);
@@ -133,7 +133,7 @@ impl Log {
         &self.tally
     }
 
-    /// The tally, what failed, and how many transactions there were with those of the warm-up.
+    /// Returns the tally, the failures, and the number of transactions including the warm-up.
     pub(crate) fn finish(self) -> (Tally, Vec<IoErrors>, u64) {
         for pipe in &self.pipes {
             let _ = std::fs::remove_file(&pipe.path);
@@ -142,7 +142,7 @@ impl Log {
     }
 }
 
-/// A pipe with a name, open for reading before anybody writes. Its directory is ours alone to change.
+/// Creates a named pipe and opens it for reading before anybody writes. Only we can change its directory.
 fn pipe(path: &Path, user: Option<&User>) -> Result<Pipe> {
     let make = || -> std::io::Result<File> {
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
@@ -151,11 +151,11 @@ fn pipe(path: &Path, user: Option<&User>) -> Result<Pipe> {
         if let Some(user) = user {
             fchown(&file, Some(user.uid), Some(user.gid))?;
         }
-        // More where it may be: a smaller one only makes pgbench wait for us sooner.
+        // Larger if permitted: a smaller one only makes pgbench wait for us sooner.
         let _ = rustix::pipe::fcntl_setpipe_size(&file, PIPE_BYTES);
         Ok(file)
     };
-    let file = make().with_context(|| format!("cannot make the pipe {}", path.display()))?;
+    let file = make().with_context(|| format!("cannot create the pipe {}", path.display()))?;
     Ok(Pipe { file, path: path.to_owned(), rest: Vec::new() })
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_counts_what_completed_after_the_warm_up_and_keeps_halves_of_lines() {
+    fn complete_lines_after_the_warm_up_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         let prefix = dir.path().join("p");
         let second = 1_000_000_000;
@@ -185,7 +185,7 @@ mod tests {
         // Begins at 100.0 s: the first is warm-up, the second counts, the last comes too late.
         first.write_all(b"0 0 1000 0 100 1000\n0 1 500000 0 101 5000").unwrap();
         assert!(log.take().unwrap());
-        assert_eq!(log.tally().count(), 0, "half a line is none");
+        assert_eq!(log.tally().count(), 0, "an incomplete line does not count");
         first.write_all(b"00\n").unwrap();
         other.write_all(b"1 0 deadlock 0 101 700000\n1 1 7 0 103 1\n").unwrap();
         log.take().unwrap();
@@ -193,6 +193,6 @@ mod tests {
         assert_eq!((tally.count(), all, errors[0].count), (1, 3, 1));
         let (stream, _) = tally.finish(2 * second);
         assert!((stream.unwrap().lat.mean_ns() - 5e8).abs() < 1e6);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the pipes are gone");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "the pipes are removed");
     }
 }

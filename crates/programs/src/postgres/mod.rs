@@ -1,7 +1,7 @@
-//! `qd1 app postgres`: pgbench against a throwaway cluster on the disk, or against a server that is there.
+//! `qd1 app postgres`: pgbench against a throwaway cluster on the disk, or against an existing server.
 //!
-//! Transactions are timed by pgbench, which logs each; the log comes through a pipe, so that it costs the disk nothing, and
-//! is counted as it comes. What the server alone knows (syncs of its log, checkpoints) is read before and after.
+//! pgbench times and logs each transaction; the log is read through a pipe while it runs, so that it costs the disk
+//! nothing. The server's own counters (syncs of its log, checkpoints) are read before and after.
 
 mod access;
 mod cluster;
@@ -30,14 +30,14 @@ use foreign::Foreign;
 use qd1_model::Problem;
 use qd1_runner::watch::Watch;
 
-/// Space of one unit of pgbench's scale, its indexes included.
+/// Space of one unit of pgbench's scale, including indexes.
 const SCALE_BYTES: u64 = 16 << 20;
-/// A new cluster.
+/// Space of a new cluster.
 const CLUSTER_BYTES: u64 = 64 << 20;
-/// `max_wal_size` where nobody sets it.
+/// Default of `max_wal_size`.
 const WAL_BYTES: u64 = 1 << 30;
 
-/// The program with what it was asked.
+/// PostgreSQL with its options.
 pub struct Postgres {
     options: PostgresOptions,
     scale: u32,
@@ -45,17 +45,17 @@ pub struct Postgres {
     server: Server,
 }
 
-/// What pgbench talks to.
+/// The server that pgbench connects to.
 enum Server {
     None,
-    /// Made for this run.
+    /// Created for this run.
     Own(Box<Cluster>),
     /// Somebody else's.
     Foreign(Box<Foreign>),
 }
 
 impl PostgresOptions {
-    /// With all of its data in the server's memory, as far as a quarter of the machine's holds it.
+    /// Puts all of its data into the server's memory, up to a quarter of the machine's memory.
     #[must_use]
     pub fn in_memory(mut self, memory: Bytes) -> Self {
         let scale = self.scale.or(self.clients.iter().copied().max()).unwrap_or(1);
@@ -67,20 +67,20 @@ impl PostgresOptions {
 }
 
 impl Postgres {
-    /// From what is asked.
+    /// Creates the driver.
     ///
     /// # Errors
-    /// For times and settings that make no sense.
+    /// When a time or setting makes no sense.
     pub fn new(options: PostgresOptions) -> Result<Self> {
         if options.runtime_ns < 1_000_000_000 {
-            return Err(Problem::usage("--runtime of at least one second: pgbench knows no less").into());
+            return Err(Problem::usage("--runtime must be at least one second, the shortest time of pgbench").into());
         }
         if let Some(wrong) = options.set.iter().find(|set| !set.contains('=')) {
             return Err(Problem::usage(format!("-c {wrong}: write NAME=VALUE")).into());
         }
         for name in ["listen_addresses", "unix_socket_directories", "port", "data_directory"] {
             if options.set.iter().any(|set| set.split('=').next().is_some_and(|set| set.trim() == name)) {
-                let message = format!("-c {name}: a throwaway server keeps to itself; leave it out");
+                let message = format!("-c {name}: qd1 sets this for a throwaway server; leave it out");
                 return Err(Problem::usage(message).into());
             }
         }
@@ -96,7 +96,7 @@ impl Postgres {
         }
     }
 
-    /// What the loads are, in a word.
+    /// Returns a short name of what the loads run.
     fn script(&self) -> String {
         match self.options.script.as_slice() {
             [] => self.options.builtin.clone(),
@@ -110,7 +110,7 @@ impl Postgres {
         self.options.threads.unwrap_or(cpus).min(clients)
     }
 
-    /// Largest log that the server keeps between checkpoints, from its settings.
+    /// Returns the largest log that the server keeps between checkpoints, from its settings.
     fn wal_max(&self) -> u64 {
         let named =
             |set: &String| set.split_once('=').filter(|(name, _)| name.trim() == "max_wal_size")?.1.parse().ok();
@@ -148,14 +148,14 @@ impl Driver for Postgres {
     fn space(&self) -> Bytes {
         match self.options.dsn {
             Some(_) => Bytes(0),
-            // The log may grow beyond its bound while a checkpoint is at work.
+            // The log may grow beyond its limit during a checkpoint.
             None => Bytes(CLUSTER_BYTES + u64::from(self.scale) * SCALE_BYTES + self.wal_max() * 5 / 4),
         }
     }
 
     fn caution(&self) -> String {
         match self.options.dsn {
-            Some(_) => "a schema of its own in that server, dropped at the end however it ends".to_owned(),
+            Some(_) => "a schema of its own in that server, dropped however the run ends".to_owned(),
             None => "nothing after it: data, sockets and server go with the run".to_owned(),
         }
     }
@@ -180,13 +180,13 @@ impl Driver for Postgres {
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
-        let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs were not looked for"))?;
+        let tools = self.tools.clone().ok_or_else(|| anyhow::anyhow!("the programs were not searched for"))?;
         self.server = match &self.options.dsn {
             Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, site)?)),
             None => {
                 let user = user::for_server(self.options.user.as_deref())?;
                 let most = self.options.clients.iter().copied().max().unwrap_or(1);
-                watch.note("initdb: making a cluster");
+                watch.note("initdb: creating a cluster");
                 Server::Own(Box::new(Cluster::start(&tools, user, &self.options.set, most, site)?))
             }
         };
@@ -211,19 +211,19 @@ impl Driver for Postgres {
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
         let qd1_model::plan::Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
-        let asked = pgbench::PgbenchRun {
+        let run = pgbench::PgbenchRun {
             clients: work.clients,
             threads: self.threads(work.clients),
             builtin: &self.options.builtin,
             scripts: &self.options.script,
             stop: step.stop,
         };
-        let outcome = pgbench::run(self.access()?, &asked, site, watch);
-        // pgbench only says that it lost its server; the server's log says why.
+        let outcome = pgbench::run(self.access()?, &run, site, watch);
+        // pgbench only reports that it lost its server; the server's log has the reason.
         match (&mut self.server, outcome) {
-            (Server::Own(cluster), Err(error)) => Err(cluster.explained(error)),
+            (Server::Own(cluster), Err(error)) => Err(cluster.explain(error)),
             (Server::Own(cluster), Ok(loaded)) if !loaded.fault.is_empty() => {
-                let fault = format!("{:#}", cluster.explained(anyhow::anyhow!("{}", loaded.fault)));
+                let fault = format!("{:#}", cluster.explain(anyhow::anyhow!("{}", loaded.fault)));
                 Ok(Loaded { fault, ..loaded })
             }
             (_, outcome) => outcome,

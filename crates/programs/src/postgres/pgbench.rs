@@ -17,10 +17,10 @@ use super::stats::Stats;
 use crate::program::{Loaded, Site};
 use crate::text::number_after;
 use qd1_runner::watch::{Pacer, Watch};
-use qd1_system::child::{Cancelled, Running, last_lines, whole};
+use qd1_system::child::{Cancelled, Running, last_lines, read_whole};
 
-/// How often the log is read.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time between two reads of the log.
+const POLL: Duration = Duration::from_millis(20);
 
 /// One load.
 pub(crate) struct PgbenchRun<'a> {
@@ -31,20 +31,20 @@ pub(crate) struct PgbenchRun<'a> {
     pub(crate) stop: Stop,
 }
 
-/// Makes and fills pgbench's tables.
+/// Creates and fills pgbench's tables.
 ///
 /// # Errors
-/// With what pgbench said.
+/// When pgbench fails; the message has its output.
 pub(crate) fn fill(access: &Access, scale: u32, site: &Site<'_>) -> Result<()> {
-    let words = [OsString::from("-i"), "-q".into(), "-s".into(), scale.to_string().into(), access.conninfo.clone()];
-    access.client(&access.tools.pgbench, words.to_vec()).output(site.cancel)?;
+    let args = [OsString::from("-i"), "-q".into(), "-s".into(), scale.to_string().into(), access.conninfo.clone()];
+    access.client(&access.tools.pgbench, args.to_vec()).output(site.cancel)?;
     Ok(())
 }
 
 /// Reads the tables and their indexes into the server's memory.
 ///
 /// # Errors
-/// Where the extension is not installed, or this user may not create it.
+/// When the extension is not installed, or this user may not create it.
 pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
     let explained = "--prewarm needs the extension pg_prewarm (Debian: postgresql-contrib) and the right to create it";
     access.query("create extension if not exists pg_prewarm", site.cancel).context(explained)?;
@@ -55,36 +55,36 @@ pub(crate) fn prewarm(access: &Access, site: &Site<'_>) -> Result<()> {
 /// Runs a load and counts its transactions.
 ///
 /// # Errors
-/// When none could be made: with what pgbench said.
+/// When no transaction completed; the message has pgbench's output.
 pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-    // Each load begins with nothing left to write out by the one before. Refused to those who do not own the server.
+    // So that no load has to write out what the one before left. Refused to users who do not own the server.
     let _ = access.query("checkpoint", site.cancel);
-    let aside = site.scratch_aside_for("l")?;
-    let (scripts, prefix) = (copied(run.scripts, aside.path())?, aside.path().join("p"));
-    let (mut said, mut told) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let temp = site.temp_scratch_for("l")?;
+    let (scripts, prefix) = (copied(run.scripts, temp.path())?, temp.path().join("p"));
+    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let before = Stats::read(access, site.cancel)?;
-    let words = words(access, run, &scripts, &prefix, site.seed);
-    let client = access.client(&access.tools.pgbench, words);
-    let mut pgbench = client.start(said.try_clone()?.into(), told.try_clone()?.into(), true)?;
+    let args = args(access, run, &scripts, &prefix, site.seed);
+    let client = access.client(&access.tools.pgbench, args);
+    let mut pgbench = client.start(stdout.try_clone()?.into(), stderr.try_clone()?.into(), true)?;
     let (warmup_ns, window_ns) = (run.stop.ramp_ns, run.stop.max_ns);
     let mut log = Log::new(&prefix, pgbench.pid(), run.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
-    pgbench.go()?;
+    pgbench.release()?;
     let status = follow(&mut pgbench, &mut log, run, site, watch)?;
     let (tally, errors, all) = log.finish();
-    let (said, told) = (whole(&mut said)?, whole(&mut told)?);
+    let (stdout, stderr) = (read_whole(&mut stdout)?, read_whole(&mut stderr)?);
     let interrupted = site.is_cancelled();
     let good = status.is_some_and(|status| status.success());
-    let fault = if good || interrupted { String::new() } else { format!("pgbench failed: {}", last_lines(&told)) };
+    let fault = if good || interrupted { String::new() } else { format!("pgbench failed: {}", last_lines(&stderr)) };
     if tally.count() == 0 {
         if interrupted {
             return Err(Cancelled.into());
         }
-        let why = if good { "no transaction was completed in the time that is measured".to_owned() } else { fault };
+        let why = if good { "no transaction was completed in the measured time".to_owned() } else { fault };
         bail!("{why}");
     }
-    // A load that ran to its end saw the whole window, also where its last moments were silent.
+    // A load that ran to its end covers the whole window, even if no transaction completed in its last moments.
     let runtime_ns = if good { window_ns } else { tally.seen_ns().max(1) };
-    let app = if good { app_step(access, &before, all, &said, site)? } else { AppStep::default() };
+    let app = if good { app_step(access, &before, all, &stdout, site)? } else { AppStep::default() };
     let (stream, intervals) = tally.finish(runtime_ns);
     let ended = match (interrupted, good) {
         (true, _) => Ended::Interrupted,
@@ -94,7 +94,7 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
     Ok(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, fault, errors, app })
 }
 
-/// Scripts where pgbench's user can read them.
+/// Copies the scripts to where pgbench's user can read them.
 fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
     let copy = |(number, script): (usize, &PathBuf)| {
         let to = dir.join(format!("script-{number}.sql"));
@@ -107,11 +107,11 @@ fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
     scripts.iter().enumerate().map(copy).collect()
 }
 
-fn words(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
-    // pgbench counts whole seconds; what is beyond ours is not counted.
+fn args(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
+    // pgbench takes whole seconds; transactions after our time are not counted.
     let seconds = (run.stop.ramp_ns + run.stop.max_ns).div_ceil(1_000_000_000);
-    let mut words = ["-n", "-l"].map(OsString::from).to_vec();
-    let mut option = |name: &str, value: OsString| words.extend([OsString::from(name), value]);
+    let mut args = ["-n", "-l"].map(OsString::from).to_vec();
+    let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
     option("-c", run.clients.to_string().into());
     option("-j", run.threads.to_string().into());
     option("-T", seconds.to_string().into());
@@ -121,11 +121,11 @@ fn words(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Pa
         option("-b", run.builtin.into());
     }
     scripts.iter().for_each(|script| option("-f", script.as_os_str().to_owned()));
-    words.push(access.conninfo.clone());
-    words
+    args.push(access.conninfo.clone());
+    args
 }
 
-/// Reads the log until pgbench ends, or the user ends it; its status where it ended by itself.
+/// Reads the log until pgbench ends or the user stops it; returns its status, `None` if it was stopped.
 fn follow(
     pgbench: &mut Running,
     log: &mut Log,
@@ -151,30 +151,30 @@ fn follow(
         pacer.take(now_ns - start_ns, || watch.figures(&log.tally().so_far()));
         let stop = Stop { max_ns: run.stop.ramp_ns + run.stop.max_ns, ..run.stop };
         watch.tick(now_ns - start_ns, &stop);
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL);
     }
 }
 
-/// What the server counted and what pgbench says.
-fn app_step(access: &Access, before: &Stats, all: u64, said: &str, site: &Site<'_>) -> Result<AppStep> {
-    // Sessions tell the server what they did when they end, which they do a moment after pgbench.
+/// Returns the server's counters and pgbench's own figures.
+fn app_step(access: &Access, before: &Stats, all: u64, output: &str, site: &Site<'_>) -> Result<AppStep> {
+    // Sessions report their counters to the server when they end, a moment after pgbench.
     std::thread::sleep(Duration::from_millis(if before.is_delayed() { 1200 } else { 300 }));
     let after = match Stats::read(access, site.cancel) {
         Ok(after) => after,
-        // The transactions are there; only the counters are not.
+        // The transactions were counted; only the counters are missing.
         Err(error) if error.is::<Cancelled>() => return Ok(AppStep::default()),
         Err(error) => return Err(error),
     };
     let mut counters = vec![Counter::new("operations", AppUnit::Count, all as f64)];
     counters.extend(after.since(before));
-    Ok(AppStep { counters, reported: reported(said), ..AppStep::default() })
+    Ok(AppStep { counters, reported: reported(output), ..AppStep::default() })
 }
 
-/// pgbench's own figures: of the whole load, the warm-up included.
-fn reported(said: &str) -> Vec<Counter> {
-    // The later of two lines leaves the time for connecting out, in versions that print both.
-    let tps = said.lines().rev().find_map(|line| number_after(line, "tps = "));
-    let ms = |mark: &str| number_after(said, mark).map(|ms| ms * 1e6);
+/// Returns pgbench's own figures, which cover the whole load, including the warm-up.
+fn reported(output: &str) -> Vec<Counter> {
+    // In versions that print two lines, the later one excludes the time for connecting.
+    let tps = output.lines().rev().find_map(|line| number_after(line, "tps = "));
+    let ms = |mark: &str| number_after(output, mark).map(|ms| ms * 1e6);
     let figures = [
         ("tps", AppUnit::PerSecond, tps),
         ("latency average", AppUnit::Ns, ms("latency average = ")),
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pgbenchs_own_figures_are_read_of_old_and_new_versions() {
+    fn figures_of_old_and_new_versions_of_pgbench_are_read() {
         let new = "transaction type: <builtin: TPC-B (sort of)>\nnumber of transactions actually processed: 1513\n\
                    latency average = 13.212 ms\ninitial connection time = 8.901 ms\n\
                    tps = 756.897423 (without initial connection time)\n";

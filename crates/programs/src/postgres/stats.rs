@@ -1,4 +1,4 @@
-//! What a server counts of itself: syncs of its log, and checkpoints. Each version keeps them elsewhere.
+//! A server's own counters: syncs of its log, and checkpoints. They are in different views in each version.
 
 use std::sync::atomic::AtomicBool;
 
@@ -20,14 +20,14 @@ const COLUMNS: [(&str, AppUnit, f64); 9] = [
     ("checkpoint_sync_time", AppUnit::Ns, 1e6),
 ];
 
-/// The counters at one moment; absent where this version does not have them.
+/// The counters at one moment; `None` for those that this version does not have.
 #[derive(Debug)]
 pub(crate) struct Stats {
     version: u32,
     values: Vec<Option<f64>>,
 }
 
-/// The query for a server of this version (150018 for 15.18).
+/// Returns the query for a server of this version (150018 for 15.18).
 fn sql(version: u32) -> String {
     let wal = match version {
         180_000.. => {
@@ -58,26 +58,26 @@ fn sql(version: u32) -> String {
 }
 
 impl Stats {
-    /// Reads them.
+    /// Reads the counters.
     ///
     /// # Errors
     /// When the server does not answer.
     pub(crate) fn read(access: &Access, cancel: &AtomicBool) -> Result<Self> {
         let version = access.version_number(cancel)?;
         let rows = access.query(&sql(version), cancel)?;
-        let row = rows.first().context("the server tells nothing of its counters")?;
+        let row = rows.first().context("the server does not report its counters")?;
         Ok(Self { version, values: row.iter().map(|field| field.parse().ok()).collect() })
     }
 
-    /// Whether counters come by way of a collector, which writes them down twice a second at most.
+    /// Returns true if counters pass through a collector, which writes them at most twice a second.
     pub(crate) fn is_delayed(&self) -> bool {
         self.version < 150_000
     }
 
-    /// The change since `before`.
+    /// Returns the change since `before`.
     pub(crate) fn since(&self, before: &Self) -> Vec<Counter> {
         let changes = self.values.iter().zip(&before.values).map(|(now, then)| Some(now.as_ref()? - then.as_ref()?));
-        // Counters that somebody reset meanwhile say nothing.
+        // Counters that were reset meanwhile are left out.
         let changes = changes.map(|change: Option<f64>| change.filter(|change| *change >= 0.0));
         let named = changes.zip(COLUMNS);
         named.filter_map(|(change, (name, unit, factor))| Some(Counter::new(name, unit, change? * factor))).collect()
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_version_is_asked_where_it_keeps_its_counters() {
+    fn each_version_is_queried_where_it_has_its_counters() {
         assert!(!sql(130_011).contains("pg_stat_wal") && sql(130_011).contains("checkpoints_req"));
         assert!(sql(150_018).contains("wal_sync_time from pg_stat_wal") && sql(150_018).contains("checkpoints_req"));
         assert!(sql(170_002).contains("pg_stat_checkpointer") && sql(170_002).contains("from pg_stat_wal"));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_lacks_or_somebody_reset_is_left_out() {
+    fn counters_that_are_missing_or_were_reset_are_left_out() {
         let at = |values: [Option<f64>; 9]| Stats { version: 130_000, values: values.to_vec() };
         let mut values = [Some(10.0); 9];
         let before = at(values);

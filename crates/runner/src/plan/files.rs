@@ -1,4 +1,5 @@
-//! Jobs on files: their defaults filled, what cannot be meant refused, and whether the filesystem has room for so many.
+//! Jobs on files: fills their defaults, refuses contradictory keys, and checks that the filesystem has room for so
+//! many.
 
 use anyhow::Result;
 use qd1_model::Bytes;
@@ -8,27 +9,27 @@ use qd1_model::spec::FilesJob;
 use crate::place::Place;
 use qd1_model::{Problem, ProblemKind};
 
-/// Bytes of one read or write where a job names none: a file larger than this is written in pieces.
+/// Default bytes of one read or write: a file larger than this is written in pieces.
 const CHUNK: Bytes = Bytes::mib(1);
-/// The same for operations on one large file: what bonnie++ reads and writes.
+/// The same for operations on one large file: the block size of bonnie++.
 const BLOCK: Bytes = Bytes::kib(8);
-/// Larger ones are a slip, and would take memory for each worker.
+/// Largest chunk: more is surely a mistake, and would take memory for each worker.
 const CHUNK_MAX: Bytes = Bytes::mib(64);
-/// Random reads where a job names none: as many as bonnie++ makes.
+/// Default number of random reads: as many as bonnie++ makes.
 const SEEKS: u64 = 8192;
-/// Workers beyond these are a slip.
+/// Most workers: more are surely a mistake.
 const WORKERS_MAX: u32 = 1024;
 
-/// The work of the job called `name`.
+/// Returns the work of the job called `name`.
 ///
 /// # Errors
-/// Names the job and the key.
+/// When a key is out of range or contradicts another; the message names the job and the key.
 pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
     let refuse = |why: String| Err(Problem::usage(format!("{name}: {why}")).into());
     let ops = job.ops.clone().unwrap_or_else(|| FilesWork::default().ops);
     let blocks = ops.iter().any(|op| op.is_block());
     if ops.is_empty() || (blocks && !ops.iter().all(|op| op.is_block())) {
-        return refuse("ops names what is done with many files, or with one large file, and not both".to_owned());
+        return refuse("ops lists operations on many files or on one large file, not both".to_owned());
     }
     if !job.sync.is_none() {
         return durable(name, job);
@@ -39,7 +40,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
     }
     let workers = job.workers.unwrap_or(1);
     if !(1..=WORKERS_MAX).contains(&workers) {
-        return refuse(format!("workers lies between 1 and {WORKERS_MAX}, not at {workers}"));
+        return refuse(format!("workers must be between 1 and {WORKERS_MAX}, not {workers}"));
     }
     let chunk = match job.chunk {
         None if blocks => BLOCK,
@@ -48,7 +49,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
         Some(chunk) => chunk,
     };
     if chunk > CHUNK_MAX || (chunk.0 < 8 && (blocks || job.chunk.is_some())) {
-        return refuse(format!("chunk lies between 8 B and {CHUNK_MAX}, not at {chunk}"));
+        return refuse(format!("chunk must be between 8 B and {CHUNK_MAX}, not {chunk}"));
     }
     if blocks && job.size.0 < chunk.0 {
         return refuse(format!("a file of {} holds no chunk of {chunk}", job.size));
@@ -72,7 +73,7 @@ pub(super) fn work(name: &str, job: &FilesJob) -> Result<FilesWork> {
     })
 }
 
-/// The work of a job that makes one file after another durable and removes it again.
+/// Returns the work of a job that makes one file after another durable and removes it again.
 fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
     let refuse = |why: String| Err(Problem::usage(format!("{name}: {why}")).into());
     let FilesJob { size, count, sync, size_min, per_dir, workers, fsync, chunk, ops, order, long_names, seeks } = job;
@@ -99,19 +100,19 @@ fn durable(name: &str, job: &FilesJob) -> Result<FilesWork> {
     Ok(FilesWork { size: *size, count: *count, sync: *sync, ..FilesWork::default() })
 }
 
-/// Refuses steps whose files no step before them makes.
+/// Refuses steps whose files no earlier step creates.
 ///
 /// # Errors
-/// Names the step.
+/// When there is such a step; the message names it.
 pub(super) fn in_order(steps: &[StepPlan]) -> Result<()> {
     let (mut many, mut block) = (false, false);
     for step in steps {
         let Work::Files(work) = &step.work else { continue };
         for op in &work.ops {
-            let there = if op.is_block() { &mut block } else { &mut many };
+            let exists = if op.is_block() { &mut block } else { &mut many };
             match op {
-                FileOp::Create | FileOp::BlockWrite => *there = true,
-                _ if *there => *there = *op != FileOp::Delete,
+                FileOp::Create | FileOp::BlockWrite => *exists = true,
+                _ if *exists => *exists = *op != FileOp::Delete,
                 _ => {
                     let maker = if op.is_block() { FileOp::BlockWrite } else { FileOp::Create };
                     let (name, op, maker) = (&step.name, op.name(), maker.name());
@@ -124,10 +125,10 @@ pub(super) fn in_order(steps: &[StepPlan]) -> Result<()> {
     Ok(())
 }
 
-/// Leaves out steps with more files than the filesystem can hold, of which a tenth stay free.
+/// Leaves out steps with more files than the filesystem has inodes for; a tenth of the inodes stay free.
 ///
 /// # Errors
-/// With what is needed and what there is, where no other step would be left.
+/// When no other step would be left; the message has the inodes needed and those available.
 pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
     let Some(inodes) = place.filesystem.inodes else { return Ok(()) };
     let leave = inodes.total / 10;
@@ -166,20 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_always_meant_still_is() {
+    fn size_and_count_alone_leave_all_other_keys_at_their_defaults() {
         let work = job("size = \"4KiB\"\ncount = 20000").unwrap();
         assert_eq!(work, FilesWork { size: Bytes::kib(4), count: 20_000, ..FilesWork::default() });
     }
 
     #[test]
-    fn large_files_are_written_in_pieces_and_one_large_file_as_bonnie_does() {
+    fn large_files_are_written_in_pieces_and_blocks_as_by_bonnie() {
         assert_eq!(job("size = \"10GiB\"\ncount = 2").unwrap().chunk, CHUNK);
         let work = job("size = \"1GiB\"\ncount = 1\nops = [\"block_write\", \"seek\"]").unwrap();
         assert_eq!((work.chunk, work.seeks), (BLOCK, SEEKS));
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_by_name() {
+    fn keys_out_of_range_are_refused_by_name() {
         for (keys, word) in [
             ("size = \"4k\"\ncount = 0", "0 files"),
             ("size = \"4k\"\nsize_min = \"8k\"\ncount = 1", "larger than the largest"),

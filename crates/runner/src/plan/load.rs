@@ -1,8 +1,8 @@
-//! The load that goes on beside commits (`with_load`, `--with-load`): an idle disk's fsync misleads.
+//! The load that runs during commits (`with_load`, `--with-load`): an idle disk's fsync is misleading.
 //!
-//! It stands for what a server does besides its database: a log, a backup or an image is written through the page cache,
-//! and requests read here and there. The rates are those of a moderate day and no attempt to saturate the disk; a slow
-//! disk gets less (see `run/background.rs`).
+//! It represents what a server does besides its database: a log, a backup or an image is written through the page
+//! cache, and requests read at random. The rates are moderate and do not try to saturate the disk; a slow disk gets
+//! less (see `prepare.rs`).
 
 use qd1_model::Bytes;
 use qd1_model::plan::{
@@ -13,19 +13,19 @@ use qd1_model::spec::Job;
 /// Buffered writes, bytes per second: a backup that comes through a link of 250 Mbit/s.
 const WRITE_RATE: u64 = 32 << 20;
 const WRITE_BLOCK: u32 = 256 << 10;
-/// Over this much, then from its start again: what is dirty stays below it.
+/// Size of the file, which is overwritten from its start again: dirty data stays below it.
 const WRITE_SIZE: Bytes = Bytes::mib(256);
 /// Random reads per second: fewer than any SSD gives, more than a hard disk does.
 const READ_IOPS: f64 = 500.0;
 
 const SUFFIX: &str = "-load";
 
-/// The job that a copy of this name is of.
+/// Returns the name of the job whose copy has this name; `None` if it is no copy.
 pub(super) fn original(name: &str) -> Option<&str> {
     name.strip_suffix(SUFFIX)
 }
 
-/// The same job under load.
+/// Returns a copy of the job that runs under load.
 pub(super) fn copy(job: &Job) -> Job {
     let title = job.title.clone().unwrap_or_else(|| super::title_of(job));
     Job {
@@ -36,7 +36,7 @@ pub(super) fn copy(job: &Job) -> Job {
     }
 }
 
-/// What goes on meanwhile.
+/// Returns the load that runs during a step.
 pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
     let writes = IoWork {
         ioengine: EngineChoice::Kind(EngineKind::Psync),
@@ -60,7 +60,7 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
         rwmixread: 100,
         order: Order::Random,
         blocks: vec![BlockShare { bytes: 4096, weight: 1 }],
-        // Past the page cache, or they would soon be no load to the disk.
+        // Bypassing the page cache, or they would soon be no load on the disk.
         direct: target.direct,
         file: FileUse::Shared,
         size: target.size,
@@ -70,7 +70,7 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
     vec![writes, reads]
 }
 
-/// Bytes that a background job may write in a step's time.
+/// Returns the most bytes that a background job may write in a step's time.
 pub(super) fn writes_max(io: &IoWork, stop: &Stop) -> u64 {
     match io.arrival {
         Arrival::Fixed { iops } | Arrival::Poisson { iops } if io.rw.writes() => {

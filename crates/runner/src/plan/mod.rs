@@ -1,4 +1,4 @@
-//! From a Spec to a Plan: fills every default, makes every refusal. After it nothing else refuses.
+//! From a Spec to a Plan: fills every default and checks everything that can be refused. Later parts refuse nothing.
 
 mod files;
 mod load;
@@ -21,19 +21,19 @@ use space::{fit, writes_max};
 
 /// Smallest test file worth reading from.
 const SIZE_MIN: u64 = 16 << 20;
-/// Size of a worker's own file where the job names none: PostgreSQL's log segment.
+/// Default size of a worker's own file: that of PostgreSQL's log segment.
 const OWN_SIZE: Bytes = Bytes::mib(16);
 
-/// Ramp of a step whose job names none: a twentieth of its time, at most this.
+/// Default ramp of a step: a twentieth of its time, at most this.
 const RAMP_NS_MAX: u64 = 250_000_000;
-/// Workers and buffers beyond these are a slip in a suite, and would take the machine down.
+/// Most workers and bytes of buffers: more are surely a mistake in a suite, and would exhaust the machine.
 const NUMJOBS_MAX: u32 = 1024;
 const BUFFERS_MAX: u64 = 1 << 30;
 
-/// Decides.
+/// Plans the steps of `spec` for `place`.
 ///
 /// # Errors
-/// Every refusal: unknown step names, sizes that do not fit or align, writing a device without leave.
+/// On unknown step names, sizes that do not fit or align, and writing to a device without permission.
 pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     let kind = target_kind(spec, place)?;
     let mut size = spec.size.unwrap_or_else(|| spec.suite.size.get(spec.effort)).0;
@@ -75,7 +75,7 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     check_names(spec, &loaded)?;
     for job in spec.suite.job.iter().chain(&loaded) {
         if !wanted(spec, &job.name) {
-            // A step of another effort is no part of this run: it is not missed, unless it was asked for.
+            // A step of another effort is no part of this run: it is listed as skipped only if it was requested.
             if job.runs_at(spec.effort) {
                 plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
             }
@@ -119,21 +119,22 @@ fn target_kind(spec: &Spec, place: &Place) -> Result<TargetKind> {
     })
 }
 
-/// Whether `--only` lets the step run.
+/// Returns true if `--only` selects the step.
 fn wanted(spec: &Spec, name: &str) -> bool {
     let named = |name: &str| spec.only.iter().any(|pattern| matches(pattern, name));
-    // With `--only commit1 --with-load` its copy under load is meant as well.
+    // `--only commit1 --with-load` selects its copy under load as well.
     spec.only.is_empty() || named(name) || (spec.with_load && load::original(name).is_some_and(named))
 }
 
-/// `*` stands for any letters, also none.
+/// Returns true if `pattern` matches `name`; `*` matches any letters, including none.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(name) = name.strip_prefix(start) else { return false };
     (0..=name.len()).filter(|at| name.is_char_boundary(*at)).any(|at| matches(rest, &name[at..]))
 }
 
-/// `--with-load`: each job of commits once more under load, after all others, since it leaves dirty pages behind.
+/// Returns for `--with-load` a copy of each job of commits under load, to run after all others, since it leaves dirty
+/// pages behind.
 ///
 /// # Errors
 /// When the suite has no commits.
@@ -141,7 +142,7 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
     if !spec.with_load {
         return Ok(Vec::new());
     }
-    // Those that only some runs have probe one thing on a quiet disk.
+    // Those limited to one effort test a single property on a quiet disk.
     let commits =
         |job: &&Job| job.sync.is_some_and(Sync::commits) && job.effort.is_none() && job.with_load != Some(true);
     let copies: Vec<Job> = spec.suite.job.iter().filter(commits).map(load::copy).collect();
@@ -164,7 +165,7 @@ fn check_names(spec: &Spec, loaded: &[Job]) -> Result<()> {
     }
 }
 
-/// One job's step, or why it is left out here.
+/// Returns one job's step, or the reason why it is left out here.
 fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<StepPlan, &'static str>> {
     let max_ns = spec.runtime_ns.unwrap_or_else(|| job.runtime_ns(spec.effort));
     if max_ns == 0 {
@@ -212,17 +213,17 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
     Ok(Ok(StepPlan { name: job.name.clone(), title, work, background, stop, writes_max }))
 }
 
-/// Refuses figures that cannot be meant, and those that would exhaust the machine.
+/// Refuses figures that are out of range or would exhaust the machine.
 ///
 /// # Errors
-/// Names the job and the key.
+/// When there is such a figure; the message names the job and the key.
 fn check_ranges(job: &Job) -> Result<()> {
     let refuse = |why: String| Err(Problem::usage(format!("{}: {why}", job.name)).into());
     if let Some(share) = job.rwmixread.filter(|share| *share > 100) {
         return refuse(format!("rwmixread is a share of reads in percent, not {share}"));
     }
     if let Some(percentile) = job.stop_percentile.filter(|percentile| !(*percentile > 0.0 && *percentile < 100.0)) {
-        return refuse(format!("stop_percentile lies between 0 and 100, not at {percentile}"));
+        return refuse(format!("stop_percentile must be between 0 and 100, not {percentile}"));
     }
     let numjobs = job.numjobs.unwrap_or(1).max(1);
     if numjobs > NUMJOBS_MAX {
@@ -238,7 +239,7 @@ fn check_ranges(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// For a job without a title: `random 4 KiB reads, 32 in flight, 2 workers`.
+/// Returns a title for a job that has none: `random 4 KiB reads, 32 in flight, 2 workers`.
 fn title_of(job: &Job) -> String {
     let Some(rw) = job.rw else {
         let job_files = job.files.as_ref();
@@ -288,7 +289,7 @@ fn title_of(job: &Job) -> String {
 
 fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Result<IoWork, &'static str>> {
     let Some(rw) = job.rw else {
-        return Err(Problem::usage(format!("job {:?} says neither rw nor files", job.name)).into());
+        return Err(Problem::usage(format!("job {:?} has neither rw nor files", job.name)).into());
     };
     let writable = matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy);
     if !writable && !rw.reads() {
@@ -319,14 +320,14 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
     let writes_per_sync = writes_per_sync(job, rw)?;
     let ioengine = spec.engine.or(job.ioengine).unwrap_or_default();
     if job.sync == Some(Sync::RwfDsync) && !flags_writes(ioengine) {
-        return Ok(Err("writes with RWF_DSYNC are issued by psync alone"));
+        return Ok(Err("only psync can issue writes with RWF_DSYNC"));
     }
     if job.file == Some(FileUse::Empty) && !rw.writes() {
         return Err(Problem::usage(format!("{}: an empty file has nothing to read", job.name)).into());
     }
     let numjobs = job.numjobs.unwrap_or(1).max(1);
     let own = job.size.unwrap_or(OWN_SIZE).0;
-    // A device has no files: workers that want their own get a part of it.
+    // A device has no files: workers that need their own get a part of it.
     let (file, size) = match job.file.unwrap_or_default() {
         FileUse::Shared => (FileUse::Shared, job.size.map_or(target.size.0, |size| size.0.min(target.size.0))),
         FileUse::Allocated | FileUse::Empty if !rw.writes() && target.kind != TargetKind::Directory => {
@@ -356,7 +357,7 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
         arrival: match (job.rate_iops, job.poisson.unwrap_or(false)) {
             (None, _) => Arrival::Closed,
             (Some(iops), _) if !(iops > 0.0 && iops.is_finite()) => {
-                return Err(Problem::usage(format!("{}: rate_iops has to be above 0", job.name)).into());
+                return Err(Problem::usage(format!("{}: rate_iops must be above 0", job.name)).into());
             }
             (Some(iops), true) => Arrival::Poisson { iops },
             (Some(iops), false) => Arrival::Fixed { iops },
@@ -366,12 +367,12 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
     }))
 }
 
-/// Whether the engine knows flags of a single write.
+/// Returns true if the engine supports flags on single writes.
 fn flags_writes(engine: EngineChoice) -> bool {
     matches!(engine, EngineChoice::Auto | EngineChoice::Kind(EngineKind::Psync | EngineKind::Null | EngineKind::Sim))
 }
 
-/// How many writes a commit holds.
+/// Returns the number of writes in a commit.
 fn writes_per_sync(job: &Job, rw: Rw) -> Result<u32> {
     let refuse = |why: &str| Err(Problem::usage(format!("{}: {why}", job.name)).into());
     match job.writes_per_sync {
@@ -388,7 +389,7 @@ fn writes_per_sync(job: &Job, rw: Rw) -> Result<u32> {
     }
 }
 
-/// What a job writes.
+/// Returns the kind of data that a job writes.
 fn data(job: &Job, rw: Rw) -> Result<Data> {
     let refuse = |why: &str| Err(Problem::usage(format!("{}: {why}", job.name)).into());
     let data = match (job.zero_buffers.unwrap_or(false), job.buffer_compress_percentage, job.dedupe_percentage) {
@@ -400,7 +401,7 @@ fn data(job: &Job, rw: Rw) -> Result<Data> {
         (false, None, Some(_)) => return refuse("dedupe_percentage is 0 or 100: one block again and again"),
         _ => return refuse("choose one of zero_buffers, buffer_compress_percentage and dedupe_percentage"),
     };
-    // Reads bring the file's data into the buffers that are written next.
+    // Reads put the file's data into the buffers that are written next.
     if rw.reads() { refuse("the data to write cannot be chosen for a job that reads") } else { Ok(data) }
 }
 
@@ -413,7 +414,7 @@ fn order(job: &Job, rw: Rw) -> Result<Order> {
         (false, ..) => Order::Sequential,
         (true, Some(theta), _) if theta > 0.0 && theta.is_finite() => Order::Zipf { theta },
         (true, Some(theta), _) => {
-            return Err(Problem::usage(format!("{}: zipf_theta has to be above 0, not {theta}", job.name)).into());
+            return Err(Problem::usage(format!("{}: zipf_theta must be above 0, not {theta}", job.name)).into());
         }
         (true, None, Some(true)) => Order::RandomFull,
         (true, None, _) => Order::Random,
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_only_stands_for_any_letters() {
+    fn a_star_in_only_matches_any_letters() {
         assert!(matches("4k*", "4k-r70") && matches("*-qd1-*", "4k-qd1-j2") && matches("*", "") && matches("a", "a"));
         assert!(!matches("4k", "4k-r70") && !matches("*-qd1", "4k-qd12") && !matches("b*", "ab"));
     }

@@ -1,4 +1,4 @@
-//! What of a filesystem's space may be used, and what a plan writes at most: before anything is written.
+//! How much of a filesystem's space may be used, and how much a plan writes at most: known before anything is written.
 
 use anyhow::Result;
 use qd1_model::Bytes;
@@ -9,11 +9,11 @@ use qd1_model::{Problem, ProblemKind};
 
 /// Space always left free: the larger of this and a tenth of the filesystem.
 const LEAVE_FREE: u64 = 1 << 30;
-/// For the most that a step may write: no disk here is faster than this, and no request than that.
+/// Bounds for the most that a step may write: no disk is faster than this rate, and no request than this time.
 const WRITE_RATE_MAX: u64 = 8 << 30;
 const WRITE_NS_MIN: u64 = 10_000;
 
-/// The most a step can write: what it is limited to, or what the fastest disk would take in its time.
+/// Returns the most bytes a step can write: its own limit, or what the fastest disk could write in its time.
 pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
     match work {
         Work::Files(files) if !files.sync.is_none() => {
@@ -39,20 +39,23 @@ pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
 pub struct Space {
     /// Free for this user.
     pub free: u64,
-    /// What always stays free.
+    /// Always left free.
     pub leave: u64,
-    /// What may be used.
+    /// Available to the test.
     pub usable: u64,
 }
 
-/// How much of the place's space may be used.
+/// Returns how much of the place's space may be used.
 pub fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
     let leave = LEAVE_FREE.max(total / 10);
     Space { free, leave, usable: free.saturating_sub(leave) }
 }
 
-/// Makes the plan fit into the space that may be used, or refuses.
+/// Makes the plan fit into the space that may be used.
+///
+/// # Errors
+/// When it cannot be made to fit.
 pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
     let Space { free, leave, usable } = space(place);
     let needed = plan.space_max().0;
