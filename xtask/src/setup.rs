@@ -22,6 +22,7 @@ const fn package(program: &'static str, name: &'static str, purpose: &'static st
 /// What nothing goes without.
 const NEEDED: &[Package] = &[
     package("fio", "fio", "the peer that tests and benches compare with"),
+    package("bc", "bc", "what fio works out sums of job files with (tests)"),
     package("jq", "jq", "how scripts read the reports (tests)"),
     package("valgrind", "valgrind", "instruction counts (bench cost)"),
     package("musl-gcc", "musl-tools", "the C parts of the static binary (dist)"),
