@@ -10,7 +10,7 @@ use qd1_model::spec::Effort;
 use qd1_model::units::parse_duration_ns;
 use qd1_report::Format;
 
-/// The forms of a result, by name, with what help says of them.
+/// The forms of a result: name, help text and value.
 const FORMATS: [Choice<Format>; 5] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
@@ -19,10 +19,10 @@ const FORMATS: [Choice<Format>; 5] = [
     ("markdown", "Tables for an issue or a forum post", Format::Markdown),
 ];
 
-/// A value that an argument may take: its name, what help says of it, and what it means.
+/// A value that an argument may take: its name, its help text, and its meaning.
 pub(crate) type Choice<T> = (&'static str, &'static str, T);
 
-/// One of `choices`, by name.
+/// Returns a parser that accepts one of `choices` by name.
 pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> impl TypedValueParser<Value = T> {
     let names = choices.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(names).map(|given| {
@@ -50,14 +50,14 @@ pub(crate) struct MeasureArgs {
     /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Commits once more while buffered writes and reads go on: an idle disk's fsync misleads (check --full does it)
+    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads (check --full does it)
     #[arg(long)]
     pub(crate) with_load: bool,
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// Thresholds of your own instead of the built-in ones (see docs/thresholds.md)
+    /// Your own thresholds instead of the built-in ones (see docs/thresholds.md)
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
     /// Exit with code 3 if any verdict or criterion is this bad or worse
@@ -65,16 +65,16 @@ pub(crate) struct MeasureArgs {
     pub(crate) fail_on: Option<FailOn>,
 }
 
-/// What every command takes that makes a run.
+/// Arguments of every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Seed of every choice by chance (offsets, data, arrivals), to repeat a run exactly
+    /// Seed of all random choices (offsets, data, arrivals), to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Show what would be done: steps, time, bytes written, space
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not keep the run in the history
+    /// Do not save the run in the history
     #[arg(long)]
     pub(crate) no_save: bool,
     /// No progress on stderr
@@ -84,13 +84,13 @@ pub(crate) struct CommonArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What a command takes whose requests are our own.
+/// Arguments of commands that issue requests themselves.
 #[derive(Debug, Args)]
 pub(crate) struct DeviceArgs {
     /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
     #[arg(long, value_name = "ENGINE", value_parser = engine)]
     pub(crate) engine: Option<EngineChoice>,
-    /// Overwrite this block device; has to name PATH again
+    /// Overwrite this block device; must name PATH again
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,
 }
@@ -126,7 +126,7 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// What commands without output options do: text on stdout.
+    /// The output of commands without output options: text on stdout.
     pub(crate) fn stdout() -> Self {
         Self { format: Format::Human, json: false, output: None, redact: false, color: When::Auto }
     }
@@ -165,13 +165,13 @@ pub(crate) const fn effort(quick: bool, full: bool) -> Effort {
     }
 }
 
-/// A length of time, ns.
+/// Parses a length of time, ns.
 ///
 /// # Errors
-/// What is no time, or a thousand hours.
+/// When the text is not a time, or the time is a thousand hours or more.
 pub(crate) fn duration(text: &str) -> Result<u64, String> {
     match parse_duration_ns(text) {
-        // Sums of a few such still fit into nanoseconds.
+        // The sum of a few of these still fits into a `u64` of nanoseconds.
         Ok(ns) if ns < 3_600_000_000_000_000 => Ok(ns),
         Ok(_) => Err("that is longer than a thousand hours".to_owned()),
         Err(error) => Err(error.to_string()),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use clap::builder::ArgAction;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::again::{CommandLine, Word};
+use crate::command_line::{CommandLine, Word};
 use crate::commands::app::AppCommand;
 use crate::commands::check::CheckArgs;
 use crate::commands::filesystems::FilesystemsArgs;
@@ -27,7 +27,7 @@ Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fai
 to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
 
 impl Cli {
-    /// Reads the command line, parsed and as typed. Ends the program with what is wrong with it, or the help it asks for.
+    /// Reads the command line, parsed and as typed. Ends the program on a usage error or a request for help.
     pub(crate) fn read() -> (Self, CommandLine) {
         // One definition for both: building it is most of what a short command costs.
         let mut definition = Self::command();
@@ -41,7 +41,8 @@ impl Cli {
     }
 }
 
-/// A misspelt command with a path after it reads as a path with something after it, which clap says of it.
+/// Returns a better error for a misspelt command with a path after it, which clap takes for a path with an extra
+/// argument.
 fn misspelt(error: &clap::Error, definition: &mut clap::Command, first: &str) -> Option<clap::Error> {
     let is_conflict = error.kind() == clap::error::ErrorKind::ArgumentConflict;
     let commands = names(definition);
@@ -77,10 +78,11 @@ pub(crate) enum Command {
     /// Run a suite of steps: one that is built in, or a TOML file of your own (docs/suites.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Run(RunArgs),
-    /// Measure block size x iodepth x rw: knees, the change from the IOPS to the MB/s limit, what a latency bound allows
+    /// Measure block size x iodepth x rw: knees, the change from the IOPS to the MB/s limit, what a latency bound
+    /// allows
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sweep(SweepArgs),
-    /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method.md)
+    /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method/limits.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
     /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
@@ -92,7 +94,7 @@ pub(crate) enum Command {
     /// Send one request after another and print a line for each, as ping does
     #[command(after_help = ping::EXIT_CODES, args_override_self = true)]
     Ping(PingArgs),
-    /// Tell what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
+    /// Find out what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
@@ -106,12 +108,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see docs/method.md)
+    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see docs/method/predict.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Predict(PredictArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
-    /// List the runs kept here, or show one again with today's analysis
+    /// List the saved runs, or show one again with the current analysis
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)
     #[command(disable_help_flag = true)]
@@ -126,7 +128,7 @@ pub(crate) enum Command {
     Helper(HelperCommand),
 }
 
-/// Takes the words of a command line apart by their definition.
+/// Splits a command line into words by clap's definition.
 fn command_line(root: &clap::Command, typed: impl Iterator<Item = OsString>) -> CommandLine {
     let commands = names(root);
     let mut typed = typed.map(|word| word.to_string_lossy().into_owned()).peekable();
@@ -178,14 +180,14 @@ fn command_line(root: &clap::Command, typed: impl Iterator<Item = OsString>) -> 
     CommandLine { words, commands }
 }
 
-/// Names of the commands that help shows.
+/// Returns the names of the commands that the help shows.
 fn names(root: &clap::Command) -> Vec<String> {
     let shown = root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     shown.map(|command| command.get_name().to_owned()).chain(["help".to_owned()]).collect()
 }
 
-/// The argument that a flag is of, the flag itself, and what of the word is its value: `-ofile` is `-o` and `file`. Flags
-/// without a value may stand before it behind the same dash.
+/// Returns the argument that a flag belongs to, the flag itself, and the part of the word that is its value: `-ofile`
+/// is `-o` and `file`. Flags without a value may precede it after the same dash.
 fn argument<'a>(command: &'a clap::Command, flag: &str) -> Option<(&'a Arg, String, Option<String>)> {
     if let Some(long) = flag.strip_prefix("--") {
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long))?;
@@ -207,7 +209,7 @@ fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// Whether its value names a file that is read; the one that a result is written to is not.
+/// Whether its value names a file that is read, unlike the one that the result is written to.
 fn is_input(arg: &Arg) -> bool {
     arg.get_value_parser().type_id() == TypeId::of::<std::path::PathBuf>() && arg.get_id() != "output"
 }
@@ -225,7 +227,7 @@ mod tests {
         let words = typed.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
         let mut definition = Cli::command();
         definition.build();
-        command_line(&definition, words).again(changes).join(" ")
+        command_line(&definition, words).rerun_command(changes).join(" ")
     }
 
     fn at(path: &str) -> [(&'static str, String); 1] {
@@ -249,13 +251,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decided_stands_in_the_command_to_run_again() {
+    fn decided_options_are_in_the_command_to_run_again() {
         let changes = [("path", "/d".to_owned()), ("rounds", "3".to_owned()), ("disk", "9".to_owned())];
         assert_eq!(again("filesystems --rounds 1 d", &changes), "qd1 filesystems --rounds 3 /d --disk 9");
+        let twice = "filesystems --rounds 1 --rounds 2 -- d";
+        assert_eq!(again(twice, &changes), "qd1 filesystems --rounds 3 --disk 9 -- /d");
     }
 
     #[test]
-    fn files_that_are_read_are_named_in_full() {
+    fn input_files_are_named_by_their_absolute_path() {
         let here = std::env::current_dir().unwrap();
         let (line, here) = (again("run a.toml . --thresholds t.toml -o out", &at("/d")), here.display());
         assert_eq!(line, format!("qd1 run a.toml /d --thresholds {here}/t.toml -o out"));

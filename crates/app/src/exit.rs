@@ -1,9 +1,9 @@
-//! The exit code of an error that reached `main`: README lists the codes.
+//! The exit code of an error that reached `main`; README.md lists the codes.
 
 use qd1_engine::EngineError;
 use qd1_model::{Problem, ProblemKind};
 
-/// The exit code for an error that reached `main`.
+/// Returns the exit code for an error that reached `main`.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(problem) = error.downcast_ref::<Problem>() {
         return problem.kind().exit_code();

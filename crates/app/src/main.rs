@@ -1,9 +1,9 @@
 //! qd1: what a disk will feel like to the programs on it.
 #![forbid(unsafe_code)]
 
-mod again;
 mod args;
 mod cli;
+mod command_line;
 mod commands;
 mod exit;
 mod output;
@@ -18,14 +18,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use again::CommandLine;
 use cli::{Cli, Command};
+use command_line::CommandLine;
 use commands::{
     app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, predict, restore, suites,
 };
 use commands::{run as run_command, sweep, sync};
 
-/// musl's allocator is several times slower; the hot loop allocates nothing, but the rest need not wait either.
+/// musl's allocator is several times slower; the hot loop does not allocate, but the rest benefits.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -50,15 +50,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments of fio's command line, which has rules of its own: those after `qd1 fio`, or all where the binary is
-/// called as `fio`.
+/// Returns the arguments of fio's command line, which has its own rules: those after `qd1 fio`, or all when the binary
+/// is called as `fio`; `None` for other commands.
 fn fio_args() -> Option<impl Iterator<Item = OsString>> {
     let mut args = std::env::args_os();
     let program = args.next()?;
     let is_fio = Path::new(&program).file_name().is_some_and(|name| name == "fio");
     let first = std::env::args_os().nth(1);
-    let asks = first.is_some_and(|first| first == "fio");
-    (is_fio || asks).then(|| args.skip(usize::from(!is_fio)))
+    let is_fio_command = first.is_some_and(|first| first == "fio");
+    (is_fio || is_fio_command).then(|| args.skip(usize::from(!is_fio)))
 }
 
 fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {

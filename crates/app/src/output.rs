@@ -9,16 +9,17 @@ use crate::args::{OutputArgs, When};
 use qd1_model::Problem;
 use qd1_report::{Style, redact, render};
 
-/// Columns where nothing tells.
+/// Columns when the width is not known.
 const WIDTH: usize = 80;
 
-/// What the destination can show.
+/// Returns the style that the destination can show.
 pub(crate) fn style(args: &OutputArgs) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     Style { color: color(args.color, to_terminal), width: if to_terminal { terminal_width() } else { WIDTH } }
 }
 
-/// NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, and both over the terminal; `--color` over all.
+/// Whether to use colour. NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, both over the terminal, and `--color` over
+/// all.
 fn color(when: When, to_terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     match when {
@@ -31,11 +32,11 @@ fn color(when: When, to_terminal: bool) -> bool {
 }
 
 fn terminal_width() -> usize {
-    let told = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
-    told.ok().filter(|columns| *columns > 0).unwrap_or(WIDTH)
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|columns| *columns > 0).unwrap_or(WIDTH)
 }
 
-/// Fails early where `-o` could not be written: not after a minute of measuring.
+/// Checks that the file of `-o` can be written, so that a run does not fail after a minute of measuring.
 ///
 /// # Errors
 /// When the directory is missing or cannot be written.
@@ -46,12 +47,13 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
     temporary(&followed(path)).map(drop)
 }
 
-/// A fifo, a terminal, /dev/null, /dev/stdout: written into, since renaming a file over it would destroy it.
+/// Whether the path is a special file: a fifo, a terminal, /dev/null. It is written in place: renaming a file over it
+/// would destroy it.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// The file that a symbolic link leads to: the link stays one.
+/// Resolves symbolic links, so that a link remains a link.
 fn followed(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -69,10 +71,11 @@ fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
     })
 }
 
-/// Writes `text` to stdout, or to the file of `-o` by renaming a finished one over it; into what is no file, as it comes.
+/// Writes `text` to stdout, or to the file of `-o` by renaming a finished file over it; special files are written in
+/// place.
 ///
 /// # Errors
-/// When it cannot be written. A reader that went away (`| head`) is no error.
+/// When it cannot be written. A closed pipe (`| head`) is not an error.
 pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
     let Some(path) = &args.output else {
         let mut stdout = std::io::stdout().lock();
@@ -96,7 +99,7 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Renders a report as asked and writes it.
+/// Renders a report in the requested form and writes it.
 ///
 /// # Errors
 /// When it cannot be written.

@@ -1,4 +1,4 @@
-//! What stderr shows while a run goes on: a live line on a terminal, a plain line now and then elsewhere.
+//! Progress on stderr during a run: a live line on a terminal, a plain line now and then elsewhere.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
     current: usize,
     figures: String,
     line_ns: u64,
-    /// Steps are so many and so short that a line for each would only scroll by.
+    /// Whether the steps are so many and so short that a line for each would only scroll by.
     brief: bool,
 }
 
@@ -58,14 +58,14 @@ impl Progress {
         }
     }
 
-    /// `[ 3/10]`: as wide for every step.
+    /// Returns the position of the step, `[ 3/10]`, with the same width for every step.
     fn position(&self) -> String {
         let count = self.names.len().to_string();
         format!("[{:>width$}/{count}]", self.current + 1, width = count.len())
     }
 
-    /// A line that stays.
-    fn say(&mut self, line: &str) {
+    /// Prints a line that stays.
+    fn print(&mut self, line: &str) {
         match &self.mode {
             Mode::Quiet => {}
             Mode::Lines => anstream::eprintln!("{line}"),
@@ -74,12 +74,12 @@ impl Progress {
         self.line_ns = clock::now_ns();
     }
 
-    /// A line that the next one replaces; without a terminal one in ten seconds is said.
+    /// Shows a line that the next one replaces; without a terminal one line in ten seconds is printed.
     fn show(&mut self, line: &str) {
         match &self.mode {
             Mode::Quiet => {}
             Mode::Bar(bar) => bar.set_message(line.to_owned()),
-            Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.say(line),
+            Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.print(line),
             Mode::Lines => {}
         }
     }
@@ -96,12 +96,12 @@ impl Watch for Progress {
         }
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.duration_max_ns());
-        self.say(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
+        self.print(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
     }
 
-    /// What the following steps are about.
+    /// Prints the heading of the following steps.
     fn heading(&mut self, text: &str) {
-        self.say(text);
+        self.print(text);
     }
 
     fn prepare(&mut self, size: Bytes) {
@@ -109,12 +109,12 @@ impl Watch for Progress {
         self.show(&self.figures.clone());
     }
 
-    /// What a program does before its first load.
+    /// Shows what a program does before its first load.
     fn note(&mut self, text: &str) {
         self.show(text);
     }
 
-    /// While the test file is written.
+    /// Shows how much of the test file is written.
     fn prepared(&mut self, now: &Watched<'_>) {
         let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
         if now.elapsed_ns > 0 {
@@ -123,7 +123,7 @@ impl Watch for Progress {
         }
     }
 
-    /// A step that was decided on the way: in its place, where the plan did not have it there already.
+    /// Inserts a step that was decided during the run, unless the plan already has it at that index.
     fn insert(&mut self, index: usize, step: &StepPlan) {
         if self.names.get(index) != Some(&step.name) {
             let at = index.min(self.names.len());
@@ -133,12 +133,13 @@ impl Watch for Progress {
     }
 
     fn step(&mut self, index: usize, step: &StepPlan) {
+        debug_assert_eq!(self.names.len(), self.budgets_ns.len(), "each step has a name and a time budget");
         self.current = index;
         self.figures.clear();
         self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
     }
 
-    /// Works out the running figures of a step: p99.9 of the operation that is waited for.
+    /// Updates the live figures of a step: rate and p99.9 of each kind of operation.
     fn figures(&mut self, intervals: &[Interval]) {
         if matches!(self.mode, Mode::Quiet) {
             return;
@@ -166,7 +167,7 @@ impl Watch for Progress {
     }
 
     fn step_done(&mut self, record: &StepRecord) {
-        // Operations that came one kind after another share no rate.
+        // Kinds of operation that ran one after another have no common rate.
         let mixed = record.streams.len() > 2;
         let parts: Vec<String> = record
             .streams
@@ -189,7 +190,7 @@ impl Watch for Progress {
         };
         let position = self.position();
         let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
-        self.say(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
+        self.print(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
     }
 }
 
@@ -201,7 +202,7 @@ impl Drop for Progress {
     }
 }
 
-/// The highest percentile up to p99.9 that the samples so far resolve.
+/// Returns the highest percentile up to p99.9 that the samples so far resolve.
 fn percentile(intervals: &[Interval], class: OpClass) -> String {
     for (name, q) in [("p99.9", 0.999), ("p99", 0.99), ("p50", 0.5)] {
         if let Estimate { value: Some(value), .. } = stats::quantile_coarse(intervals, class, q) {

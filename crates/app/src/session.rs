@@ -1,5 +1,5 @@
-//! One run procedure for all commands: destination, place, seed, plan, dry run, store, signals, progress, keep, judge, report,
-//! exit code.
+//! The procedure of a run, the same for all commands: destination, place, seed, plan, dry run, store, signals,
+//! progress, saving, analysis, report, exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,65 +16,65 @@ use qd1_store::Store;
 use qd1_suites::thresholds;
 use qd1_system::state::default_path;
 
-use crate::again::{CommandLine, PATH};
 use crate::args::{CommonArgs, FailOn, OutputArgs};
+use crate::command_line::{CommandLine, PATH};
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
-/// What every command says about its run.
+/// What every command specifies about its run.
 pub(crate) struct Request<'a> {
     /// The command line as typed.
     pub(crate) typed: &'a CommandLine,
-    /// What the run is about.
+    /// The kind of run.
     pub(crate) subject: Subject,
     pub(crate) common: &'a CommonArgs,
-    /// Thresholds of the user's own.
+    /// The user's thresholds file.
     pub(crate) thresholds: Option<&'a Path>,
-    /// The grade at which the exit code says so.
+    /// The grade from which on the exit code reports a failed threshold.
     pub(crate) fail_on: Option<FailOn>,
 }
 
 /// What a command measures.
 pub(crate) trait Job {
-    /// Looks at the place to measure.
+    /// Inspects the place to measure.
     ///
     /// # Errors
-    /// When it cannot be measured: each says what to do.
+    /// When it cannot be measured; the message says what to do.
     fn place(&self, machine: &Machine, id: &str) -> Result<Place>;
 
     /// Decides what will be done there.
     ///
     /// # Errors
-    /// Every refusal: each says what to do.
+    /// When the request is refused; the message says what to do.
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan>;
 
-    /// What would be done, for `--dry-run`.
+    /// Describes what would be done, for `--dry-run`.
     fn dry_run(&self, plan: &Plan) -> String {
         qd1_report::plan::dry_run(plan)
     }
 
-    /// Options as they were decided, by identifier: doing the same again needs them.
+    /// Returns the options that the run decided on, by identifier; the command that runs it again needs them.
     fn decided(&self, _plan: &Plan) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    /// Refuses what cannot be measured here and now, once it is certain that it is to be.
+    /// Refuses a run that is not possible here and now. Not called for a dry run.
     ///
     /// # Errors
-    /// Each says what to do.
+    /// When the run is refused; the message says what to do.
     fn may_run(&self, _place: &Place, _machine: &Machine) -> Result<()> {
         Ok(())
     }
 
-    /// Measures. Nothing where it was stopped before anything was measured.
+    /// Measures. Returns `None` when it was stopped before anything was measured.
     ///
     /// # Errors
     /// When nothing could be measured.
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>>;
 }
 
-/// What a job brought.
+/// The result of a job.
 pub(crate) struct Measured {
     pub(crate) record: Record,
     /// What ended it early, if it was an error.
@@ -87,17 +87,17 @@ impl From<Record> for Measured {
     }
 }
 
-/// A request whose thresholds and destination are in order: what can be found wrong is found before anything is measured.
+/// A request whose thresholds and destination were checked, so that mistakes are reported before anything is measured.
 pub(crate) struct Session<'a> {
     request: Request<'a>,
     thresholds: Thresholds,
 }
 
 impl<'a> Session<'a> {
-    /// Looks at the thresholds and at the destination.
+    /// Reads the thresholds and checks the destination.
     ///
     /// # Errors
-    /// What is wrong with either.
+    /// When either is not usable.
     pub(crate) fn begin(request: Request<'a>) -> Result<Self> {
         let thresholds = thresholds::of_run(request.subject, request.thresholds)?;
         if let Some(path) = &request.common.output.output {
@@ -106,10 +106,10 @@ impl<'a> Session<'a> {
         Ok(Self { request, thresholds })
     }
 
-    /// Measures what the job plans, keeps it, and reports.
+    /// Measures what the job plans, saves the run, and reports it.
     ///
     /// # Errors
-    /// Each says what to do, and knows its exit code.
+    /// When the job is refused or fails, or the report cannot be written; the error has its exit code.
     pub(crate) fn run(&self, job: &mut dyn Job) -> Result<ExitCode> {
         let common = self.request.common;
         let id = id::random_id()?;
@@ -129,7 +129,7 @@ impl<'a> Session<'a> {
         let path = plan.target.path.to_string_lossy().into_owned();
         let mut changes = vec![(PATH, path)];
         changes.extend(job.decided(&plan));
-        let command = self.request.typed.again(&changes);
+        let command = self.request.typed.rerun_command(&changes);
         let context = RunContext { id, command, machine: &machine, cancel: signals.stop() };
         let mut progress = Progress::new(common.quiet);
         let measured = job.execute(plan, &context, &mut progress)?;
@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Prints what would be done.
+    /// Prints the description of a dry run.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -152,18 +152,18 @@ impl<'a> Session<'a> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The history, where this run is to be kept.
+    /// Opens the history; `None` when this run is not saved.
     pub(crate) fn store(&self) -> Option<Store> {
         if self.request.common.no_save { None } else { open_store() }
     }
 
-    /// Keeps a run, judges it, reports it; the exit code of a signal goes before that of a grade.
+    /// Saves a run, analyses and reports it. The exit code of a signal takes precedence over that of a grade.
     ///
     /// # Errors
-    /// When the report cannot be written; what ended the run early.
+    /// When the report cannot be written, or an error ended the run early.
     pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>, signal: Option<u8>) -> Result<ExitCode> {
         let Measured { record, failure } = measured;
-        assert_eq!(record.plan.subject, self.request.subject, "a run is about what its command asked for");
+        assert_eq!(record.plan.subject, self.request.subject, "the plan's subject is that of the request");
         if let Some(store) = store {
             keep(store, &record);
         }
@@ -174,31 +174,31 @@ impl<'a> Session<'a> {
         Ok(ExitCode::from(signal.unwrap_or_else(|| outcome_code(&report, self.request.fail_on))))
     }
 
-    /// Judges a run and reports it.
+    /// Analyses a run and reports it.
     fn report(&self, record: Record) -> Result<Report> {
         show(record, &self.thresholds, &self.request.common.output)
     }
 }
 
-/// Looks at the place that a command names.
+/// Inspects the place that a command names.
 ///
 /// # Errors
 /// When it cannot be measured.
-pub(crate) fn look(typed: &CommandLine, machine: &Machine, path: &Path, id: &str) -> Result<Place> {
+pub(crate) fn inspect(typed: &CommandLine, machine: &Machine, path: &Path, id: &str) -> Result<Place> {
     or_missing(typed, path, || place::inspect(machine, path, id))
 }
 
-/// Looks at a path by `look`; one that does not exist may be a mistyped command.
+/// Calls `inspect` if `path` exists; a path that does not may be a mistyped command.
 ///
 /// # Errors
-/// Those of `look`.
-pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, look: impl FnOnce() -> Result<T>) -> Result<T> {
+/// When the path does not exist, or `inspect` fails.
+pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, inspect: impl FnOnce() -> Result<T>) -> Result<T> {
     let found = std::fs::metadata(path);
     let is_missing = found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    if is_missing { Err(typed.missing(path).into()) } else { look() }
+    if is_missing { Err(typed.missing(path).into()) } else { inspect() }
 }
 
-/// Judges a run with today's analysis and reports it.
+/// Analyses a run with the current analysis and reports it.
 ///
 /// # Errors
 /// When the report cannot be written.
@@ -208,7 +208,7 @@ pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> 
     Ok(report)
 }
 
-/// The history, which has to be there.
+/// Opens the history.
 ///
 /// # Errors
 /// When it cannot be opened.
@@ -216,7 +216,8 @@ pub(crate) fn history() -> Result<Store> {
     Store::open(&default_path(|name| std::env::var_os(name))?)
 }
 
-/// The history is a comfort: without it the run goes on, with a word about why.
+/// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
+/// continues.
 fn open_store() -> Option<Store> {
     history().inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
 }
@@ -227,8 +228,8 @@ fn keep(store: &Store, record: &Record) {
     }
 }
 
-/// 1 when a step could do nothing but fail, or a filesystem could not be made; 3 when a verdict, a criterion or a program's own
-/// rule is as bad as `--fail-on` says.
+/// Returns 1 when a step failed or a filesystem could not be made, 3 when a verdict, a criterion or a program's own
+/// rule is as bad as `--fail-on` or worse, else 0.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let record = &report.record;
     let has_failed = record.steps.iter().any(|step| step.ended == Ended::Failed);

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first stops the run in order, the second ends the process.
+//! SIGINT, SIGTERM and SIGHUP: the first signal stops the run in an orderly way, the second ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Whether to stop, and which signal said so.
+/// Whether to stop, and which signal requested it.
 #[derive(Clone, Default)]
 pub(crate) struct Signals {
     stop: Arc<AtomicBool>,
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals.
+    /// Installs the signal handlers.
     ///
     /// # Errors
     /// When the handlers cannot be set.
@@ -30,12 +30,12 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Set once a signal came.
+    /// The flag that the first signal sets.
     pub(crate) fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
-    /// The exit code for the signal that came: 130 for SIGINT, 143 for SIGTERM.
+    /// The exit code for the signal received: 130 for SIGINT, 143 for SIGTERM; `None` without one.
     pub(crate) fn exit_code(&self) -> Option<u8> {
         match self.which.load(Ordering::Relaxed) {
             0 => None,

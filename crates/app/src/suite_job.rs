@@ -12,11 +12,11 @@ use qd1_runner::place::Place;
 use qd1_runner::watch::{AdaptiveSteps, Watch};
 use qd1_runner::{RunContext, execute, execute_adaptive, plan};
 
-use crate::again::CommandLine;
 use crate::args::MeasureArgs;
+use crate::command_line::CommandLine;
 use crate::session::{self, Job, Measured, Request, Session};
 
-/// What flags say of a suite's steps.
+/// The flags that change a suite's steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Overrides {
     pub(crate) effort: Effort,
@@ -52,7 +52,7 @@ pub(crate) struct SuiteJob<'a> {
     overrides: Overrides,
     suite: Option<MakeSuite<'a>>,
     adaptive: Option<&'a mut dyn AdaptiveSteps>,
-    /// The suite's file in full, where it came from one.
+    /// Absolute path of the suite's file, if it came from one.
     file: Option<String>,
 }
 
@@ -66,12 +66,12 @@ impl<'a> SuiteJob<'a> {
         Self { typed, path, overrides, suite: Some(Box::new(suite)), adaptive: None, file: None }
     }
 
-    /// The same with steps that are decided on the way.
+    /// Adds a source of steps that are decided during the run.
     pub(crate) fn adaptive(self, adaptive: &'a mut dyn AdaptiveSteps) -> Self {
         Self { adaptive: Some(adaptive), ..self }
     }
 
-    /// The same with its suite from a file.
+    /// Records that the suite came from `file`.
     pub(crate) fn read_from(self, file: &Path) -> Self {
         let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
         Self { file: Some(file.to_string_lossy().into_owned()), ..self }
@@ -80,7 +80,7 @@ impl<'a> SuiteJob<'a> {
 
 impl Job for SuiteJob<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
-        session::look(self.typed, machine, self.path, id)
+        session::inspect(self.typed, machine, self.path, id)
     }
 
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
@@ -114,7 +114,7 @@ impl Job for SuiteJob<'_> {
     }
 }
 
-/// What a command that takes [`MeasureArgs`] says about its run.
+/// The request of a command that takes [`MeasureArgs`].
 pub(crate) fn request<'a>(typed: &'a CommandLine, subject: Subject, args: &'a MeasureArgs) -> Request<'a> {
     Request { typed, subject, common: &args.common, thresholds: args.thresholds.as_deref(), fail_on: args.fail_on }
 }
@@ -122,7 +122,7 @@ pub(crate) fn request<'a>(typed: &'a CommandLine, subject: Subject, args: &'a Me
 /// Runs a built-in suite.
 ///
 /// # Errors
-/// When the run cannot be made or fails.
+/// When the run cannot be started or fails.
 pub(crate) fn run_builtin(
     name: &str,
     typed: &CommandLine,
@@ -135,10 +135,10 @@ pub(crate) fn run_builtin(
     session.run(&mut SuiteJob::new(typed, path, overrides, |_, _| Ok(suite)))
 }
 
-/// A built-in suite that a command depends on.
+/// Returns a built-in suite that a command depends on.
 ///
 /// # Errors
-/// None in practice.
+/// When there is no built-in suite of that name, which is a fault of ours.
 pub(crate) fn builtin(name: &str) -> Result<Suite> {
     qd1_suites::builtin(name).with_context(|| format!("the suite {name} is built in"))
 }

@@ -1,9 +1,9 @@
-//! What a measured operation was, and why a step ended.
+//! Kinds of measured operations, and reasons why a step ended.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a measured operation was.
+/// The kind of a measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OpClass {
@@ -31,7 +31,7 @@ pub enum OpClass {
     Link,
     /// Read, change and write back a piece of a file, as one.
     Rewrite,
-    /// A read at a random place of a file, every tenth with a write back.
+    /// A read at a random offset of a file; every tenth is written back.
     Seek,
     /// A transaction of a database, from its beginning to its commit.
     Transaction,
@@ -91,7 +91,7 @@ pub enum Ended {
     Time,
     /// The figures were tight enough.
     Precise,
-    /// It did all there was to do (`io_size`, `count`).
+    /// All its work was done (`io_size`, `count`).
     Done,
     /// The user stopped it.
     Interrupted,

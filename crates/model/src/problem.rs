@@ -1,15 +1,15 @@
-//! What ends a command, and with which exit code.
+//! Errors that end a command, with their exit codes.
 
 use std::fmt;
 
-/// Why a command did not do what was asked. The number is the exit code that README documents.
+/// Why a command failed. The number is the exit code that README.md documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
     /// The run failed.
     Failed = 1,
-    /// The command line, a file or a path makes no sense.
+    /// The command line, a file or a path is invalid.
     Usage = 2,
-    /// A threshold failed, and `--fail-on` asks to say so.
+    /// A threshold failed, and `--fail-on` makes that a failure.
     Threshold = 3,
     /// The target is not safe to use.
     Unsafe = 4,
@@ -24,7 +24,7 @@ impl ProblemKind {
     }
 }
 
-/// An error that knows its exit code. Its message says what to do next.
+/// An error with an exit code. Its message says what to do next.
 #[derive(Debug)]
 pub struct Problem {
     kind: ProblemKind,
@@ -32,17 +32,17 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// An error of `kind`.
+    /// Returns an error of `kind`.
     pub fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// A usage error.
+    /// Returns a usage error.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Usage, message)
     }
 
-    /// Its kind, and so its exit code.
+    /// Returns the kind, which has the exit code.
     pub const fn kind(&self) -> ProblemKind {
         self.kind
     }

@@ -1,14 +1,14 @@
-//! What kind of run a Record is: which command, or which built-in suite, made it. Everything that depends on the kind of run
-//! asks this, never the suite's name, which users choose for suites of their own.
+//! The kind of a run: which command, or which built-in suite, made it. Everything that depends on the kind of run uses
+//! this, never the suite's name, which users choose for their own suites.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a run is about.
+/// The kind of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
-    /// Not recorded: the run was kept before Records said it. The store replaces it by [`Subject::of_kept`].
+    /// Not recorded: the run was saved before Records had a subject. The store replaces it by [`Subject::of_kept`].
     #[default]
     Unrecorded,
     /// The disk as a whole: `qd1 check`.
@@ -19,7 +19,7 @@ pub enum Subject {
     Sweep,
     /// Rate limits.
     Limits,
-    /// Ways to make writes durable.
+    /// Methods of making writes durable.
     Sync,
     /// File operations.
     Meta,
@@ -31,24 +31,15 @@ pub enum Subject {
     Predict,
     /// A real program: `qd1 app`.
     Program,
-    /// Filesystems beside each other.
+    /// A comparison of filesystems.
     Filesystems,
     /// fio's jobs: `qd1 fio`, and `qd1 run` with a job file.
     Jobs,
 }
 
 impl Subject {
-    /// The subject of a built-in suite, by its name.
-    pub fn of_builtin(suite: &str) -> Self {
-        match suite {
-            "check" => Self::Check,
-            "identify" => Self::Identify,
-            "predict" => Self::Predict,
-            _ => Self::Suite,
-        }
-    }
-
-    /// The subject of a run that was kept without one, from the command that made it and the name of its suite.
+    /// Returns the subject of a run that was saved without one, from the command that made it and the name of its
+    /// suite.
     pub fn of_kept(command: &[String], suite: &str) -> Self {
         match command.get(1).map(String::as_str) {
             Some("check") => Self::Check,
@@ -61,10 +52,22 @@ impl Subject {
             Some("predict") => Self::Predict,
             Some("app") => Self::Program,
             Some("filesystems") => Self::Filesystems,
-            Some("run") if command.iter().any(|word| word.ends_with(".toml")) => Self::Suite,
-            Some("run") if suite == "fio" => Self::Jobs,
-            Some("run") => Self::of_builtin(suite),
+            Some("run") => Self::of_kept_suite(&command[2..], suite),
             _ => Self::Jobs,
+        }
+    }
+
+    /// The subject of a kept `qd1 run`, from its arguments and the name of its suite.
+    fn of_kept_suite(args: &[String], suite: &str) -> Self {
+        let first = args.iter().find(|arg| !arg.starts_with('-'));
+        match suite {
+            // The name itself was given, not a file of one's own with a suite of that name.
+            "check" if args.iter().any(|arg| arg == suite) => Self::Check,
+            "identify" if args.iter().any(|arg| arg == suite) => Self::Identify,
+            "predict" if args.iter().any(|arg| arg == suite) => Self::Predict,
+            // fio's jobs are kept as the suite "fio".
+            "fio" if first.is_none_or(|file| !file.ends_with(".toml")) => Self::Jobs,
+            _ => Self::Suite,
         }
     }
 
@@ -79,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kept_run_is_what_its_command_made_it() {
+    fn the_command_of_a_saved_run_determines_its_subject() {
         for (command, suite, subject) in [
             ("qd1 check /srv", "check", Subject::Check),
             ("qd1 run check /srv", "check", Subject::Check),
@@ -92,6 +95,10 @@ mod tests {
             ("qd1 run job.fio /srv", "fio", Subject::Jobs),
             ("qd1 fio --name=a", "fio", Subject::Jobs),
             ("qd1 run yabs /srv", "yabs", Subject::Suite),
+            ("qd1 run check /srv -o x.toml", "check", Subject::Check),
+            ("qd1 run --quick identify /srv/d.toml", "identify", Subject::Identify),
+            ("qd1 run job.ini /srv/d.toml -q", "fio", Subject::Jobs),
+            ("qd1 run /home/me/mine.toml /srv", "fio", Subject::Suite),
         ] {
             let command: Vec<String> = command.split(' ').map(str::to_owned).collect();
             assert_eq!(Subject::of_kept(&command, suite), subject, "{command:?}");

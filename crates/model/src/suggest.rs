@@ -1,9 +1,9 @@
-//! The nearest known name of an unknown one.
+//! Suggestions for misspelt names.
 
 /// Longest name that is compared; no option is longer, and the work grows with the square.
 const LONGEST: usize = 40;
 
-/// The candidate with the fewest edits from `name`, where that is at most a third of its length.
+/// Returns the candidate with the fewest edits from `name`, if those are at most a third of its length.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     if name.is_empty() || name.len() > LONGEST {
@@ -18,9 +18,10 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b` (optimal string alignment), both
-/// at most [`LONGEST`] bytes.
+/// Counts the insertions, deletions, replacements and swaps of neighbours that turn `a` into `b` (optimal string
+/// alignment), both at most [`LONGEST`] bytes.
 fn edits(a: &[u8], b: &[u8]) -> usize {
+    debug_assert!(a.len() <= LONGEST && b.len() <= LONGEST, "longer names are not compared");
     let mut before_last = [0; LONGEST + 1];
     let mut last: [usize; LONGEST + 1] = std::array::from_fn(|index| index);
     for (i, from) in a.iter().enumerate() {
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_like_none_has_no_nearest() {
+    fn an_unlike_name_has_no_nearest() {
         let names = ["size", "iodepth"];
         assert_eq!(nearest("SIZES", names.into_iter()), Some("size"));
         assert_eq!(nearest("frobnicate", names.into_iter()), None);

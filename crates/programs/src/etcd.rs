@@ -255,7 +255,10 @@ impl Node {
         let before = self.metrics()?;
         let load = Puts { port: self.port, rate, seed: site.seed };
         let outcome = load.run(&step.stop, site.cancel, watch);
-        let loaded = outcome.map_err(|error| anyhow!(self.explain(&format!("{error:#}"))))?;
+        let loaded = outcome.map_err(|error| match error.is::<Cancelled>() {
+            true => error,
+            false => anyhow!(self.explain(&format!("{error:#}"))),
+        })?;
         Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.log_text()), ..loaded })
     }
 

@@ -1,4 +1,4 @@
-//! The first thing read of a run: its sentences, and the figures it is remembered by.
+//! The headline of a run: its sentences, and its key figures.
 
 use qd1_model::plan::{IoWork, Order, Sync, Work};
 use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
@@ -6,7 +6,7 @@ use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Severity, StepSummary, 
 use crate::sections::{apps, criteria, identity, meta, sweep, sync};
 use crate::words::{deciding, is_check, join, judged, plural, steps};
 
-/// The whole run in a sentence or two, the first thing read.
+/// Returns the sentences that summarise the run, shown first.
 pub(crate) fn headline(report: &Report) -> Vec<String> {
     let mut sentences = Vec::new();
     if report.record.interrupted {
@@ -53,13 +53,13 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// One of the figures the whole run is remembered by.
+/// One of the key figures of the run.
 pub(crate) struct Headline {
     pub(crate) estimate: Estimate,
     pub(crate) what: String,
 }
 
-/// Latency at queue depth 1 and of durable commits, wherever the run measured them.
+/// Returns the latencies at queue depth 1 and of durable commits, of all steps that measured them.
 pub(crate) fn headline_figures(report: &Report) -> Vec<Headline> {
     let mut figures = Vec::new();
     for step in &report.summary.steps {

@@ -1,4 +1,4 @@
-//! `qd1 history`: what was run here, as a table for people and as JSON.
+//! `qd1 history`: the saved runs, as a table for people and as JSON.
 
 use jiff::tz::TimeZone;
 
@@ -7,7 +7,7 @@ use crate::page::Style;
 use crate::page::{BOLD, MIDDLING, Page, shorten};
 use qd1_model::history::Row;
 
-/// One line per run, the newest first, times in `zone`.
+/// Returns one line per run, the newest first, with times in `zone`.
 pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     if rows.is_empty() {
@@ -44,18 +44,18 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
         Err(_) => "?".into(),
     };
-    // Eight digits are enough to name a run by; all twelve are in the JSON.
+    // Eight digits are enough to identify a run; all twelve are in the JSON.
     let id = row.id.chars().take(8).collect();
     [id, when, row.suite.clone(), took(row.elapsed_ns), shorten(&disk, 16)]
 }
 
-/// Narrower than elsewhere, since the column is: `71 s`, `12 min`.
+/// Formats a duration for a narrow column: `71 s`, `12 min`.
 fn took(ns: u64) -> String {
     let seconds = (ns + 500_000_000) / 1_000_000_000;
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min", (seconds + 30) / 60) }
 }
 
-/// The same rows as a JSON array.
+/// Returns the rows as a JSON array.
 pub fn history_json(rows: &[Row]) -> String {
     document(&rows)
 }

@@ -7,7 +7,7 @@ use qd1_model::{Bytes, Record, Report, Subject};
 
 use crate::words;
 
-/// Mount options that change what a disk feels like; the others are noise in a report.
+/// Mount options that affect a disk's behaviour; the others are noise in a report.
 const OPTIONS_THAT_MATTER: &[&str] = &[
     "ro",
     "sync",
@@ -49,7 +49,7 @@ const OPTIONS_THAT_MATTER: &[&str] = &[
     "prjquota",
 ];
 
-/// Label and text of each line, in the order shown.
+/// Returns label and text of each line, in the order shown.
 pub(crate) fn lines(report: &Report) -> Vec<(&'static str, String)> {
     let record = &report.record;
     let mut lines = vec![("path", path(record)), ("filesystem", filesystem(record)), ("disk", disk(record))];
@@ -66,8 +66,8 @@ pub(crate) fn lines(report: &Report) -> Vec<(&'static str, String)> {
 fn path(record: &Record) -> String {
     let target = &record.plan.target;
     let what = match target.kind {
-        TargetKind::Directory if record.app.is_some() => "files of the program's own".to_owned(),
-        TargetKind::Directory if !record.plan.needs_shared_file() => "files of the steps' own".to_owned(),
+        TargetKind::Directory if record.app.is_some() => "the program's own files".to_owned(),
+        TargetKind::Directory if !record.plan.needs_shared_file() => "the steps' own files".to_owned(),
         TargetKind::Directory => format!("test file of {}", target.size),
         TargetKind::File => format!("an existing file, the first {} of it read", target.size),
         TargetKind::BlockReadOnly => format!("a block device, {} of it read, nothing written", target.size),
@@ -101,7 +101,7 @@ fn filesystem(record: &Record) -> String {
     format!("{}{class}{upper} on {}, {} of {} free{options}", fs.kind, fs.mount_point, fs.available, fs.size)
 }
 
-/// The chain from the filesystem down: `dm-0 (dm) on vda2 (partition) on vda (disk, virtio, ...)`.
+/// Returns the chain from the filesystem down: `dm-0 (dm) on vda2 (partition) on vda (disk, virtio, ...)`.
 fn disk(record: &Record) -> String {
     let devices: Vec<_> = record.environment.devices.iter().map(device).collect();
     devices.join(" on ")
@@ -137,12 +137,12 @@ fn first_write(record: &Record) -> String {
     format!("{} in {all}, of which {fsync} the final fsync{shortened}", prepare.bytes)
 }
 
-/// One line per engine and reason, with the steps it ran.
+/// Returns one line per engine and reason, with the steps it ran.
 fn engines(record: &Record) -> Vec<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for step in &record.steps {
         let Some(engine) = step.engine else { continue };
-        let why = if step.engine_why.is_empty() { "as asked" } else { &step.engine_why };
+        let why = if step.engine_why.is_empty() { "as requested" } else { &step.engine_why };
         let text = format!("{}: {why}", engine.name());
         match groups.iter_mut().find(|(known, _)| *known == text) {
             Some((_, steps)) => steps.push(&step.name),
@@ -187,7 +187,7 @@ fn run(record: &Record) -> String {
     format!("{} of {started}, took {took}, suite {}, qd1 {}", record.id, record.plan.suite, record.version)
 }
 
-/// In UTC: a report is read in other places than the machine's.
+/// Formats a time in UTC: a report may be read in another time zone than the machine's.
 fn started_utc(unix_ns: u64) -> String {
     match jiff::Timestamp::from_nanosecond(unix_ns.into()) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -195,22 +195,22 @@ fn started_utc(unix_ns: u64) -> String {
     }
 }
 
-/// The command as typed, with the seed it drew if none was given.
+/// Returns the command as typed, with the seed that was drawn if none was given.
 pub(crate) fn command_again(record: &Record) -> String {
     let typed = if record.command.is_empty() { vec!["qd1".to_owned()] } else { record.command.clone() };
-    // Jobs of fio's have their seeds in themselves.
+    // Jobs of fio contain their seeds.
     let seeded =
         record.plan.subject == Subject::Jobs || typed.iter().any(|arg| arg == "--seed" || arg.starts_with("--seed="));
     let mut words: Vec<_> = typed.iter().map(|arg| quoted(arg)).collect();
     if !seeded {
-        // Behind `--` it would be a path.
+        // After `--` it would be a path.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.insert(end, format!("--seed {}", record.plan.seed));
     }
     words.join(" ")
 }
 
-/// An argument as a shell reads it back.
+/// Quotes an argument for a shell.
 fn quoted(arg: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{}'", arg.replace('\'', r"'\''")) }

@@ -9,16 +9,16 @@ pub(crate) const MIDDLING: Paint = AnsiColor::Yellow.on_default().bold();
 pub(crate) const BAD: Paint = AnsiColor::Red.on_default().bold();
 pub(crate) const NOTE: Paint = AnsiColor::Cyan.on_default().bold();
 
-/// Below this many columns text is wrapped as if there were this many: shorter lines are no longer readable.
+/// Narrowest width that text is wrapped to: shorter lines are no longer readable.
 const WIDTH_MIN: usize = 40;
 
-/// Prose wider than this is hard to follow from one line to the next.
+/// Widest lines of prose: longer ones are hard to read.
 const PROSE_MAX: usize = 100;
 
-/// What the place the text goes to can show.
+/// What the destination of the text can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether escape sequences for colour are wanted; every coloured word also says what it means.
+    /// Whether to use escape sequences for colour; every coloured word is clear without its colour.
     pub color: bool,
     /// Columns.
     pub width: usize,
@@ -35,29 +35,29 @@ impl Page {
         Self { text: String::new(), style: Style { width: style.width.max(WIDTH_MIN), ..*style } }
     }
 
-    /// Columns for prose.
+    /// Returns the columns for prose.
     pub(crate) fn prose_width(&self) -> usize {
         self.style.width.min(PROSE_MAX)
     }
 
-    /// `text` in colour, if colour is wanted.
+    /// Returns `text` in colour, if colour is wanted.
     pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
         if self.style.color && !text.is_empty() { format!("{paint}{text}{paint:#}") } else { text.to_owned() }
     }
 
-    /// One line as it is, without spaces at its end.
+    /// Writes one line as it is, without spaces at its end.
     pub(crate) fn line(&mut self, text: &str) {
         self.text.push_str(text.trim_end());
         self.text.push('\n');
     }
 
-    /// An empty line and a heading.
+    /// Writes an empty line and a heading.
     pub(crate) fn heading(&mut self, text: &str) {
         self.line("");
         self.bold(text);
     }
 
-    /// `text` wrapped, in bold.
+    /// Writes `text` wrapped, in bold.
     pub(crate) fn bold(&mut self, text: &str) {
         for line in wrap(text, self.prose_width()) {
             let line = self.paint(BOLD, &line);
@@ -65,12 +65,12 @@ impl Page {
         }
     }
 
-    /// `text` wrapped, each line after `indent` spaces.
+    /// Writes `text` wrapped, each line after `indent` spaces.
     pub(crate) fn prose(&mut self, indent: usize, text: &str) {
         self.hang(indent, "", Paint::new(), indent, text);
     }
 
-    /// `label` in colour at `indent`, `text` wrapped beside it from column `column` on.
+    /// Writes `label` in colour at `indent`, and `text` wrapped next to it, starting at column `column`.
     pub(crate) fn hang(&mut self, indent: usize, label: &str, paint: Paint, column: usize, text: &str) {
         let width = self.prose_width().saturating_sub(column);
         let lines = wrap(text, width);
@@ -116,7 +116,7 @@ const UNITS: &[&str] = &[
     "GiB/s",
 ];
 
-/// The words of `text`, a number and its unit being one word.
+/// Returns the words of `text`, with a number and its unit as one word.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -129,7 +129,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// `text` in at most `width` characters, its middle replaced by `...`.
+/// Shortens `text` to at most `width` characters by replacing its middle by `...`.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= width || width < 5 {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_never_carries_meaning_alone_because_it_only_wraps_the_word() {
+    fn colour_only_wraps_the_word_that_it_marks() {
         let page = Page::new(&Style { color: true, width: 80 });
         let painted = page.paint(BAD, "FAIL");
         assert!(painted.starts_with('\u{1b}') && painted.contains("FAIL") && painted.ends_with("\u{1b}[0m"));

@@ -1,7 +1,7 @@
-//! `--redact`: takes out what names a machine, a disk or a person, and leaves what explains the figures.
+//! `--redact`: removes what identifies a machine, a disk or a person, and keeps what explains the figures.
 //!
 //! Field by field rather than by searching the JSON, because a short host name may well occur inside the base64 of a
-//! histogram. What stays: vendor, product (the instance type), kernel, transport, sizes, mount options without values
+//! histogram. It keeps vendor, product (the instance type), kernel, transport, sizes, and mount options without values
 //! that could be addresses or paths.
 
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ const NAMING_OPTIONS: &[&str] = &[
     "keyring",
 ];
 
-/// Strips `report` of host name, device models and firmware, backing files, mount sources and paths, in its fields and in
-/// the sentences that quote them.
+/// Removes host name, device models and firmware, backing files, mount sources and paths from `report`, in its fields
+/// and in the sentences that quote them.
 pub fn redact(report: &mut Report) {
     let secrets = Secrets::of(report);
     let record = &mut report.record;
@@ -117,7 +117,7 @@ fn redact_devices(devices: &mut [Device]) {
 }
 
 fn redact_filesystem(fs: &mut Filesystem) {
-    // `/dev/vda1` names nobody; `/dev/mapper/host--vg-root`, `server:/export` and a UUID do.
+    // `/dev/vda1` identifies nobody; `/dev/mapper/host--vg-root`, `server:/export` and a UUID do.
     if !is_kernel_name(&fs.source) {
         replace(&mut fs.source, "<source>");
     }
@@ -146,19 +146,23 @@ fn replace(field: &mut String, mark: &str) {
     }
 }
 
-/// `/dev/` and one plain word, as the kernel hands out: `vda1`, `nvme0n1p2`, `dm-0`; or a type such as `tmpfs`.
+/// Whether it is `/dev/` and a name that the kernel assigns, `vda1`, `nvme0n1p2`, `dm-0`, or a type such as `tmpfs`.
 fn is_kernel_name(source: &str) -> bool {
     let name = source.strip_prefix("/dev/").unwrap_or(source);
     name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
-/// Every argument that is a path goes, whatever it is for; so does the target typed as a bare name.
+/// Removes all arguments that are paths, and the target typed as a bare name.
 fn redact_command(command: &mut [String], suite: &str, target: &Path) {
     let last = target.file_name().map(|name| name.to_string_lossy().into_owned());
-    if let Some(at) = command.iter().position(|arg| arg == "--dsn")
-        && let Some(dsn) = command.get_mut(at + 1)
-    {
-        *dsn = "<server>".into();
+    for (flag, mark) in [("--dsn", "<server>"), ("--output", "<path>"), ("-o", "<path>")] {
+        for at in 1..command.len() {
+            if command[at].strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
+                command[at] = format!("{flag}={mark}");
+            } else if command[at - 1] == flag {
+                command[at] = mark.into();
+            }
+        }
     }
     for (at, arg) in command.iter_mut().enumerate() {
         if at == 0 {
@@ -173,7 +177,7 @@ fn redact_command(command: &mut [String], suite: &str, target: &Path) {
     }
 }
 
-/// What must not be quoted in a sentence, the longest first so that no part of one is left standing.
+/// Strings that no sentence may quote, the longest first so that no part of one remains.
 struct Secrets(Vec<(String, &'static str)>);
 
 impl Secrets {
@@ -203,7 +207,7 @@ impl Secrets {
     }
 }
 
-/// `/home/alice/x` as `/home/<user>/x`, whoever it is.
+/// Replaces the user in all paths such as `/home/alice/x`: `/home/<user>/x`.
 fn without_users(text: &str) -> String {
     let mut parts = text.split("/home/");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -214,7 +218,7 @@ fn without_users(text: &str) -> String {
     out
 }
 
-/// Replaces `secret` where it stands as a word of its own, so that a host called `io` leaves `io_uring` alone.
+/// Replaces `secret` where it is a separate word, so that a host called `io` does not affect `io_uring`.
 fn replace_word(text: &str, secret: &str, mark: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut out = String::new();
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_string_of_a_redacted_report_names_host_user_path_model_or_address() {
+    fn a_redacted_report_names_no_host_user_path_model_or_address() {
         let mut report = sample::slow_vps();
         let env = &mut report.record.environment;
         env.filesystem.source = "10.1.2.3:/export/alice".into();
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_path_of_the_command_goes_and_the_flags_stay() {
+    fn paths_of_the_command_are_removed_and_its_flags_kept() {
         let mut command = [
             "/home/alice/bin/qd1",
             "run",
@@ -295,13 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn servers_and_results_are_removed_however_they_were_typed() {
+        for (typed, expected) in [
+            ("qd1 app postgres --dsn host=db -q", "qd1 app postgres --dsn <server> -q"),
+            ("qd1 app postgres --dsn=a --dsn b data", "qd1 app postgres --dsn=<server> --dsn <server> <path>"),
+            ("qd1 check -o acme.json --output=acme.csv", "qd1 check -o <path> --output=<path>"),
+        ] {
+            let mut command: Vec<String> = typed.split(' ').map(String::from).collect();
+            redact_command(&mut command, "check", Path::new("/srv/data"));
+            assert_eq!(command.join(" "), expected);
+        }
+    }
+
+    #[test]
     fn a_user_is_not_named_by_any_home_directory() {
         assert_eq!(without_users("/home/alice: full; see /home/bob/x"), "/home/<user>: full; see /home/<user>/x");
         assert_eq!(without_users("nothing here"), "nothing here");
     }
 
     #[test]
-    fn a_host_name_is_only_replaced_as_a_word_of_its_own() {
+    fn a_host_name_is_only_replaced_as_a_separate_word() {
         assert_eq!(
             replace_word("io: io_uring is blocked on io", "io", "<host>"),
             "<host>: io_uring is blocked on <host>"

@@ -1,4 +1,4 @@
-//! Tables of figures: their columns, their cells of two lines, and what stands below them.
+//! Tables of figures: their columns, their cells of two lines, and the legend below them.
 
 use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_ns;
@@ -49,12 +49,12 @@ impl Column {
     }
 }
 
-/// The columns that fit: five at 80, up to eight when there is room.
+/// Returns the columns that fit: five at 80, up to eight when there is room.
 pub(crate) fn columns(width: usize) -> Vec<Column> {
     let room = width.saturating_sub(LABEL) / CELL;
     let metrics = METRICS.iter().filter(|metric| match metric.name {
         "lat_p9999_ns" => room > 5,
-        // The sync part has rows of its own, and a mean says little about a tail.
+        // The sync part has its own rows, and a mean shows little of a tail.
         name => !name.starts_with("sync_") && name != "lat_mean_ns",
     });
     let mut columns: Vec<_> = metrics.map(Column::Metric).collect();
@@ -75,16 +75,17 @@ pub(crate) fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
     }
 }
 
+/// Explains the marks in the table, after the text `also`.
 pub(crate) fn legend(page: &mut Page, also: &str) {
-    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": this percentile \
-                  cannot be told from n samples; about N would do.";
+    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": n samples do \
+                  not resolve this percentile; about N would.";
     for line in crate::page::wrap(format!("{also} {legend}").trim(), page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
     }
 }
 
-/// For narrow terminals: one figure per line.
+/// Writes one figure per line, for narrow terminals.
 pub(crate) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
     page.line(&format!("  {}, n={}", stream.class.name(), words::thousands(stream.ios)));
     for column in columns {
@@ -97,7 +98,7 @@ pub(crate) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) 
     }
 }
 
-/// Text that must not be taken for markup: table bars, tags such as `<path>`, emphasis.
+/// Escapes text that would be taken for markup: table bars, tags such as `<path>`, emphasis.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {

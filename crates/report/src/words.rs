@@ -1,6 +1,6 @@
 //! How figures and verdicts are worded, the same in every format that people read.
 //!
-//! The house rule lives here: no figure leaves without its 95 % interval and sample count.
+//! It enforces that no figure is printed without its 95 % interval and sample count.
 
 use qd1_model::metric::{Better, Metric, Unit, metric};
 use qd1_model::op::{Ended, OpClass};
@@ -22,7 +22,7 @@ pub(crate) fn thousands(n: u64) -> String {
     text
 }
 
-/// A needed number of samples: `~3,700`, `~120k`. It is a guide, so large ones are rounded.
+/// Formats a needed number of samples: `~3,700`, `~120k`. It is a guide, so large ones are rounded.
 pub(crate) fn about(n: u64) -> String {
     match n {
         0..10_000 => format!("~{}", thousands(n)),
@@ -33,7 +33,7 @@ pub(crate) fn about(n: u64) -> String {
     }
 }
 
-/// What a value was divided by for printing, so that its interval is printed in the same unit.
+/// Returns the divisor with which a value is printed, so that its interval is printed in the same unit.
 fn scale(unit: Unit, value: f64) -> f64 {
     match unit {
         Unit::PerSecond if value < 999.5 => 1.0,
@@ -46,7 +46,7 @@ fn scale(unit: Unit, value: f64) -> f64 {
     }
 }
 
-/// Three significant digits.
+/// Formats a value with three significant digits.
 fn digits(value: f64) -> String {
     match value {
         0.0 => "0".into(),
@@ -57,7 +57,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// The 95 % interval in the unit its figure is printed in: `[1.19..1.31]`; `?` for an end n cannot find.
+/// Returns the 95 % interval in the unit of its figure: `[1.19..1.31]`; `?` for an end that n samples do not resolve.
 pub(crate) fn interval(unit: Unit, estimate: &Estimate) -> String {
     estimate.value.map_or_else(String::new, |value| interval_by(scale(unit, value), estimate))
 }
@@ -70,7 +70,7 @@ fn interval_by(divisor: f64, estimate: &Estimate) -> String {
     }
 }
 
-/// A figure and its interval, or why there is none: `1.24 ms [1.19..1.31]`.
+/// Returns a figure and its interval, or why there is none: `1.24 ms [1.19..1.31]`.
 pub(crate) fn figure(unit: Unit, estimate: &Estimate) -> String {
     match estimate.value {
         Some(value) => format!("{} {}", worded(unit, value), interval(unit, estimate)),
@@ -78,7 +78,7 @@ pub(crate) fn figure(unit: Unit, estimate: &Estimate) -> String {
     }
 }
 
-/// The sample count, and how many are needed where they are too few.
+/// Returns the sample count, and how many are needed if they are too few.
 pub(crate) fn samples(estimate: &Estimate) -> String {
     let n = thousands(estimate.n);
     match estimate.value {
@@ -89,14 +89,14 @@ pub(crate) fn samples(estimate: &Estimate) -> String {
     }
 }
 
-/// A figure with all that belongs to it: `1.24 ms [1.19..1.31], n=48,211`, or
+/// Returns a figure with interval and sample count: `1.24 ms [1.19..1.31], n=48,211`, or
 /// `not resolved: n=300, needs about 3,700`.
 pub(crate) fn whole(unit: Unit, estimate: &Estimate) -> String {
     let between = if estimate.is_resolved() { "," } else { ":" };
     format!("{}{between} {}", figure(unit, estimate), samples(estimate))
 }
 
-/// The same throughput in binary units, as providers word some of their caps; `None` where no bytes moved.
+/// Returns a throughput in binary units, in which providers state some of their caps; `None` if no bytes were moved.
 pub(crate) fn binary(estimate: &Estimate) -> Option<(String, String)> {
     let value = estimate.value.filter(|value| *value > 0.0)?;
     let divisor = match value / 1024.0 {
@@ -107,7 +107,7 @@ pub(crate) fn binary(estimate: &Estimate) -> Option<(String, String)> {
     Some((format_rate_binary(value), interval_by(divisor, estimate)))
 }
 
-/// A value that is said aloud rather than stood in a column: operations per second name their unit.
+/// Formats a value for a sentence, unlike one in a column: operations per second have their unit.
 fn worded(unit: Unit, value: f64) -> String {
     match unit {
         Unit::PerSecond => format!("{}/s", unit.format(value)),
@@ -115,7 +115,7 @@ fn worded(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A threshold without false precision: `10 ms`, `5,000/s`, `200 MB/s`.
+/// Formats a threshold without false precision: `10 ms`, `5,000/s`, `200 MB/s`.
 fn threshold(unit: Unit, value: f64) -> String {
     if unit == Unit::PerSecond {
         return format!("{}/s", thousands(value.round() as u64));
@@ -129,7 +129,7 @@ fn threshold(unit: Unit, value: f64) -> String {
     }
 }
 
-/// What a threshold asks for: `pass up to 2 ms, fail above 10 ms`.
+/// Returns the bounds of a threshold: `pass up to 2 ms, fail above 10 ms`.
 pub(crate) fn limits(criterion: &Criterion) -> String {
     let Some(Metric { unit, better, .. }) = metric(&criterion.metric) else {
         return format!("pass at {}, fail beyond {}", criterion.pass, criterion.fail);
@@ -146,7 +146,7 @@ pub(crate) fn limits(criterion: &Criterion) -> String {
     }
 }
 
-/// A criterion's figure in words: `wal: sync p99 12.4 ms [11.9..13.0], n=4,211`.
+/// Returns a criterion's figure in words: `wal: sync p99 12.4 ms [11.9..13.0], n=4,211`.
 pub(crate) fn judged(judged: &Judged) -> String {
     let Criterion { step, op, metric: name, .. } = &judged.criterion;
     let metric = metric(name);
@@ -167,7 +167,7 @@ pub(crate) fn judged(judged: &Judged) -> String {
                 Some((binary, _)) => format!(" {} = {binary}, {}", figure(metric.unit, estimate), samples(estimate)),
                 None => format!(" {}", whole(metric.unit, estimate)),
             };
-            // A failure shown by a bound alone, a figure spoiled by errors.
+            // A failure shown by a bound alone, or a figure affected by errors.
             if !why.is_empty() {
                 text += &format!("; {why}");
             }
@@ -178,13 +178,13 @@ pub(crate) fn judged(judged: &Judged) -> String {
     text
 }
 
-/// The criteria that made the class's grade; of one that passes, the criterion it is known by.
+/// Returns the criteria that decided the class's grade; of a class that passes, its first criterion.
 pub(crate) fn deciding(verdict: &Verdict) -> Vec<&Judged> {
     let same = verdict.judged.iter().filter(|judged| judged.grade == verdict.grade);
     same.take(if verdict.grade == Grade::Pass { 1 } else { usize::MAX }).collect()
 }
 
-/// What the other criteria came to: `other criteria: 2 passed`; empty when there are none.
+/// Returns the results of the other criteria: `other criteria: 2 passed`; empty when there are none.
 pub(crate) fn others(verdict: &Verdict) -> String {
     let shown = deciding(verdict).len();
     let rest: Vec<_> = [Grade::Fail, Grade::NotResolved, Grade::Marginal, Grade::Pass]
@@ -204,12 +204,12 @@ pub(crate) fn others(verdict: &Verdict) -> String {
     if rest.is_empty() { String::new() } else { format!("other criteria: {}", rest.join(", ")) }
 }
 
-/// Whether the run is a check, which has classes of workload and its own order of things.
+/// Whether the run is a check, which has classes of workload and its own order of sections.
 pub(crate) fn is_check(report: &Report) -> bool {
     report.record.plan.subject == Subject::Check
 }
 
-/// So many steps.
+/// Returns a number of steps in words.
 pub(crate) fn steps(count: usize) -> String {
     if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }
@@ -222,7 +222,7 @@ pub(crate) fn join(words: &[String]) -> String {
     }
 }
 
-/// The kind of operation, many of them.
+/// Returns the plural of a kind of operation.
 pub(crate) const fn plural(class: OpClass) -> &'static str {
     match class {
         OpClass::Read => "reads",
@@ -242,7 +242,7 @@ pub(crate) const fn plural(class: OpClass) -> &'static str {
     }
 }
 
-/// Why a step ended.
+/// Returns why a step ended.
 pub(crate) const fn ended(ended: Ended) -> &'static str {
     match ended {
         Ended::Time => "time limit",
@@ -253,7 +253,7 @@ pub(crate) const fn ended(ended: Ended) -> &'static str {
     }
 }
 
-/// Severity as the word shown beside its colour.
+/// Returns a severity as the word that is shown in colour.
 pub(crate) const fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "info",
@@ -262,10 +262,10 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// More names than this are counted instead.
+/// Most names that are listed; of more only the first are, and the others counted.
 const NAMES_MAX: usize = 8;
 
-/// A finding's place and certainty: `seen in commit1, 97 % sure`.
+/// Returns a finding's step and certainty: `seen in commit1, 97 % sure`.
 pub(crate) fn certainty(finding: &qd1_model::Finding) -> String {
     let sure = match finding.confidence {
         0.995.. => "certain".into(),
@@ -278,7 +278,7 @@ pub(crate) fn certainty(finding: &qd1_model::Finding) -> String {
     }
 }
 
-/// Names, the first few of many.
+/// Returns the names, or the first few of many.
 pub(crate) fn some<S: AsRef<str>>(names: &[S]) -> String {
     let shown = if names.len() > NAMES_MAX { NAMES_MAX - 2 } else { names.len() };
     let listed = names[..shown].iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
@@ -288,7 +288,7 @@ pub(crate) fn some<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
-/// What went on beside a step as load: `33.5 MB/s written, 499 reads/s`; empty where nothing did.
+/// Returns the background load of a step: `33.5 MB/s written, 499 reads/s`; empty if there was none.
 pub(crate) fn load(step: &StepSummary) -> String {
     let one = |load: &LoadSummary| match load.class {
         OpClass::Write => format!("{} written", Unit::BytesPerSecond.format(load.bytes_per_second)),
@@ -297,7 +297,7 @@ pub(crate) fn load(step: &StepSummary) -> String {
     step.background.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What kept a step from running, or its failed requests by error name; empty when nothing failed.
+/// Returns why a step could not run, or its failed requests by error name; empty when nothing failed.
 pub(crate) fn errors(report: &Report, step: &StepSummary) -> String {
     let Some(record) = report.record.step(&step.name).filter(|record| step.errors > 0 || !record.fault.is_empty())
     else {
@@ -312,7 +312,7 @@ pub(crate) fn errors(report: &Report, step: &StepSummary) -> String {
     format!("{fault}{} requests failed{of}; their time is not in these figures", thousands(step.errors))
 }
 
-/// Steps without figures, with their reasons; those with the same reason together.
+/// Returns the steps without figures, with their reasons; those with the same reason together.
 pub(crate) fn not_run(report: &Report) -> Vec<String> {
     let plan = &report.record.plan;
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn one_bound_is_said_as_one_and_a_tolerance_aloud() {
+    fn a_single_bound_is_one_text_and_a_tolerance_is_shown() {
         let like = crate::samples::slow_vps().verdicts[3].judged[0].criterion.clone();
         let of = |pass: f64, fail: f64, published: Option<f64>| {
             limits(&Criterion { metric: "bytes_per_second".into(), pass, fail, published, ..like.clone() })
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_fails_by_a_bound_alone_says_so_beside_the_unresolved_figure() {
+    fn a_failure_by_a_bound_alone_is_explained() {
         let mut judged = crate::samples::slow_vps().verdicts[1].judged[1].clone();
         assert_eq!(super::judged(&judged), "commit4: p99 not resolved: too few samples: n=812, needs about 1000");
         judged.grade = Grade::Fail;

@@ -8,7 +8,7 @@ use qd1_model::suggest::nearest;
 use toml::de::DeTable;
 
 /// Keys of the suite itself.
-pub(super) const SUITE: &[&str] = &["name", "title", "source", "size", "prepare", "job"];
+pub(super) const SUITE: &[&str] = &["name", "subject", "title", "source", "size", "prepare", "job"];
 /// Keys of each `[[job]]`.
 pub(super) const JOB: &[&str] = &[
     "name",

@@ -17,7 +17,6 @@ pub use order::order;
 
 use std::path::Path;
 
-use qd1_model::Subject;
 use qd1_model::plan::FileUse;
 use qd1_model::spec::{Effort, Suite};
 use qd1_model::suggest::nearest;
@@ -65,8 +64,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 
 /// Returns the built-in suite called `name`.
 pub fn builtin(name: &str) -> Option<Suite> {
-    let suite = read::suite(text(name)?).expect("the built-in suites are checked by a test");
-    Some(Suite { subject: Subject::of_builtin(name), ..suite })
+    Some(read::suite(text(name)?).expect("the built-in suites are checked by a test"))
 }
 
 /// Reads the suite in the file at `path`.

@@ -17,11 +17,31 @@ use super::{axes, criteria};
 #[derive(Deserialize)]
 struct Head {
     name: String,
+    subject: Option<Answer>,
     title: Option<String>,
     #[serde(default)]
     source: String,
     size: Option<PerEffort<Bytes>>,
     prepare: Option<PerEffort<Span>>,
+}
+
+/// What a suite answers besides its own criteria: a built-in suite, and each copy of it, has the report of its command.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Check,
+    Identify,
+    Predict,
+}
+
+impl From<Answer> for Subject {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Check => Self::Check,
+            Answer::Identify => Self::Identify,
+            Answer::Predict => Self::Predict,
+        }
+    }
 }
 
 /// Defaults, as in the check.
@@ -37,7 +57,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
         check_effort(&root, key)?;
     }
     let jobs = tables(root.remove("job"), "job")?;
-    let Head { name, title, source, size, prepare } = read(root, 0..0)?;
+    let Head { name, subject, title, source, size, prepare } = read(root, 0..0)?;
     if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(Fault::new(0..0, format!("a suite needs a name of one word, not {name:?}")));
     }
@@ -47,7 +67,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
     let mut suite = Suite {
         title: title.unwrap_or_else(|| name.clone()),
         name,
-        subject: Subject::Suite,
+        subject: subject.map_or(Subject::Suite, Subject::from),
         source,
         size: size.unwrap_or(SIZE),
         prepare: prepare.unwrap_or(PREPARE),

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::again::CommandLine;
 use crate::args::MeasureArgs;
+use crate::command_line::CommandLine;
 use crate::suite_job::{Overrides, run_builtin};
 
 #[derive(Debug, Args)]
@@ -19,10 +19,10 @@ pub(crate) struct CheckArgs {
     pub(crate) how: MeasureArgs,
 }
 
-/// Measures and judges.
+/// Measures the disk and judges it.
 ///
 /// # Errors
-/// When the run cannot be made or fails.
+/// When the run cannot be started or fails.
 pub(crate) fn run(args: &CheckArgs, typed: &CommandLine) -> Result<ExitCode> {
     let with_load = args.how.with_load || args.how.full;
     run_builtin("check", typed, &args.path, &args.how, Overrides { with_load, ..(&args.how).into() })

@@ -13,8 +13,8 @@ use qd1_runner::RunContext;
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 
-use crate::again::CommandLine;
 use crate::args::{CommonArgs, DeviceArgs, duration, effort};
+use crate::command_line::CommandLine;
 use crate::session::{self, Job, Measured, Request, Session};
 
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ pub(crate) struct FilesystemsArgs {
     /// Directory in which a file for each round is made, or block device to make the filesystems on (with --destroy)
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Only these, separated by commas: ext4, xfs, btrfs, zfs. One named twice shows what the method itself makes of two equal ones
+    /// Only these, separated by commas: ext4, xfs, btrfs, zfs. Name one twice to see how two equal ones compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// How often each is made and measured [default: 5; --quick: 3; --full: 10]
@@ -38,11 +38,11 @@ pub(crate) struct FilesystemsArgs {
     /// Longer steps and ten rounds
     #[arg(long)]
     pub(crate) full: bool,
-    /// Only these steps, separated by commas; * stands for any letters: read, write, commit1, commit8, seqread, seqwrite,
-    /// files
+    /// Only these steps, separated by commas; * stands for any letters: read, write, commit1, commit8, seqread,
+    /// seqwrite, files
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) steps: Vec<String>,
-    /// PostgreSQL's pgbench at 10 and 100 clients as well, on a throwaway server on each (minutes more; see `qd1 app`)
+    /// Also run PostgreSQL's pgbench at 10 and 100 clients, on a throwaway server on each (minutes more; see `qd1 app`)
     #[arg(long)]
     pub(crate) postgres: bool,
     /// pgbench's scale for --postgres, about 16 MB each [default: 100]
@@ -66,7 +66,7 @@ pub(crate) struct FilesystemsArgs {
 /// Measures and reports.
 ///
 /// # Errors
-/// When what is asked makes no sense, or nothing could be measured.
+/// When the options contradict each other, or nothing could be measured.
 pub(crate) fn run(args: &FilesystemsArgs, typed: &CommandLine) -> Result<ExitCode> {
     let subject = Subject::Filesystems;
     let session = Session::begin(Request { typed, subject, common: &args.common, thresholds: None, fail_on: None })?;
@@ -83,7 +83,7 @@ struct Comparison<'a> {
 
 impl Job for Comparison<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
-        session::look(self.typed, machine, &self.args.path, id)
+        session::inspect(self.typed, machine, &self.args.path, id)
     }
 
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {

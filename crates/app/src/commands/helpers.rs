@@ -13,7 +13,7 @@ pub(crate) enum HelperCommand {
     /// Removes a scratch directory, or undoes a journal, when the process that made it is gone.
     #[command(hide = true, name = "__janitor")]
     Janitor { path: PathBuf },
-    /// Becomes a program that the kernel ends when the process that asked for it is gone.
+    /// Executes a program that the kernel ends when the process that started it is gone.
     #[command(hide = true, name = "__guard")]
     Guard {
         signal: i32,
@@ -22,7 +22,7 @@ pub(crate) enum HelperCommand {
         #[arg(last = true)]
         command: Vec<OsString>,
     },
-    /// Runs a command when the process that asked for it is gone.
+    /// Runs a command when the process that started it is gone.
     #[command(hide = true, name = "__afterwards")]
     CleanupCommand {
         #[arg(last = true)]
@@ -30,10 +30,10 @@ pub(crate) enum HelperCommand {
     },
 }
 
-/// Does what the run that started it left to it.
+/// Runs a hidden command.
 ///
 /// # Errors
-/// When it cannot be done.
+/// When the command fails.
 pub(crate) fn run(command: &HelperCommand) -> Result<ExitCode> {
     match command {
         HelperCommand::Guard { signal, parent, hold, command } => {

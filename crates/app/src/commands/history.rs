@@ -1,4 +1,4 @@
-//! `qd1 history`: what was run here, and any of it again with today's analysis.
+//! `qd1 history`: lists the saved runs, and shows any of them again with the current analysis.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,11 +26,11 @@ pub(crate) struct HistoryArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HistoryCommand {
-    /// Print one run again, from what was measured then, with today's analysis
+    /// Print a saved run again, with the current analysis of what it measured
     Show {
         /// Its id, or the beginning of it
         id: String,
-        /// Thresholds of your own instead of the built-in ones
+        /// Your own thresholds instead of the built-in ones
         #[arg(long, value_name = "FILE")]
         thresholds: Option<PathBuf>,
         #[command(flatten)]
@@ -66,7 +66,7 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     output::write(&to_stdout, &text)
 }
 
-/// `qd1 schema`.
+/// Prints the JSON Schema of `--json` (`qd1 schema`).
 ///
 /// # Errors
 /// When stdout cannot be written.

@@ -1,4 +1,4 @@
-//! `qd1 identify`: what kind of storage it is. The suite `identify`, whose report begins with the answer.
+//! `qd1 identify`: finds the kind of storage. Runs the suite `identify`, whose report begins with the answer.
 
 use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
@@ -6,19 +6,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use qd1_model::Bytes;
 
-use crate::again::CommandLine;
+use crate::command_line::CommandLine;
 use crate::commands::check::CheckArgs;
 use crate::suite_job::{Overrides, run_builtin};
 
-/// Measures and says what it is.
+/// Measures the storage and reports its kind.
 ///
 /// # Errors
-/// When the run cannot be made or fails.
+/// When the run cannot be started or fails.
 pub(crate) fn run(args: &CheckArgs, typed: &CommandLine) -> Result<ExitCode> {
     let mut overrides = Overrides::from(&args.how);
     let is_device = std::fs::metadata(&args.path).is_ok_and(|data| data.file_type().is_block_device());
     if is_device && overrides.destroy.is_none() && overrides.size.is_none() {
-        // Nothing has to be written first, so a head may go all the way: the planner takes what there is.
+        // Nothing has to be written first, so seeks may span the whole device: the planner limits the size to it.
         overrides.size = Some(Bytes(u64::MAX));
     }
     run_builtin("identify", typed, &args.path, &args.how, overrides)

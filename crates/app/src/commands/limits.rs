@@ -1,4 +1,4 @@
-//! `qd1 limits`: carries out the procedure of `qd1_analysis::limits` on a real disk.
+//! `qd1 limits`: runs the procedure of `qd1_analysis::limits` on a real disk.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,8 +21,8 @@ use qd1_runner::place::Place;
 use qd1_runner::watch::{AdaptiveSteps, Watch};
 use qd1_runner::{RunContext, execute_adaptive, plan};
 
-use crate::again::CommandLine;
 use crate::args::{CommonArgs, DeviceArgs, duration};
+use crate::command_line::CommandLine;
 use crate::session::{self, Job, Measured, Request, Session};
 
 /// Longest time for writing the test file.
@@ -33,7 +33,7 @@ pub(crate) struct LimitsArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Look this long for the end of a burst, each for reads and writes, small and large requests. Writes more: see
+    /// Wait this long for the end of a burst, for each of reads and writes, small and large requests. Writes more: see
     /// --dry-run
     #[arg(long, value_name = "TIME", value_parser = duration, num_args = 0..=1, require_equals = true, default_missing_value = "120s")]
     pub(crate) burst: Option<u64>,
@@ -49,7 +49,7 @@ pub(crate) struct LimitsArgs {
 /// Measures and reports.
 ///
 /// # Errors
-/// When what is asked makes no sense, or the run fails.
+/// When the options contradict each other, or the run fails.
 pub(crate) fn run(args: &LimitsArgs, typed: &CommandLine) -> Result<ExitCode> {
     let format = args.common.output.format();
     if !matches!(format, Format::Human | Format::Json) {
@@ -75,7 +75,7 @@ impl Search<'_> {
 
 impl Job for Search<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
-        session::look(self.typed, machine, &self.args.path, id)
+        session::inspect(self.typed, machine, &self.args.path, id)
     }
 
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
@@ -121,7 +121,8 @@ impl AdaptiveSteps for Probing {
         if self.probe.is_some()
             && let (Some(step), Some(record)) = (plan.steps.last(), done.last())
         {
-            // A step that could do nothing but fail would fail again, as would those that follow from it.
+            debug_assert_eq!(step.name, record.name, "the last record is that of the last step");
+            // A failed step would fail again, as would those that depend on it.
             if record.ended == Ended::Failed {
                 return None;
             }
@@ -139,7 +140,7 @@ impl AdaptiveSteps for Probing {
     }
 }
 
-/// A probe as a step. No ramp: a burst shows in the first intervals or never.
+/// Returns a probe as a step. It has no ramp: a burst shows in the first intervals or never.
 fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
     let (rw, rwmixread, what) = match (probe.direction, probe.sequential) {
         (Direction::Read, false) => (Rw::Randread, 100, "random reads"),
@@ -180,7 +181,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
     }
 }
 
-/// A suite of one step, so that the planner looks at the target and makes its refusals.
+/// Returns a suite of one step, with which the planner checks the target.
 fn spec(args: &LimitsArgs) -> Spec {
     fn same<T: Copy>(value: T) -> PerEffort<T> {
         PerEffort { quick: value, default: value, full: value }

@@ -1,4 +1,4 @@
-//! The commands: each file, or folder, holds the arguments of one and its run.
+//! The commands: each file or folder has the arguments of one command and runs it.
 
 pub(crate) mod app;
 pub(crate) mod check;

@@ -1,5 +1,6 @@
-//! `qd1 predict`: what databases will do on a disk, from its commits. The suite `predict`, whose report begins with the answer;
-//! or a kept run that has such steps. `--verify` runs the databases afterwards, in the same Record.
+//! `qd1 predict`: predicts from a disk's commits what databases will do on it. Runs the suite `predict`, whose report
+//! begins with the answer, or takes a saved run that has such steps. `--verify` runs the databases afterwards, in the
+//! same Record.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,8 +20,8 @@ use qd1_runner::{RunContext, execute};
 use qd1_suites::thresholds;
 use qd1_system::tool::memory;
 
-use crate::again::CommandLine;
 use crate::args::MeasureArgs;
+use crate::command_line::CommandLine;
 use crate::output;
 use crate::session::{self, Job, Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, builtin, request};
@@ -30,7 +31,7 @@ pub(crate) struct PredictArgs {
     /// Directory to measure
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Measure nothing: take the commits of this kept run of check or predict (see `qd1 history`)
+    /// Measure nothing: use the commits of this saved run of check or predict (see `qd1 history`)
     #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
     pub(crate) from: Option<String>,
     /// Then run these programs on the same disk, and show how far the predictions are off [default: all three]
@@ -44,24 +45,24 @@ pub(crate) struct PredictArgs {
     pub(crate) how: MeasureArgs,
 }
 
-/// Measured time of each load, ns: of a load of PostgreSQL with `--quick`, as usual, and with `--full`.
+/// Measured time of each PostgreSQL load, ns: with `--quick`, without flags, and with `--full`.
 const POSTGRES_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
 const WARM_UP_NS: u64 = 3_000_000_000;
 const SQLITE_NS: [u64; 3] = [2_000_000_000, 5_000_000_000, 30_000_000_000];
-/// Of each rate of puts; where few come in a second, a percentile takes longer.
+/// Measured time of each rate of puts, ns; at low rates a percentile takes longer.
 const ETCD_NS: [u64; 3] = [3_000_000_000, 5_000_000_000, 20_000_000_000];
 const SLOW_ETCD_NS: u64 = 10_000_000_000;
 const SLOW_PUTS: f64 = 100.0;
-/// Rates of puts that are tried, as parts of the one that is predicted.
+/// Rates of puts that are tried, relative to the predicted one.
 const TRIED: [f64; 8] = [0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.2];
-/// Fewer than these in a second make no 99th percentile in the time of a slow rate.
+/// Lowest rate tried: fewer puts a second do not resolve a 99th percentile in the time of a slow rate.
 const TRIED_MIN: f64 = 12.0;
-/// Where none is predicted: whether a few are within the bound after all.
+/// Rates tried when none is predicted, to see whether a few puts stay within the bound after all.
 const TRIED_FOR_NONE: [u32; 3] = [12, 24, 50];
-/// A gateway for JSON does not take more on any machine we know.
+/// Highest rate tried: etcd's JSON gateway takes no more on any machine we know.
 const TRIED_MAX: f64 = 50_000.0;
 
-/// A program to hold its prediction against.
+/// A program whose prediction is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Verified {
     /// pgbench at 1, 10 and 100 clients
@@ -72,22 +73,22 @@ pub(crate) enum Verified {
     Sqlite,
 }
 
-/// Measures, or takes what was measured, and says what to expect.
+/// Measures the commits, or takes those of a saved run, and reports the predictions.
 ///
 /// # Errors
-/// When the run cannot be made or fails, or the kept one has no commits.
+/// When the run cannot be started or fails, or the saved one has no commits.
 pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
     let session = Session::begin(request(typed, Subject::Predict, &args.how))?;
     if let Some(id) = &args.from {
-        return from_kept(id, args);
+        return from_saved(id, args);
     }
     let suite = builtin("predict")?;
     let commits = SuiteJob::new(typed, &args.path, Overrides::from(&args.how), |_, _| Ok(suite));
     session.run(&mut Prediction { commits, programs: Programs::new(args)? })
 }
 
-/// Predicts from a run that is kept.
-fn from_kept(id: &str, args: &PredictArgs) -> Result<ExitCode> {
+/// Predicts from a saved run.
+fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let mut record = session::history()?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
     let thresholds = thresholds::of_run(record.plan.subject, None)?;
@@ -133,7 +134,7 @@ impl Job for Prediction<'_> {
     }
 }
 
-/// The programs that are run after the commits; mostly none.
+/// The programs that are run after the commits; none without `--verify`.
 struct Programs {
     scale: u32,
     verify: Vec<Verified>,
@@ -144,7 +145,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// With the programs looked for, before anything is measured.
+    /// Finds the programs, before anything is measured.
     fn new(args: &PredictArgs) -> Result<Self> {
         let effort = args.how.effort() as usize;
         let wants = |program| args.verify.contains(&program);
@@ -180,14 +181,14 @@ impl Programs {
         Ok(programs)
     }
 
-    /// The rates that are tried around the one predicted, each in a load.
+    /// Returns a run of etcd with a load for each rate tried around the predicted one.
     fn etcd(&self, predicted: Option<f64>) -> Result<ProgramRun> {
         let with =
             |rate, runtime_ns| ProgramRun::new(Etcd::new(EtcdOptions { rate, runtime_ns, ..EtcdOptions::default() }));
         let Some(predicted) = predicted else { return with(TRIED_FOR_NONE.to_vec(), SLOW_ETCD_NS) };
         let mut rates = TRIED.map(|part| (part * predicted).clamp(TRIED_MIN, TRIED_MAX).round() as u32).to_vec();
         rates.dedup();
-        // There and back: what changes with time meets the low rates as it does the high ones.
+        // Up and down again, so that changes over time affect low and high rates alike.
         rates.extend(rates.clone().into_iter().rev());
         with(rates, if predicted < SLOW_PUTS { SLOW_ETCD_NS } else { ETCD_NS[self.effort] })
     }
@@ -198,7 +199,7 @@ impl Programs {
         self.postgres.iter().chain(&self.sqlite).try_for_each(|program| program.plan(place, seed).map(drop))
     }
 
-    /// Lines for `--dry-run`.
+    /// Returns the lines for `--dry-run`.
     fn lines(&self) -> Vec<String> {
         let space = self.postgres.iter().map(ProgramRun::space).max();
         let lines = self.verify.iter().map(|program| match program {
@@ -206,8 +207,7 @@ impl Programs {
                 format!("pgbench at 1, 10, 100 clients, scale {}, in {}", self.scale, space.unwrap_or_default())
             }
             Verified::Etcd => {
-                "etcd under puts at eight rates around the one predicted, there and back, each with a new etcd"
-                    .to_owned()
+                "etcd under puts at eight rates around the one predicted, up and down, each with a new etcd".to_owned()
             }
             Verified::Sqlite => "SQLite's commits by journal and synchronous mode".to_owned(),
         });
@@ -215,7 +215,8 @@ impl Programs {
         lines.chain(again).collect()
     }
 
-    /// Runs them, each between two rounds of commits: what the disk becomes meanwhile is not the models' fault.
+    /// Runs the programs, each between two rounds of commits, so that changes of the disk do not count as errors of the
+    /// models.
     fn run_after(&mut self, record: &mut Record, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<()> {
         record.plan.prediction = Some(PredictionPlan { scale: self.scale });
         let commits = record.plan.clone();
@@ -224,7 +225,7 @@ impl Programs {
         let mut between = |record: &mut Record, program: &mut ProgramRun, watch: &mut dyn Watch| {
             round += 1;
             add(record, program, &place, context, watch)?;
-            again(record, &commits, round, context, watch)
+            repeat_commits(record, &commits, round, context, watch)
         };
         if let Some(program) = &mut self.sqlite {
             between(record, program, watch)?;
@@ -257,7 +258,7 @@ fn add(
 }
 
 /// Measures the commits once more.
-fn again(
+fn repeat_commits(
     record: &mut Record,
     commits: &Plan,
     round: usize,
@@ -273,7 +274,7 @@ fn again(
     Ok(())
 }
 
-/// Adds a run to the one it follows.
+/// Appends a run to the one it follows.
 fn append(record: &mut Record, mut run: Record) {
     run.steps.iter_mut().for_each(|step| step.started_ns += record.elapsed_ns);
     record.elapsed_ns += run.elapsed_ns;

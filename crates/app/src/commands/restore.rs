@@ -12,12 +12,12 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
-    /// Only say what would be undone
+    /// Only show what would be undone
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
 
-/// Undoes it, or says what would be undone.
+/// Undoes the changes, or shows what would be undone.
 ///
 /// # Errors
 /// When something could not be undone.
@@ -26,11 +26,11 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     let mut text: String = undone.iter().map(|line| format!("{line}\n")).collect();
     if alive > 0 {
         let runs = if alive == 1 {
-            "1 run still goes on and undoes".to_owned()
+            "1 run is still active and undoes its".to_owned()
         } else {
-            format!("{alive} runs still go on and undo")
+            format!("{alive} runs are still active and undo their")
         };
-        text += &format!("{runs} its own changes at the end\n");
+        text += &format!("{runs} own changes at the end\n");
     }
     if undone.is_empty() && failed.is_empty() && alive == 0 {
         text += "nothing to undo\n";
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     let root = if rustix::process::geteuid().is_root() { "" } else { " (as root)" };
     Err(Problem::new(
         ProblemKind::Failed,
-        format!("not undone: {}; mend that and run `qd1 restore` again{root}", failed.join("; ")),
+        format!("not undone: {}; fix that and run `qd1 restore` again{root}", failed.join("; ")),
     )
     .into())
 }

@@ -1,4 +1,4 @@
-//! `qd1 run`: a suite that is built in, a suite's file, or a job file of fio's.
+//! `qd1 run`: runs a built-in suite, a suite's file, or a job file of fio.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,15 +7,15 @@ use anyhow::Result;
 use clap::Args;
 use qd1_model::{Problem, Subject};
 
-use crate::again::CommandLine;
 use crate::args::MeasureArgs;
+use crate::command_line::CommandLine;
 use crate::commands::fio;
 use crate::session::{Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, request};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio's
+    /// Name of a built-in suite (see `qd1 suites`), a suite's file, which ends in .toml, or a job file of fio
     #[arg(value_name = "SUITE|JOB")]
     pub(crate) what: String,
     /// Directory, file (only read) or block device (only read, unless --destroy) to measure
@@ -25,10 +25,10 @@ pub(crate) struct RunArgs {
     pub(crate) how: MeasureArgs,
 }
 
-/// Runs what `SUITE` names.
+/// Runs the suite or job file that `SUITE|JOB` names.
 ///
 /// # Errors
-/// When there is no such suite, it is wrong, or the run fails.
+/// When there is no such suite, its file is invalid, or the run fails.
 pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let file = Path::new(&args.what);
     let has = |extension: &str| file.extension().is_some_and(|found| found == extension);
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     session.run(&mut if is_file { job.read_from(file) } else { job })
 }
 
-/// A job file of fio's, with qd1's own report. PATH is where its files go, unless the file says it itself.
+/// Runs a job file of fio, with qd1's own report. PATH is where its files go, unless the job file sets a directory.
 fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
@@ -70,7 +70,7 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     session.finish(Measured::from(ran.record), store.as_ref(), ran.signal)
 }
 
-/// Flags that change a suite's steps. A job file says these things itself, and wins over options before it.
+/// Refuses flags that change a suite's steps. A job file sets these things itself, and overrides options before it.
 fn only_of_suites(how: &MeasureArgs) -> Result<()> {
     let given = [
         ("--quick", how.quick),
@@ -84,7 +84,7 @@ fn only_of_suites(how: &MeasureArgs) -> Result<()> {
         None => Ok(()),
         Some((flag, _)) => {
             let option = flag.trim_start_matches('-').replace("engine", "ioengine").replace("seed", "randseed");
-            let message = format!("{flag} is for suites; a job file says it itself: change its {option}=");
+            let message = format!("{flag} is for suites; a job file sets this itself: change its {option}=");
             Err(Problem::usage(message.replace("quick=", "runtime=").replace("full=", "runtime=")).into())
         }
     }

@@ -1,4 +1,4 @@
-//! `qd1 suites`: the list of the built-in suites, or the TOML of one.
+//! `qd1 suites`: prints the list of the built-in suites, or the TOML of one.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub(crate) struct SuitesArgs {
     pub(crate) name: Option<String>,
 }
 
-/// Prints them.
+/// Prints the list, or the suite named.
 ///
 /// # Errors
 /// When there is no such suite, or stdout cannot be written.

@@ -1,4 +1,5 @@
-//! `qd1 sweep`: a surface over block size, iodepth and rw. The run is that of any suite, and the analysis makes the surface.
+//! `qd1 sweep`: measures a surface over block size, iodepth and rw. It runs like any suite, and the analysis makes the
+//! surface.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,8 +10,8 @@ use qd1_model::plan::Rw;
 use qd1_model::{Bytes, Subject};
 use qd1_suites::sweep::{Axes, Grid, suite};
 
-use crate::again::CommandLine;
 use crate::args::{MeasureArgs, duration};
+use crate::command_line::CommandLine;
 use crate::session::Session;
 use crate::suite_job::{Overrides, SuiteJob, request};
 
@@ -31,7 +32,7 @@ pub(crate) struct SweepArgs {
     /// How often each cell is measured, spread over the run: with two or more, drift shows [default: 2; --full: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) passes: Option<u32>,
-    /// Longest p99 that is acceptable, for example 2ms: says which depth it allows
+    /// Longest p99 that is acceptable, for example 2ms: shows which depth it allows
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) max_p99: Option<u64>,
     #[command(flatten)]
@@ -41,7 +42,7 @@ pub(crate) struct SweepArgs {
 /// Measures the surface.
 ///
 /// # Errors
-/// When what is asked makes no sense, or the run fails.
+/// When the options contradict each other, or the run fails.
 pub(crate) fn run(args: &SweepArgs, typed: &CommandLine) -> Result<ExitCode> {
     let effort = args.how.effort();
     let axes = Axes { rw: args.rw.clone(), blocks: args.bs.clone(), depths: args.iodepth.clone(), passes: args.passes };

@@ -1,5 +1,5 @@
-//! `qd1 sync`: every way to make writes durable, beside each other. This file says which ways the place refuses, and has later
-//! steps use the best way of those before; `qd1_analysis::sync` compares them.
+//! `qd1 sync`: compares all methods of making writes durable. This file finds the methods that the place refuses, and
+//! has later steps use the best method of the earlier ones; `qd1_analysis::sync` compares them.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use qd1_runner::watch::AdaptiveSteps;
 use qd1_suites::sync::{BLOCK, suite};
 use rustix::io::Errno;
 
-use crate::again::CommandLine;
 use crate::args::MeasureArgs;
+use crate::command_line::CommandLine;
 use crate::session::Session;
 use crate::suite_job::{Overrides, SuiteJob, request};
 
@@ -35,7 +35,7 @@ pub(crate) struct SyncArgs {
     pub(crate) how: MeasureArgs,
 }
 
-/// Measures and compares.
+/// Measures and compares the methods.
 ///
 /// # Errors
 /// When the place cannot be written, or the run fails.
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &SyncArgs, typed: &CommandLine) -> Result<ExitCode> {
     session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), make).adaptive(&mut following))
 }
 
-/// Refuses what is only ever read, before anything else is said of it.
+/// Refuses places that are only read, before any other check.
 fn may_write(place: &Place, args: &SyncArgs) -> Result<(), Problem> {
     let path = place.path.display();
     let message = match place.kind {
@@ -70,7 +70,7 @@ fn may_write(place: &Place, args: &SyncArgs) -> Result<(), Problem> {
 /// Marks the jobs that cannot run here, with the reason.
 ///
 /// # Errors
-/// When not a single write can be made.
+/// When a method fails for another reason than a refusal.
 fn refuse(suite: &mut Suite, place: &Place) -> Result<()> {
     let on_device = matches!(place.kind, PathKind::Block(_));
     let mut known: Vec<(SyncMethod, Option<String>)> = Vec::new();
@@ -97,7 +97,7 @@ fn refuse(suite: &mut Suite, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Why a method cannot be had here; nothing where it can.
+/// Returns why a method is not available here; `None` when it is.
 fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<String>> {
     let filesystem = &place.filesystem.kind;
     if method.direct && !place.direct.supported {
@@ -121,12 +121,12 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
     }
 }
 
-/// What filesystems answer to what they do not know.
+/// Whether filesystems return this error for requests that they do not support.
 fn is_refusal(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS)
 }
 
-/// Goes through the planned steps, and has those that look further use the best method.
+/// Goes through the planned steps, and has those after the methods use the best one.
 #[derive(Default)]
 struct Following {
     steps: VecDeque<StepPlan>,
@@ -148,7 +148,7 @@ impl AdaptiveSteps for Following {
     }
 }
 
-/// Has a step use a method; past the page cache only if its blocks can go there.
+/// Has a step use a method, with O_DIRECT only if its block size allows it.
 fn adopt(step: &mut StepPlan, method: SyncMethod, align: u32) {
     let Work::Io(io) = &mut step.work else { return };
     io.sync = method.sync;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_that_cannot_be_direct_goes_through_the_page_cache_by_the_same_method() {
+    fn a_block_that_cannot_be_direct_keeps_its_method() {
         let mut step = step_of("size-512", 512);
         adopt(&mut step, SyncMethod { sync: Sync::ODsync, direct: true }, 4096);
         let Work::Io(io) = &step.work else { panic!("it is block I/O") };

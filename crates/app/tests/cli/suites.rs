@@ -128,6 +128,11 @@ fn the_check_is_the_suite_of_that_name() {
     let classes = |report: &Value| list(&report["verdicts"]).iter().map(|v| v["class"].clone()).collect::<Vec<_>>();
     assert_eq!(classes(&as_suite), classes(&as_check));
     assert_eq!(as_suite["record"]["command"][1], "run");
+    // So is a copy of it, which people make to edit.
+    let copy = written(&place, &common::text(place.qd1(&["suites", "check"])));
+    let of_copy = report(&place, &copy, &[&BRIEF[..], &args].concat());
+    assert_eq!(classes(&of_copy), classes(&as_check));
+    run(&place, &copy, &[&BRIEF[..], &args, &["--fail-on", "not-resolved"]].concat()).assert().code(3);
 }
 
 /// A report was once chosen by the suite's name, so that a user's `limits` was shown as `qd1 limits` shows its own.
@@ -278,14 +283,16 @@ fn the_command_to_run_a_suite_again_works_from_anywhere() {
 
 #[test]
 fn a_suite_that_sweeps_is_shown_as_one_table() {
-    let shown = &kept("suite").shown["human"];
+    let (report, shown) = (&kept("suite").report, &kept("suite").shown["human"]);
     let table =
         shown.find("Steps          per second   throughput   p50").unwrap_or_else(|| panic!("no table in {shown}"));
     assert!(shown.is_ascii(), "{shown}");
     let body = shown[table..].split("\nRun it again").next().unwrap();
     // What is said before the table may name a step at the start of a line too.
     let rows = body.lines().filter(|line| line.starts_with("4k-r") || line.starts_with("8k-r")).count();
-    assert_eq!(rows, 24, "{shown}");
+    // On a machine that stalls, a step of 60 ms may have measured nothing, and has no row.
+    let measured = list(&report["record"]["steps"]).iter().filter(|step| !list(&step["streams"]).is_empty()).count();
+    assert!(rows == measured && (12..=24).contains(&rows), "{rows} rows of {measured} steps: {shown}");
 }
 
 #[test]

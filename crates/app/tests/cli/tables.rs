@@ -73,7 +73,7 @@ const REFUSED: [(&[&str], i32, &str); 41] = [
     (&["ping", "DIR", "-c", "0"], 2, "0"),
     (&["ping", "DIR", "--sync", "fsync"], 2, "--write"),
     (&["ping", "DIR", "--area", "1MiB", "-s", "2MiB"], 2, "--area"),
-    (&["meta", "FILE"], 2, "no directory"),
+    (&["meta", "FILE"], 2, "not a directory"),
     (&["meta", "/nonexistent/place"], 2, "does not exist"),
     (&["meta", "--size", "4G"], 2, "--file-size"),
     (&["meta", "--files", "0"], 2, "--files"),

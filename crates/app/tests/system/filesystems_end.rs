@@ -86,12 +86,12 @@ fn what_a_killed_run_and_helper_left_is_undone_by_the_next_run() {
 }
 
 #[test]
-fn restore_leaves_a_run_alone_that_still_goes_on() {
+fn restore_leaves_an_active_run_alone() {
     or_skip!(can(&["mkfs.ext4"]));
     let (_dir, place) = quiet();
     let mut run = long_run(&place, "ext4");
     let said = text(place.qd1(&["restore"]));
-    assert!(said.contains("1 run still goes on"), "{said}");
+    assert!(said.contains("1 run is still active"), "{said}");
     assert!(run.is_running() && upon(&place).len() == 2);
     run.signal(Signal::TERM);
     std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();

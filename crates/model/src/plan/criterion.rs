@@ -1,4 +1,4 @@
-//! What is expected of a step.
+//! Thresholds for the figures of a step.
 
 use crate::op::OpClass;
 use schemars::JsonSchema;
@@ -14,11 +14,11 @@ pub struct Criterion {
     pub op: OpClass,
     /// Name of the metric, a row of [`crate::metric::METRICS`].
     pub metric: String,
-    /// Healthy at or below (or above, for metrics where higher is better). In the metric's unit.
+    /// Passes at or below this (or above, for metrics where higher is better). In the metric's unit.
     pub pass: f64,
-    /// Failed beyond this. Equal to `pass` where the source knows one bound only.
+    /// Fails beyond this. Equal to `pass` if the source has only one bound.
     pub fail: f64,
-    /// The bound as its source has it, where `pass` is more lenient by a tolerance ("about 10,000 IOPS").
+    /// The bound as published, if `pass` is more lenient by a tolerance ("about 10,000 IOPS").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
     /// What passing means, such as `standard droplet`; may be empty.

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An engine asked for: one of them, or the best that works here.
+/// A requested engine: one of them, or the best that works here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineChoice {
-    /// The one that disturbs least for the depth and works here; the Record says which and why.
+    /// The one that works here and disturbs the measurement least at this depth; the Record says which and why.
     #[default]
     Auto,
     /// Exactly this one, or an error.
@@ -25,7 +25,7 @@ pub enum EngineKind {
     Libaio,
     /// io_uring with registered files and buffers.
     IoUring,
-    /// Completes at once without I/O: the cost of the instrument itself.
+    /// Completes at once without I/O: measures the cost of the instrument itself.
     Null,
     /// A simulated device on virtual time.
     Sim,

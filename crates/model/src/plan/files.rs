@@ -1,9 +1,10 @@
-//! What a plan knows of the files it makes.
+//! The files that a plan makes.
 
 use crate::plan::{Plan, StepPlan, Work};
 
 impl Plan {
-    /// Most files there are at one moment, with the directories they are in: a filesystem may run out of these first.
+    /// Returns the most inodes in use at one moment, of files and their directories: a filesystem may run out of these
+    /// first.
     pub fn inodes_max(&self) -> u64 {
         let of = |step: &StepPlan| match &step.work {
             Work::Io(_) | Work::App(_) => 0,

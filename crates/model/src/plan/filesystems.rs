@@ -1,22 +1,22 @@
-//! What makes a plan a comparison of filesystems.
+//! The part of a plan that makes it a comparison of filesystems.
 
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What makes a run a comparison of filesystems; in the Plan, so that a stored one is judged as it was asked.
+/// What makes a run a comparison of filesystems; in the Plan, so that a saved run is analysed as it was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilesystemsPlan {
     /// How often each filesystem is made and measured.
     pub rounds: u32,
-    /// The filesystems by name, in the order asked; one that was asked twice has a number behind its name.
+    /// The filesystems by name, in the requested order; one that was requested twice has a number after its name.
     pub names: Vec<String>,
     /// The order in each round, as positions in `names`.
     pub order: Vec<Vec<u32>>,
-    /// Whether each was tuned for databases (`--fair`) or left as its tools make it.
+    /// Whether each was tuned for databases (`--fair`) or has its tools' defaults.
     pub fair: bool,
     /// Size of each filesystem's disk.
     pub disk: Bytes,
-    /// Whether that disk is a file with a loop device over it; else it is the block device named.
+    /// Whether that disk is a loop device over a file; else it is the block device named.
     pub on_loop: bool,
 }

@@ -1,4 +1,5 @@
-//! What will run: every default filled, every refusal made. Knows its duration, bytes written and space.
+//! The plan of a run, with every default filled in and every check passed. Computes its duration, bytes written and
+//! space.
 
 pub mod criterion;
 mod engine;
@@ -86,25 +87,25 @@ pub enum Sync {
     ODsync,
     /// Each write carries the flag RWF_DSYNC (pwritev2): the write is the commit. psync alone issues it.
     RwfDsync,
-    /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata nor
-    /// flushes the device's cache.
+    /// sync_file_range after each write, timed like a commit; but it makes nothing durable: it neither writes metadata
+    /// nor flushes the device's cache.
     SyncFileRange,
     /// One fsync when the job's writes are done, inside its runtime.
     EndFsync,
 }
 
 impl Sync {
-    /// Whether each write, or each few, is timed together with what is to make it durable.
+    /// Whether each write, or each few, is timed together with its sync.
     pub const fn commits(self) -> bool {
         self.is_durable() || matches!(self, Self::SyncFileRange)
     }
 
-    /// Whether what it covers is durable once it returns, as far as the kernel can see to it.
+    /// Whether the writes are durable once it returns, as far as the kernel can ensure it.
     pub const fn is_durable(self) -> bool {
         self.has_call() && !matches!(self, Self::SyncFileRange) || self.is_in_the_write()
     }
 
-    /// Whether a call of its own follows the write.
+    /// Whether a separate call follows the write.
     pub const fn has_call(self) -> bool {
         matches!(self, Self::Fsync | Self::Fdatasync | Self::SyncFileRange)
     }
@@ -122,7 +123,7 @@ pub enum FileUse {
     /// The test file or device shared by all jobs, fully written beforehand.
     #[default]
     Shared,
-    /// A file of its own for each worker, fully written beforehand (a recycled log segment).
+    /// A separate file for each worker, fully written beforehand (a recycled log segment).
     Own,
     /// A new file for each worker, space allocated but never written (a new log segment, as etcd makes).
     Allocated,
@@ -167,7 +168,7 @@ pub enum Order {
     },
 }
 
-/// What is written, in fio's words.
+/// The content of writes, with fio's option for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
@@ -186,7 +187,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// Whether it is what every step writes unless told otherwise.
+    /// Whether it is the default content.
     pub fn is_random(&self) -> bool {
         *self == Self::Random
     }
@@ -204,7 +205,7 @@ pub struct BlockShare {
 /// A job of block I/O, complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IoWork {
-    /// Engine asked for.
+    /// Requested engine.
     pub ioengine: EngineChoice,
     /// Direction.
     pub rw: Rw,
@@ -222,7 +223,7 @@ pub struct IoWork {
     pub direct: bool,
     /// Durability.
     pub sync: Sync,
-    /// Writes that one sync covers, where there is one after writes; they make one commit.
+    /// Writes that one sync covers, if there is one after writes; they make one commit.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub writes_per_sync: u32,
     /// File.
@@ -239,12 +240,12 @@ pub struct IoWork {
 }
 
 impl IoWork {
-    /// The largest block size in bytes.
+    /// Returns the largest block size in bytes.
     pub fn block_max(&self) -> u32 {
         self.blocks.iter().map(|share| share.bytes).max().unwrap_or(4096)
     }
 
-    /// Requests in flight at most, of all workers.
+    /// Returns the most requests in flight, of all workers.
     pub fn in_flight(&self) -> u32 {
         self.iodepth.max(1) * self.numjobs.max(1)
     }
@@ -274,15 +275,15 @@ pub enum Work {
 /// When a step ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
-    /// Measured time at least, ns.
+    /// Shortest measured time, ns.
     pub min_ns: u64,
-    /// Measured time at most, ns.
+    /// Longest measured time, ns.
     pub max_ns: u64,
     /// Time at the start that is not measured, ns.
     pub ramp_ns: u64,
-    /// End early when the 95 % interval of this quantile (0..1) is within `tolerance`; 0 never.
+    /// End early when the 95 % interval of this quantile (0..1) is within `tolerance`; never if 0.
     pub quantile: f64,
-    /// Half-width of that interval relative to the value, at most.
+    /// Largest half-width of that interval, relative to the value.
     pub tolerance: f64,
 }
 
@@ -295,12 +296,12 @@ pub struct StepPlan {
     pub title: String,
     /// What it does.
     pub work: Work,
-    /// What goes on meanwhile, as load and not as what is measured; mostly nothing.
+    /// Background load during the step, which is not part of the measurement; usually none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<IoWork>,
     /// When it ends.
     pub stop: Stop,
-    /// Bytes it can write at most, as far as known: size-bound or from the run time at 4 GB/s.
+    /// Most bytes that it can write: limited by size, or estimated from the run time at 4 GB/s.
     pub writes_max: Bytes,
 }
 
@@ -313,15 +314,15 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What kind of place is measured.
+/// The kind of place measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// Test files are made in this directory and leave with the run.
+    /// Test files are made in this directory, and removed at the end of the run.
     Directory,
-    /// This existing file is read; never written.
+    /// This existing file is only read.
     File,
-    /// This block device is read only.
+    /// This block device is only read.
     BlockReadOnly,
     /// This block device is overwritten, as `--destroy` allowed.
     BlockDestroy,
@@ -346,7 +347,7 @@ pub struct TargetPlan {
     pub prepare_max_ns: u64,
 }
 
-/// A run, decided.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
     /// Name of the suite, for people.
@@ -362,27 +363,27 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// Seed of offsets, data and arrivals.
     pub seed: u64,
-    /// What the suite itself expects of its steps; part of the plan, so that a stored run is judged by what was asked.
+    /// The suite's own thresholds for its steps; part of the plan, so that a saved run is judged as it was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<Criterion>,
-    /// What makes it a sweep, where it is one.
+    /// What makes it a sweep, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepPlan>,
-    /// What makes it a comparison of filesystems, where it is one.
+    /// What makes it a comparison of filesystems, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filesystems: Option<FilesystemsPlan>,
-    /// What predictions for databases assume, where they are asked for.
+    /// What predictions for databases assume, if they are requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionPlan>,
 }
 
 impl Plan {
-    /// The step called `name`.
+    /// Returns the step called `name`.
     pub fn step(&self, name: &str) -> Option<&StepPlan> {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Longest duration of all steps and the preparation, ns.
+    /// Returns the longest duration of all steps and the preparation, ns.
     pub fn duration_max_ns(&self) -> u64 {
         let steps: u64 = self.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).sum();
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
@@ -394,14 +395,14 @@ impl Plan {
             && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))
     }
 
-    /// Most space taken at one moment, bytes: the shared file and the largest step's own files.
+    /// Returns the most space taken at one moment, bytes: the shared file and the largest step's own files.
     pub fn space_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
         Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
     }
 
-    /// Most bytes written, preparation included.
+    /// Returns the most bytes written, preparation included.
     pub fn writes_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         Bytes(shared + self.steps.iter().map(|step| step.writes_max.0).sum::<u64>())
@@ -409,7 +410,7 @@ impl Plan {
 }
 
 impl StepPlan {
-    /// All its block I/O: what is measured, and what goes on meanwhile.
+    /// Returns all its block I/O: what is measured, and the background load.
     pub fn works(&self) -> impl Iterator<Item = &IoWork> {
         let measured = match &self.work {
             Work::Io(io) => Some(io),
@@ -418,7 +419,7 @@ impl StepPlan {
         measured.into_iter().chain(&self.background)
     }
 
-    /// The same, to be changed.
+    /// Returns all its block I/O, mutably.
     pub fn works_mut(&mut self) -> impl Iterator<Item = &mut IoWork> {
         let measured = match &mut self.work {
             Work::Io(io) => Some(io),
@@ -427,10 +428,10 @@ impl StepPlan {
         measured.into_iter().chain(&mut self.background)
     }
 
-    /// Space of the files that belong to this step alone, bytes.
+    /// Returns the space of the files that belong to this step alone, bytes.
     fn space(&self) -> u64 {
         let files = match &self.work {
-            // Where each is synced there is one at a time.
+            // If each is synced, there is one at a time.
             Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
             Work::Files(files) => files.space(),
             Work::Io(_) | Work::App(_) => 0,
@@ -445,7 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_from_before_there_were_several_writes_a_sync_is_read_as_one() {
+    fn an_old_record_is_read_with_one_write_per_sync() {
         let old = r#"{"ioengine":"auto","rw":"write","rwmixread":0,"order":"sequential","blocks":[],"iodepth":1,
             "numjobs":1,"direct":false,"sync":"fdatasync","file":"own","size":1,"io_size":0,"arrival":"closed"}"#;
         let io: IoWork = serde_json::from_str(old).unwrap();
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sync_is_a_call_or_in_the_write_or_neither_and_one_of_them_is_not_durable() {
+    fn a_sync_is_a_call_or_in_the_write_and_never_both() {
         let all = [Sync::None, Sync::Fsync, Sync::Fdatasync, Sync::OSync, Sync::ODsync, Sync::RwfDsync];
         for sync in all.into_iter().chain([Sync::SyncFileRange, Sync::EndFsync]) {
             assert!(!(sync.has_call() && sync.is_in_the_write()), "{sync:?}");

@@ -10,12 +10,12 @@ pub struct PredictionPlan {
     pub scale: u32,
 }
 
-/// The name of a step of the suite where it is measured again, `round` being 2 for the second time.
+/// Returns the name of a step that is measured again; `round` is 2 for the second time.
 pub fn name_in_round(step: &str, round: usize) -> String {
     format!("{step}-r{round}")
 }
 
-/// The name of a step as its suite has it, whatever its round.
+/// Returns the name of a step in its suite, without a round.
 pub fn plain_name(step: &str) -> &str {
     match step.rsplit_once("-r") {
         Some((plain, round)) if round.parse::<usize>().is_ok() => plain,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A program that is run for its own sake.
+/// A real program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
@@ -20,7 +20,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// For the command line.
+    /// Returns the name for the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
@@ -31,7 +31,7 @@ impl Program {
         }
     }
 
-    /// For people.
+    /// Returns the name for people.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL",
@@ -43,14 +43,14 @@ impl Program {
     }
 }
 
-/// What a load is, as planned.
+/// A planned load of a real program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppWork {
     /// Which program.
     pub program: Program,
-    /// Clients that work side by side.
+    /// Concurrent clients.
     pub clients: u32,
-    /// Requests per second that come whether or not those before them are answered; absent where each client waits.
+    /// Requests per second, sent whether or not earlier ones were answered; absent if each client waits for its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
 }

@@ -1,9 +1,9 @@
-//! What makes a plan a sweep.
+//! The part of a plan that makes it a sweep.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a sweep is besides its steps; in the Plan, so that a stored sweep is judged as it was asked.
+/// The settings of a sweep besides its steps; in the Plan, so that a saved sweep is analysed as it was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepPlan {
     /// How often each cell is measured.

@@ -1,4 +1,4 @@
-//! Everything measured in one run. Raw, never judged: analysis reads it, today's or next year's.
+//! Everything measured in one run. It is raw and never judged, so that later versions of the analysis can read it.
 //!
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
@@ -39,16 +39,16 @@ pub struct Record {
     pub environment: Environment,
     /// How the shared file was made; absent for devices and given files.
     pub prepare: Option<Prepare>,
-    /// The real program that was run, where the run is of one.
+    /// The real program that was run, if the run is of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRecord>,
-    /// The programs that were run beside the suite's own steps, to hold predictions against.
+    /// The programs that were run besides the suite's own steps, to verify predictions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<AppRecord>,
     /// What each step measured.
     pub steps: Vec<StepRecord>,
-    /// The filesystems that were made for this run, one after another, where they are compared; the environment then is
-    /// that of the place below them.
+    /// The filesystems that were made for a comparison, one after another; the environment then is that of the place
+    /// below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountRecord>,
 }
@@ -66,11 +66,11 @@ pub struct Prepare {
     pub lat: Hist,
     /// Whether the file was made smaller than planned because writing was slow.
     pub shortened: bool,
-    /// What FIEMAP says of the file afterwards; absent where the filesystem cannot tell.
+    /// Extents of the file afterwards, from FIEMAP; absent if the filesystem does not support it.
     pub extents: Option<Extents>,
 }
 
-/// What kind of extents a file has, in bytes.
+/// Extents of a file by kind, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Extents {
     /// Written to the device.
@@ -102,43 +102,43 @@ pub struct StepRecord {
     pub started_ns: u64,
     /// Measured time, ns.
     pub runtime_ns: u64,
-    /// Time of the final fsync where the step has one (`end_fsync`), ns; inside `runtime_ns`.
+    /// Time of the final fsync if the step has one (`end_fsync`), ns; part of `runtime_ns`.
     pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
-    /// What kept it from running, where it measured nothing, or stopped it before its end; mostly empty.
+    /// What prevented it from running, or stopped it before its end; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
     /// One entry per kind of operation that took place.
     pub streams: Vec<Stream>,
-    /// What the load beside it did, in the order of the plan's.
+    /// What its background load did, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
     /// Consecutive intervals of at most about 100 ms, all workers merged.
     pub intervals: Vec<Interval>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,
-    /// Counters of the device under the target over the step; absent where there is no block device.
+    /// Counters of the device under the target over the step; absent if there is no block device.
     pub device: Option<DeviceDelta>,
     /// Cost of the workers: processor time, waits for a processor, context switches.
     pub cost: ThreadCost,
     /// Share of the machine's processor time stolen by the hypervisor during the step, 0..1.
     pub steal: f64,
-    /// Share of the machine's processor time that was worked during the step, by whomever, 0..1; 0 where it is not known.
+    /// Share of the machine's processor time that any process used during the step, 0..1; 0 if it is not known.
     #[serde(default)]
     pub busy: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
-    /// What a real program said of its load; absent where the step is our own I/O.
+    /// What a real program reported about its load; absent if the step is our own I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStep>,
-    /// What sorting takes right after the step, as `environment.sort_ns`.
+    /// Time of a sort right after the step, as `environment.sort_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort_ns: Option<f64>,
 }
 
 impl StepRecord {
-    /// Of a step that could not run.
+    /// Returns the record of a step that could not run.
     pub fn failed(name: &str, fault: String, started_ns: u64) -> Self {
         Self { name: name.to_owned(), started_ns, ended: Ended::Failed, fault, ..Self::default() }
     }
@@ -147,7 +147,7 @@ impl StepRecord {
 /// What one job of a step's background load did, from before the step's measurement until after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Background {
-    /// How long it went on, ns.
+    /// How long it ran, ns.
     pub runtime_ns: u64,
     /// One entry per kind of operation that took place.
     pub streams: Vec<Stream>,
@@ -158,7 +158,7 @@ pub struct Background {
 /// One kind of operation in one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stream {
-    /// What it was.
+    /// Kind of operation.
     pub class: OpClass,
     /// Bytes moved.
     pub bytes: Bytes,
@@ -167,7 +167,7 @@ pub struct Stream {
     pub lat: Hist,
     /// Submission part; absent for engines that complete inside submit, and under open loop.
     pub slat: Option<Hist>,
-    /// Completion part; absent where it equals `lat`. Under open loop from issue to completion, with no `slat` beside it.
+    /// Completion part; absent if it equals `lat`. Under open loop from issue to completion, without a `slat`.
     pub clat: Option<Hist>,
     /// Write part of commits.
     pub write_part: Option<Hist>,
@@ -203,7 +203,7 @@ pub struct Interval {
 /// One kind of operation in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalStream {
-    /// What it was.
+    /// Kind of operation.
     pub class: OpClass,
     /// Operations completed.
     pub ios: u64,
@@ -234,7 +234,7 @@ impl IoErrors {
         Self { error: error.into(), count: 1, first_offset: offset }
     }
 
-    /// Counts them in with those of the same kind.
+    /// Adds the failures to those of the same kind in `errors`.
     pub fn add_to(self, errors: &mut Vec<Self>) {
         match errors.iter_mut().find(|known| known.error == self.error) {
             Some(known) => known.count += self.count,
@@ -243,7 +243,7 @@ impl IoErrors {
     }
 }
 
-/// Device counters over a step, and what we asked of the device in the same time.
+/// Device counters over a step, and the requests that the step made in the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceDelta {
     /// What the kernel counted.
@@ -261,14 +261,14 @@ pub struct DeviceDelta {
 }
 
 impl StepRecord {
-    /// The stream of `class`, if that kind of operation took place.
+    /// Returns the stream of `class`, if that kind of operation took place.
     pub fn stream(&self, class: OpClass) -> Option<&Stream> {
         self.streams.iter().find(|stream| stream.class == class)
     }
 }
 
 impl Record {
-    /// The step called `name`, if it ran.
+    /// Returns the step called `name`, if it ran.
     pub fn step(&self, name: &str) -> Option<&StepRecord> {
         self.steps.iter().find(|step| step.name == name)
     }

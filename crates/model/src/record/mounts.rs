@@ -1,4 +1,4 @@
-//! A filesystem that was made for the run.
+//! Filesystems that were made for a run.
 
 use crate::environment::{Device, DeviceCounters, Filesystem};
 use crate::record::Prepare;
@@ -6,20 +6,20 @@ use crate::record::program::AppRecord;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One filesystem in one round: how it was made, what the kernel says of it, and which steps ran on it.
+/// One filesystem in one round: how it was made, what the kernel reports about it, and which steps ran on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MountRecord {
     /// Its name in the plan.
     pub name: String,
     /// Round, from 1.
     pub round: u32,
-    /// What the program that makes it says it is: `mkfs.xfs version 6.1.0`.
+    /// Name and version of the program that made it: `mkfs.xfs version 6.1.0`.
     pub tool: String,
     /// The commands that made it, as they ran; the device is `DEVICE`, the mount point `DIR`.
     pub commands: Vec<String>,
-    /// Options it was mounted with, as asked for beyond the filesystem's own defaults.
+    /// Mount options that were requested beyond the filesystem's own defaults.
     pub asked_options: String,
-    /// Type, and all mount options, as mountinfo has them.
+    /// Type and all mount options, from mountinfo.
     pub filesystem: Filesystem,
     /// Properties that mountinfo does not show (zfs), as `name=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,27 +30,27 @@ pub struct MountRecord {
     pub loop_direct: Option<bool>,
     /// Whether programs can read and write past this filesystem's page cache.
     pub direct: bool,
-    /// What the kernel counted on its device while its steps ran; absent where it counts nothing there.
+    /// The kernel's counters of its device while its steps ran; absent if it has none.
     pub counted: Option<DeviceCounters>,
-    /// How its test file was made; absent where no step wants one.
+    /// How its test file was made; absent if no step needs one.
     pub prepare: Option<Prepare>,
     /// The real program that was run on it as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppRecord>,
     /// The names of its steps in the Record: `NAME/rROUND/STEP`.
     pub steps: Vec<String>,
-    /// What kept it from being measured; mostly empty.
+    /// Why it could not be measured; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
 }
 
 impl MountRecord {
-    /// The name of `step` on this mount, as the Record has it.
+    /// Returns the name in the Record of `step` on this mount.
     pub fn step_name(&self, step: &str) -> String {
         format!("{}/r{}/{step}", self.name, self.round)
     }
 
-    /// The name of a step of this mount as its suite has it.
+    /// Returns the name in its suite of a step of this mount.
     pub fn plain_name<'a>(&self, step: &'a str) -> &'a str {
         step.strip_prefix(&self.step_name("")).unwrap_or(step)
     }

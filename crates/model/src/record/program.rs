@@ -1,4 +1,4 @@
-//! What a real program says of itself and of its loads.
+//! What a real program reports about itself and its loads.
 
 use crate::environment::DeviceCounters;
 use crate::plan::program::Program;
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 /// The program of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppRecord {
-    /// Which.
+    /// Which program.
     pub program: Program,
-    /// Its version, as it says.
+    /// Its version, as it reports it.
     pub version: String,
-    /// How it was set up, where that differs from its own defaults or decides what is measured.
+    /// Settings that differ from its defaults or affect what is measured.
     pub settings: Vec<Setting>,
-    /// How long making its data took, ns; not measured as a load.
+    /// Time taken to make its data, ns; not part of a load.
     pub prepare_ns: u64,
 }
 
@@ -27,26 +27,26 @@ pub struct Setting {
     pub value: String,
 }
 
-/// What one load brought besides what qd1 timed.
+/// Results of one load besides what qd1 timed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AppStep {
     /// What the program counted over the load, its warm-up included.
     pub counters: Vec<Counter>,
-    /// Figures that the program states itself; without intervals, since it gives none.
+    /// Figures that the program reports itself; without intervals, since it gives none.
     pub reported: Vec<Counter>,
     /// Its own histograms over the load.
     pub buckets: Vec<Buckets>,
-    /// What the kernel counted on the disk over the load, its warm-up included; absent where there is no one disk.
+    /// The kernel's counters of the disk over the load, its warm-up included; absent if there is not exactly one disk.
     pub device: Option<DeviceCounters>,
 }
 
 impl AppStep {
-    /// The counter called `name`.
+    /// Returns the counter called `name`.
     pub fn counter(&self, name: &str) -> Option<f64> {
         self.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
     }
 
-    /// The figure called `name` that the program states.
+    /// Returns the figure called `name` that the program reports.
     pub fn reported(&self, name: &str) -> Option<f64> {
         self.reported.iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
@@ -56,9 +56,9 @@ impl AppStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AppUnit {
-    /// A number of things.
+    /// A count.
     Count,
-    /// Things per second.
+    /// A rate per second.
     PerSecond,
     /// Nanoseconds.
     Ns,
@@ -66,7 +66,7 @@ pub enum AppUnit {
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
-    /// Things for each operation of the load.
+    /// A count for each operation of the load.
     PerOperation,
     /// Bytes for each operation of the load.
     BytesPerOperation,
@@ -75,27 +75,27 @@ pub enum AppUnit {
 /// A figure with its name and unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
-    /// The program's name for it where it has one.
+    /// The program's name for it, if it has one.
     pub name: String,
-    /// In this unit.
+    /// The unit.
     pub unit: AppUnit,
     /// The figure.
     pub value: f64,
 }
 
 impl Counter {
-    /// A figure.
+    /// Returns a figure.
     pub fn new(name: impl Into<String>, unit: AppUnit, value: f64) -> Self {
         Self { name: name.into(), unit, value }
     }
 }
 
-/// A histogram of a program's own, with the bounds it chose.
+/// A program's own histogram, with its bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Buckets {
     /// The program's name for it.
     pub name: String,
-    /// Upper bound of each bucket, ns, rising; what lies above the last is counted last.
+    /// Upper bound of each bucket, ns, ascending; values above the last have their own count.
     pub bounds_ns: Vec<u64>,
     /// Values in each bucket, and above the last bound: one more than there are bounds.
     pub counts: Vec<u64>,

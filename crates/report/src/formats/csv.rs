@@ -1,4 +1,5 @@
-//! One row per step, kind of operation and metric (of a sweep: per cell), as RFC 4180 has it: a spreadsheet or a data frame takes it as it is.
+//! CSV after RFC 4180, for spreadsheets and data frames: one row per step, kind of operation and metric (of a sweep:
+//! per cell).
 
 use qd1_model::metric::{METRICS, Unit};
 use qd1_model::plan::criterion::Criterion;
@@ -11,7 +12,8 @@ use crate::words;
 
 const HEADER: &str = "run,step,op,metric,unit,value,low,high,n,n_effective,resolved,criteria\n";
 
-/// The whole report. What n cannot resolve has an empty value, never a number; a bound it does have is kept.
+/// Returns the whole report. A figure that n samples do not resolve has an empty value, never a number; its known bound
+/// is kept.
 pub(crate) fn render(report: &Report) -> String {
     if let Some(surface) = &report.sweep {
         return sweep::csv(report, surface);
@@ -53,15 +55,16 @@ pub(crate) fn render(report: &Report) -> String {
     text
 }
 
-/// How the suite's own criteria of this figure came out: `pass: at least 200 MB/s (standard droplet); fail: ...`.
+/// Returns the results of the suite's own criteria of this figure: `pass: at least 200 MB/s (standard droplet); fail:
+/// ...`.
 fn criteria(report: &Report, step: &str, op: OpClass, metric: &str) -> String {
     let here = |c: &Criterion| c.step == step && c.op == op && c.metric == metric;
-    let told = report.criteria.iter().filter(|judged| here(&judged.criterion)).map(|judged| {
+    let results = report.criteria.iter().filter(|judged| here(&judged.criterion)).map(|judged| {
         let label = &judged.criterion.label;
         let label = if label.is_empty() { String::new() } else { format!(" ({label})") };
         format!("{}: {}{label}", judged.grade.name(), words::limits(&judged.criterion))
     });
-    told.collect::<Vec<_>>().join("; ")
+    results.collect::<Vec<_>>().join("; ")
 }
 
 const fn unit(unit: Unit) -> &'static str {
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_every_column_and_an_unresolved_one_has_no_value() {
+    fn rows_have_all_columns_and_unresolved_ones_have_no_value() {
         let text = render(&sample::slow_vps());
         let columns = HEADER.matches(',').count();
         assert!(text.lines().all(|line| line.matches(',').count() == columns));
@@ -103,11 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_carries_how_its_criteria_came_out() {
+    fn a_figure_has_the_results_of_its_criteria() {
         let text = render(&sample::suite());
         let row = text.lines().find(|line| line.contains(",bw-test,write,bytes_per_second,")).unwrap();
-        let told = "fail: at least 200 MB/s (190 MB/s counts) (standard droplet); marginal: pass from 300 MB/s";
-        assert!(row.contains(told), "{row}");
+        let results = "fail: at least 200 MB/s (190 MB/s counts) (standard droplet); marginal: pass from 300 MB/s";
+        assert!(row.contains(results), "{row}");
     }
 
     #[test]

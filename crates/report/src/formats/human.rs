@@ -1,4 +1,4 @@
-//! The report a person reads in a terminal: the verdict first, then what it rests on. Plain ASCII, made for 80 columns.
+//! The report for a terminal: the verdict first, then what it is based on. Plain ASCII, made for 80 columns.
 
 use qd1_model::metric::Unit;
 use qd1_model::units::format_span_ns;
@@ -137,7 +137,7 @@ fn steps(page: &mut Page, report: &Report) {
     legend(page, "");
 }
 
-/// What the marks in the table mean; `also` is said first.
+/// Writes a step's name, title, engine and duration.
 fn step_title(page: &mut Page, step: &StepSummary) {
     let how = [step.engine.clone(), format_span_ns(step.runtime_ns), words::ended(step.ended).to_owned()];
     let how = how.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
@@ -146,7 +146,7 @@ fn step_title(page: &mut Page, step: &StepSummary) {
     page.hang(0, &label, BOLD, column, &format!("{} ({how})", step.title));
 }
 
-/// Two lines: figures, then intervals with n under the name. Commits have two more for their sync part.
+/// Writes two lines: figures, then intervals with n under the name. Commits have two more for their sync part.
 fn rows(page: &mut Page, columns: &[Column], stream: &StreamSummary) {
     let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
     let n = format!("n={}", words::thousands(stream.ios));

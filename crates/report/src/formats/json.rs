@@ -3,20 +3,20 @@
 use qd1_model::Report;
 use serde::Serialize;
 
-/// Why serde_json cannot fail: all keys are strings, and all numbers can be written.
+/// Why serde_json cannot fail: all keys are strings, and JSON can represent all numbers.
 const PLAIN: &str = "a report is plain JSON";
 
-/// One document.
+/// Returns one document.
 pub(crate) fn document(body: &impl Serialize) -> String {
     serde_json::to_string_pretty(body).expect(PLAIN) + "\n"
 }
 
-/// The whole report: raw integers, unit-suffixed keys.
+/// Returns the whole report: raw integers, keys with their unit as suffix.
 pub(crate) fn render(report: &Report) -> String {
     document(report)
 }
 
-/// One line of NDJSON: what it is, which run it belongs to, and the thing itself.
+/// One line of NDJSON: its type, the run it belongs to, and the object itself.
 #[derive(Serialize)]
 struct Line<'a, T> {
     #[serde(rename = "type")]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suites_criteria_are_lines_of_their_own_and_a_check_has_none() {
+    fn criteria_of_a_suite_are_separate_lines_and_a_check_has_none() {
         let lines = render_lines(&sample::suite());
         assert_eq!(lines.lines().filter(|line| line.starts_with("{\"type\":\"criterion\"")).count(), 5);
         assert!(!render(&sample::slow_vps()).contains("\"criteria\""));

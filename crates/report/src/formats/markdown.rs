@@ -68,7 +68,7 @@ fn verdicts(text: &mut String, report: &Report) {
         for judged in words::deciding(verdict) {
             let (figure, limits) = (escaped(&words::judged(judged)), words::limits(&judged.criterion));
             *text += &format!("| {title} | {grade} | {figure} | {limits} | {} |\n", escaped(&judged.criterion.source));
-            // Further criteria of the same class stand under the first.
+            // Further criteria of the same class are listed below the first.
             (title, grade) = (String::new(), String::new());
         }
         let others = words::others(verdict);
@@ -86,8 +86,8 @@ fn suite_criteria(text: &mut String, report: &Report) {
     *text += "### Criteria\n\n| grade | figure | bound | for | source |\n|---|---|---|---|---|\n";
     for group in criteria::groups(report) {
         for judged in &group.judged {
-            let (label, source) = (escaped(&group.like.label), escaped(&group.like.source));
-            let (figure, bound) = (escaped(&words::judged(judged)), escaped(&criteria::bound(group.like)));
+            let (label, source) = (escaped(&group.shared.label), escaped(&group.shared.source));
+            let (figure, bound) = (escaped(&words::judged(judged)), escaped(&criteria::bound(group.shared)));
             *text += &format!("| {} | {figure} | {bound} | {label} | {source} |\n", graded(judged.grade));
         }
     }

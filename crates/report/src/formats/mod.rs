@@ -29,9 +29,9 @@ pub enum Format {
     Markdown,
 }
 
-/// The report in `format`, ending with a newline.
+/// Returns the report in `format`, ending with a newline.
 pub fn render(report: &Report, format: Format, style: &Style) -> String {
-    // Of these runs the steps and findings say nothing by themselves; their tables do.
+    // The steps and findings of these runs mean nothing by themselves; their tables do.
     match (&report.filesystems, &report.limits, format) {
         (Some(table), _, Format::Human) => return filesystems::human(report, table, style),
         (Some(table), _, Format::Csv) => return filesystems::csv(report, table),

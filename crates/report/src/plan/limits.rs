@@ -1,9 +1,9 @@
-//! What `qd1 limits` would do.
+//! The dry run of `qd1 limits`.
 
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::units::format_span_ns;
 
-/// What a search for limits would do; `is_long` where the end of a burst is waited for.
+/// Describes what a search for limits would do; `is_long` if it waits for the end of a burst.
 pub fn dry_run(plan: &Plan, is_long: bool) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn dry_run(plan: &Plan, is_long: bool) -> String {
         let longest = format_span_ns(step.stop.max_ns);
         let _ = writeln!(text, "  {:<18} up to {longest:>11}  {}", step.name, step.title);
     }
-    let _ = writeln!(text, "steps     end once their figures stand; after a burst that ended once more, rested");
+    let _ = writeln!(text, "steps     end once their figures are settled; repeated after a rest if a burst ended");
     if !is_long {
         let _ = writeln!(text, "time      about a minute where there is no limit");
     }

@@ -1,4 +1,4 @@
-//! What would be done, for `--dry-run`: steps, time, bytes written, space.
+//! The dry run: steps, time, bytes written, space.
 
 mod limits;
 mod program;
@@ -12,7 +12,7 @@ use qd1_model::Subject;
 use qd1_model::plan::{Plan, TargetKind, Work};
 use qd1_model::units::format_span_ns;
 
-/// What a plan would do, for `--dry-run`.
+/// Describes what a plan would do, for `--dry-run`.
 pub fn dry_run(plan: &Plan) -> String {
     use std::fmt::Write as _;
     let target = &plan.target;
@@ -20,7 +20,7 @@ pub fn dry_run(plan: &Plan) -> String {
     let only_files = plan.steps.iter().all(|step| matches!(step.work, Work::Files(_)));
     let place = match target.kind {
         TargetKind::Directory if only_files => {
-            format!("files in a directory of their own in {} ({})", target.path.display(), target.filesystem)
+            format!("files in a separate directory in {} ({})", target.path.display(), target.filesystem)
         }
         TargetKind::Directory => format!("unnamed files in {} ({})", target.path.display(), target.filesystem),
         TargetKind::File => format!("{}, only read", target.path.display()),

@@ -1,11 +1,11 @@
-//! What the load of a real program would do.
+//! The dry run of a real program's loads.
 
 use qd1_model::Bytes;
 use qd1_model::plan::Plan;
 use qd1_model::units::format_span_ns;
 
-/// What a program's loads would do. `title` is the program's, `space` what its data takes at most, and `afterwards` says what
-/// is left of it.
+/// Describes what a program's loads would do. `title` is the program's, `space` the most that its data takes, and
+/// `afterwards` what is left of it.
 pub fn dry_run(plan: &Plan, title: &str, space: Bytes, afterwards: &str) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();

@@ -4,7 +4,7 @@ use qd1_model::Bytes;
 use qd1_model::plan::{Plan, StepPlan, Work};
 use qd1_model::units::{format_span_ns, short_size};
 
-/// The steps of a sweep; none for other plans.
+/// Describes the steps of a sweep; empty for other plans.
 pub(super) fn lines(plan: &Plan) -> Vec<String> {
     let Some(sweep) = plan.sweep else { return Vec::new() };
     let io = |step: &StepPlan| match &step.work {

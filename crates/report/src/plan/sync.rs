@@ -5,7 +5,7 @@ use qd1_model::plan::{Plan, StepPlan, Work};
 use qd1_model::sync::uses_best_method;
 use qd1_model::units::format_span_ns;
 
-/// The steps of `qd1 sync`; none for other plans.
+/// Describes the steps of `qd1 sync`; empty for other plans.
 pub(super) fn lines(plan: &Plan) -> Vec<String> {
     if plan.subject != Subject::Sync {
         return Vec::new();
@@ -30,8 +30,8 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
         names.join(", ")
     };
     let with = |stem: &'static str| of(&move |step| step.name.starts_with(stem));
-    let ways = of(&|step| is_io(step) && !uses_best_method(&step.name) && !is_layout(step));
-    list("methods", ways, "8 KiB, page cache and O_DIRECT, 1 and 2 writes");
+    let methods = of(&|step| is_io(step) && !uses_best_method(&step.name) && !is_layout(step));
+    list("methods", methods, "8 KiB, page cache and O_DIRECT, 1 and 2 writes");
     for (label, stem, of) in
         [("sizes", "size-", ""), ("own files", "own-", "committers: "), ("one file", "shared-", "committers: ")]
     {

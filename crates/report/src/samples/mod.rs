@@ -31,7 +31,7 @@ fn figure(value: f64, spread: f64, n: u64) -> Estimate {
     }
 }
 
-/// A quantile of `n` samples, resolved when at least ten lie beyond it, as the analysis does it.
+/// A quantile of `n` samples, resolved when at least ten are beyond it, as in the analysis.
 fn quantile(q: f64, value: f64, n: u64) -> Estimate {
     let needed = (10.0 / (1.0 - q)).round() as u64;
     if n < needed {
@@ -314,7 +314,7 @@ fn record(steps: &[Step]) -> Record {
     }
 }
 
-/// The built-in thresholds applied in the plain way, enough for a sample.
+/// The built-in thresholds applied in a simple way, enough for a sample.
 fn verdicts(summary: &Summary) -> Vec<Verdict> {
     let judge = |criterion: qd1_model::plan::criterion::Criterion| {
         let metric = qd1_model::metric::metric(&criterion.metric).unwrap();
@@ -367,7 +367,7 @@ pub fn slow_vps() -> Report {
     }
 }
 
-/// The same, stopped in its second step, with failed requests.
+/// The slow VPS, stopped in its second step, with failed requests.
 pub fn interrupted() -> Report {
     let mut report = slow_vps();
     report.record.interrupted = true;

@@ -27,7 +27,7 @@ pub fn suite() -> Report {
     report.record.plan.steps.retain(|step| kept.contains(&step.name.as_str()));
     report.record.steps.retain(|step| kept.contains(&step.name.as_str()));
     report.summary.steps.retain(|step| kept.contains(&step.name.as_str()));
-    // The log's step had a size to reach, and did not.
+    // The log's step had a size to reach, and did not reach it.
     if let Some(Work::Io(io)) = report.record.plan.steps.iter_mut().find(|s| s.name == "wal").map(|s| &mut s.work) {
         io.io_size = qd1_model::Bytes::mib(22);
     }

@@ -1,4 +1,5 @@
-//! A real program's run as text: what it did per second and how long its users waited, then what it says of itself.
+//! A real program's run as text: its rate and its latency as seen by its users, then the figures that it reports
+//! itself.
 
 use qd1_model::app::{AppCheck, AppLoad, BucketQuantile};
 use qd1_model::metric::Unit;
@@ -16,7 +17,7 @@ const LABEL: usize = 15;
 /// Column of a labelled line's text.
 const TEXT: usize = 12;
 
-/// The whole run in a sentence: each load's rate, or what the program says of it.
+/// Returns the run in a sentence: each load's rate, or the program's own result.
 pub(crate) fn sentence(report: &Report, app: &AppRecord) -> String {
     let title = format!("{} {}", app.program.title(), app.version);
     let parts: Vec<String> = report.summary.steps.iter().filter_map(|step| rate(report, step)).collect();
@@ -56,7 +57,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
     checks(page, report);
     table(page, report);
     for step in &report.summary.steps {
-        said(page, report, step);
+        load_details(page, report, step);
     }
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
@@ -69,7 +70,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
     }
 }
 
-/// What the program's own rules come to.
+/// Writes the results of the program's own rules.
 fn checks(page: &mut Page, report: &Report) {
     let loads: Vec<&AppLoad> = report.app.iter().flat_map(|app| &app.loads).filter(|l| !l.checks.is_empty()).collect();
     if loads.is_empty() {
@@ -94,8 +95,8 @@ fn checked(step: &str, check: &AppCheck) -> String {
         (None, Some(low), None) => format!("above {}", format(low)),
         (None, None, None) => "not known".to_owned(),
     };
-    let asked = if check.at_least { "more than" } else { "at most" };
-    format!("{step}: {} {value}; {asked} {} ({})", title(&check.name), format(check.bound), check.source)
+    let relation = if check.at_least { "more than" } else { "at most" };
+    format!("{step}: {} {value}; {relation} {} ({})", title(&check.name), format(check.bound), check.source)
 }
 
 fn title(name: &str) -> &str {
@@ -107,7 +108,7 @@ fn title(name: &str) -> &str {
     }
 }
 
-/// What qd1 timed.
+/// Writes the table of the operations that qd1 timed.
 fn table(page: &mut Page, report: &Report) {
     if report.summary.steps.iter().all(|step| step.streams.is_empty()) {
         return;
@@ -115,7 +116,7 @@ fn table(page: &mut Page, report: &Report) {
     let is_bytes = |column: &Column| {
         matches!(column, Column::Binary) || matches!(column, Column::Metric(m) if m.unit == Unit::BytesPerSecond)
     };
-    // A database's bytes are not what is asked of it; what it is asked comes first.
+    // Users of a database count its operations, not its bytes; so rates of operations come first.
     let mut columns: Vec<Column> = columns(page.style.width).into_iter().filter(|column| !is_bytes(column)).collect();
     columns.sort_by_key(|column| !matches!(column, Column::Metric(metric) if metric.unit == Unit::PerSecond));
     let is_table = page.style.width >= LABEL + CELL * columns.len();
@@ -159,7 +160,7 @@ fn rows(page: &mut Page, label: &str, below: &str, cells: &[(String, String)]) {
     page.line(&format!(" {below}"));
 }
 
-/// Figures of a load without intervals, for tables of data: what was counted, and what the program says.
+/// Returns a load's figures without intervals, for tables of data: those counted, and those that the program reports.
 pub(crate) fn figures<'a>(report: &'a Report, step: &str) -> impl Iterator<Item = (&'static str, &'a Counter)> {
     let facts = load_of(report, step).into_iter().flat_map(|load| &load.facts).map(|figure| ("counted", figure));
     let app = report.record.step(step).and_then(|record| record.app.as_ref());
@@ -179,7 +180,7 @@ pub(crate) const fn unit(unit: AppUnit) -> &'static str {
     }
 }
 
-/// What rules, program and kernel say of each load, a line each: for pages that are no terminal.
+/// Returns the results of rules, program and kernel for each load, a line each, for formats other than the terminal's.
 pub(crate) fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for load in report.app.iter().flat_map(|app| &app.loads) {
@@ -191,7 +192,7 @@ pub(crate) fn lines(report: &Report) -> Vec<String> {
     lines
 }
 
-/// What program and kernel counted in a load, and what the program prints itself: each with its label.
+/// Returns what program and kernel counted in a load, and what the program prints itself, each with its label.
 fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, String)> {
     let load = load_of(report, step);
     let facts: Vec<String> = load.iter().flat_map(|load| &load.facts).map(fact).collect();
@@ -201,8 +202,8 @@ fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, Str
     let reported: Vec<String> = app.iter().flat_map(|app| &app.reported).filter(plain).map(figure).collect();
     let labelled = [
         ("counted", facts, ""),
-        ("buckets", quantiles, " (no more is known than the bucket)"),
-        ("it says", reported, " (the program's own figures, without intervals)"),
+        ("buckets", quantiles, " (only the bucket is known)"),
+        ("reported", reported, " (the program's own figures, without intervals)"),
     ];
     labelled
         .into_iter()
@@ -210,8 +211,8 @@ fn parts(report: &Report, step: &str) -> impl Iterator<Item = (&'static str, Str
         .map(|(label, parts, also)| (label, parts.join("; ") + also))
 }
 
-/// The same below a heading of the load's; a load that failed says why.
-fn said(page: &mut Page, report: &Report, step: &StepSummary) {
+/// Writes those counts and figures under a heading of the load, and why a failed load failed.
+fn load_details(page: &mut Page, report: &Report, step: &StepSummary) {
     let mut parts = parts(report, &step.name).peekable();
     if parts.peek().is_some() {
         page.heading(&format!("{}: {}", step.name, step.title));
@@ -224,7 +225,7 @@ fn said(page: &mut Page, report: &Report, step: &StepSummary) {
     }
 }
 
-/// A counter in words.
+/// Returns a counter in words.
 fn fact(counter: &Counter) -> String {
     let value = worded(counter.unit, counter.value);
     match counter.name.as_str() {
@@ -235,7 +236,7 @@ fn fact(counter: &Counter) -> String {
         "disk_bytes_written_per_operation" => format!("{value} written to the disk for each operation"),
         "disk_flushes_per_operation" => format!("{value} flushes for each operation"),
         "checkpoints_timed" => format!("{value} checkpoints on time"),
-        "checkpoints_requested" => format!("{value} asked for"),
+        "checkpoints_requested" => format!("{value} requested"),
         "leader_changes" => format!("{value} changes of leader"),
         "slow_requests" => format!("{value} requests that it calls slow"),
         "slow_syncs" => format!("{value} syncs that it calls slow"),
@@ -259,7 +260,7 @@ fn quantile(quantile: &BucketQuantile) -> String {
 /// `operations 6,200/s`.
 fn figure(counter: &Counter) -> String {
     let name = match counter.name.as_str() {
-        "asked_writes_per_second" => "writes asked for",
+        "asked_writes_per_second" => "writes requested",
         "writes_per_second" => "writes",
         other => other,
     };
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_buckets_are_told_with_their_bounds_at_every_width() {
+    fn rules_and_buckets_show_their_bounds_at_every_width() {
         for width in [40, 60, 80, 120] {
             let text = render(&report(), Format::Human, &Style { color: false, width });
             let body = text.split("\nRun it again").next().unwrap();
@@ -381,6 +382,6 @@ mod tests {
         let columns = csv.lines().next().unwrap().matches(',').count();
         assert!(csv.lines().filter(|line| line.contains("reported")).all(|line| line.matches(',').count() == columns));
         let markdown = render(&report(), Format::Markdown, &style);
-        assert!(markdown.contains("- FAIL: ") && markdown.contains("it says: writes 150/s"), "{markdown}");
+        assert!(markdown.contains("- FAIL: ") && markdown.contains("reported: writes 150/s"), "{markdown}");
     }
 }

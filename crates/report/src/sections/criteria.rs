@@ -1,4 +1,4 @@
-//! A suite's own criteria in words: those with one bound and source stand together, each with its grade and figure.
+//! A suite's own criteria in words, grouped by bound and source, each with its grade and figure.
 
 use qd1_model::metric::metric;
 use qd1_model::plan::criterion::Criterion;
@@ -8,45 +8,42 @@ use qd1_model::{Grade, Report};
 use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
 use crate::words;
 
-/// Criteria that ask for the same thing of several steps.
+/// Criteria with the same bound for several steps.
 pub(crate) struct Group<'a> {
-    /// What they share: metric, bound, label and source.
-    pub(crate) like: &'a Criterion,
+    /// One of the criteria, for what they share: metric, bound, label and source.
+    pub(crate) shared: &'a Criterion,
     pub(crate) judged: Vec<&'a Judged>,
 }
 
-/// All criteria of the suite, in its order.
+/// Returns all criteria of the suite, grouped, in its order.
 pub(crate) fn groups(report: &Report) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for judged in &report.criteria {
-        match groups.iter_mut().find(|group| alike(group.like, &judged.criterion)) {
+        match groups.iter_mut().find(|group| is_alike(group.shared, &judged.criterion)) {
             Some(group) => group.judged.push(judged),
-            None => groups.push(Group { like: &judged.criterion, judged: vec![judged] }),
+            None => groups.push(Group { shared: &judged.criterion, judged: vec![judged] }),
         }
     }
     groups
 }
 
-fn alike(a: &Criterion, b: &Criterion) -> bool {
+fn is_alike(a: &Criterion, b: &Criterion) -> bool {
     let shared = |c: &Criterion| Criterion { step: String::new(), op: a.op, ..c.clone() };
     shared(a) == shared(b)
 }
 
-/// What a group asks for: `p99.9: pass up to 300 us, fail above 500 us`.
+/// Returns the bound of a group: `p99.9: pass up to 300 us, fail above 500 us`.
 pub(crate) fn bound(criterion: &Criterion) -> String {
     let title = metric(&criterion.metric).map_or(criterion.metric.as_str(), |metric| metric.title);
     format!("{title}: {}", words::limits(criterion))
 }
 
-/// How the criteria came out: `vps-latency, 48 criteria: 40 pass, 6 marginal, 2 fail.`
+/// Returns the results of the criteria: `vps-latency, 48 criteria: 40 pass, 6 marginal, 2 fail.`
 pub(crate) fn sentence(report: &Report) -> String {
     let suite = &report.record.plan.suite;
     let count = report.criteria.len();
     if count == 0 {
-        return format!(
-            "{suite}: {} measured, and nothing to judge them by.",
-            words::steps(report.summary.steps.len())
-        );
+        return format!("{suite}: {} measured; the suite has no criteria.", words::steps(report.summary.steps.len()));
     }
     let parts: Vec<String> = [
         (Grade::Pass, "pass"),
@@ -70,8 +67,8 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     }
     page.heading("Criteria");
     for group in groups(report) {
-        let Criterion { label, source, .. } = group.like;
-        page.prose(2, &bound(group.like));
+        let Criterion { label, source, .. } = group.shared;
+        page.prose(2, &bound(group.shared));
         page.prose(4, format!("{label} ({source})").trim());
         for judged in group.judged {
             let paint = paint(judged.grade);
@@ -80,7 +77,7 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     }
 }
 
-/// The colour of a grade.
+/// Returns the colour of a grade.
 pub(crate) const fn paint(grade: Grade) -> anstyle::Style {
     match grade {
         Grade::Pass => GOOD,
@@ -96,13 +93,13 @@ mod tests {
     use crate::samples as sample;
 
     #[test]
-    fn criteria_with_one_bound_and_source_stand_together_in_the_order_of_the_suite() {
+    fn criteria_with_one_bound_and_source_are_grouped_in_order() {
         let report = sample::suite();
         let groups = groups(&report);
         let sizes: Vec<usize> = groups.iter().map(|group| group.judged.len()).collect();
         assert_eq!(sizes, [1, 1, 2, 1]);
         assert_eq!(sizes.iter().sum::<usize>(), report.criteria.len());
-        assert_eq!(bound(groups[2].like), "per second: at least 500/s (475/s counts)");
+        assert_eq!(bound(groups[2].shared), "per second: at least 500/s (475/s counts)");
     }
 
     #[test]
@@ -110,6 +107,6 @@ mod tests {
         let mut report = sample::suite();
         assert_eq!(sentence(&report), "digitalocean, 5 criteria: 2 pass, 1 marginal, 1 fail, 1 not resolved.");
         report.criteria.clear();
-        assert_eq!(sentence(&report), "digitalocean: 3 steps measured, and nothing to judge them by.");
+        assert_eq!(sentence(&report), "digitalocean: 3 steps measured; the suite has no criteria.");
     }
 }

@@ -1,4 +1,4 @@
-//! What kind of storage it is, for people: the likeliest kinds, what speaks for and against them, what was not looked at.
+//! The kind of storage, for people: the likeliest kinds, the evidence for and against them, and what was not examined.
 
 use qd1_model::identity::{EvidenceSource, Identity, KindEvidence, StorageKind};
 use qd1_model::{Report, Subject};
@@ -6,24 +6,24 @@ use qd1_model::{Report, Subject};
 use crate::page::{BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
 use crate::table::escaped;
 
-/// Column at which text beside a label begins.
+/// Column at which the text next to a label begins.
 const COLUMN: usize = 11;
 /// Kinds below this are not listed; the JSON has all.
 const LISTED: f64 = 0.01;
-/// Above this a kind is stated, below [`LIKELY`] none is.
+/// From this probability on a kind is stated without reserve; below [`LIKELY`] none is.
 const SURE: f64 = 0.9;
 const LIKELY: f64 = 0.5;
 /// Evidence that makes a kind this much likelier or less likely than the others is named with it (factors).
 const SPEAKS: f64 = 1.5;
-/// Most kinds named on either side of a line.
+/// Most kinds named for and against in a line.
 const NAMED: usize = 3;
 
-/// Whether the run was one to identify the storage.
+/// Whether the run was made to identify the storage.
 pub(crate) fn is_identify(report: &Report) -> bool {
     report.record.plan.subject == Subject::Identify
 }
 
-/// The answer in a sentence.
+/// Returns the answer in a sentence.
 pub(crate) fn sentence(identity: &Identity) -> String {
     let mut kinds = identity.kinds.iter();
     let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else { return String::new() };
@@ -32,7 +32,7 @@ pub(crate) fn sentence(identity: &Identity) -> String {
     match first.probability {
         p if p >= SURE => format!("Kind of storage: {name} ({share})."),
         p if p >= LIKELY => format!("Kind of storage: probably {name} ({share}); {other}."),
-        _ => format!("Kind of storage: cannot be told; {name} {share}, {other}."),
+        _ => format!("Kind of storage: uncertain; {name} {share}, {other}."),
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn sentence(identity: &Identity) -> String {
 pub(crate) fn section(page: &mut Page, report: &Report) {
     let Some(identity) = &report.identity else {
         page.heading("Kind of storage");
-        page.prose(2, "Nothing was measured that tells one kind from another.");
+        page.prose(2, "Nothing was measured that distinguishes the kinds.");
         return;
     };
     page.heading("How likely");
@@ -95,7 +95,7 @@ pub(crate) fn markdown(text: &mut String, report: &Report) {
     text.push('\n');
 }
 
-/// `for local NVMe (3.1x), memory (2.0x); against rotating disk (1/40)`: factors against the average kind.
+/// Returns `for local NVMe (3.1x), memory (2.0x); against rotating disk (1/40)`: factors relative to the average kind.
 fn speaks(evidence: &KindEvidence) -> String {
     let mut weights: Vec<(StorageKind, f64)> =
         evidence.weights.iter().map(|weight| (weight.kind, weight.weight)).collect();
@@ -160,14 +160,14 @@ mod tests {
 
     #[test]
     fn the_answer_is_as_sure_as_the_probability_and_no_surer() {
-        let said = |first| sentence(report(first).identity.as_ref().unwrap());
-        assert_eq!(said(0.95), "Kind of storage: local NVMe (95 %).");
-        assert!(said(0.7).contains("probably local NVMe (70 %)"));
-        assert!(said(0.3).contains("cannot be told"));
+        let text = |first| sentence(report(first).identity.as_ref().unwrap());
+        assert_eq!(text(0.95), "Kind of storage: local NVMe (95 %).");
+        assert!(text(0.7).contains("probably local NVMe (70 %)"));
+        assert!(text(0.3).contains("uncertain"));
     }
 
     #[test]
-    fn evidence_names_what_it_speaks_for_and_against_and_how_strongly() {
+    fn evidence_names_the_kinds_for_and_against_with_its_strength() {
         let report = report(0.95);
         for width in [60, 80, 120] {
             let mut page = Page::new(&Style { color: false, width });

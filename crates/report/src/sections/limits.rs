@@ -1,4 +1,4 @@
-//! `qd1 limits` as text: what limits there are and why that is believed, or what the disk did without reaching one.
+//! `qd1 limits` as text: the limits found and the evidence for them, or what the disk did without reaching one.
 
 use qd1_model::limits::{Binding, Burst, Direction, Limit, Limits, Quantity};
 use qd1_model::units::{format_rate, format_rate_binary, format_span_ns};
@@ -10,7 +10,7 @@ use crate::page::Style;
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
 use crate::words;
 
-/// Column at which text beside a label begins.
+/// Column at which the text next to a label begins.
 const COLUMN: usize = 10;
 
 /// The document of a search for limits.
@@ -22,13 +22,13 @@ struct Document<'a> {
     record: &'a Record,
 }
 
-/// What `--json` prints.
+/// Returns the JSON document.
 pub(crate) fn json(limits: &Limits, report: &Report) -> String {
     let (findings, record) = (&report.findings[..], &report.record);
     document(&Document { schema_version: SCHEMA_VERSION, limits, findings, record })
 }
 
-/// The whole text.
+/// Returns the whole text.
 pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     let record = &report.record;
@@ -52,7 +52,7 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
     }
     binding(&mut page, limits);
     if let Some(shared) = limits.shared {
-        let text = if shared { "reads and writes draw on one budget" } else { "reads and writes have a budget each" };
+        let text = if shared { "reads and writes share one budget" } else { "reads and writes have a budget each" };
         page.heading("Together");
         page.prose(1, text);
     }
@@ -128,7 +128,7 @@ fn burst_of(page: &mut Page, unit: Quantity, burst: &Burst) {
     page.hang(1, "burst", NOTE, COLUMN, &text);
 }
 
-/// What decides at which block size, a line for each direction.
+/// Writes which limit decides at which block size, a line for each direction.
 fn binding(page: &mut Page, limits: &Limits) {
     if !limits.limits.iter().any(|limit| limit.reached) {
         return;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_named_with_its_interval_and_its_burst_and_no_line_is_wider_than_the_page() {
+    fn a_limit_has_its_interval_and_burst_and_fits_the_page() {
         let text = human(&found(true), &sample::fast_nvme(), &Style { color: false, width: 80 });
         assert!(text.contains("10,000 IOPS") && text.contains("400 MB/s (381 MiB/s)"), "{text}");
         assert!(text.contains("earned back") && text.contains("95 % interval"), "{text}");

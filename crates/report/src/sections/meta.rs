@@ -1,5 +1,5 @@
-//! File operations for people: a row for each, with its rate, its latency and what it cost the processor. And bonnie++'s line
-//! of figures, so that what reads its results reads ours.
+//! File operations for people: a row for each, with its rate, latency and processor time. And bonnie++'s line of
+//! figures, so that programs that read its results read ours.
 
 use qd1_model::meta::{Meta, MetaRow};
 use qd1_model::metric::Unit;
@@ -21,26 +21,28 @@ const CPU: usize = 8;
 /// Below this many columns there is no room for a table.
 const TABLE_MIN: usize = LABEL + 3 * CELL + CPU + 6;
 
-/// What bonnie++ (2.00) says of its own line, and what it leaves out because it took less than half a second.
+/// The format version of bonnie++'s (2.00) line, its number of fields, and its marks for results of less than half a
+/// second.
 const BONNIE_FORMAT: &str = "1.98";
+const BONNIE_FIELDS: usize = 50;
 const BONNIE_MIN_NS: u64 = 500_000_000;
 const TOO_SHORT: &str = "+++++";
 const TOO_SHORT_CPU: &str = "+++";
 
-/// Whether it is a run of bonnie++'s job.
+/// Whether the run is bonnie++'s job.
 pub(crate) fn is_bonnie(report: &Report) -> bool {
     report.record.plan.subject == Subject::Bonnie
 }
 
-/// The first line of the report: what the files were.
+/// Returns the first line of the report, which describes the files.
 pub(crate) fn sentence(report: &Report) -> String {
     let name = if is_bonnie(report) { "bonnie++'s job" } else { "file operations" };
     let so_far = if report.record.interrupted { "so far, " } else { "" };
-    let told: Vec<String> = [large(report), many(report)].into_iter().flatten().collect();
-    format!("{name}, {so_far}{}.", told.join("; "))
+    let parts: Vec<String> = [large(report), many(report)].into_iter().flatten().collect();
+    format!("{name}, {so_far}{}.", parts.join("; "))
 }
 
-/// The plan's work on files, as far as `wanted`.
+/// Returns the first work on files of the plan that is wanted.
 fn work(report: &Report, wanted: impl Fn(&FilesWork) -> bool) -> Option<&FilesWork> {
     report.record.plan.steps.iter().find_map(|step| match &step.work {
         Work::Files(files) if wanted(files) => Some(files),
@@ -68,7 +70,7 @@ fn many(report: &Report) -> Option<String> {
     Some(format!("{} {size}, {dirs}{workers}, {}", words::thousands(work.count), durability(work)))
 }
 
-/// What was made durable.
+/// Returns what was made durable.
 fn durability(work: &FilesWork) -> &'static str {
     match (work.fsync.files, work.fsync.dir, work.fsync.end) {
         (true, true, _) => "fsync of each file and its directory",
@@ -87,7 +89,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, meta: &Meta) {
         if is_table {
             let titles = format!("{:CELL$}{:CELL$}{:CELL$}{:CPU$}", "per second", "p50", "p99", "CPU");
             let label = format!("{heading:LABEL$}");
-            // A heading as wide as the first column would push the titles out of their places.
+            // A heading as wide as the first column would shift the titles.
             if label.chars().count() > LABEL {
                 page.bold(heading);
                 let line = page.paint(BOLD, &format!("{:LABEL$}{titles}n", ""));
@@ -111,7 +113,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, meta: &Meta) {
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
     }
-    legend(page, &told(report));
+    legend(page, &explanation(report));
 }
 
 /// The rows under their headings.
@@ -131,7 +133,7 @@ fn groups(meta: &Meta) -> Vec<(&'static str, Vec<&MetaRow>)> {
     groups
 }
 
-/// What a row is called.
+/// Returns a row's name.
 const fn label(op: FileOp) -> &'static str {
     match op {
         FileOp::StatRead => "stat+read",
@@ -143,7 +145,7 @@ const fn label(op: FileOp) -> &'static str {
     }
 }
 
-/// What a row's rate counts: bytes of a large file, else operations.
+/// Returns a row's rate: bytes of a large file, else operations.
 fn rate(row: &MetaRow) -> (Unit, Estimate) {
     match row.bytes_per_second {
         Some(bytes) if row.op.is_block() && row.op != FileOp::Seek => (Unit::BytesPerSecond, bytes),
@@ -189,7 +191,7 @@ fn list_row(page: &mut Page, row: &MetaRow) {
     page.hang(2, label(row.op), BOLD, LABEL, &text);
 }
 
-/// What kept a row from being whole.
+/// Writes why a row is incomplete.
 fn notes(page: &mut Page, report: &Report, row: &MetaRow) {
     let step = report.summary.steps.iter().find(|step| step.name == row.step);
     let errors = step.map(|step| words::errors(report, step)).unwrap_or_default();
@@ -205,8 +207,8 @@ fn notes(page: &mut Page, report: &Report, row: &MetaRow) {
     }
 }
 
-/// What has to be known to read the figures.
-fn told(report: &Report) -> String {
+/// Returns what has to be known to read the figures.
+fn explanation(report: &Report) -> String {
     let durable = work(report, |work| work.fsync != qd1_model::plan::FilesSync::default()).is_some();
     let mut text = "CPU: processor time of the workers over the time taken; 100 % is one processor.".to_owned();
     if !durable {
@@ -238,7 +240,7 @@ pub(crate) fn markdown(text: &mut String, meta: &Meta) {
 
 /// bonnie++'s line (format 1.98), as `bon_csv2html` and `bon_csv2txt` read it.
 ///
-/// As bonnie++ has it, what took less than half a second has no figure but `+++++`, and what was not measured has none.
+/// As in bonnie++, a result of less than half a second is `+++++`, and one that was not measured is empty.
 pub(crate) fn bonnie_line(report: &Report, meta: &Meta) -> String {
     let record = &report.record;
     let mut fields = vec![BONNIE_FORMAT.to_owned(), format!("qd1-{}", record.version)];
@@ -265,10 +267,11 @@ pub(crate) fn bonnie_line(report: &Report, meta: &Meta) -> String {
     many.iter().for_each(|row| fields.extend(pair(*row)));
     let latency = |row: &Option<&MetaRow>| row.map_or_else(String::new, |row| span(row.lat_max_ns));
     fields.extend(block.iter().chain(&many).map(latency));
+    debug_assert_eq!(fields.len(), BONNIE_FIELDS, "bonnie++'s line has a fixed number of fields");
     fields.join(",") + "\n"
 }
 
-/// Size, chunk where it is not bonnie++'s own, seeks and seekers.
+/// Returns size, chunk if it is not bonnie++'s default, seeks and seekers.
 fn large_fields(report: &Report) -> [String; 4] {
     let Some(work) = work(report, |work| work.ops.iter().all(|op| op.is_block())) else { return Default::default() };
     let mib = work.size.0 >> 20;
@@ -277,7 +280,8 @@ fn large_fields(report: &Report) -> [String; 4] {
     [size, chunk, BONNIE_SEEKS.to_string(), BONNIE_SEEKERS.to_string()]
 }
 
-/// Files in units of 1,024, largest and smallest size, two fields that bonnie++ fills where they are not its defaults.
+/// Returns files in units of 1,024, largest and smallest size, and two fields that bonnie++ fills if they are not its
+/// defaults.
 fn many_fields(report: &Report) -> [String; 5] {
     let Some(work) = work(report, |work| work.ops.contains(&FileOp::Create)) else { return Default::default() };
     let size = |bytes: u64| if work.size.0 == 0 { String::new() } else { bytes.to_string() };
@@ -286,7 +290,7 @@ fn many_fields(report: &Report) -> [String; 5] {
     [units.to_string(), size(work.size.0), size(work.size.0 - work.size_spread.0), String::new(), dirs]
 }
 
-/// Rate and share of the processor: KiB/s of a large file, operations per second of others.
+/// Returns rate and share of the processor: KiB/s of a large file, operations per second of others.
 fn pair(row: Option<&MetaRow>) -> [String; 2] {
     let Some(row) = row else { return Default::default() };
     if row.elapsed_ns < BONNIE_MIN_NS {
@@ -300,7 +304,8 @@ fn pair(row: Option<&MetaRow>) -> [String; 2] {
     [text, format!("{:.0}", row.cpu_share * 100.0)]
 }
 
-/// A latency in the units that bonnie++ prints: whole microseconds, then milli- and seconds, at most five digits.
+/// Formats a latency in the units that bonnie++ prints: whole microseconds, milliseconds or seconds, at most five
+/// digits.
 fn span(ns: u64) -> String {
     match ns {
         0..100_000_000 => format!("{}us", ns / 1000),
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_has_its_rate_its_latency_and_its_processor_time_with_intervals() {
+    fn each_operation_has_rate_latency_and_processor_time() {
         let text = text(&sample::meta(), 80);
         assert!(text.starts_with("file operations, 20,000 files of 1 KiB to 64 KiB, 1,000 in a directory"), "{text}");
         assert!(text.contains("its sync") && text.contains("[19.0..21.0]") && text.contains("81 %"), "{text}");
@@ -347,7 +352,7 @@ mod tests {
         let line = bonnie_line(&report, report.meta.as_ref().unwrap());
         // The header that bonnie++ -x prints, with the seeks and seekers that it leaves out there.
         let fields: Vec<&str> = line.trim_end().split(',').collect();
-        assert_eq!(fields.len(), 50);
+        assert_eq!(fields.len(), BONNIE_FIELDS);
         assert_eq!((fields[0], fields[3], fields[5], &fields[6..9]), ("1.98", "1", "2G", &["", "8192", "5"][..]));
         assert_eq!(&fields[9..13], ["", "", "97656", "81"], "one letter at a time is not measured; MB/s are KiB/s");
         assert_eq!(fields[19..21], ["20000.0", "81"], "seeks");

@@ -1,4 +1,4 @@
-//! What databases will do on the disk, for people.
+//! Predictions of what databases will do on the disk, for people.
 
 use qd1_model::prediction::{Bound, Exactness, Predicted, Prediction, Predicts};
 use qd1_model::{Estimate, Report};
@@ -11,18 +11,18 @@ const FIGURE: usize = 8;
 const INTERVAL: usize = 18;
 const MEASURED: usize = 9;
 
-/// What was predicted at first is shown where it differs by more than this factor.
+/// The first prediction is shown when it differs by more than this factor.
 const MOVED: f64 = 1.25;
 
-/// What the figures are.
-const NOTE: &str = "Worked out from the commits measured, not run: the interval holds what was measured and what the models have \
-                    been off by (docs/method.md, predictions).";
+/// Explains the figures.
+const NOTE: &str = "Calculated from the measured commits, not run: the interval covers the spread of the measurements \
+                    and the known errors of the models (docs/method.md, predictions).";
 
-/// The section of the human report; nothing where nothing was predicted.
+/// Writes the section of the human report, if anything was predicted.
 pub(crate) fn section(page: &mut Page, report: &Report) {
     let Some(prediction) = &report.prediction else { return };
     let is_verified = prediction.rows.iter().any(|row| row.verified.is_some());
-    let last = if is_verified { format!("{:>MEASURED$}  error", "measured") } else { "held back by".to_owned() };
+    let last = if is_verified { format!("{:>MEASURED$}  error", "measured") } else { "limited by".to_owned() };
     page.heading("What to expect");
     page.line(
         &page.paint(DIM, &format!("  {:WHAT$}{:>FIGURE$}  {:INTERVAL$}{last}", "", "predicted", "95 % interval")),
@@ -41,7 +41,7 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     if let Some(moved) = moved(prediction) {
         page.prose(2, &moved);
     }
-    // One that was ended early has not told of itself yet.
+    // The settings of a program that ended early are not known.
     for program in report.record.programs.iter().filter(|program| !program.settings.is_empty()) {
         let settings = program.settings.iter().map(|setting| format!("{} {}", setting.name, setting.value));
         let settings = settings.collect::<Vec<_>>().join(", ");
@@ -52,7 +52,7 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
 
 /// The same as a table of Markdown.
 pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
-    *text += "### What to expect\n\n| | predicted | 95 % interval | held back by | measured | error |\n";
+    *text += "### What to expect\n\n| | predicted | 95 % interval | limited by | measured | error |\n";
     *text += "|---|--:|---|---|--:|--:|\n";
     for row in &prediction.rows {
         let [what, figure, interval, bound] = cells(row);
@@ -68,7 +68,7 @@ pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
     *text += &format!("\n{NOTE}\n\n");
 }
 
-/// What was measured and how far the prediction is from it, in red where its interval does not hold it.
+/// Returns the measured value and the error of the prediction, in red if its interval does not contain the value.
 fn verified(page: &Page, row: &Predicted) -> String {
     let [measured, error] = measured(row);
     let missed = row.verified.is_some_and(|verified| !verified.holds);
@@ -87,7 +87,7 @@ fn measured(row: &Predicted) -> [String; 2] {
     [figure, verified.error.map_or_else(String::new, |error| format!("{:+.0} %", 100.0 * error))]
 }
 
-/// What the disk, or the machine, did otherwise once the programs ran: the figures that were predicted before.
+/// Returns the first predictions that differ from the later ones because the disk or the machine changed.
 fn moved(prediction: &Prediction) -> Option<String> {
     let of = |row: &Predicted| {
         let (first, value) = (row.verified?.at_first?, row.value.value?);
@@ -99,13 +99,13 @@ fn moved(prediction: &Prediction) -> Option<String> {
     let figures = rows.join("; ");
     (!rows.is_empty()).then(|| {
         format!(
-            "The disk or the machine changed meanwhile: each program is held against the commits just before and after it. From \
-             the first commits alone it was: {figures}."
+            "The disk or the machine changed meanwhile: each program is compared with the commits just before and after it. \
+             The first commits alone predicted: {figures}."
         )
     })
 }
 
-/// A row's cells: what, figure, interval, what holds it back.
+/// Returns a row's cells: what, figure, interval, and what limits it.
 fn cells(row: &Predicted) -> [String; 4] {
     let clients = match row.clients {
         1 if row.what != Predicts::PostgresTps => String::new(),
@@ -123,7 +123,7 @@ fn cells(row: &Predicted) -> [String; 4] {
     [format!("{}{clients}", row.what.title()), figure, interval, bound.to_owned()]
 }
 
-/// Three digits are all that a prediction deserves.
+/// Formats a figure with three digits: a prediction is no more precise.
 fn count(figure: f64) -> String {
     if figure <= 0.0 {
         return "0".to_owned();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_on_which_side_of_what_was_tried_the_truth_is() {
+    fn a_row_marks_a_measured_value_that_is_only_a_bound() {
         let verified = |exactness| {
             let value = Estimate { value: Some(100.0), ..Estimate::default() };
             Some(Verified { value, exactness, error: Some(-0.2), holds: true, at_first: None, error_at_first: None })

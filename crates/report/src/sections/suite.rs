@@ -1,5 +1,5 @@
-//! The steps of a suite as one table with a row for each: a suite has many steps that differ in a figure or two, so names
-//! stand beside their figures and titles are left to `--dry-run`. And the list of the suites that are built in.
+//! The steps of a suite as one table with a row for each: a suite has many steps that differ in a figure or two, so the
+//! table has names but no titles, which `--dry-run` shows. And the list of the built-in suites.
 
 use qd1_model::metric::Unit;
 use qd1_model::op::Ended;
@@ -19,7 +19,7 @@ const LABEL: usize = 15;
 
 /// All steps.
 pub(crate) fn steps(page: &mut Page, report: &Report) {
-    // What a suite compares comes first, then what it takes.
+    // Rates, which a suite compares, come first, then latencies.
     let mut columns = columns(page.style.width);
     columns.sort_by_key(|column| !column.is_rate());
     let is_table = page.style.width >= LABEL + CELL * 5;
@@ -41,7 +41,7 @@ pub(crate) fn steps(page: &mut Page, report: &Report) {
         for stream in &step.streams {
             if is_table {
                 let cells: Vec<_> = columns.iter().map(|column| column.cell(stream)).collect();
-                // The one name that leaves no room for a number.
+                // The only name that leaves no room for a number.
                 let name = if stream.class == OpClass::Transaction { "txn" } else { stream.class.name() };
                 two_lines(page, label, &format!("{name} {}", count(stream.ios)), &cells);
                 if let (Some(p50), Some(p99)) = (stream.sync_p50_ns, stream.sync_p99_ns) {
@@ -86,7 +86,7 @@ pub(crate) fn steps(page: &mut Page, report: &Report) {
     legend(page, "Below a step's name: its operations and how many there were.");
 }
 
-/// What a step was to move in all, where it has such an end.
+/// Returns the bytes that a step was to move in all; `None` when it has no such limit.
 fn size_to_reach(report: &Report, name: &str) -> Option<Bytes> {
     let plan = report.record.plan.steps.iter().find(|step| step.name == name)?;
     match &plan.work {
@@ -95,7 +95,7 @@ fn size_to_reach(report: &Report, name: &str) -> Option<Bytes> {
     }
 }
 
-/// Narrow: `99,999`, then `115k`, `1.2M`.
+/// Formats a count for a narrow column: `99,999`, then `115k`, `1.2M`.
 fn count(n: u64) -> String {
     if n < 100_000 { words::thousands(n) } else { qd1_model::units::format_count(n as f64) }
 }
@@ -111,7 +111,7 @@ fn two_lines(page: &mut Page, label: &str, below: &str, cells: &[(String, String
     page.line(&format!(" {below}"));
 }
 
-/// `qd1 suites`: each with what it is for, how long it takes at most (without flags, `--quick`, `--full`) and its source.
+/// Returns the list for `qd1 suites`: title, longest duration (without flags, `--quick`, `--full`) and source of each.
 pub fn suites(rows: &[(&Suite, [u64; 3])], style: &Style) -> String {
     let mut page = Page::new(style);
     let column = rows.iter().map(|(suite, _)| suite.name.len()).max().unwrap_or(0) + 2;

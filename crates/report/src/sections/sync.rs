@@ -1,5 +1,5 @@
-//! Ways to make writes durable, for people: the methods beside each other, how the best one goes with size, committers and
-//! layout, new files, and what programs can be set to.
+//! Methods of making writes durable, for people: a comparison, the best method by size, committers and layout, new
+//! files, and the settings of programs.
 
 use qd1_model::metric::Unit;
 use qd1_model::plan::{FileSync, Sync};
@@ -23,16 +23,16 @@ struct Table {
     rows: Vec<Row>,
 }
 
-/// A row: its name, what stands under that, and the figures.
+/// A row: its name, the text below the name, and the figures.
 struct Row {
     label: String,
     below: String,
     cells: Vec<(Unit, Option<Estimate>)>,
 }
 
-/// The answer in a sentence or two.
+/// Returns the answer in a sentence or two.
 pub(crate) fn sentence(table: &SyncTable) -> String {
-    let Some(best) = table.best else { return "No way to make writes durable was measured.".to_owned() };
+    let Some(best) = table.best else { return "No durable method was measured.".to_owned() };
     let rate = table.rows.iter().find(|row| is_compared(row, table) && row.method == best);
     let rate = rate.map_or_else(String::new, |row| {
         format!(" with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
@@ -41,7 +41,7 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     let mut text = format!("{} is the fastest durable way to commit {block} here{rate}.", named(best));
     if !table.tied.is_empty() {
         let tied: Vec<String> = table.tied.iter().map(|method| named(*method)).collect();
-        text += &format!(" Not to be told from it: {}.", tied.join(", "));
+        text += &format!(" Not distinguishable from it: {}.", tied.join(", "));
     }
     text
 }
@@ -54,7 +54,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
     settings(page, table);
     let notes = notes(table);
     if !notes.is_empty() {
-        page.heading("To know");
+        page.heading("Notes");
         notes.iter().for_each(|note| page.hang(2, "-", NOTE, 4, note));
     }
     for text in words::not_run(report) {
@@ -75,7 +75,7 @@ pub(crate) fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
         }
         text.push('\n');
     }
-    *text += "### What programs can be set to\n\n| program | setting | | p50 of a commit | |\n|---|---|---|--:|---|\n";
+    *text += "### Settings of programs\n\n| program | setting | | p50 of a commit | |\n|---|---|---|--:|---|\n";
     for setting in &table.settings {
         let p50 = whole(Unit::Ns, &setting.lat_p50_ns);
         let (setting_name, note) = (escaped(&setting.setting), escaped(&setting.note));
@@ -136,9 +136,10 @@ fn methods(table: &SyncTable) -> Table {
     }
 }
 
-/// Each method through the page cache, then past it.
+/// Orders the rows so that each method without O_DIRECT precedes the same with O_DIRECT.
 fn in_pairs(rows: Vec<Row>, table: &SyncTable) -> Vec<Row> {
     let compared: Vec<&SyncRow> = table.rows.iter().filter(|row| is_compared(row, table)).collect();
+    debug_assert_eq!(rows.len(), compared.len(), "there is a row for each compared method");
     let mut order: Vec<(usize, Row)> = rows
         .into_iter()
         .enumerate()
@@ -169,8 +170,8 @@ fn cells(row: &SyncRow) -> Vec<(Unit, Option<Estimate>)> {
 
 const COLUMNS: [&str; 4] = ["commits/s", "p50", "p99", "sync p50"];
 
-/// Rows that look further than the methods, those that have a label, in the order of `key`.
-fn further<K: Ord>(
+/// Returns a table of the rows that have a label, in the order of `key`: they vary the best method.
+fn variations<K: Ord>(
     table: &SyncTable,
     title: &str,
     key: impl Fn(&SyncRow) -> K,
@@ -188,26 +189,26 @@ fn further<K: Ord>(
     }
 }
 
-/// The method that looked further.
-fn follower(table: &SyncTable, wanted: impl Fn(&SyncRow) -> bool) -> Option<SyncMethod> {
+/// Returns the method of the wanted rows.
+fn varied_method(table: &SyncTable, wanted: impl Fn(&SyncRow) -> bool) -> Option<SyncMethod> {
     table.rows.iter().find(|row| wanted(row)).map(|row| row.method)
 }
 
 fn sizes(table: &SyncTable) -> Table {
     let is_other = |row: &SyncRow| row.block != table.block && row.committers == 1;
-    let method = follower(table, is_other);
+    let method = varied_method(table, is_other);
     let by_size = |row: &SyncRow| row.block;
-    further(table, "Size of a commit", by_size, |row| {
+    variations(table, "Size of a commit", by_size, |row| {
         let base = is_base(row, table) && Some(row.method) == method;
         (base || is_other(row)).then(|| Bytes(u64::from(row.block)).to_string())
     })
 }
 
 fn committers(table: &SyncTable) -> Table {
-    let method = follower(table, |row| row.committers > 1);
+    let method = varied_method(table, |row| row.committers > 1);
     let block = Bytes(u64::from(table.block));
     let own_first = |row: &SyncRow| (row.shared, row.committers);
-    further(table, &format!("Committers at once, {block} each"), own_first, |row| {
+    variations(table, &format!("Committers at once, {block} each"), own_first, |row| {
         let one = is_base(row, table) && Some(row.method) == method;
         let files = if row.shared { "one file" } else { "own files" };
         match row.committers {
@@ -218,9 +219,9 @@ fn committers(table: &SyncTable) -> Table {
 }
 
 fn layouts(table: &SyncTable) -> Table {
-    let method = follower(table, |row| row.layout != SyncLayout::Overwrite);
+    let method = varied_method(table, |row| row.layout != SyncLayout::Overwrite);
     let as_measured = |_: &SyncRow| ();
-    further(table, "Where it goes", as_measured, |row| match row.layout {
+    variations(table, "Where it goes", as_measured, |row| match row.layout {
         SyncLayout::Overwrite => {
             (is_compared(row, table) && Some(row.method) == method).then(|| "overwritten".to_owned())
         }
@@ -293,7 +294,7 @@ fn settings(page: &mut Page, table: &SyncTable) {
     if table.settings.is_empty() {
         return;
     }
-    page.heading("What programs can be set to, and the median of a commit so");
+    page.heading("Settings of programs, and the median of a commit with each");
     let mut program = "";
     for setting in &table.settings {
         if setting.program != program {
@@ -327,7 +328,7 @@ const fn advice(setting: &SyncSetting) -> &'static str {
     }
 }
 
-/// What has to be said beside the figures.
+/// Returns the notes that the figures need.
 fn notes(table: &SyncTable) -> Vec<String> {
     let mut notes = Vec::new();
     if table.rows.iter().any(|row| row.method.sync == Sync::SyncFileRange) {
@@ -435,15 +436,15 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sentence_names_the_best_and_what_cannot_be_told_from_it() {
+    fn the_first_sentence_names_the_best_method_and_those_as_fast() {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.starts_with("fdatasync is the fastest durable way to commit 8 KiB here with 5.46k"), "{text}");
-        assert!(flat.contains("Not to be told from it: fdatasync + O_DIRECT."), "{text}");
+        assert!(flat.contains("Not distinguishable from it: fdatasync + O_DIRECT."), "{text}");
     }
 
     #[test]
-    fn what_makes_nothing_durable_is_said_to_in_its_row_and_in_words() {
+    fn a_method_that_is_not_durable_is_marked_and_explained() {
         let text = text(80);
         assert!(text.contains("NOT DURABLE"), "{text}");
         assert!(text.contains("sync_file_range makes nothing durable"), "{text}");

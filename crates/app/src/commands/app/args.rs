@@ -28,17 +28,17 @@ const JOURNALS: [Choice<JournalMode>; 4] = [
 const SYNCHRONOUS: [Choice<Synchronous>; 3] = [
     (
         "normal",
-        "At the moments that keep the database whole; in WAL mode the last commits may be lost",
+        "At the moments that keep the database consistent; in WAL mode the last commits may be lost",
         Synchronous::Normal,
     ),
     ("full", "At each commit: SQLite's default", Synchronous::Full),
-    ("extra", "And the directory, after the journal is gone", Synchronous::Extra),
+    ("extra", "At each commit, and the directory after the journal is deleted", Synchronous::Extra),
 ];
 
-/// What every one of them takes.
+/// Arguments of every program.
 #[derive(Debug, Args)]
 pub(crate) struct AppCommon {
-    /// Exit with code 3 if any of the program's own rules comes out this bad or worse
+    /// Exit with code 3 if the result by any of the program's own rules is this bad or worse
     #[arg(long, value_name = "GRADE", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
     #[command(flatten)]
@@ -88,16 +88,16 @@ pub(crate) struct PostgresArgs {
     /// A setting of the server, for example -c synchronous_commit=off; may be given several times
     #[arg(short = 'c', value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Read the tables into the server's memory first, by its extension pg_prewarm; -c shared_buffers says how much it has
+    /// Read the tables into the server's memory first, with its extension pg_prewarm; -c shared_buffers sets its size
     #[arg(long)]
     pub(crate) prewarm: bool,
-    /// Where initdb, postgres and pgbench are [default: the newest that is found]
+    /// Where initdb, postgres and pgbench are [default: the newest found]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
-    /// Who the server runs as when started by root [default: postgres or nobody]
+    /// User that the server runs as when started by root [default: postgres or nobody]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Use this running server instead, in a schema of our own that is dropped again
+    /// Use this running server instead, in a separate schema that is dropped afterwards
     #[arg(long, value_name = "CONNINFO", conflicts_with_all = ["set", "user"])]
     pub(crate) dsn: Option<String>,
     #[command(flatten)]
@@ -112,7 +112,7 @@ pub(crate) struct EtcdArgs {
     /// Loads of `etcdctl check perf`, separated by commas; each takes a minute
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "s,m", value_parser = choice(&LOADS))]
     pub(crate) load: Vec<EtcdLoad>,
-    /// Instead: so many puts a second, separated by commas, each timed from when it was due
+    /// Instead: this many puts a second, separated by commas, each timed from when it was due
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "load", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: Vec<u32>,
     /// Measured time of each --rate

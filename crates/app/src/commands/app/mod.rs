@@ -16,10 +16,10 @@ use qd1_runner::watch::Watch;
 pub(crate) use args::AppCommand;
 use args::AppCommon;
 
-use crate::again::CommandLine;
+use crate::command_line::CommandLine;
 use crate::session::{self, Job, Measured, Request, Session};
 
-/// Runs one of them.
+/// Runs one of the programs.
 ///
 /// # Errors
 /// When it cannot be run, or nothing could be measured.
@@ -38,7 +38,7 @@ pub(crate) fn run(command: &AppCommand, typed: &CommandLine) -> Result<ExitCode>
     session.run(&mut ProgramJob { program, typed, dsn: command.dsn() })
 }
 
-/// A program's loads.
+/// A program's loads as a job.
 struct ProgramJob<'a> {
     program: ProgramRun,
     typed: &'a CommandLine,
@@ -59,7 +59,7 @@ impl Job for ProgramJob<'_> {
         qd1_report::plan::program(plan, program.title(), program.space(), &program.caution())
     }
 
-    /// A password is nobody's business.
+    /// Returns the DSN without its password, so that the password is not saved.
     fn decided(&self, _plan: &Plan) -> Vec<(&'static str, String)> {
         self.dsn.map(|dsn| ("dsn", without_password(dsn))).into_iter().collect()
     }

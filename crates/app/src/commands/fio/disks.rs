@@ -1,4 +1,4 @@
-//! What the disks below the jobs' files did meanwhile: fio's "Disk stats".
+//! Counters of the disks below the jobs' files over a run: fio's "Disk stats".
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(crate) struct Disks<'a> {
 struct Disk {
     name: String,
     before: DeviceCounters,
-    /// Below md and dm: the disks that it is made of.
+    /// The disks that an md or dm device is made of, with their counters at the start.
     members: Vec<(String, DeviceCounters)>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Disks<'a> {
         Self { machine, disks, start_ns: clock::now_ns() }
     }
 
-    /// Their change since then.
+    /// Returns the change of the counters since the start.
     pub(crate) fn end(&self) -> Vec<DiskUtil> {
         let spent_ms = (clock::now_ns() - self.start_ns) / 1_000_000;
         let mut all = Vec::new();
@@ -70,12 +70,12 @@ impl<'a> Disks<'a> {
     }
 }
 
-/// The devices below a file, or below where it will be.
+/// Returns the devices below a file, or below the directory where it will be.
 fn chain(machine: &Machine, path: &Path) -> Vec<Device> {
     if path.starts_with("/dev") && path.exists() {
         return machine.devices_of_block(path);
     }
-    let place = super::standing(path);
+    let place = super::existing_part(path);
     let place = std::fs::canonicalize(&place).unwrap_or(place);
     machine.filesystem(&place).map(|filesystem| machine.devices(&filesystem, &place)).unwrap_or_default()
 }
@@ -91,7 +91,7 @@ fn counts(change: &DeviceCounters, spent_ms: u64) -> DiskCounts {
     }
 }
 
-/// The mean over several disks; none of none.
+/// Returns the mean over several disks; `None` without any.
 fn mean(all: impl Iterator<Item = DiskCounts>) -> Option<DiskCounts> {
     let all: Vec<DiskCounts> = all.collect();
     let n = all.len() as u64;

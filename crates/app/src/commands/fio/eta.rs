@@ -1,4 +1,4 @@
-//! The line of progress: fio's in content, on stderr, so that reports on stdout stay clean.
+//! The progress line: with fio's content, but on stderr, so that reports on stdout stay clean.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -22,7 +22,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// As `--eta`, `--eta-interval` and `--eta-newline` say, and never where `quiet`.
+    /// Returns a line that follows `--eta`, `--eta-interval` and `--eta-newline`, and is never shown if `quiet`.
     pub(crate) fn new(invocation: &'a Invocation, quiet: bool) -> Self {
         let flags = &invocation.flags;
         let shown = match flags.eta {
@@ -53,7 +53,7 @@ impl<'a> Line<'a> {
         self.next_ns = now.elapsed_ns + self.interval_ns;
         let text = self.text(now);
         let mut stderr = std::io::stderr().lock();
-        // Progress that cannot be shown is no reason to end a run.
+        // A run continues even if its progress cannot be shown.
         let _ = write!(stderr, "\r{text}\x1b[K");
         self.open = true;
         if let Some(newline_ns) = self.newline_ns
@@ -96,7 +96,7 @@ impl<'a> Line<'a> {
         text
     }
 
-    /// One letter for each thread, runs of equal ones counted: `[r(3),w(1),_(1)]`.
+    /// Returns a letter for each thread, with equal neighbours counted: `[r(3),w(1),_(1)]`.
     fn letters(&self, now: &Now<'_>) -> String {
         let mut runs: Vec<(char, u32)> = Vec::new();
         for thread in now.threads {
@@ -124,7 +124,7 @@ impl<'a> Line<'a> {
         format!("[{}]", runs.join(","))
     }
 
-    /// Time left of timed jobs that run; `None` where none is timed.
+    /// Returns the time left of timed jobs, seconds; `None` when no job is timed.
     fn left_s(&self, now: &Now<'_>) -> Option<u64> {
         let timed = now.threads.iter().filter(|thread| thread.stage != Stage::Ended);
         let length = |job: &FioJob| job.runtime + job.ramp_time;
@@ -132,7 +132,7 @@ impl<'a> Line<'a> {
         (!longest.is_zero()).then(|| longest.as_secs().saturating_sub(now.elapsed_ns / 1_000_000_000))
     }
 
-    /// Ends the line, so that what follows has its own.
+    /// Ends the line, so that later output starts on a new one.
     pub(crate) fn finish(&mut self) {
         if self.open {
             let _ = writeln!(std::io::stderr());

@@ -1,4 +1,4 @@
-//! What the kernel counted while each job ran: the disk's requests, the machine's processor time and pressure.
+//! The kernel's counters over each job: the disk's requests, the machine's processor time and pressure.
 
 use qd1_engine::run::RequestCounts;
 use qd1_jobs::{ThreadPlan, ThreadResult};
@@ -18,7 +18,7 @@ struct Job {
     running: u32,
     before: Option<Moment>,
     after: Option<Moment>,
-    /// Another job ran meanwhile: what the disk did cannot be told apart.
+    /// Whether another job ran at the same time, so that the disk's counters cannot be attributed.
     shared: bool,
 }
 
@@ -28,7 +28,7 @@ impl<'a> JobCounters<'a> {
         Self { counters: Counters::new(machine, devices), jobs }
     }
 
-    /// These threads are about to begin.
+    /// Takes the counters of the jobs whose threads are about to begin.
     pub(crate) fn begins(&mut self, threads: &[ThreadPlan]) {
         for thread in threads {
             if self.jobs[thread.job].before.is_none() {
@@ -42,26 +42,26 @@ impl<'a> JobCounters<'a> {
         }
     }
 
-    /// A thread has ended.
+    /// Takes the counters of the job of a thread that has ended.
     pub(crate) fn ended(&mut self, thread: &ThreadPlan) {
         let job = &mut self.jobs[thread.job];
         job.running = job.running.saturating_sub(1);
         job.after = Some(self.counters.now());
     }
 
-    /// The change over a job, beside what its threads asked for; none where it never ran.
+    /// Returns the change over a job, with the requests that its threads issued; `None` when it never ran.
     pub(crate) fn change(&self, index: usize, results: &[&ThreadResult]) -> Option<Change> {
         let job = &self.jobs[index];
         let (before, after) = (job.before.as_ref()?, job.after.as_ref()?);
         let sum = |pick: fn(&ThreadResult) -> u64| results.iter().map(|result| pick(result)).sum();
-        let asked = RequestCounts {
+        let requested = RequestCounts {
             reads: sum(|result| result.moved[0].1),
             read_bytes: sum(|result| result.moved[0].0),
             writes: sum(|result| result.moved[1].1),
             write_bytes: sum(|result| result.moved[1].0),
             syncs: sum(|result| result.syncs),
         };
-        let mut change = after.since(before, &asked);
+        let mut change = after.since(before, &requested);
         if job.shared {
             change.device = None;
         }

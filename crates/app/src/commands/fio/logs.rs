@@ -15,7 +15,7 @@ use qd1_jobs::log::{Chunk, KINDS};
 pub(crate) struct Logs<'a> {
     jobs: &'a [FioJob],
     directory: PathBuf,
-    /// Logs of earlier jobs of the same name are emptied when the first line of a job is written.
+    /// Open logs by path. A log is emptied when its first line is written.
     files: HashMap<PathBuf, BufWriter<File>>,
     start_unix_ms: u64,
     aggregate: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Logs<'a> {
     problem: Option<anyhow::Error>,
 }
 
-/// How often the bandwidth of all jobs is logged (`--bandwidth-log`), ms: fio's own time.
+/// Interval at which the bandwidth of all jobs is logged (`--bandwidth-log`), ms, as in fio.
 const AGGREGATE_MS: u64 = 500;
 
 impl<'a> Logs<'a> {
-    /// The logs of these jobs; nothing is opened yet.
+    /// Returns the logs of these jobs; none is opened yet.
     pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Self {
         Self {
             jobs: &invocation.jobs,
@@ -77,7 +77,7 @@ impl<'a> Logs<'a> {
                 Ok(())
             }),
         };
-        // What was logged can be read while the jobs run.
+        // Flushed, so that the log can be read while the jobs run.
         let flushed = written.and_then(|()| self.files.get_mut(&path).map_or(Ok(()), BufWriter::flush));
         if let Err(error) = flushed
             && self.problem.is_none()
@@ -86,7 +86,7 @@ impl<'a> Logs<'a> {
         }
     }
 
-    /// `--bandwidth-log`: the bandwidth of all jobs together; `bytes` is what was moved so far.
+    /// Logs the bandwidth of all jobs together for `--bandwidth-log`; `bytes` is the sum moved so far.
     pub(crate) fn aggregate(&mut self, elapsed_ms: u64, bytes: [u64; 3]) {
         if !self.aggregate || elapsed_ms < self.aggregate_next_ms {
             return;
@@ -104,10 +104,10 @@ impl<'a> Logs<'a> {
         self.aggregate_before = bytes;
     }
 
-    /// Closes them.
+    /// Closes the logs.
     ///
     /// # Errors
-    /// The first thing that could not be written.
+    /// When a log could not be written; returns the first error.
     pub(crate) fn finish(mut self) -> Result<()> {
         for (path, file) in &mut self.files {
             file.flush().with_context(|| format!("cannot write the log {}", path.display()))?;
@@ -116,7 +116,7 @@ impl<'a> Logs<'a> {
     }
 }
 
-/// The prefix of a log's name: as given, or the job's name.
+/// Returns the prefix of a log's name: as given, or the job's name.
 fn prefix(job: &FioJob, kind: LogKind) -> &str {
     let given = match kind {
         LogKind::Bw => &job.write_bw_log,

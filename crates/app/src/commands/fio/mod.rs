@@ -30,13 +30,13 @@ use sink::Sink;
 use watch::Watch;
 use world::RealWorld;
 
-/// What `--version` prints and reports carry: readers of fio's reports look for `fio-3`, and people for whose it is.
+/// The version that `--version` and reports print: programs that read fio's reports look for `fio-3`, people for `qd1`.
 pub(crate) const VERSION: &str = concat!("fio-3.33-qd1-", env!("CARGO_PKG_VERSION"));
 
-/// Runs fio's command line, the program's name left out.
+/// Runs fio's command line, given without the program's name.
 ///
 /// # Errors
-/// Wrong options and job files; targets that cannot or must not be used.
+/// When options or job files are invalid, or a target cannot or must not be used.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     match parse_args(args, &RealWorld).map_err(|errors| Problem::usage(errors.to_string()))? {
         Request::Help => print(&help::usage()),
@@ -77,10 +77,10 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     Ok(outcome.exit_code())
 }
 
-/// Reads a command line of fio's that has jobs.
+/// Parses a command line of fio that has jobs.
 ///
 /// # Errors
-/// Everything that is wrong with it and the files it names.
+/// When it or a file it names is invalid, or there are no jobs.
 pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
     match parse_args(args, &RealWorld).map_err(|errors| Problem::usage(errors.to_string()))? {
         Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
@@ -92,25 +92,25 @@ fn no_jobs() -> Problem {
     Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)")
 }
 
-/// The jobs as command lines of `fio`.
+/// Returns the jobs as command lines of `fio`.
 pub(crate) fn command_lines(invocation: &Invocation) -> String {
     help::showcmd(&invocation.globals, &invocation.jobs)
 }
 
-/// In whose style a run goes.
+/// The style of a run: fio's or qd1's.
 pub(crate) enum RunStyle<'a> {
-    /// fio's: progress and interim reports are its own; a device that nothing uses is written as the job says.
+    /// fio's: progress and interim reports as in fio; a device that is not in use is written without further consent.
     Fio(&'a mut Sink),
     /// qd1's: no output but the report, and a device is written only where `--destroy` names it again.
     Own {
-        /// No progress.
+        /// Whether to show no progress.
         quiet: bool,
         /// The device that may be overwritten.
         destroy: Option<&'a Path>,
     },
 }
 
-/// A run of jobs, over.
+/// The result of a run of jobs.
 pub(crate) struct JobsOutcome {
     pub(crate) results: Vec<ThreadResult>,
     pub(crate) record: Record,
@@ -120,7 +120,7 @@ pub(crate) struct JobsOutcome {
 }
 
 impl JobsOutcome {
-    /// 0, 1 where a job failed, 130 or 143 after a signal.
+    /// Returns 0, 1 when a job failed, 130 or 143 after a signal.
     pub(crate) fn exit_code(&self) -> ExitCode {
         let failed = self.results.iter().any(|result| result.fault.is_some() || result.stat.error != 0);
         ExitCode::from(self.signal.unwrap_or(u8::from(failed)))
@@ -130,7 +130,7 @@ impl JobsOutcome {
 /// Runs the jobs.
 ///
 /// # Errors
-/// What keeps any of them from beginning. A failure of a job is in its result.
+/// When a job cannot begin. A failure during a job is in its result.
 pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<JobsOutcome> {
     let machine = Machine::new();
     let jobs = &invocation.jobs;
@@ -173,22 +173,22 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     Ok(JobsOutcome { results, record, disks, signal: interrupted })
 }
 
-/// Where a file is, or the directory above it that is there already.
-fn standing(path: &Path) -> PathBuf {
+/// Returns the path, or its nearest parent directory that exists.
+fn existing_part(path: &Path) -> PathBuf {
     let mut path = PathBuf::from(path);
     while !path.exists() && path.pop() {}
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
-/// Whether a block device may be written. In fio's style what lies on it is overwritten, but nothing that is in use;
-/// in qd1's it has to be named again, and nothing recognisable may lie on it.
+/// Checks whether a block device may be written. In fio's style its content is overwritten, unless the device is in
+/// use; in qd1's style the device has to be named again, and must not have recognisable content.
 fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
     let same = |other: &Path| {
         std::fs::canonicalize(other).ok().is_some_and(|other| std::fs::canonicalize(device).is_ok_and(|it| it == other))
     };
     if named.is_some_and(|named| !named.is_some_and(same)) {
         let device = device.display();
-        return Err(format!("{device} would be overwritten; if all data on it may go, add --destroy {device}"));
+        return Err(format!("{device} would be overwritten; if all data on it may be lost, add --destroy {device}"));
     }
     let uses = machine.block_uses(device);
     match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
@@ -197,7 +197,7 @@ fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> 
     }
 }
 
-/// What fio says before it starts, with a note for all that takes effect otherwise than written.
+/// Returns fio's text before a run, with a note for each option that takes effect differently than written.
 fn banner(invocation: &Invocation) -> String {
     let plans = qd1_jobs::threads(&invocation.jobs, 0);
     let lines: Vec<(&FioJob, u32)> = invocation
@@ -210,14 +210,14 @@ fn banner(invocation: &Invocation) -> String {
     notes + &output::banner(VERSION, &lines)
 }
 
-/// All reports that were asked for, in fio's order.
+/// Returns all requested reports, in fio's order.
 fn render(invocation: &Invocation, outcome: &JobsOutcome, one_line: bool) -> String {
     let stats: Vec<(usize, JobStat)> =
         outcome.results.iter().map(|result| (result.plan.job, result.stat.clone())).collect();
     render_stats(invocation, &stats, outcome.disks.clone(), one_line)
 }
 
-/// The same from counters of a run that may still go on.
+/// Returns all requested reports from counters of a run that may still be active.
 fn render_stats(
     invocation: &Invocation,
     stats: &[(usize, JobStat)],
@@ -256,12 +256,12 @@ fn render_stats(
     text
 }
 
-/// What fio has as the time left of a job that is over: nothing where time bounds it, else that it cannot tell.
+/// Returns the time left that fio reports for a finished job: 0 if it is bounded by time, else its value for unknown.
 fn eta_s(job: &FioJob) -> u64 {
     if job.runtime.is_zero() { i32::MAX as u64 } else { 0 }
 }
 
-/// One set of counters for each clone, or for each reporting group of jobs with `group_reporting`.
+/// Returns the counters of each clone, or of each reporting group of jobs with `group_reporting`.
 fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)> {
     let mut grouped: Vec<(usize, JobStat)> = Vec::new();
     for (job, stat) in stats {
@@ -276,7 +276,7 @@ fn grouped(jobs: &[FioJob], stats: &[(usize, JobStat)]) -> Vec<(usize, JobStat)>
     grouped
 }
 
-/// Keeps the run in the history, where there is one. Without a word where not: scripts take one on stderr for failure.
+/// Saves the run in the history. A failure is only reported on a terminal: scripts take output on stderr for a failure.
 pub(crate) fn keep(record: &Record) {
     let kept = session::history().and_then(|store| store.save(record).map(drop));
     if let Err(error) = kept
@@ -286,10 +286,10 @@ pub(crate) fn keep(record: &Record) {
     }
 }
 
-/// The command line as text: job files and options are UTF-8 in every report.
+/// Returns the command line as text: job files and options are UTF-8 in every report.
 ///
 /// # Errors
-/// Bytes that are not.
+/// When an argument is not UTF-8.
 pub(crate) fn text_args(args: impl Iterator<Item = std::ffi::OsString>) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for arg in args {

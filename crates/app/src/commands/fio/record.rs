@@ -1,4 +1,4 @@
-//! A run of jobs as qd1's own Record, so that it can be kept, shown in every format and judged again.
+//! A run of jobs as qd1's own Record, so that it can be saved, shown in every format and analysed again.
 
 use std::path::{Path, PathBuf};
 
@@ -23,21 +23,21 @@ use super::kernel::JobCounters;
 /// Length of the threads' intervals, ns.
 const INTERVAL_NS: u64 = 100_000_000;
 
-/// When and as what a run began.
+/// Identifier and start time of a run.
 pub(crate) struct Start {
     pub(crate) id: String,
     pub(crate) unix_ns: u64,
     pub(crate) ns: u64,
 }
 
-/// The place that stands for the whole run: the first file, or the directory where it will be.
+/// Returns the place that represents the whole run: the first file, or the directory where it will be.
 pub(crate) fn place(jobs: &[FioJob]) -> PathBuf {
     let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
-    let path = super::standing(Path::new(first.as_deref().unwrap_or_default()));
+    let path = super::existing_part(Path::new(first.as_deref().unwrap_or_default()));
     std::fs::canonicalize(&path).unwrap_or(path)
 }
 
-/// The Record of a run.
+/// Returns the Record of a run.
 pub(crate) fn record(
     jobs: &[FioJob],
     results: &[ThreadResult],
@@ -64,7 +64,7 @@ pub(crate) fn record(
         .collect();
     let plans = jobs.iter().zip(&names).map(|(job, name)| step_plan(job, name)).collect();
     let mut command = vec!["qd1".to_owned()];
-    command.extend(std::env::args_os().skip(1).map(|word| from_anywhere(&word.to_string_lossy())));
+    command.extend(std::env::args_os().skip(1).map(|word| with_absolute_path(&word.to_string_lossy())));
     if command.get(1).is_none_or(|word| word != "fio" && word != "run") {
         command.insert(1, "fio".to_owned());
     }
@@ -97,14 +97,14 @@ pub(crate) fn record(
     }
 }
 
-/// A word of the command line; the name of a file as one that is right in any directory.
-fn from_anywhere(word: &str) -> String {
+/// Returns a word of the command line, with the name of an existing file as its absolute path.
+fn with_absolute_path(word: &str) -> String {
     let file = Some(Path::new(word)).filter(|path| !word.starts_with('-') && path.is_file());
     let absolute = file.and_then(|file| std::fs::canonicalize(file).ok());
     absolute.map_or_else(|| word.to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
-/// The jobs' names, each unique: a second `job` is `job-2`.
+/// Returns the jobs' names, made unique: a second `job` is `job-2`.
 fn unique_names(jobs: &[FioJob]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for job in jobs {
@@ -114,6 +114,7 @@ fn unique_names(jobs: &[FioJob]) -> Vec<String> {
             .find(|name| !taken(name));
         names.extend(name);
     }
+    debug_assert_eq!(names.len(), jobs.len(), "each job has a name");
     names
 }
 
@@ -132,7 +133,7 @@ fn target(jobs: &[FioJob], place: &Path, environment: &Environment) -> TargetPla
         kind,
         filesystem: environment.filesystem.kind.clone(),
         size: jobs.iter().map(size_of).max().unwrap_or_default(),
-        // What a job asked for was opened, so that nothing is known to be impossible.
+        // Every job's files were opened as requested, so nothing is known to be impossible.
         direct: true,
         align: 1,
         prepare_max_ns: 0,
@@ -158,7 +159,7 @@ fn step_plan(job: &FioJob, name: &str) -> StepPlan {
     StepPlan { name: name.to_owned(), title, work, background: Vec::new(), stop, writes_max: Bytes(0) }
 }
 
-/// The job in the words of a Plan, as far as it has them: what detectors need to know.
+/// Returns the job as work of a Plan, as far as a Plan can express it: detectors need it.
 fn io_work(job: &FioJob) -> IoWork {
     let kind = job.rw.kind;
     let rw = match (kind.reads(), kind.writes() || kind.trims(), kind.is_random()) {
@@ -215,7 +216,7 @@ fn io_work(job: &FioJob) -> IoWork {
     }
 }
 
-/// All clones of a job as one step.
+/// Returns all clones of a job as one step.
 fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> StepRecord {
     let ran = || results.iter().filter(|result| result.measured_ns > 0);
     let measured_ns = ran().map(|result| result.measured_ns).min().unwrap_or(start_ns);
@@ -267,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_have_names_of_their_own() {
+    fn step_names_are_unique() {
         let jobs = ["a", "b", "a", "a"].map(FioJob::new);
         assert_eq!(unique_names(&jobs), ["a", "b", "a-2", "a-3"]);
     }

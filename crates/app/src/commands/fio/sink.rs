@@ -19,10 +19,10 @@ impl Sink {
         Self { file: None }
     }
 
-    /// A file, emptied now.
+    /// A file, created or emptied at once.
     ///
     /// # Errors
-    /// When it cannot be made: before anything was measured.
+    /// When it cannot be created, so that this is known before anything is measured.
     pub(crate) fn file(path: &Path) -> Result<Self> {
         let file = File::create(path).map_err(|error| {
             Problem::usage(format!("--output={}: cannot write there: {error}; choose another place", path.display()))
@@ -33,7 +33,7 @@ impl Sink {
     /// Writes a text.
     ///
     /// # Errors
-    /// When it cannot be written. A reader that went away (`| head`) is no error.
+    /// When it cannot be written. A closed pipe (`| head`) is not an error.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
         match &mut self.file {
             Some((path, file)) => {
@@ -50,8 +50,7 @@ impl Sink {
     }
 }
 
-/// A JSON document on one line. Line breaks inside of strings are escaped in JSON, so that those left are between its
-/// tokens.
+/// Returns a JSON document on one line. JSON escapes line breaks inside strings, so the others are between its tokens.
 pub(crate) fn on_one_line(json: &str) -> String {
     let mut line: String = json.lines().map(str::trim_start).collect();
     line.push('\n');

@@ -1,4 +1,4 @@
-//! Watches a run of jobs: says what is going on, keeps logs, writes interim reports.
+//! Watches a run of jobs: shows progress, writes logs and interim reports.
 
 use anyhow::Result;
 use qd1_engine::clock;
@@ -18,7 +18,7 @@ use super::sink::Sink;
 pub(crate) struct Watch<'a, 'b> {
     invocation: &'a Invocation,
     sink: Option<&'b mut Sink>,
-    /// Before each warning.
+    /// Name printed before each warning.
     program: &'static str,
     line: Line<'a>,
     logs: Logs<'a>,
@@ -57,7 +57,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     /// Closes the logs.
     ///
     /// # Errors
-    /// The first thing that could not be written while the jobs ran.
+    /// When something could not be written while the jobs ran; returns the first error.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.line.finish();
         self.logs.finish()?;

@@ -1,21 +1,21 @@
-//! What fio's command line needs from outside: files, the environment, the machine.
+//! The outside world of fio's command line: files, the environment, the machine.
 
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use qd1_fio::{Limits, System, World};
 
-/// The world as it is.
+/// The real world.
 pub(crate) struct RealWorld;
 
 impl World for RealWorld {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let most = Limits::FILE_BYTES as u64 + 1;
+        let limit = Limits::FILE_BYTES as u64 + 1;
         let mut bytes = Vec::new();
         if path == Path::new("-") {
-            io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+            io::stdin().lock().take(limit).read_to_end(&mut bytes)?;
         } else {
-            std::fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+            std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
         }
         Ok(bytes)
     }
@@ -36,7 +36,7 @@ impl World for RealWorld {
     }
 }
 
-/// A wall-clock time as ctime(3) has it, in the local time zone: `Sat Nov 21 23:08:55 2026`.
+/// Formats a wall-clock time as ctime(3) does, in the local time zone: `Sat Nov 21 23:08:55 2026`.
 pub(crate) fn ctime(wall_ns: u64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(wall_ns)).unwrap_or_default();
     time.to_zoned(jiff::tz::TimeZone::system()).strftime("%a %b %e %H:%M:%S %Y").to_string()

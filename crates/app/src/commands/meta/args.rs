@@ -11,12 +11,12 @@ use qd1_suites::meta::{OPS, Options};
 use crate::args::{CommonArgs, DeviceArgs, duration, effort};
 use qd1_model::Problem;
 
-/// More files than any filesystem holds are a slip.
+/// More files than this are taken for a mistake.
 const FILES_MAX: u64 = 1_000_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct MetaArgs {
-    /// Directory to measure; files are made in a directory of their own there, and removed
+    /// Directory to measure; files are made in a separate directory there, and removed
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     /// What to do
@@ -34,7 +34,7 @@ pub(crate) struct MetaArgs {
     /// Threads that share the files out
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: u32,
-    /// What is made durable, separated by commas: files as they are made, their dir with each change of it, or all at the
+    /// What to make durable, separated by commas: files as they are made, their dir after each change, or all at the
     /// end of each operation [default: nothing; bonnie: end]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_enum)]
     pub(crate) fsync: Vec<Fsync>,
@@ -47,7 +47,7 @@ pub(crate) struct MetaArgs {
     /// bonnie: size of the large file, at least twice the memory [default: twice the memory, at least 300 MiB; 0: none]
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
-    /// bonnie: memory that the large file has to outdo, for a smaller one than the machine would need
+    /// bonnie: memory size that the large file has to exceed, if smaller than the machine's
     #[arg(long, value_name = "SIZE")]
     pub(crate) ram: Option<Bytes>,
     /// bonnie: bytes of one read or write of the large file [default: 8k]
@@ -100,24 +100,24 @@ enum Order {
 }
 
 impl MetaArgs {
-    /// Refuses flags that would do nothing, since somebody expects something of them.
+    /// Refuses flags that would have no effect, since a user expects one.
     ///
     /// # Errors
-    /// Says what to do instead.
+    /// When there is such a flag; the message says what to do instead.
     pub(super) fn check(&self) -> Result<()> {
         let is_bonnie = self.suite == SuiteName::Bonnie;
         let refusals = [
             (self.device.engine.is_some(), "--engine: files are made by plain system calls; leave it out"),
             (self.device.destroy.is_some(), "--destroy: files need a filesystem, not a device; name a directory"),
             (self.files == Some(0) && !is_bonnie, "--files 0 leaves nothing to measure; choose 1 or more"),
-            (self.files > Some(FILES_MAX), "--files: more than 1000M files cannot be meant; choose fewer"),
+            (self.files > Some(FILES_MAX), "--files: more than 1000M files must be a mistake; choose fewer"),
             (self.per_dir == Some(0), "--per-dir 0: a directory without files; choose 1 or more"),
             (
                 self.size.is_some() && !is_bonnie,
-                "--size is of bonnie's large file (--suite bonnie); did you mean --file-size?",
+                "--size is for bonnie's large file (--suite bonnie); did you mean --file-size?",
             ),
-            (self.ram.is_some() && !is_bonnie, "--ram is of bonnie's large file; add --suite bonnie"),
-            (self.chunk.is_some() && !is_bonnie, "--chunk is of bonnie's large file; add --suite bonnie"),
+            (self.ram.is_some() && !is_bonnie, "--ram is for bonnie's large file; add --suite bonnie"),
+            (self.chunk.is_some() && !is_bonnie, "--chunk is for bonnie's large file; add --suite bonnie"),
             (
                 is_bonnie && !self.ops.is_empty(),
                 "--ops: bonnie++ has its own; leave it out, or leave out --suite bonnie",
@@ -132,7 +132,7 @@ impl MetaArgs {
             ),
             (
                 is_bonnie && (self.quick || self.full),
-                "--quick and --full: bonnie++ has amounts of its own; use --files and --size",
+                "--quick and --full: bonnie++ has its own amounts; use --files and --size",
             ),
         ];
         if let Some((_, why)) = refusals.iter().find(|(applies, _)| *applies) {
@@ -140,13 +140,13 @@ impl MetaArgs {
         }
         if std::fs::metadata(&self.path).is_ok_and(|found| !found.is_dir()) {
             let message =
-                format!("{} is no directory, and files are made in one; name a directory", self.path.display());
+                format!("{} is not a directory, and files are made in one; name a directory", self.path.display());
             return Err(Problem::usage(message).into());
         }
         Ok(())
     }
 
-    /// The same as plain data.
+    /// Returns the options as plain data.
     pub(super) fn options(&self) -> Options {
         let has = |what| self.fsync.contains(&what);
         let order = |order: &Order| match order {
@@ -169,17 +169,17 @@ impl MetaArgs {
     }
 }
 
-/// `20000`, `100k`, `1M`: thousands and millions, since they are counted and not stored.
+/// Parses a count: `20000`, `100k`, `1M`. The suffixes are decimal, unlike those of sizes.
 fn count(text: &str) -> Result<u64, String> {
     let (number, scale) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1000),
         None => text.strip_suffix(['m', 'M']).map_or((text, 1), |number| (number, 1_000_000)),
     };
     let value = number.parse::<u64>().ok().and_then(|value| value.checked_mul(scale));
-    value.ok_or_else(|| format!("{text:?} is no count; write it as 20000, 100k or 1M"))
+    value.ok_or_else(|| format!("{text:?} is not a count; write it as 20000, 100k or 1M"))
 }
 
-/// `4k`, or `1k..64k`: the largest, then the smallest.
+/// Parses `4k` or `1k..64k` to the largest size and the smallest one.
 fn sizes(text: &str) -> Result<(Bytes, Bytes), String> {
     let size = |text: &str| text.parse::<Bytes>().map_err(|error| error.to_string());
     let Some((smallest, largest)) = text.split_once("..") else { return size(text).map(|size| (size, size)) };

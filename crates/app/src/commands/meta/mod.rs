@@ -1,4 +1,5 @@
-//! `qd1 meta`: file operations, and bonnie++'s whole job. The run is that of any suite, and the analysis makes the table.
+//! `qd1 meta`: measures file operations, or runs bonnie++'s whole job. It runs like any suite, and the analysis makes
+//! the table.
 
 mod args;
 
@@ -12,14 +13,14 @@ use qd1_system::tool::memory;
 pub(crate) use args::MetaArgs;
 use args::SuiteName;
 
-use crate::again::CommandLine;
+use crate::command_line::CommandLine;
 use crate::session::{Request, Session};
 use crate::suite_job::{Overrides, SuiteJob};
 
-/// Measures.
+/// Measures the file operations.
 ///
 /// # Errors
-/// When what is asked makes no sense, or the run fails.
+/// When the options contradict each other, or the run fails.
 pub(crate) fn run(args: &MetaArgs, typed: &CommandLine) -> Result<ExitCode> {
     args.check()?;
     let options = args.options();

@@ -1,4 +1,4 @@
-//! What `qd1 ping` takes: long names that say it, and ioping's letters for them.
+//! The command line of `qd1 ping`: descriptive long names, with ioping's letters.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use qd1_model::plan::Sync;
 use crate::args::duration;
 use qd1_model::Problem;
 
-/// Of this command; they are those of every command, and not ioping's.
+/// Help after the options. The exit codes are those of every command, not ioping's.
 pub(crate) const EXIT_CODES: &str = "\
 Times are 200ms, 3s, 2m or a number of seconds; sizes 4k, 16MiB or a number of bytes.
 Letters are ioping's where it has one. A file that exists is only read.
@@ -18,15 +18,15 @@ Letters are ioping's where it has one. A file that exists is only read.
 Exit codes: 0 every request succeeded; 1 one failed; 2 wrong usage; 4 the target is not safe to use; 5 the machine or \
 this user cannot do it; 130, 143 interrupted (Ctrl-C: the summary is printed).";
 
-/// A request a second by default: what a ping may cost. A rapid one is bounded in time instead.
+/// Default interval: one request a second, so that a ping costs little. A rapid one is limited in time instead.
 const INTERVAL_NS: u64 = 1_000_000_000;
 const RAPID_NS: u64 = 3_000_000_000;
-/// What requests are spread over in a directory; a rapid one would otherwise soon know all of it by heart.
+/// Default area of requests in a directory; larger for a rapid ping, whose reads would otherwise soon all be cached.
 const AREA: Bytes = Bytes::mib(16);
 const RAPID_AREA: Bytes = Bytes::mib(64);
 const SIZE: Bytes = Bytes::kib(4);
 const SIZE_LINEAR: Bytes = Bytes::kib(256);
-/// No request is larger.
+/// Largest request.
 const SIZE_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Args)]
@@ -35,13 +35,13 @@ pub(crate) struct PingArgs {
     /// Directory, file (only read) or block device (only read, unless --destroy)
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Stop after so many requests [default: never]
+    /// Stop after this many requests [default: never]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// From the start of one request to that of the next [default: 1s]
+    /// Time from the start of one request to the start of the next [default: 1s]
     #[arg(long, short, value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Option<u64>,
-    /// Stop after so long [default: never]
+    /// Stop after this time [default: never]
     #[arg(long, short = 'w', value_name = "TIME", value_parser = duration)]
     pub(crate) deadline: Option<u64>,
     /// Size of a request [default: 4k]
@@ -50,40 +50,40 @@ pub(crate) struct PingArgs {
     /// Bytes that requests are spread over [default: 16MiB in a directory, else all]
     #[arg(long, short = 'S', value_name = "SIZE")]
     pub(crate) area: Option<Bytes>,
-    /// Past the page cache (O_DIRECT)
+    /// Bypass the page cache (O_DIRECT)
     #[arg(long, short = 'D', conflicts_with = "cached")]
     pub(crate) direct: bool,
-    /// From and into the page cache: without this, what is read is dropped from it before, and what is written is synced
+    /// Use the page cache: without this, data is dropped from it before it is read, and synced after it is written
     #[arg(long, short = 'C')]
     pub(crate) cached: bool,
     /// Write instead of reading; the time includes the sync
     #[arg(long, short = 'W', conflicts_with = "read_write")]
     pub(crate) write: bool,
-    /// Read and write by directions
+    /// Read and write alternately
     #[arg(long, short = 'G')]
     pub(crate) read_write: bool,
     /// How writes are made durable [default: fdatasync; with --cached: none]
     #[arg(long, value_name = "HOW", value_enum)]
     pub(crate) sync: Option<Durability>,
-    /// One request behind the other instead of anywhere (and of 256k, unless --size)
+    /// Requests in order instead of at random offsets (and of 256k, unless --size)
     #[arg(long, short = 'L')]
     pub(crate) linear: bool,
-    /// As fast as they go: no lines, no interval, and 3 s and 64 MiB unless told otherwise
+    /// As fast as possible: no lines, no interval, and 3 s and 64 MiB unless set
     #[arg(long, short = 'R')]
     pub(crate) rapid: bool,
-    /// First requests to leave out of the summary
+    /// How many of the first requests to leave out of the summary
     #[arg(long, short = 'a', value_name = "N", default_value_t = 1)]
     pub(crate) warmup: u64,
     /// Only the summary
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// One JSON object a line: what is settings, each request, the summary
+    /// One JSON object per line: the settings, each request, the summary
     #[arg(long, short = 'J')]
     pub(crate) json: bool,
-    /// Seed of places and data, to repeat it exactly
+    /// Seed of offsets and data, to repeat a run exactly
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Overwrite this block device; has to name PATH again
+    /// Overwrite this block device; must name PATH again
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ pub(crate) enum Durability {
     None,
 }
 
-/// What requests do.
+/// The directions of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directions {
     Reads,
@@ -114,7 +114,7 @@ pub(crate) enum Directions {
     Both,
 }
 
-/// What is settings, every default filled.
+/// The settings, with every default filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct PingSettings {
     pub(crate) directions: Directions,
@@ -122,9 +122,9 @@ pub(crate) struct PingSettings {
     pub(crate) interval_ns: u64,
     pub(crate) deadline_ns: Option<u64>,
     pub(crate) size: u32,
-    /// Absent: all of a file or a device.
+    /// Bytes that requests are spread over; `None` for all of a file or a device.
     pub(crate) area: Option<Bytes>,
-    /// What a directory's file is made as large as.
+    /// Size of the file that is made in a directory.
     pub(crate) own_area: Bytes,
     pub(crate) direct: bool,
     pub(crate) cached: bool,
@@ -134,8 +134,10 @@ pub(crate) struct PingSettings {
 }
 
 impl PingSettings {
+    /// Returns the settings that the arguments ask for.
+    ///
     /// # Errors
-    /// What makes no sense together.
+    /// When arguments contradict each other, or a size is out of range.
     pub(crate) fn of(args: &PingArgs) -> Result<Self> {
         let directions = match (args.write, args.read_write) {
             (true, _) => Directions::Writes,
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn iopings_letters_mean_what_they_do_there() {
+    fn iopings_letters_mean_the_same_as_in_ioping() {
         let one = settings("-c 5 -i 0.2 -w 10 -s 8k -S 1m -D /tmp").unwrap();
         assert_eq!((one.count, one.interval_ns, one.deadline_ns), (Some(5), 200_000_000, Some(10_000_000_000)));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The requests of a ping: the file or device, made ready without harm, and one request at a time through the engine.
+//! The requests of a ping: prepares the file or device safely, and makes one request at a time through the engine.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -21,7 +21,7 @@ use qd1_model::{Problem, ProblemKind};
 use qd1_runner::place::Place;
 use qd1_runner::{destroy, plan};
 
-/// Longest time for writing the file that is pinged, ns: a ping should begin soon.
+/// Longest time for writing the test file, ns: a ping should begin soon.
 const PREPARE_NS: u64 = 5_000_000_000;
 
 /// Where requests go.
@@ -34,35 +34,35 @@ pub(crate) struct Disk {
     directions: Directions,
     sync: Sync,
     size: u32,
-    /// Whether what is read is dropped from the page cache before.
+    /// Whether data is dropped from the page cache before it is read.
     drops: bool,
     stamp: u64,
     /// Keeps the unnamed file, or the device's exclusive use.
     _target: Target,
 }
 
-/// One request and what became of it.
+/// One request and its outcome.
 pub(crate) struct Request {
     pub(crate) writes: bool,
     pub(crate) offset: u64,
     pub(crate) begin_ns: u64,
-    /// All of it, a write's sync included.
+    /// Latency of the whole request, a write's sync included.
     pub(crate) lat_ns: u64,
     pub(crate) outcome: Outcome,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) enum Outcome {
-    /// It succeeded; its sync took so long, where it has one.
+    /// It succeeded; `sync_ns` is the time of its sync, if it has one.
     Done { sync_ns: Option<u64> },
     /// The error's name, or `short`.
     Failed(String),
 }
 
-/// Refuses what is not safe or cannot be done, before anything is touched.
+/// Refuses settings that are not safe or not possible, before anything is touched.
 ///
 /// # Errors
-/// With what to do instead.
+/// When they are refused; the message says what to do instead.
 pub(crate) fn may(settings: &PingSettings, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
     let path = place.path.display();
     let is_block = matches!(place.kind, PathKind::Block(_));
@@ -97,15 +97,16 @@ pub(crate) fn may(settings: &PingSettings, place: &Place, machine: &Machine, nam
     Ok(())
 }
 
-/// What is used of the place, bytes.
+/// Returns how many bytes of the place are used.
 fn area(settings: &PingSettings, place: &Place) -> Result<u64> {
     let path = place.path.display();
     let (PathKind::File(length) | PathKind::Block(length)) = place.kind else {
         let plan::Space { free, leave, usable } = plan::space(place);
         if settings.own_area.0 > usable {
             let (free, leave) = (Bytes(free), Bytes(leave));
-            let message =
-                format!("not enough space in {path}: of {free} that are free {leave} stay so; give a smaller --area");
+            let message = format!(
+                "not enough space in {path}: {free} are free, of which {leave} stay free; give a smaller --area"
+            );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         return Ok(settings.own_area.0);
@@ -119,7 +120,7 @@ fn area(settings: &PingSettings, place: &Place) -> Result<u64> {
 }
 
 impl Disk {
-    /// Makes it ready; nothing where it was told to stop meanwhile.
+    /// Opens the place, and prepares the file in a directory. Returns `None` when stopped meanwhile.
     ///
     /// # Errors
     /// When it cannot be opened or written.
@@ -137,7 +138,7 @@ impl Disk {
             _ => Target::existing(&place.path),
         };
         if place.kind == PathKind::Directory {
-            // What is to come from the page cache has to be there: the first to read a page would wait for the disk.
+            // Cached reads need the file in the page cache: the first read of a page would wait for the disk.
             let direct = place.direct.supported && area.is_multiple_of(1 << 20) && !settings.cached;
             let filled = fill(&target, area, PREPARE_NS, direct, seed, stop, &mut |_| Decision::Continue)?;
             if let Some(error) = filled.errors.first() {
@@ -191,7 +192,7 @@ impl Disk {
     /// Makes request number `number`, from 1.
     ///
     /// # Errors
-    /// When the engine itself breaks.
+    /// When the engine itself fails.
     pub(crate) fn request(&mut self, number: u64) -> Result<Request> {
         let offset = self.places.next_request().offset;
         let writes = match self.directions {
@@ -230,7 +231,7 @@ impl Disk {
     }
 }
 
-/// What a result means that should be `len`.
+/// Returns the outcome of a request from its result, which should be `len`.
 fn outcome(result: i32, len: u32, sync_ns: Option<u64>) -> Outcome {
     match result {
         failed if failed < 0 => Outcome::Failed(errno_name(Errno::from_raw_os_error(-failed))),
@@ -239,7 +240,7 @@ fn outcome(result: i32, len: u32, sync_ns: Option<u64>) -> Outcome {
     }
 }
 
-/// The order of places, in the words of a plan.
+/// Returns the order of offsets as work of a plan.
 fn work(settings: &PingSettings, area: u64) -> IoWork {
     IoWork {
         ioengine: EngineChoice::Kind(EngineKind::Psync),

@@ -1,5 +1,5 @@
-//! `qd1 ping`: one request after another at a leisurely pace, a line for each, and a summary at the end; what ping does for
-//! networks, and ioping for disks. Nothing is kept: it is for watching.
+//! `qd1 ping`: one request after another at a slow pace, a line for each, and a summary at the end; what ping does for
+//! networks, and ioping for disks. It is for watching, so nothing is saved.
 
 mod args;
 mod disk;
@@ -19,7 +19,7 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, Stream};
 use qd1_probe::Machine;
 
-use crate::again::CommandLine;
+use crate::command_line::CommandLine;
 use crate::session;
 use crate::signals::Signals;
 use args::PingSettings;
@@ -28,37 +28,37 @@ use qd1_model::ProblemKind;
 use qd1_runner::id;
 use show::{Pong, Show};
 
-/// Length of the intervals from which the figures get theirs, ns.
+/// Length of the intervals from which the confidence intervals are computed, ns.
 const INTERVAL_NS: u64 = 100_000_000;
-/// How long it sleeps at most before it looks whether to stop, ns.
-const LOOK_NS: u64 = 50_000_000;
-/// Failures one after another after which it gives up: nothing else is to come.
+/// Longest sleep before it checks whether to stop, ns.
+const STOP_CHECK_NS: u64 = 50_000_000;
+/// Consecutive failures after which it gives up.
 const FAILURES_MAX: u64 = 100;
 
-/// All that was seen.
+/// The results of a ping.
 pub(crate) struct PingOutcome {
     /// Requests made, those of the warm-up included.
     pub(crate) requests: u64,
     /// Those that failed.
     pub(crate) failed: u64,
-    /// Those that counted as warm-up only.
+    /// Those that only warmed up.
     pub(crate) warmup: u64,
     /// From the first request to the end of the last one, ns.
     pub(crate) elapsed_ns: u64,
-    /// What counts, by kind of operation.
+    /// The requests that count, by kind of operation.
     pub(crate) streams: Vec<Stream>,
     pub(crate) intervals: Vec<Interval>,
 }
 
-/// Sends requests until it is told to stop.
+/// Sends requests until a limit is reached or a signal stops it.
 ///
 /// # Errors
-/// When the place cannot be used as settings. Failing requests are shown and counted instead.
+/// When the place cannot be used with these settings. Failed requests are shown and counted instead.
 pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     let settings = PingSettings::of(args)?;
     let machine = Machine::new();
     let id = id::random_id()?;
-    let place = session::look(typed, &machine, &args.path, &id)?;
+    let place = session::inspect(typed, &machine, &args.path, &id)?;
     let seed = args.seed.unwrap_or_else(|| id::seed_of(&id));
     disk::may(&settings, &place, &machine, args.destroy.as_deref())?;
     let signals = Signals::install()?;
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
-/// The loop.
+/// Sends the requests.
 fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &AtomicBool) -> Result<PingOutcome> {
     let outbox: Outbox = Arc::new(Mutex::new(Vec::new()));
     let start_ns = disk.now_ns();
@@ -110,23 +110,25 @@ fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &Atomic
         if !show.pong(&Pong { number: requests, at_ns: request.begin_ns - start_ns, warmup, request: &request })? {
             break;
         }
-        // Taken now and then, so that days of it do not lie in the outbox.
+        // Emptied after each request, so that the outbox does not grow for days.
         merger.take(std::slice::from_ref(&outbox));
     }
     let elapsed_ns = (last_ns - start_ns).max(1);
     let streams = meter.finish();
     merger.take(std::slice::from_ref(&outbox));
     let warmup = requests.min(settings.warmup);
+    let counted: u64 = streams.iter().map(|stream| stream.lat.count()).sum();
+    debug_assert!(counted + failed <= requests, "{counted} counted and {failed} failed of {requests} requests");
     Ok(PingOutcome { requests, failed, warmup, elapsed_ns, streams, intervals: merger.finish(INTERVAL_NS, elapsed_ns) })
 }
 
-/// Sleeps until `until_ns`, or until it is to stop.
+/// Sleeps until `until_ns`, or until `stop` is set.
 fn wait(until_ns: u64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let now_ns = clock::now_ns();
         if now_ns >= until_ns {
             return;
         }
-        clock::nap_until(until_ns.min(now_ns + LOOK_NS));
+        clock::nap_until(until_ns.min(now_ns + STOP_CHECK_NS));
     }
 }

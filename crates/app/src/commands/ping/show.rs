@@ -1,4 +1,5 @@
-//! What a ping prints: a header, a line for each request as it comes, a summary; or the same as JSON, one object a line.
+//! The output of a ping: a header, a line for each request as it completes, a summary; or the same as JSON, one object
+//! per line.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -25,7 +26,7 @@ pub(crate) struct Show {
     start: Start,
 }
 
-/// The first object, and what the header says.
+/// The first object, and the content of the header.
 #[derive(Serialize)]
 struct Start {
     #[serde(rename = "type")]
@@ -46,16 +47,16 @@ struct Start {
     seed: u64,
 }
 
-/// A request that came back.
+/// A completed request.
 pub(crate) struct Pong<'a> {
     pub(crate) number: u64,
-    /// Since the first one, ns.
+    /// Time since the first request, ns.
     pub(crate) at_ns: u64,
     pub(crate) warmup: bool,
     pub(crate) request: &'a Request,
 }
 
-/// The same as an object.
+/// A completed request as a JSON object.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(rename = "type")]
@@ -92,9 +93,9 @@ struct Figures {
     operation: &'static str,
     requests: u64,
     bytes: u64,
-    /// All latencies together.
+    /// Sum of all latencies.
     busy_ns: u64,
-    /// While a request was under way.
+    /// Rate over the time in which a request was in flight.
     busy_requests_per_second: Estimate,
     busy_bytes_per_second: f64,
     lat_min_ns: u64,
@@ -138,7 +139,7 @@ impl Show {
         Self { json: args.json, quiet: args.quiet || args.rapid, start }
     }
 
-    /// The header.
+    /// Prints the header.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -152,7 +153,7 @@ impl Show {
         put(&format!("PING {}\n  {}\n", self.place(), self.start.what())).map(drop)
     }
 
-    /// The line of a request; false once nobody reads any more.
+    /// Prints the line of a request. Returns false once the reader has closed the pipe.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -166,7 +167,7 @@ impl Show {
         put(&self.text(pong))
     }
 
-    /// The summary.
+    /// Prints the summary.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -175,12 +176,12 @@ impl Show {
         let text = if self.json {
             serde_json::to_string(&summary)? + "\n"
         } else {
-            format!("\n--- {} ping statistics ---\n{}", self.place(), told(&summary, self.start.sync))
+            format!("\n--- {} ping statistics ---\n{}", self.place(), summary_text(&summary, self.start.sync))
         };
         put(&text).map(drop)
     }
 
-    /// `/srv (ext4 on /dev/vda1)`.
+    /// Returns the place as `/srv (ext4 on /dev/vda1)`.
     fn place(&self) -> String {
         let Start { path, filesystem, source, .. } = &self.start;
         match (filesystem.as_str(), source.as_str()) {
@@ -227,11 +228,11 @@ impl Show {
 }
 
 impl Start {
-    /// `4 KiB reads anywhere in 16 MiB, dropped from the page cache before`.
+    /// Describes the requests: `4 KiB reads at random in 16 MiB, dropped from the page cache before`.
     fn what(&self) -> String {
         let (size, area) = (Bytes(self.size.into()), Bytes(self.area));
         let operations = self.operations.join("s and ") + "s";
-        let order = if self.linear { "one behind the other" } else { "anywhere" };
+        let order = if self.linear { "in order" } else { "at random" };
         let reads = self.operations.contains(&"read");
         let how = match (self.direct, self.cached) {
             (true, _) => ", O_DIRECT",
@@ -253,7 +254,7 @@ fn operation(request: &Request) -> &'static str {
     if request.writes { "write" } else { "read" }
 }
 
-/// Writes and flushes; false where nobody reads any more, which is no error (`| head`).
+/// Writes and flushes. Returns false when the reader has closed the pipe (`| head`), which is not an error.
 fn put(text: &str) -> Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -298,8 +299,8 @@ fn figures(seen: &PingOutcome, stream: &Stream) -> Figures {
     }
 }
 
-/// The summary in words.
-fn told(summary: &Summary, sync: Sync) -> String {
+/// Returns the summary as text.
+fn summary_text(summary: &Summary, sync: Sync) -> String {
     let moved: Vec<String> = summary
         .operations
         .iter()
@@ -320,12 +321,12 @@ fn told(summary: &Summary, sync: Sync) -> String {
         moved.concat()
     );
     for figures in &summary.operations {
-        text += &told_of(figures, sync, summary.operations.len() > 1);
+        text += &figures_text(figures, sync, summary.operations.len() > 1);
     }
     text
 }
 
-fn told_of(figures: &Figures, sync: Sync, named: bool) -> String {
+fn figures_text(figures: &Figures, sync: Sync, named: bool) -> String {
     let name = if named { format!("{}s: ", figures.operation) } else { String::new() };
     let busy = &figures.busy_requests_per_second;
     let rate = busy.value.unwrap_or(1e9 / figures.lat_mean_ns.value.unwrap_or(1e9).max(1.0));
@@ -344,7 +345,7 @@ fn told_of(figures: &Figures, sync: Sync, named: bool) -> String {
     text
 }
 
-/// `240 us [221 us..263 us]`, or why there is no figure.
+/// Returns `240 us [221 us..263 us]`, or why there is no figure.
 fn shown(estimate: &Estimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "?".to_owned(), format_ns);
     match estimate.value {

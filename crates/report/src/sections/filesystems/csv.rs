@@ -6,10 +6,11 @@ use qd1_model::{Estimate, Report};
 const HEADER: &str = "run,step,op,metric,leads,filesystem,kind,rank,value,low,high,n,rounds,round_values,round_lows,\
                       round_highs,to_best,to_best_low,to_best_high\n";
 
-/// All figures. What is not resolved is empty; lists inside a field are separated by spaces.
+/// Returns all figures. Unresolved ones are empty; lists inside a field are separated by spaces.
 pub(crate) fn render(report: &Report, table: &Comparison) -> String {
     let mut text = HEADER.to_owned();
     for row in &table.rows {
+        debug_assert_eq!(row.cells.len(), table.filesystems.len(), "a row has a cell for each filesystem");
         for (one, cell) in table.filesystems.iter().zip(&row.cells) {
             text += &fields(&report.record.id, row, one, cell).join(",");
             text.push('\n');

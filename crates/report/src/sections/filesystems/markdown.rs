@@ -6,7 +6,7 @@ use qd1_model::filesystems::Comparison;
 use super::words;
 use crate::machine;
 
-/// The whole report.
+/// Returns the whole report.
 pub(crate) fn render(report: &Report, table: &Comparison) -> String {
     let mut text = format!("## {}\n\n", words::headline(report, table));
     if report.record.interrupted {
@@ -33,14 +33,14 @@ pub(crate) fn render(report: &Report, table: &Comparison) -> String {
     let notes = words::notes(table);
     if !notes.is_empty() {
         text += "\n### What limits these figures\n\n";
-        for (who, said) in notes {
+        for (who, note) in notes {
             let who = if who.is_empty() { String::new() } else { format!("{who}: ") };
-            text += &format!("- {who}{said}\n");
+            text += &format!("- {who}{note}\n");
         }
     }
     text += "\n### Where and how\n\n";
-    for (label, said) in words::place(report) {
-        text += &format!("- {label}: {said}\n");
+    for (label, fact) in words::place(report) {
+        text += &format!("- {label}: {fact}\n");
     }
     text += &format!("\n```sh\n{}\n```\n", machine::command_again(&report.record));
     text

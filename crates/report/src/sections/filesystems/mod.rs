@@ -1,4 +1,4 @@
-//! Filesystems beside each other for people: one table, what in it is sure, and how each was made.
+//! The comparison of filesystems for people: one table, its certain differences, and how each filesystem was made.
 
 mod csv;
 mod markdown;
@@ -18,10 +18,10 @@ use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
 
 /// Width of a figure's name.
 const LABEL: usize = 12;
-/// Column of what is said of one filesystem.
+/// Column of the text about one filesystem.
 const TEXT: usize = 12;
 
-/// The whole report.
+/// Returns the whole report.
 pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> String {
     let mut page = Page::new(style);
     page.bold(&words::headline(report, table));
@@ -62,7 +62,7 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
     page.text
 }
 
-/// As wide as the widest cell, and a space before it.
+/// Returns the width of the widest cell, with a space before it.
 fn cell_width(table: &Comparison) -> usize {
     let rows = table.rows.iter().filter(|row| row.leads);
     let cells = rows.flat_map(|row| row.cells.iter().map(|cell| words::cell(row, cell).chars().count()));
@@ -70,7 +70,7 @@ fn cell_width(table: &Comparison) -> usize {
     cells.chain(names).max().unwrap_or(0) + 1
 }
 
-/// The table of those at `columns`.
+/// Writes the table of the filesystems at `columns`.
 fn columns_of(page: &mut Page, table: &Comparison, columns: &[usize], width: usize) {
     let names: String = columns.iter().map(|at| format!("{:>width$}", table.filesystems[*at].name)).collect();
     page.line("");
@@ -88,7 +88,7 @@ fn columns_of(page: &mut Page, table: &Comparison, columns: &[usize], width: usi
     }
 }
 
-/// A cell, in colour where its filesystem is among the best and another is surely worse.
+/// Returns a cell, in colour if its filesystem is among the best and another is certainly worse.
 fn painted(page: &Page, row: &Row, cell: &CellOf, width: usize) -> String {
     let text = format!("{:>width$}", words::cell(row, cell));
     if words::differ(row) && cell.rank == Some(1) { page.paint(GOOD, &text) } else { text }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn filesystems_that_do_not_fit_go_on_below() {
+    fn filesystems_that_do_not_fit_continue_below() {
         let text = shown(&sample::report(), 50);
         let heads: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(heads.contains(&vec!["ext4", "xfs"]) && heads.contains(&vec!["btrfs"]), "{text}");

@@ -49,13 +49,13 @@ fn candidate(name: &str, command: &str, options: &[&str]) -> Candidate {
     }
 }
 
-/// Three filesystems, of which one is surely slower at commits, and a fourth that is not there.
+/// Three filesystems, of which one is certainly slower at commits, and a fourth that is not installed.
 pub(crate) fn report() -> Report {
     let mut report = sample::slow_vps();
     let names = ["ext4", "xfs", "btrfs"].map(str::to_owned).to_vec();
     let order = vec![vec![2, 0, 1]; 5];
-    let asked = FilesystemsPlan { rounds: 5, names, order, fair: false, disk: Bytes::gib(2), on_loop: true };
-    report.record.plan.filesystems = Some(asked);
+    let plan = FilesystemsPlan { rounds: 5, names, order, fair: false, disk: Bytes::gib(2), on_loop: true };
+    report.record.plan.filesystems = Some(plan);
     report.record.plan.suite = "filesystems".into();
     report.record.plan.subject = Subject::Filesystems;
     let why = "zpool is not installed (Debian package zfsutils-linux, or zfs-fuse)".into();

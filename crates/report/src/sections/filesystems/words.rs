@@ -1,4 +1,4 @@
-//! The words of the table of filesystems, the same for a terminal and for Markdown.
+//! The texts of the comparison of filesystems, the same for a terminal and for Markdown.
 
 use qd1_model::filesystems::{Candidate, CellOf, Comparison, Row};
 use qd1_model::metric::{Better, Unit, metric};
@@ -17,15 +17,15 @@ pub(crate) fn headline(report: &Report, table: &Comparison) -> String {
 }
 
 pub(crate) fn interrupted(report: &Report, table: &Comparison) -> String {
-    let asked = report.record.plan.filesystems.as_ref().map_or(0, |asked| asked.rounds);
-    format!("interrupted: {} of {asked} rounds are complete", table.rounds)
+    let planned = report.record.plan.filesystems.as_ref().map_or(0, |plan| plan.rounds);
+    format!("interrupted: {} of {planned} rounds are complete", table.rounds)
 }
 
-/// The name of a row's figure.
+/// Returns the name of a row's figure.
 pub(crate) fn label(row: &Row) -> String {
     let metric = metric(&row.metric);
     match metric.map(|metric| metric.unit) {
-        // Only where it fits.
+        // The name of the operation only if it fits.
         Some(Unit::PerSecond) if row.op.name().len() > 7 => "per second".to_owned(),
         Some(Unit::PerSecond) => format!("{}s/s", row.op.name()),
         Some(Unit::BytesPerSecond) => "throughput".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn label(row: &Row) -> String {
     }
 }
 
-/// `2 137 us +-4%`: rank, figure and interval.
+/// Returns rank, figure and interval: `2. 137 us +-4%`.
 pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
     if cell.rounds.is_empty() {
         return "-".to_owned();
@@ -45,12 +45,12 @@ pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
     format!("{rank}{}{}", unit.format(value), spread(figure))
 }
 
-/// Whether anything in a row is surely worse than another.
+/// Whether a filesystem in a row is certainly worse than another.
 pub(crate) fn differ(row: &Row) -> bool {
     row.cells.iter().any(|cell| cell.rank.is_some_and(|rank| rank > 1))
 }
 
-/// The interval as a share of the value, its farther end.
+/// Returns the distance of the interval's farther end as a share of the value.
 fn spread(figure: &Estimate) -> String {
     let (Some(value), Some(low), Some(high)) = (figure.value, figure.low, figure.high) else { return String::new() };
     let percent = (high / value - 1.0).max(1.0 - low / value) * 100.0;
@@ -84,7 +84,7 @@ fn is_open(cell: &CellOf) -> bool {
     !cell.rounds.is_empty() && !cell.over_rounds.is_resolved()
 }
 
-/// A sentence for each figure in which some are surely worse.
+/// Returns a sentence for each figure in which some are certainly worse.
 pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
     for row in table.rows.iter().filter(|row| row.leads) {
@@ -102,15 +102,13 @@ pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     vec![match (table.filesystems.len(), table.rounds) {
         (1, _) => "nothing: there is only one".to_owned(),
         (_, 0 | 1) => {
-            "nothing: one round shows no difference between rounds to hold others against; give --rounds 3 or more"
-                .to_owned()
+            "nothing: one round does not show how much rounds differ by chance; give --rounds 3 or more".to_owned()
         }
-        _ => "nothing: no difference is larger than chance makes them; more rounds see smaller ones (--rounds)"
-            .to_owned(),
+        _ => "nothing: no difference is larger than chance; more rounds detect smaller ones (--rounds)".to_owned(),
     }]
 }
 
-/// `btrfs 1.80 times [1.70..1.90]`, of a latency; `btrfs 56 % [53..59]`, of what should be much.
+/// Returns `btrfs 1.80 times [1.70..1.90]` for a latency, `btrfs 56 % [53..59]` for a rate.
 fn worse(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
     let ratio = cell.to_best.filter(|_| cell.rank.is_some_and(|rank| rank > 1))?;
     let better = metric(&row.metric)?.better;
@@ -128,10 +126,10 @@ fn worse(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
 }
 
 pub(crate) fn is_fair(report: &Report) -> bool {
-    report.record.plan.filesystems.as_ref().is_some_and(|asked| asked.fair)
+    report.record.plan.filesystems.as_ref().is_some_and(|plan| plan.fair)
 }
 
-/// Name and facts of each filesystem, and of those that were not measured.
+/// Returns name and facts of each filesystem, including those that were not measured.
 pub(crate) fn made(report: &Report, table: &Comparison) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<(String, Vec<String>)> =
         table.filesystems.iter().map(|one| (one.name.clone(), facts(one, table.rounds))).collect();
@@ -150,7 +148,7 @@ fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
     }
     facts.extend(one.commands.iter().cloned());
     if !one.asked_options.is_empty() {
-        facts.push(format!("asked: {}", one.asked_options));
+        facts.push(format!("requested: {}", one.asked_options));
     }
     if !one.options.is_empty() {
         facts.push(format!("mounted as {}: {}", one.kind, one.options.join(", ")));
@@ -175,7 +173,7 @@ fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
     facts
 }
 
-/// Whom a detector speaks of, and what it says.
+/// Returns the filesystems that each finding concerns, and its text.
 pub(crate) fn notes(table: &Comparison) -> Vec<(String, String)> {
     table
         .notes
@@ -185,7 +183,7 @@ pub(crate) fn notes(table: &Comparison) -> Vec<(String, String)> {
             let who = if all { "all".to_owned() } else { note.filesystems.join(" ") };
             let seen = if note.of > 1 { format!(" (seen {} times in {})", note.seen, note.of) } else { String::new() };
             let finding = &note.finding;
-            // A long list of names would leave no room beside it.
+            // A long list of names would leave no room next to it.
             let (who, before) =
                 if who.chars().count() > 8 { (String::new(), format!("{who}: ")) } else { (who, String::new()) };
             (who, format!("{before}{}: {}{seen}", finding.title.trim_end_matches('.'), finding.evidence))
@@ -193,16 +191,16 @@ pub(crate) fn notes(table: &Comparison) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What they were made on, and the machine.
+/// Returns what the filesystems were made on, and the machine.
 pub(crate) fn place(report: &Report) -> Vec<(&'static str, String)> {
     let record = &report.record;
-    let Some(asked) = &record.plan.filesystems else { return Vec::new() };
-    let what = if asked.on_loop { "a new file in each round, with a loop device over it" } else { "the device itself" };
-    let mut text = format!("{} each, on {what}, written whole before", asked.disk);
+    let Some(plan) = &record.plan.filesystems else { return Vec::new() };
+    let what = if plan.on_loop { "a new file in each round, with a loop device over it" } else { "the device itself" };
+    let mut text = format!("{} each, on {what}, fully written beforehand", plan.disk);
     if let Some(laid) = record.prepare.as_ref().filter(|laid| laid.elapsed_ns > 0) {
         text += &format!(" ({})", format_rate(laid.bytes.0 as f64 * 1e9 / laid.elapsed_ns as f64));
-        if laid.bytes < asked.disk {
-            text += &format!("; only {} were, for want of time", laid.bytes);
+        if laid.bytes < plan.disk {
+            text += &format!("; only {} of it, because time ran out", laid.bytes);
         }
     }
     let mut engines: Vec<&str> =
@@ -210,7 +208,7 @@ pub(crate) fn place(report: &Report) -> Vec<(&'static str, String)> {
     engines.sort_unstable();
     engines.dedup();
     let mut lines = vec![("disks", text), ("engines", engines.join(", "))];
-    // Said above, or of each step.
+    // Shown above, or for each step.
     lines.extend(machine::lines(report).into_iter().filter(|(label, _)| !["first write", "engine"].contains(label)));
     lines
 }

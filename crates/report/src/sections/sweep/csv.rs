@@ -1,4 +1,4 @@
-//! A sweep for a data frame: one row per cell, with the knee of its curve beside it.
+//! A sweep for a data frame: one row per cell, with the knee of its curve.
 
 use qd1_model::sweep::{BendState, Cell, CellFlag, Surface};
 use qd1_model::{Bytes, Estimate, Report};
@@ -7,11 +7,13 @@ const HEADER: &str = "run,rw,bs,iodepth,iops,iops_low,iops_high,bytes_per_second
                       lat_p99_low_ns,lat_p99_high_ns,lat_p999_ns,n,in_flight,in_flight_device,pass_iops,flags,knee_is,\
                       knee,knee_low,knee_high\n";
 
-/// All cells. What n cannot resolve is empty; lists inside a field are separated by spaces.
+/// Returns all cells. Unresolved figures are empty; lists inside a field are separated by spaces.
 pub(crate) fn render(report: &Report, surface: &Surface) -> String {
     let mut text = HEADER.to_owned();
     for cell in &surface.cells {
-        text += &row(&report.record.id, surface, cell).join(",");
+        let fields = row(&report.record.id, surface, cell);
+        debug_assert_eq!(fields.len(), HEADER.split(',').count(), "a row has a field for each title");
+        text += &fields.join(",");
         text.push('\n');
     }
     text

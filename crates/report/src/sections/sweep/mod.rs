@@ -1,5 +1,5 @@
-//! A sweep for people: a map of throughput and one of p99 for each rw, then what they tell. Each cell of a map has its
-//! figure, a shade that says the same without colour, and a mark where it is not to be trusted.
+//! A sweep for people: a map of throughput and one of p99 for each rw, then what they show. Each cell of a map has its
+//! figure, a shade that shows the same without colour, and a mark if it is not reliable.
 
 mod csv;
 mod markdown;
@@ -23,14 +23,14 @@ const LABEL: usize = 6;
 const CELL: usize = 9;
 /// Width of the last column of the throughput map.
 const BEST: usize = 11;
-/// Without colour, from little to much.
+/// Shades without colour, from low to high.
 const SHADES: [char; 8] = [' ', '.', ':', '-', '=', '+', '*', '#'];
-/// The same as backgrounds of a 256-colour terminal: for throughput, and for latency.
+/// Shades as backgrounds of a 256-colour terminal: for throughput, and for latency.
 const GREENS: [u8; 8] = [255, 194, 157, 120, 84, 78, 41, 35];
 const REDS: [u8; 8] = [194, 193, 229, 228, 222, 216, 209, 203];
 const BLACK: Ansi256Color = Ansi256Color(16);
 
-/// What a map shows.
+/// The metric that a map shows.
 #[derive(Clone, Copy, PartialEq)]
 enum Map {
     Throughput,
@@ -66,7 +66,7 @@ fn map(page: &mut Page, surface: &Surface, rw: Rw, map: Map) {
         Map::P99 => format!("{}: p99 latency", rw.name()),
     };
     page.heading(&format!("{title}, by block size (down) and iodepth (across)"));
-    // More depths than fit go on below.
+    // Depths that do not fit continue below.
     for part in depths.chunks(fit) {
         let best = map == Map::Throughput && part.len() == depths.len();
         let best = best && LABEL + CELL * part.len() + BEST <= page.style.width;
@@ -88,7 +88,7 @@ fn map(page: &mut Page, surface: &Surface, rw: Rw, map: Map) {
     }
 }
 
-/// One cell of a map.
+/// Returns one cell of a map.
 fn shown(page: &Page, surface: &Surface, cell: Option<&Cell>, map: Map) -> String {
     let Some(cell) = cell else { return format!("{:>w$}  ", "-", w = CELL - 2) };
     let (figure, level) = match map {
@@ -105,7 +105,7 @@ fn shown(page: &Page, surface: &Surface, cell: Option<&Cell>, map: Map) -> Strin
         }
     };
     let index = ((level * 8.0) as usize).min(7);
-    // Of too few requests only a lower bound is known.
+    // With too few requests only a lower bound is known.
     let bound = cell.lat_p99_ns.low.filter(|_| map == Map::P99).map(|low| format!(">{}", words::time(low)));
     let figure = figure.or(bound).unwrap_or_else(|| "?".to_owned());
     let text = format!("{figure:>w$}{}{}", SHADES[index], mark(surface, cell, map), w = CELL - 3);
@@ -143,7 +143,7 @@ fn legend(page: &mut Page, surface: &Surface) {
     }
 }
 
-/// One line for each curve.
+/// Writes one line for each curve.
 fn knees(page: &mut Page, surface: &Surface) {
     if surface.curves.is_empty() {
         return;
@@ -151,8 +151,8 @@ fn knees(page: &mut Page, surface: &Surface) {
     let bound = surface.asked.max_p99_ns;
     page.heading("Knees: the iodepth from which more in flight only wait longer [95 % interval]");
     let head = format!("  {:<15}{:<16}{:<12}{:<18}", "", "knee", "ceiling", "most measured");
-    let asked = bound.map(|bound| format!("p99 {} allows", words::time(bound as f64))).unwrap_or_default();
-    let head = page.paint(DIM, &format!("{head}{asked}"));
+    let allowed_title = bound.map(|bound| format!("p99 {} allows", words::time(bound as f64))).unwrap_or_default();
+    let head = page.paint(DIM, &format!("{head}{allowed_title}"));
     page.line(&head);
     for curve in &surface.curves {
         let label = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));

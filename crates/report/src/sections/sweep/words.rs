@@ -7,7 +7,7 @@ use qd1_model::{Bytes, Report};
 
 use qd1_model::units::short_size;
 
-/// Each value once, in the cells' order.
+/// Returns each value once, in the cells' order.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     values.for_each(|value| {
@@ -40,7 +40,7 @@ fn row(surface: &Surface, rw: Rw, block: u32) -> impl Iterator<Item = &Cell> {
     surface.cells.iter().filter(move |cell| (cell.rw, cell.block) == (rw, block))
 }
 
-/// The most of a row; never 0.
+/// Returns the highest rate of a row; never 0.
 pub(crate) fn best_iops(surface: &Surface, rw: Rw, block: u32) -> f64 {
     row(surface, rw, block).filter_map(|cell| cell.iops.value).fold(1e-9, f64::max)
 }
@@ -49,13 +49,13 @@ pub(crate) fn best_rate(surface: &Surface, rw: Rw, block: u32) -> Option<f64> {
     row(surface, rw, block).filter_map(|cell| cell.bytes_per_second.value).max_by(f64::total_cmp)
 }
 
-/// Shortest and longest p99 of a direction, ns.
+/// Returns the shortest and the longest p99 of a direction, ns.
 pub(crate) fn p99_range(surface: &Surface, rw: Rw) -> (f64, f64) {
     let all = surface.cells.iter().filter(|cell| cell.rw == rw).filter_map(|cell| cell.lat_p99_ns.value);
     all.fold((f64::INFINITY, 1.0), |(least, most), value| (least.min(value).max(1.0), most.max(value)))
 }
 
-/// A latency in at most six characters: `87us`, `1.2ms`, `310ms`, `2.1s`.
+/// Formats a latency in at most six characters: `87us`, `1.2ms`, `310ms`, `2.1s`.
 pub(crate) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         v if v < 999.5 => return format!("{v:.0}ns"),
@@ -76,19 +76,19 @@ pub(crate) fn knee(bend: &Bend) -> String {
     bent(bend, depth)
 }
 
-fn bent(bend: &Bend, told: impl Fn(f64) -> String) -> String {
+fn bent(bend: &Bend, format: impl Fn(f64) -> String) -> String {
     let Bend { state, at, .. } = bend;
     match (state, at.value, at.low, at.high) {
         (BendState::Seen, Some(value), Some(low), Some(high)) => {
-            format!("{} [{}..{}]", told(value), told(low), told(high))
+            format!("{} [{}..{}]", format(value), format(low), format(high))
         }
-        (BendState::AtLeast, _, Some(low), _) => format!("at least {}", told(low)),
-        (BendState::AtMost, _, _, Some(high)) => format!("at most {}", told(high)),
+        (BendState::AtLeast, _, Some(low), _) => format!("at least {}", format(low)),
+        (BendState::AtMost, _, _, Some(high)) => format!("at most {}", format(high)),
         _ => "not resolved".to_owned(),
     }
 }
 
-/// `16 (98.2k)`, `>= 64 (112k)`, `none`; a tilde where the intervals leave doubt.
+/// `16 (98.2k)`, `>= 64 (112k)`, `none`; a tilde if the intervals leave doubt.
 pub(crate) fn allowed(allowed: &Allowed) -> String {
     let doubt = if allowed.certain { "" } else { "~" };
     match allowed.iodepth {
@@ -125,11 +125,11 @@ fn crossover(found: &Crossover) -> String {
             format!("{at}: {iops} IOPS bind at every block size measured; no limit in MB/s was reached{more}.")
         }
         BendState::AtMost => format!("{at}: {bytes} bind at every block size measured; no limit in IOPS was reached."),
-        BendState::NotResolved => format!("{at}: the figures do not tell where IOPS give way to MB/s."),
+        BendState::NotResolved => format!("{at}: the figures do not show where the limit changes from IOPS to MB/s."),
     }
 }
 
-/// What was checked, and what came of it.
+/// Returns the results of the checks.
 pub(crate) fn checks(surface: &Surface) -> Vec<String> {
     let all = surface.cells.len();
     let with = |flag: CellFlag| surface.cells.iter().filter(|cell| cell.flags.contains(&flag)).collect::<Vec<_>>();
@@ -145,9 +145,9 @@ pub(crate) fn checks(surface: &Surface) -> Vec<String> {
     let mut broken = with(CellFlag::DepthNotReached);
     broken.extend(with(CellFlag::LittleBroken));
     lines.push(if broken.is_empty() {
-        format!("Little's law holds: throughput times latency is the depth asked for in all {all} cells.")
+        format!("Little's law holds: throughput times latency is the requested depth in all {all} cells.")
     } else {
-        format!("Little's law: not the depth asked for in {} of {all} cells ({}).", broken.len(), named(&broken))
+        format!("Little's law: not the requested depth in {} of {all} cells ({}).", broken.len(), named(&broken))
     });
     let apart = with(CellFlag::PassesDisagree);
     let passes: Vec<String> = surface
@@ -169,7 +169,7 @@ pub(crate) fn checks(surface: &Surface) -> Vec<String> {
     lines
 }
 
-/// The first line of the report.
+/// Returns the first line of the report.
 pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
     let (cells, passes) = (surface.cells.len(), surface.asked.passes);
     let passes = if passes == 1 { "once".to_owned() } else { format!("{passes} times") };
@@ -177,7 +177,7 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
         .curves
         .iter()
         .filter(|curve| surface.curves.iter().all(|other| other.rw != curve.rw || other.block >= curve.block));
-    let told: Vec<String> = smallest
+    let curves: Vec<String> = smallest
         .filter_map(|curve| {
             let best = curve.iops_best.value.map(format_count)?;
             let what = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
@@ -185,11 +185,11 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
         })
         .collect();
     let so_far = if report.record.interrupted { "so far, " } else { "" };
-    let told = if told.is_empty() { "no curve can be drawn".to_owned() } else { told.join("; ") };
-    format!("sweep, {so_far}{cells} cells, each {passes}: {told}.")
+    let curves = if curves.is_empty() { "no curve can be drawn".to_owned() } else { curves.join("; ") };
+    format!("sweep, {so_far}{cells} cells, each {passes}: {curves}.")
 }
 
-/// Steps that did not run, said once for each reason.
+/// Returns the steps that did not run, in one line for each reason.
 pub(crate) fn not_run(report: &Report) -> Vec<String> {
     let skipped = &report.record.plan.skipped;
     distinct(skipped.iter().map(|skip| skip.why.as_str()))

@@ -1,4 +1,4 @@
-//! The command line as it was typed, and the command that does the same again from anywhere.
+//! The command line as it was typed, and the command that runs the same again from any directory.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use qd1_model::suggest::nearest;
 pub(crate) enum Word {
     /// The name of a command, or of a program after `app`.
     Command(String),
-    /// A flag without a value, as typed; or flags behind one dash.
+    /// A flag without a value, as typed; or flags after one dash.
     Flag(String),
     /// An option with its value.
     Option {
@@ -44,43 +44,49 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// The command that does the same from anywhere: what is in `changes`, by identifier, has that value, whether it was typed
-    /// or not, and files that are read are named in full.
-    pub(crate) fn again(&self, changes: &[(&str, String)]) -> Vec<String> {
-        let mut again = vec!["qd1".to_owned()];
+    /// Returns the command that does the same from any directory: each option in `changes`, by identifier, gets that
+    /// value, whether it was typed or not, and input files are named by their absolute path.
+    pub(crate) fn rerun_command(&self, changes: &[(&str, String)]) -> Vec<String> {
+        let mut command = vec!["qd1".to_owned()];
         let mut seen = Vec::new();
+        // A value that was decided takes the place of all that were typed for it.
         let mut changed = |id: &str, value: &str| match changes.iter().position(|(of, _)| *of == id) {
+            Some(at) if seen.contains(&at) => None,
             Some(at) => {
                 seen.push(at);
-                changes[at].1.clone()
+                Some(changes[at].1.clone())
             }
-            None => value.to_owned(),
+            None => Some(value.to_owned()),
         };
         for word in &self.words {
             match word {
-                Word::Command(word) | Word::Flag(word) => again.push(word.clone()),
-                Word::Positional { id, value } => again.push(changed(id, value)),
+                Word::Command(word) | Word::Flag(word) => command.push(word.clone()),
+                Word::Positional { id, value } => command.extend(changed(id, value)),
                 Word::Option { id, flag, value, joined, is_input } => {
-                    let value = changed(id, &if *is_input { absolute(value) } else { value.clone() });
+                    let value = if *is_input { absolute(value) } else { value.clone() };
+                    let Some(value) = changed(id, &value) else { continue };
                     if *joined {
-                        again.push(format!("{flag}={value}"));
+                        command.push(format!("{flag}={value}"));
                     } else {
-                        again.extend([flag.clone(), value]);
+                        command.extend([flag.clone(), value]);
                     }
                 }
             }
         }
         for (at, (id, value)) in changes.iter().enumerate().filter(|(at, _)| !seen.contains(at)) {
             debug_assert!(!value.is_empty(), "change {at} has a value");
-            if *id != PATH {
-                again.push(format!("--{}", id.replace('_', "-")));
+            if *id == PATH {
+                command.push(value.clone());
+                continue;
             }
-            again.push(value.clone());
+            // Behind `--` it would be no option.
+            let end = command.iter().position(|word| word == "--").unwrap_or(command.len());
+            command.splice(end..end, [format!("--{}", id.replace('_', "-")), value.clone()]);
         }
-        again
+        command
     }
 
-    /// What to say of a path that does not exist: it may be a mistyped command, since `qd1 histroy` is a path to the command line.
+    /// Returns the error for a path that does not exist. It may be a mistyped command: `qd1 histroy` parses as a path.
     pub(crate) fn missing(&self, path: &Path) -> Problem {
         let text = path.to_string_lossy();
         match nearest(&text, self.commands.iter().map(String::as_str)) {
@@ -92,7 +98,7 @@ impl CommandLine {
     }
 }
 
-/// The identifier of the place to measure, which every command that measures has.
+/// Identifier of the argument that names the place to measure; every command that measures has it.
 pub(crate) const PATH: &str = "path";
 
 fn absolute(path: &str) -> String {
