@@ -108,7 +108,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see docs/method/predict.md)
+    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see
+    /// docs/method/predict.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Predict(PredictArgs),
     /// List the built-in suites, or print one to copy and edit
@@ -209,7 +210,7 @@ fn takes_value(arg: &Arg) -> bool {
     matches!(arg.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-/// Whether its value names a file that is read, unlike the one that the result is written to.
+/// Returns true if its value names a file that is read, unlike the one that the result is written to.
 fn is_input(arg: &Arg) -> bool {
     arg.get_value_parser().type_id() == TypeId::of::<std::path::PathBuf>() && arg.get_id() != "output"
 }
@@ -297,7 +298,7 @@ mod tests {
         let (error, definition) = (Cli::try_parse_from(["qd1", "checks", "/tmp"]).unwrap_err(), &mut Cli::command());
         let message = misspelt(&error, definition, "checks").unwrap().to_string();
         assert!(message.contains("there is no command checks") && message.contains("did you mean check?"), "{message}");
-        assert!(misspelt(&error, definition, "/tmp").is_none(), "a directory that is there is no misspelt command");
+        assert!(misspelt(&error, definition, "/tmp").is_none(), "an existing directory is not a misspelt command");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) enum Word {
     },
 }
 
-/// A command line, taken apart by its own definition.
+/// A command line, split into words by its definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandLine {
     /// What was typed after the program's name.
@@ -79,7 +79,7 @@ impl CommandLine {
                 command.push(value.clone());
                 continue;
             }
-            // Behind `--` it would be no option.
+            // After `--` it would not be an option.
             let end = command.iter().position(|word| word == "--").unwrap_or(command.len());
             command.splice(end..end, [format!("--{}", id.replace('_', "-")), value.clone()]);
         }

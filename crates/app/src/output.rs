@@ -18,8 +18,8 @@ pub(crate) fn style(args: &OutputArgs) -> Style {
     Style { color: color(args.color, to_terminal), width: if to_terminal { terminal_width() } else { WIDTH } }
 }
 
-/// Whether to use colour. NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, both over the terminal, and `--color` over
-/// all.
+/// Returns true if colour is to be used. NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, both over the terminal, and
+/// `--color` over all.
 fn color(when: When, to_terminal: bool) -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     match when {
@@ -44,21 +44,21 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    temporary(&followed(path)).map(drop)
+    create_temporary(&resolve_links(path)).map(drop)
 }
 
-/// Whether the path is a special file: a fifo, a terminal, /dev/null. It is written in place: renaming a file over it
+/// Returns true for a special file: a fifo, a terminal, /dev/null. It is written in place: renaming a file over it
 /// would destroy it.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Resolves symbolic links, so that a link remains a link.
-fn followed(path: &Path) -> PathBuf {
+fn resolve_links(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
+fn create_temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
     let dir = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -89,8 +89,8 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
             std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
         return written.with_context(|| format!("cannot write {}", path.display()));
     }
-    let path = &followed(path);
-    let mut file = temporary(path)?;
+    let path = &resolve_links(path);
+    let mut file = create_temporary(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);

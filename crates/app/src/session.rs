@@ -22,7 +22,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
 
-/// What every command specifies about its run.
+/// The settings of a run that every command specifies.
 pub(crate) struct Request<'a> {
     /// The command line as typed.
     pub(crate) typed: &'a CommandLine,
@@ -77,7 +77,7 @@ pub(crate) trait Job {
 /// The result of a job.
 pub(crate) struct Measured {
     pub(crate) record: Record,
-    /// What ended it early, if it was an error.
+    /// The error that ended it early, if any.
     pub(crate) failure: Option<Error>,
 }
 

@@ -138,7 +138,7 @@ pub(crate) fn run_builtin(
 /// Returns a built-in suite that a command depends on.
 ///
 /// # Errors
-/// When there is no built-in suite of that name, which is a fault of ours.
+/// When there is no built-in suite of that name, which is a fault in this program.
 pub(crate) fn builtin(name: &str) -> Result<Suite> {
-    qd1_suites::builtin(name).with_context(|| format!("the suite {name} is built in"))
+    qd1_suites::builtin(name).with_context(|| format!("the built-in suite {name} is missing"))
 }

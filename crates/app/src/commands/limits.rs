@@ -103,7 +103,7 @@ fn options(args: &LimitsArgs, plan: &Plan) -> Options {
     let writes = matches!(plan.target.kind, TargetKind::Directory | TargetKind::BlockDestroy);
     let directions = if writes { Direction::ALL.to_vec() } else { vec![Direction::Read] };
     match args.burst {
-        Some(look_ns) => Options::burst(directions, plan.target.align, look_ns),
+        Some(wait_ns) => Options::burst(directions, plan.target.align, wait_ns),
         None => Options::brief(directions, plan.target.align),
     }
 }
@@ -112,7 +112,7 @@ fn options(args: &LimitsArgs, plan: &Plan) -> Options {
 struct Probing {
     procedure: Procedure,
     engine: EngineChoice,
-    /// The one that runs.
+    /// The probe that is running.
     probe: Option<Probe>,
 }
 
@@ -140,7 +140,7 @@ impl AdaptiveSteps for Probing {
     }
 }
 
-/// Returns a probe as a step. It has no ramp: a burst shows in the first intervals or never.
+/// Returns a probe as a step, without a ramp: a burst shows in the first intervals or not at all.
 fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
     let (rw, rwmixread, what) = match (probe.direction, probe.sequential) {
         (Direction::Read, false) => (Rw::Randread, 100, "random reads"),

@@ -121,12 +121,12 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
     }
 }
 
-/// Whether filesystems return this error for requests that they do not support.
+/// Returns true for the errors with which filesystems refuse requests that they do not support.
 fn is_refusal(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS)
 }
 
-/// Goes through the planned steps, and has those after the methods use the best one.
+/// Runs the planned steps in order; those after the methods use the best method.
 #[derive(Default)]
 struct Following {
     steps: VecDeque<StepPlan>,
@@ -148,7 +148,7 @@ impl AdaptiveSteps for Following {
     }
 }
 
-/// Has a step use a method, with O_DIRECT only if its block size allows it.
+/// Sets the method of a step, with O_DIRECT only if its block size allows it.
 fn adopt(step: &mut StepPlan, method: SyncMethod, align: u32) {
     let Work::Io(io) = &mut step.work else { return };
     io.sync = method.sync;

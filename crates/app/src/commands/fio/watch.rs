@@ -68,8 +68,9 @@ impl<'a, 'b> Watch<'a, 'b> {
 impl Watcher for Watch<'_, '_> {
     fn laying_out(&mut self, job: &FioJob, files: usize, bytes: u64) {
         if self.is_normal() {
-            let many = if files == 1 { "" } else { "s" };
-            let text = format!("{}: Laying out IO file{many} ({files} file{many} / {}MiB)\n", job.name, bytes >> 20);
+            let plural = if files == 1 { "" } else { "s" };
+            let text =
+                format!("{}: Laying out IO file{plural} ({files} file{plural} / {}MiB)\n", job.name, bytes >> 20);
             self.write(&text);
         }
     }

@@ -134,7 +134,7 @@ pub(crate) struct PingSettings {
 }
 
 impl PingSettings {
-    /// Returns the settings that the arguments ask for.
+    /// Returns the settings that the arguments specify.
     ///
     /// # Errors
     /// When arguments contradict each other, or a size is out of range.
@@ -182,7 +182,7 @@ impl PingSettings {
         })
     }
 
-    /// Whether anything is written.
+    /// Returns true if anything is written.
     pub(crate) fn writes(&self) -> bool {
         self.directions != Directions::Reads
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictory_flags_are_refused() {
         for flags in ["-D -C", "-W -G", "--sync fsync", "-s 0", "-s 32m", "-c 0", "-i soon"] {
             assert!(settings(flags).is_err(), "{flags}");
         }

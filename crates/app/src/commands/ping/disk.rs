@@ -35,7 +35,7 @@ pub(crate) struct Disk {
     sync: Sync,
     size: u32,
     /// Whether data is dropped from the page cache before it is read.
-    drops: bool,
+    drops_cache: bool,
     stamp: u64,
     /// Keeps the unnamed file, or the device's exclusive use.
     _target: Target,
@@ -63,7 +63,12 @@ pub(crate) enum Outcome {
 ///
 /// # Errors
 /// When they are refused; the message says what to do instead.
-pub(crate) fn may(settings: &PingSettings, place: &Place, machine: &Machine, named: Option<&Path>) -> Result<()> {
+pub(crate) fn check_settings(
+    settings: &PingSettings,
+    place: &Place,
+    machine: &Machine,
+    named: Option<&Path>,
+) -> Result<()> {
     let path = place.path.display();
     let is_block = matches!(place.kind, PathKind::Block(_));
     destroy::is_allowed(place, named)?;
@@ -174,7 +179,7 @@ impl Disk {
             directions: settings.directions,
             sync: settings.sync,
             size: settings.size,
-            drops: !settings.direct && !settings.cached,
+            drops_cache: !settings.direct && !settings.cached,
             stamp: seed,
             _target: target,
         }))
@@ -204,7 +209,7 @@ impl Disk {
             self.stamp = self.stamp.wrapping_add(1);
             self.buffers.stamp(0, self.size, self.stamp);
         }
-        if self.drops {
+        if self.drops_cache {
             drop_cached_range(&self.file, offset, self.size.into());
         }
         let kind = if writes { OpKind::Write } else { OpKind::Read };

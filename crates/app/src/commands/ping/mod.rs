@@ -60,16 +60,16 @@ pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     let id = id::random_id()?;
     let place = session::inspect(typed, &machine, &args.path, &id)?;
     let seed = args.seed.unwrap_or_else(|| id::seed_of(&id));
-    disk::may(&settings, &place, &machine, args.destroy.as_deref())?;
+    disk::check_settings(&settings, &place, &machine, args.destroy.as_deref())?;
     let signals = Signals::install()?;
     let Some(mut disk) = Disk::open(&settings, &place, &id, seed, signals.stop())? else {
         return Ok(ExitCode::from(signals.exit_code().unwrap_or(0)));
     };
     let mut show = Show::new(args, &settings, &place, seed, disk.area());
     show.start()?;
-    let seen = send(&settings, &mut disk, &mut show, signals.stop())?;
-    show.end(&seen)?;
-    let code = if seen.failed > 0 { ProblemKind::Failed.exit_code() } else { 0 };
+    let outcome = send(&settings, &mut disk, &mut show, signals.stop())?;
+    show.end(&outcome)?;
+    let code = if outcome.failed > 0 { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 

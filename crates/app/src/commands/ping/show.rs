@@ -145,12 +145,12 @@ impl Show {
     /// When stdout cannot be written.
     pub(crate) fn start(&mut self) -> Result<()> {
         if self.json {
-            return put(&(serde_json::to_string(&self.start)? + "\n")).map(drop);
+            return print(&(serde_json::to_string(&self.start)? + "\n")).map(drop);
         }
         if self.quiet {
             return Ok(());
         }
-        put(&format!("PING {}\n  {}\n", self.place(), self.start.what())).map(drop)
+        print(&format!("PING {}\n  {}\n", self.place(), self.start.describe())).map(drop)
     }
 
     /// Prints the line of a request. Returns false once the reader has closed the pipe.
@@ -162,23 +162,23 @@ impl Show {
             return Ok(true);
         }
         if self.json {
-            return put(&(serde_json::to_string(&self.line(pong))? + "\n"));
+            return print(&(serde_json::to_string(&self.line(pong))? + "\n"));
         }
-        put(&self.text(pong))
+        print(&self.text(pong))
     }
 
     /// Prints the summary.
     ///
     /// # Errors
     /// When stdout cannot be written.
-    pub(crate) fn end(&mut self, seen: &PingOutcome) -> Result<()> {
-        let summary = summary(seen);
+    pub(crate) fn end(&mut self, outcome: &PingOutcome) -> Result<()> {
+        let summary = summary(outcome);
         let text = if self.json {
             serde_json::to_string(&summary)? + "\n"
         } else {
             format!("\n--- {} ping statistics ---\n{}", self.place(), summary_text(&summary, self.start.sync))
         };
-        put(&text).map(drop)
+        print(&text).map(drop)
     }
 
     /// Returns the place as `/srv (ext4 on /dev/vda1)`.
@@ -229,7 +229,7 @@ impl Show {
 
 impl Start {
     /// Describes the requests: `4 KiB reads at random in 16 MiB, dropped from the page cache before`.
-    fn what(&self) -> String {
+    fn describe(&self) -> String {
         let (size, area) = (Bytes(self.size.into()), Bytes(self.area));
         let operations = self.operations.join("s and ") + "s";
         let order = if self.linear { "in order" } else { "at random" };
@@ -254,8 +254,8 @@ fn operation(request: &Request) -> &'static str {
     if request.writes { "write" } else { "read" }
 }
 
-/// Writes and flushes. Returns false when the reader has closed the pipe (`| head`), which is not an error.
-fn put(text: &str) -> Result<bool> {
+/// Prints and flushes. Returns false when the reader has closed the pipe (`| head`), which is not an error.
+fn print(text: &str) -> Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -263,33 +263,33 @@ fn put(text: &str) -> Result<bool> {
     }
 }
 
-fn summary(seen: &PingOutcome) -> Summary {
+fn summary(outcome: &PingOutcome) -> Summary {
     Summary {
         kind: "summary",
-        requests: seen.requests,
-        failed: seen.failed,
-        warmup: seen.warmup,
-        elapsed_ns: seen.elapsed_ns,
-        requests_per_second: seen.requests as f64 * 1e9 / seen.elapsed_ns as f64,
-        operations: seen.streams.iter().map(|stream| figures(seen, stream)).collect(),
+        requests: outcome.requests,
+        failed: outcome.failed,
+        warmup: outcome.warmup,
+        elapsed_ns: outcome.elapsed_ns,
+        requests_per_second: outcome.requests as f64 * 1e9 / outcome.elapsed_ns as f64,
+        operations: outcome.streams.iter().map(|stream| figures(outcome, stream)).collect(),
     }
 }
 
-fn figures(seen: &PingOutcome, stream: &Stream) -> Figures {
+fn figures(outcome: &PingOutcome, stream: &Stream) -> Figures {
     let (class, lat) = (stream.class, &stream.lat);
-    let quantile = |q: f64| stats::quantile(lat, &seen.intervals, class, q);
+    let quantile = |q: f64| stats::quantile(lat, &outcome.intervals, class, q);
     let of_sync =
-        |q: f64| stream.sync_part.as_ref().map(|part| stats::quantile_of_part(part, &seen.intervals, class, q));
+        |q: f64| stream.sync_part.as_ref().map(|part| stats::quantile_of_part(part, &outcome.intervals, class, q));
     let busy_s = lat.mean_ns() * lat.count() as f64 / 1e9;
     Figures {
         operation: if class == OpClass::Read { "read" } else { "write" },
         requests: lat.count(),
         bytes: stream.bytes.0,
         busy_ns: (busy_s * 1e9) as u64,
-        busy_requests_per_second: stats::rate_of_own_time(&seen.intervals, class),
+        busy_requests_per_second: stats::rate_of_own_time(&outcome.intervals, class),
         busy_bytes_per_second: if busy_s > 0.0 { stream.bytes.0 as f64 / busy_s } else { 0.0 },
         lat_min_ns: lat.min_ns(),
-        lat_mean_ns: stats::mean(lat, &seen.intervals, class),
+        lat_mean_ns: stats::mean(lat, &outcome.intervals, class),
         lat_p50_ns: quantile(0.5),
         lat_p99_ns: quantile(0.99),
         lat_max_ns: lat.max_ns(),
