@@ -136,8 +136,8 @@ fn slow_down(name: &str, group: &Path, over: &AtomicBool) {
     }
 }
 
-/// The leading row of a step, as (name, rank, low, high) of each filesystem.
-fn ranked(report: &Value, step: &str, metric: &str) -> Vec<(String, u64, f64, f64)> {
+/// The leading row of a step, as (name, rank, low, high) of each filesystem. Absent where one is not resolved.
+fn ranked(report: &Value, step: &str, metric: &str) -> Option<Vec<(String, u64, f64, f64)>> {
     let table = &report["filesystems"];
     let row = list(&table["rows"]).iter().find(|row| row["step"] == step && row["metric"] == metric).unwrap();
     let cells = list(&table["filesystems"]).iter().zip(list(&row["cells"]));
@@ -145,7 +145,7 @@ fn ranked(report: &Value, step: &str, metric: &str) -> Vec<(String, u64, f64, f6
         .map(|(one, cell)| {
             let over = &cell["over_rounds"];
             let name = one["name"].as_str().unwrap().to_owned();
-            (name, cell["rank"].as_u64().unwrap_or(0), common::float(&over["low"]), common::float(&over["high"]))
+            Some((name, cell["rank"].as_u64().unwrap_or(0), over["low"].as_f64()?, over["high"].as_f64()?))
         })
         .collect()
 }
@@ -160,17 +160,20 @@ fn equal_filesystems_are_equal_and_on_a_slower_device_slower() {
     let disk = or_skip!(Disk::new(scenario));
     let place = &disk.place;
     let args = ["--only", "ext4,ext4,ext4", "--rounds", "4", "--steps", "read", "--runtime", "2s", "--json"];
-    let over = AtomicBool::new(false);
-    let report: Value = std::thread::scope(|scope| {
-        scope.spawn(|| slow_down("ext4-3", group.dir(), &over));
-        let whole = [&["filesystems", place.dir_str()], &TINY[..], &args[..]].concat();
-        let output = place.environment(&mut group.command(common::qd1(), &whole)).output();
-        over.store(true, Ordering::Relaxed);
-        let output = output.unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    });
-    let ranks = ranked(&report, "read", "iops");
+    let measure = || -> Value {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| slow_down("ext4-3", group.dir(), &over));
+            let whole = [&["filesystems", place.dir_str()], &TINY[..], &args[..]].concat();
+            let output = place.environment(&mut group.command(common::qd1(), &whole)).output();
+            over.store(true, Ordering::Relaxed);
+            let output = output.unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            serde_json::from_slice(&output.stdout).unwrap()
+        })
+    };
+    // Twenty reads of the slow one in a round may not be enough where the machine is busy: then there is no figure.
+    let ranks = (0..3).find_map(|_| ranked(&measure(), "read", "iops")).expect("one in three runs is resolved");
     let [one, two, slow] = ranks.as_slice() else { panic!("{ranks:?}") };
     // Equals are told apart by chance once in twenty runs, and so at most one of them is second.
     assert!(slow.1 == 3 && one.1.min(two.1) == 1, "{ranks:?}");
