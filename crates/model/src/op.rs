@@ -38,7 +38,7 @@ pub enum OpClass {
 }
 
 impl OpClass {
-    /// All of them, in the order of streams.
+    /// All kinds, in the order of streams.
     pub const ALL: [Self; 14] = [
         Self::Read,
         Self::Write,
@@ -56,7 +56,7 @@ impl OpClass {
         Self::Transaction,
     ];
 
-    /// Name in JSON, tables and thresholds.
+    /// Returns the name in JSON, tables and thresholds.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -76,7 +76,7 @@ impl OpClass {
         }
     }
 
-    /// Whether it moves no bytes.
+    /// Returns true if it moves no bytes.
     pub const fn moves_nothing(self) -> bool {
         matches!(self, Self::Stat | Self::Delete | Self::List | Self::Rename | Self::Link)
     }

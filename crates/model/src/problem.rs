@@ -18,7 +18,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     pub const fn exit_code(self) -> u8 {
         self as u8
     }
@@ -42,7 +42,7 @@ impl Problem {
         Self::new(ProblemKind::Usage, message)
     }
 
-    /// Returns the kind, which has the exit code.
+    /// Returns the kind, which determines the exit code.
     pub const fn kind(&self) -> ProblemKind {
         self.kind
     }

@@ -57,21 +57,21 @@ impl Subject {
         }
     }
 
-    /// The subject of a kept `qd1 run`, from its arguments and the name of its suite.
+    /// Returns the subject of a saved `qd1 run`, from its arguments and the name of its suite.
     fn of_kept_suite(args: &[String], suite: &str) -> Self {
         let first = args.iter().find(|arg| !arg.starts_with('-'));
         match suite {
-            // The name itself was given, not a file of one's own with a suite of that name.
+            // The suite's name was given, not a user's file that defines a suite of the same name.
             "check" if args.iter().any(|arg| arg == suite) => Self::Check,
             "identify" if args.iter().any(|arg| arg == suite) => Self::Identify,
             "predict" if args.iter().any(|arg| arg == suite) => Self::Predict,
-            // fio's jobs are kept as the suite "fio".
+            // fio's jobs are saved as the suite "fio".
             "fio" if first.is_none_or(|file| !file.ends_with(".toml")) => Self::Jobs,
             _ => Self::Suite,
         }
     }
 
-    /// Whether its steps are many short ones that only mean something side by side.
+    /// Returns true if its steps are many short ones that are only meaningful together.
     pub const fn has_many_short_steps(self) -> bool {
         matches!(self, Self::Sweep | Self::Sync | Self::Filesystems)
     }

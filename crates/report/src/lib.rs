@@ -1,6 +1,7 @@
-//! Renders a Report, as text for people, Markdown, CSV, JSON; and what a plan would do. Pure: no store, no clock, no terminal.
+//! Renders a Report, as text for people, Markdown, CSV, JSON; and what a plan would do. Pure: no store, no clock, no
+//! terminal.
 //!
-//! Reports compute nothing: each figure was worked out by the analysis and is only worded here, and always with its
+//! Reports compute nothing: the analysis has calculated each figure, and here it is only formatted, always with its
 //! 95 % interval and sample count. A format is a file of `formats`, a part of a report one of `sections`.
 #![forbid(unsafe_code)]
 

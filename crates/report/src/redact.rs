@@ -146,7 +146,8 @@ fn replace(field: &mut String, mark: &str) {
     }
 }
 
-/// Whether it is `/dev/` and a name that the kernel assigns, `vda1`, `nvme0n1p2`, `dm-0`, or a type such as `tmpfs`.
+/// Returns true for `/dev/` with a name that the kernel assigns (`vda1`, `nvme0n1p2`, `dm-0`), and for a type such as
+/// `tmpfs`.
 fn is_kernel_name(source: &str) -> bool {
     let name = source.strip_prefix("/dev/").unwrap_or(source);
     name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')

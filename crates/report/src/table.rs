@@ -15,14 +15,14 @@ pub(crate) const CELL: usize = 13;
 #[derive(Clone, Copy)]
 pub(crate) enum Column {
     Metric(&'static Metric),
-    /// The slowest request: seen, not estimated, so it has no interval.
+    /// The slowest request: observed, not estimated, so it has no interval.
     Slowest,
     /// Throughput again, in binary units.
     Binary,
 }
 
 impl Column {
-    /// Whether it is a rate rather than a latency.
+    /// Returns true if it is a rate rather than a latency.
     pub(crate) const fn is_rate(self) -> bool {
         match self {
             Self::Metric(metric) => !matches!(metric.unit, Unit::Ns),

@@ -9,7 +9,7 @@ use qd1_model::units::format_rate_binary;
 use qd1_model::verdict::Judged;
 use qd1_model::{Estimate, Grade, LoadSummary, Report, Severity, StepSummary, Subject, Verdict};
 
-/// `48211` as `48,211`.
+/// Formats `48211` as `48,211`.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -27,7 +27,7 @@ pub(crate) fn about(n: u64) -> String {
     match n {
         0..10_000 => format!("~{}", thousands(n)),
         10_000..1_000_000 => format!("~{}k", thousands(n.div_ceil(1000))),
-        // Narrow enough for a column of the steps table.
+        // Short enough for a column of the steps table.
         1_000_000..10_000_000 => format!("~{:.1}M", n.div_ceil(100_000) as f64 / 10.0),
         _ => format!("~{}M", thousands(n.div_ceil(1_000_000))),
     }
@@ -204,7 +204,7 @@ pub(crate) fn others(verdict: &Verdict) -> String {
     if rest.is_empty() { String::new() } else { format!("other criteria: {}", rest.join(", ")) }
 }
 
-/// Whether the run is a check, which has classes of workload and its own order of sections.
+/// Returns true if the run is a check, which has classes of workload and its own order of sections.
 pub(crate) fn is_check(report: &Report) -> bool {
     report.record.plan.subject == Subject::Check
 }
@@ -214,6 +214,7 @@ pub(crate) fn steps(count: usize) -> String {
     if count == 1 { "1 step".into() } else { format!("{count} steps") }
 }
 
+/// Joins words to a list: `a, b and c`.
 pub(crate) fn join(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -262,7 +263,7 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// Most names that are listed; of more only the first are, and the others counted.
+/// Most names that are listed; of a longer list only the first are, and the others are counted.
 const NAMES_MAX: usize = 8;
 
 /// Returns a finding's step and certainty: `seen in commit1, 97 % sure`.

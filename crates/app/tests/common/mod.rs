@@ -283,6 +283,12 @@ pub(crate) fn float(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("not a number: {value}"))
 }
 
+/// A quantile of a step's latencies as they were counted, ns: a machine that stalls leaves the estimate unresolved.
+pub(crate) fn quantile_ns(report: &qd1_model::Report, step: &str, class: qd1_model::OpClass, q: f64) -> f64 {
+    let step = report.record.step(step).unwrap_or_else(|| panic!("no step {step}"));
+    step.stream(class).unwrap_or_else(|| panic!("no {class:?} in {}", step.name)).lat.quantile(q) as f64
+}
+
 /// The step called `name` of a report's record.
 pub(crate) fn step<'a>(report: &'a Value, name: &str) -> &'a Value {
     find(&report["record"]["steps"], "name", name)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::common::apps::{Site, disk_with_flushes_of};
 use crate::common::device::Loop;
 use crate::common::disk::Disk;
-use crate::common::{Place, find, float, has_real_time, int, json, list, or_skip, step};
+use crate::common::{Place, find, float, has_real_time, int, json, list, or_skip, quantile_ns, step};
 
 fn real_time(place: &Place, args: &[&str]) -> assert_cmd::Command {
     assert_cmd::Command::from_std(place.real_time(args))
@@ -66,7 +66,10 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let scenario = disk_with_flushes_of(10e6);
     let site = or_skip!(Site::simulated(scenario.clone(), &[]));
     let args = ["predict", site.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
-    let report = json(real_time(&site.place, &args));
+    // On a machine that stalls, commits may not be resolved, and nothing is predicted from them.
+    let is_resolved = |report: &Value| row(report, "postgres_tps", 1)["value"]["low"].is_f64();
+    let mut reports = (0..3).map(|_| json(real_time(&site.place, &args)));
+    let report = reports.find(is_resolved).expect("one in three runs is resolved");
     let commits = 1e9 / Law::commits(&scenario.device, 4096, 100_000).quantile(0.5);
     let (one, low, high) = predicted(&report, "postgres_tps", 1);
     assert!(
@@ -145,7 +148,7 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     let site = or_skip!(Site::simulated(scenario.clone(), &[]));
     let args = ["app", "sqlite", site.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
     let typed: Report = serde_json::from_value(json(real_time(&site.place, &args))).unwrap();
-    let p50_ns = |name: &str| typed.summary.stream(name, OpClass::Commit).unwrap().lat_p50_ns.value.unwrap();
+    let p50_ns = |name: &str| quantile_ns(&typed, name, OpClass::Commit, 0.5);
     let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
     let full = p50_ns("wal-full") / commit_ns;
     assert!((0.9..at_most(1.6)).contains(&full), "one sync of the log: {full} commits of the disk");

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::common::device::tool;
 use crate::common::disk::Disk;
-use crate::common::{Running, find, int, is_root, list, or_skip, said, skip, step, test_name, wait_until};
+use crate::common::{Running, find, int, is_root, list, or_skip, quantile_ns, said, skip, step, test_name, wait_until};
 
 fn ids(report: &Value) -> Vec<&str> {
     list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()
@@ -290,9 +290,8 @@ fn a_cache_that_ignores_flushes_shows_in_the_commits() {
         // Whether a flush was obeyed cannot be seen from inside, and on FUSE no counter tells of one: nothing is
         // claimed.
         assert!(!ids(&report).iter().any(|id| id.starts_with("flush_ignored")), "{:?}", ids(&report));
-        let commits = qd1_model::OpClass::Commit;
         let report: qd1_model::Report = serde_json::from_value(report).unwrap();
-        let stated = report.summary.stream("commit1", commits).unwrap().lat_p50_ns.value.unwrap();
+        let stated = quantile_ns(&report, "commit1", OpClass::Commit, 0.5);
         let way = disk.mounted.overhead();
         let law = Law::commits(&disk.scenario.device, 4096, 20_000).quantile(0.5);
         Ok((stated, law, (way.write_ns + way.flush_ns) as f64))
@@ -332,7 +331,7 @@ fn commits_that_wait_for_the_writes_of_others_are_found() {
     let report: qd1_model::Report = serde_json::from_value(report).unwrap();
     let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
     let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).unwrap().iops;
-    let stated = report.summary.stream("commit1-load", OpClass::Commit).unwrap().lat_p99_ns.value.unwrap();
+    let stated = quantile_ns(&report, "commit1-load", OpClass::Commit, 0.99);
     let [truth, idle] = [rate, 0.1].map(|rate| p99_under_load(&disk.scenario.device, rate));
     println!("p99 under load {:.2} ms, by the law {:.2} ms", stated / 1e6, truth / 1e6);
     // The machine adds to it; the law alone is ten times what an idle disk shows.

@@ -73,7 +73,8 @@ fn limit<'a>(report: &'a Value, quantity: &str) -> &'a Value {
 
 fn is_near(report: &Value, quantity: &str, truth: u64) -> bool {
     let limit = limit(report, quantity);
-    limit["reached"] == true && (float(&limit["sustained"]["value"]) / truth as f64 - 1.0).abs() <= 0.03
+    let is_near = |value: f64| (value / truth as f64 - 1.0).abs() <= 0.03;
+    limit["reached"] == true && limit["sustained"]["value"].as_f64().is_some_and(is_near)
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// fio's name for it, also used in JSON.
+    /// Returns fio's name for it, also used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Psync => "psync",
@@ -58,7 +58,7 @@ impl EngineKind {
         }
     }
 
-    /// Whether it reads and writes anything at all.
+    /// Returns true if it reads or writes anything at all.
     pub const fn does_io(self) -> bool {
         !matches!(self, Self::Null | Self::Sim)
     }

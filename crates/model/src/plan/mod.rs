@@ -44,7 +44,7 @@ pub enum Rw {
 }
 
 impl Rw {
-    /// fio's name.
+    /// Returns fio's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -56,15 +56,15 @@ impl Rw {
         }
     }
 
-    /// Whether offsets are random.
+    /// Returns true if offsets are random.
     pub const fn is_random(self) -> bool {
         matches!(self, Self::Randread | Self::Randwrite | Self::Randrw)
     }
-    /// Whether it writes.
+    /// Returns true if it writes.
     pub const fn writes(self) -> bool {
         !matches!(self, Self::Read | Self::Randread)
     }
-    /// Whether it reads.
+    /// Returns true if it reads.
     pub const fn reads(self) -> bool {
         !matches!(self, Self::Write | Self::Randwrite)
     }
@@ -95,22 +95,22 @@ pub enum Sync {
 }
 
 impl Sync {
-    /// Whether each write, or each few, is timed together with its sync.
+    /// Returns true if each write, or each few, is timed together with its sync.
     pub const fn commits(self) -> bool {
         self.is_durable() || matches!(self, Self::SyncFileRange)
     }
 
-    /// Whether the writes are durable once it returns, as far as the kernel can ensure it.
+    /// Returns true if the writes are durable once it returns, as far as the kernel can ensure it.
     pub const fn is_durable(self) -> bool {
         self.has_call() && !matches!(self, Self::SyncFileRange) || self.is_in_the_write()
     }
 
-    /// Whether a separate call follows the write.
+    /// Returns true if a separate call follows the write.
     pub const fn has_call(self) -> bool {
         matches!(self, Self::Fsync | Self::Fdatasync | Self::SyncFileRange)
     }
 
-    /// Whether the write itself is the commit.
+    /// Returns true if the write itself is the commit.
     pub const fn is_in_the_write(self) -> bool {
         matches!(self, Self::OSync | Self::ODsync | Self::RwfDsync)
     }
@@ -187,7 +187,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// Whether it is the default content.
+    /// Returns true if it is the default content.
     pub fn is_random(&self) -> bool {
         *self == Self::Random
     }
@@ -389,7 +389,7 @@ impl Plan {
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }
 
-    /// Whether any step uses the shared, fully written file, so that it has to be made.
+    /// Returns true if any step uses the shared, fully written file, which then has to be made.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
             && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))

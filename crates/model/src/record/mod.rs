@@ -229,7 +229,7 @@ pub struct IoErrors {
 }
 
 impl IoErrors {
-    /// One failure.
+    /// Returns one failure.
     pub fn once(error: impl Into<String>, offset: u64) -> Self {
         Self { error: error.into(), count: 1, first_offset: offset }
     }

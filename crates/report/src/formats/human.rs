@@ -25,7 +25,7 @@ const TEXT: usize = 16;
 /// Column of an environment line's text.
 const FACT: usize = 15;
 
-/// The whole report.
+/// Returns the whole report.
 pub(crate) fn render(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     for sentence in headline::headline(report) {
@@ -81,7 +81,7 @@ fn verdicts(page: &mut Page, report: &Report) {
     }
 }
 
-/// The threshold and its source on one line if they fit, else on two.
+/// Writes the threshold and its source on one line if they fit, otherwise on two.
 fn limits(page: &mut Page, judged: &Judged) {
     let (limits, source) = (words::limits(&judged.criterion), &judged.criterion.source);
     let both = format!("{limits} ({source})");

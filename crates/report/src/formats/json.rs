@@ -26,7 +26,8 @@ struct Line<'a, T> {
     body: &'a T,
 }
 
-/// Verdicts, criteria, steps, the kind of storage and findings, one per line; the record, which is long, comes last.
+/// Returns verdicts, criteria, steps, the kind of storage and findings, one per line; the record, which is long, comes
+/// last.
 pub(crate) fn render_lines(report: &Report) -> String {
     let mut text = String::new();
     let run = &report.record.id;
@@ -80,7 +81,7 @@ fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize)
     text.push('\n');
 }
 
-/// The JSON Schema of what `--json` prints.
+/// Returns the JSON Schema of what `--json` prints.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Report);
     document(&schema)

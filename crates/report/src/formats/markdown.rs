@@ -19,7 +19,7 @@ use crate::words;
 /// Metrics that get a column; the commit's sync part gets a row of its own, and the rest is in the JSON.
 const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "bytes_per_second"];
 
-/// The whole report.
+/// Returns the whole report.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = String::new();
     for sentence in headline::headline(report) {

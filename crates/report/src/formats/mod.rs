@@ -31,7 +31,7 @@ pub enum Format {
 
 /// Returns the report in `format`, ending with a newline.
 pub fn render(report: &Report, format: Format, style: &Style) -> String {
-    // The steps and findings of these runs mean nothing by themselves; their tables do.
+    // The steps and findings of these runs are only meaningful as tables.
     match (&report.filesystems, &report.limits, format) {
         (Some(table), _, Format::Human) => return filesystems::human(report, table, style),
         (Some(table), _, Format::Csv) => return filesystems::csv(report, table),

@@ -52,7 +52,7 @@ fn load_of<'a>(report: &'a Report, step: &str) -> Option<&'a AppLoad> {
     report.app.as_ref()?.loads.iter().find(|load| load.step == step)
 }
 
-/// All loads.
+/// Writes the section of the human report: all loads.
 pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
     checks(page, report);
     table(page, report);
@@ -66,7 +66,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, app: &AppRecord) {
     let settings: Vec<String> = app.settings.iter().map(|s| format!("{}={}", s.name, s.value)).collect();
     page.prose(2, &settings.join(", "));
     if app.prepare_ns > 0 {
-        page.prose(2, &format!("its data made and the program started in {}", format_span_ns(app.prepare_ns)));
+        page.prose(2, &format!("data created and program started in {}", format_span_ns(app.prepare_ns)));
     }
 }
 
@@ -85,7 +85,7 @@ fn checks(page: &mut Page, report: &Report) {
     }
 }
 
-/// `s: slowest 87.5 ms, at most 500 ms (etcdctl check perf)`.
+/// Returns a check in words: `s: slowest request 87.5 ms; at most 500 ms (etcdctl check perf)`.
 fn checked(step: &str, check: &AppCheck) -> String {
     let format = |value: f64| worded(check.unit, value);
     let value = match (check.value, check.low, check.high) {
@@ -167,7 +167,7 @@ pub(crate) fn figures<'a>(report: &'a Report, step: &str) -> impl Iterator<Item 
     facts.chain(app.into_iter().flat_map(|app| &app.reported).map(|figure| ("reported", figure)))
 }
 
-/// A unit's short name in tables of data.
+/// Returns a unit's short name in tables of data.
 pub(crate) const fn unit(unit: AppUnit) -> &'static str {
     match unit {
         AppUnit::Count => "1",
@@ -257,7 +257,7 @@ fn quantile(quantile: &BucketQuantile) -> String {
     format!("{name} {at} {between}, n={}", words::thousands(quantile.n))
 }
 
-/// `operations 6,200/s`.
+/// Returns a reported figure in words: `operations 6,200/s`.
 fn figure(counter: &Counter) -> String {
     let name = match counter.name.as_str() {
         "asked_writes_per_second" => "writes requested",

@@ -56,11 +56,11 @@ pub(crate) fn sentence(report: &Report) -> String {
     .filter(|(count, _)| *count > 0)
     .map(|(count, word)| format!("{count} {word}"))
     .collect();
-    let of = if count == 1 { "1 criterion".to_owned() } else { format!("{count} criteria") };
-    format!("{suite}, {of}: {}.", parts.join(", "))
+    let total = if count == 1 { "1 criterion".to_owned() } else { format!("{count} criteria") };
+    format!("{suite}, {total}: {}.", parts.join(", "))
 }
 
-/// The section of the human report.
+/// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report) {
     if report.criteria.is_empty() {
         return;

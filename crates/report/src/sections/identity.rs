@@ -10,15 +10,15 @@ use crate::table::escaped;
 const COLUMN: usize = 11;
 /// Kinds below this are not listed; the JSON has all.
 const LISTED: f64 = 0.01;
-/// From this probability on a kind is stated without reserve; below [`LIKELY`] none is.
+/// From this probability on a kind is stated as certain; below [`LIKELY`] as uncertain.
 const SURE: f64 = 0.9;
 const LIKELY: f64 = 0.5;
 /// Evidence that makes a kind this much likelier or less likely than the others is named with it (factors).
-const SPEAKS: f64 = 1.5;
+const FACTOR_MIN: f64 = 1.5;
 /// Most kinds named for and against in a line.
 const NAMED: usize = 3;
 
-/// Whether the run was made to identify the storage.
+/// Returns true if the run was made to identify the storage.
 pub(crate) fn is_identify(report: &Report) -> bool {
     report.record.plan.subject == Subject::Identify
 }
@@ -36,7 +36,7 @@ pub(crate) fn sentence(identity: &Identity) -> String {
     }
 }
 
-/// The section of the human report.
+/// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report) {
     let Some(identity) = &report.identity else {
         page.heading("Kind of storage");
@@ -56,9 +56,9 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
             EvidenceSource::Structure => "kernel",
         };
         page.hang(2, label, BOLD, COLUMN, &evidence.text);
-        let speaks = speaks(evidence);
-        if !speaks.is_empty() {
-            page.prose(COLUMN + 2, &speaks);
+        let kinds = for_and_against(evidence);
+        if !kinds.is_empty() {
+            page.prose(COLUMN + 2, &kinds);
         }
     }
     if !identity.contradictions.is_empty() {
@@ -68,35 +68,35 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
         }
     }
     if !identity.missing.is_empty() {
-        page.heading("Not looked at");
+        page.heading("Not examined");
         for missing in &identity.missing {
             page.hang(2, "-", NOTE, 4, missing);
         }
     }
 }
 
-/// The same as Markdown.
+/// Writes the section of the Markdown report.
 pub(crate) fn markdown(text: &mut String, report: &Report) {
     let Some(identity) = &report.identity else { return };
     *text += "### How likely\n\n| kind | probability |\n|---|--:|\n";
     for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
         *text += &format!("| {} | {} |\n", kind.kind.title(), percent(kind.probability));
     }
-    *text += "\n### Why\n\n| seen | says |\n|---|---|\n";
+    *text += "\n### Why\n\n| evidence | for and against |\n|---|---|\n";
     for evidence in &identity.evidence {
-        *text += &format!("| {} | {} |\n", escaped(&evidence.text), speaks(evidence));
+        *text += &format!("| {} | {} |\n", escaped(&evidence.text), for_and_against(evidence));
     }
     for contradiction in &identity.contradictions {
         *text += &format!("\nContradiction: {}\n", escaped(contradiction));
     }
     for missing in &identity.missing {
-        *text += &format!("\nNot looked at: {}\n", escaped(missing));
+        *text += &format!("\nNot examined: {}\n", escaped(missing));
     }
     text.push('\n');
 }
 
 /// Returns `for local NVMe (3.1x), memory (2.0x); against rotating disk (1/40)`: factors relative to the average kind.
-fn speaks(evidence: &KindEvidence) -> String {
+fn for_and_against(evidence: &KindEvidence) -> String {
     let mut weights: Vec<(StorageKind, f64)> =
         evidence.weights.iter().map(|weight| (weight.kind, weight.weight)).collect();
     weights.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -104,10 +104,10 @@ fn speaks(evidence: &KindEvidence) -> String {
         true => None,
         false => Some(format!("{word} {}", of.join(", "))),
     };
-    let speaking = |weight: f64| weight.abs() >= SPEAKS.ln();
-    let strong = |(kind, weight): &(StorageKind, f64)| format!("{} ({})", kind.title(), factor(*weight));
-    let for_it = weights.iter().take(NAMED).filter(|(_, weight)| *weight > 0.0 && speaking(*weight)).map(strong);
-    let against = weights.iter().rev().take(NAMED).filter(|(_, weight)| *weight < 0.0 && speaking(*weight)).map(strong);
+    let is_strong = |weight: f64| weight.abs() >= FACTOR_MIN.ln();
+    let named = |(kind, weight): &(StorageKind, f64)| format!("{} ({})", kind.title(), factor(*weight));
+    let for_it = weights.iter().take(NAMED).filter(|(_, weight)| *weight > 0.0 && is_strong(*weight)).map(named);
+    let against = weights.iter().rev().take(NAMED).filter(|(_, weight)| *weight < 0.0 && is_strong(*weight)).map(named);
     let sides = [listed(for_it.collect(), "for"), listed(against.collect(), "against")];
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -179,7 +179,7 @@ mod tests {
                 flat.contains("for local NVMe (7.4x), local SATA SSD (2.7x); against rotating disk (1/20)"),
                 "{flat}"
             );
-            assert!(flat.contains("Contradictions") && flat.contains("Not looked at"), "{flat}");
+            assert!(flat.contains("Contradictions") && flat.contains("Not examined"), "{flat}");
         }
     }
 

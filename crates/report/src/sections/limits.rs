@@ -37,8 +37,8 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
         page.hang(0, "note", NOTE, COLUMN, "interrupted: limits that were not measured are missing");
     }
     for direction in Direction::ALL {
-        let of: Vec<&Limit> = limits.limits.iter().filter(|limit| limit.direction == direction).collect();
-        if of.is_empty() {
+        let found: Vec<&Limit> = limits.limits.iter().filter(|limit| limit.direction == direction).collect();
+        if found.is_empty() {
             continue;
         }
         page.heading(match direction {
@@ -46,8 +46,8 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
             Direction::Write => "Writes",
             Direction::Both => "Half reads, half writes",
         });
-        for limit in of {
-            one(&mut page, limit);
+        for limit in found {
+            limit_lines(&mut page, limit);
         }
     }
     binding(&mut page, limits);
@@ -92,28 +92,28 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
     page.text
 }
 
-fn one(page: &mut Page, limit: &Limit) {
+fn limit_lines(page: &mut Page, limit: &Limit) {
     let (label, paint) = if limit.reached { ("limit", GOOD) } else { ("at least", DIM) };
     let unit = limit.quantity;
     let mut text = format!("{}, {}", rate(unit, &limit.sustained), span(unit, &limit.sustained));
     text += &format!(" ({} blocks, watched for {})", limit.block, format_span_ns(limit.watched_ns));
     page.hang(1, label, paint, COLUMN, &text);
     if let Some(burst) = &limit.burst {
-        burst_of(page, unit, burst);
+        burst_line(page, unit, burst);
     }
-    let wanted = |for_it: bool| {
-        let of: Vec<String> =
-            limit.evidence.iter().filter(|e| e.speaks_for == for_it).map(|e| e.text.clone()).collect();
-        of.join("; ")
+    let evidence = |supports: bool| {
+        let texts: Vec<String> =
+            limit.evidence.iter().filter(|e| e.speaks_for == supports).map(|e| e.text.clone()).collect();
+        texts.join("; ")
     };
     if limit.reached {
-        page.hang(1, "because", BOLD, COLUMN, &wanted(true));
+        page.hang(1, "because", BOLD, COLUMN, &evidence(true));
     } else {
-        page.hang(1, "no limit", BOLD, COLUMN, &format!("was reached: {}", wanted(false)));
+        page.hang(1, "no limit", BOLD, COLUMN, &format!("was reached: {}", evidence(false)));
     }
 }
 
-fn burst_of(page: &mut Page, unit: Quantity, burst: &Burst) {
+fn burst_line(page: &mut Page, unit: Quantity, burst: &Burst) {
     let mut text = format!(
         "{} beyond it, {}, at {} for {}",
         volume(unit, burst.volume.value),
@@ -144,7 +144,7 @@ fn binding(page: &mut Page, limits: &Limits) {
                     Some(Quantity::Bytes) => "MB/s limit",
                     None => "the disk itself",
                 };
-                let how = if row.measured { "" } else { ", worked out" };
+                let how = if row.measured { "" } else { ", calculated" };
                 format!("{}: {by} ({}/s{how})", row.block, words::thousands(row.iops.round() as u64))
             })
             .collect();

@@ -29,7 +29,7 @@ const BONNIE_MIN_NS: u64 = 500_000_000;
 const TOO_SHORT: &str = "+++++";
 const TOO_SHORT_CPU: &str = "+++";
 
-/// Whether the run is bonnie++'s job.
+/// Returns true if the run is bonnie++'s job.
 pub(crate) fn is_bonnie(report: &Report) -> bool {
     report.record.plan.subject == Subject::Bonnie
 }
@@ -81,7 +81,7 @@ fn durability(work: &FilesWork) -> &'static str {
     }
 }
 
-/// The section of the human report.
+/// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report, meta: &Meta) {
     for (heading, rows) in groups(meta) {
         page.line("");
@@ -116,7 +116,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, meta: &Meta) {
     legend(page, &explanation(report));
 }
 
-/// The rows under their headings.
+/// Groups the rows under their headings.
 fn groups(meta: &Meta) -> Vec<(&'static str, Vec<&MetaRow>)> {
     let heading = |row: &MetaRow| match (row.op.is_block(), row.order) {
         (true, _) => "One file",
@@ -219,7 +219,7 @@ fn explanation(report: &Report) -> String {
     text
 }
 
-/// The table of a Markdown report.
+/// Writes the section of the Markdown report.
 pub(crate) fn markdown(text: &mut String, meta: &Meta) {
     *text += "### Files\n\n| operation | order | n | per second | p50 | p99 | CPU |\n|---|---|---|---|---|---|---|\n";
     for row in &meta.rows {
@@ -238,7 +238,7 @@ pub(crate) fn markdown(text: &mut String, meta: &Meta) {
     text.push('\n');
 }
 
-/// bonnie++'s line (format 1.98), as `bon_csv2html` and `bon_csv2txt` read it.
+/// Returns bonnie++'s line (format 1.98), as `bon_csv2html` and `bon_csv2txt` read it.
 ///
 /// As in bonnie++, a result of less than half a second is `+++++`, and one that was not measured is empty.
 pub(crate) fn bonnie_line(report: &Report, meta: &Meta) -> String {

@@ -50,7 +50,7 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     page.prose(2, NOTE);
 }
 
-/// The same as a table of Markdown.
+/// Writes the section of the Markdown report.
 pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
     *text += "### What to expect\n\n| | predicted | 95 % interval | limited by | measured | error |\n";
     *text += "|---|--:|---|---|--:|--:|\n";

@@ -17,7 +17,7 @@ use crate::words;
 /// Width of the first column.
 const LABEL: usize = 15;
 
-/// All steps.
+/// Writes the table of all steps.
 pub(crate) fn steps(page: &mut Page, report: &Report) {
     // Rates, which a suite compares, come first, then latencies.
     let mut columns = columns(page.style.width);
@@ -31,8 +31,8 @@ pub(crate) fn steps(page: &mut Page, report: &Report) {
     } else {
         page.heading("Steps");
     }
-    let again = |step: &StepSummary| report.prediction.is_some() && plain_name(&step.name) != step.name;
-    for step in report.summary.steps.iter().filter(|step| !again(step)) {
+    let is_repeat = |step: &StepSummary| report.prediction.is_some() && plain_name(&step.name) != step.name;
+    for step in report.summary.steps.iter().filter(|step| !is_repeat(step)) {
         let mut label = step.name.as_str();
         if !is_table || label.chars().count() >= LABEL {
             page.hang(0, label, BOLD, label.chars().count(), "");
@@ -77,7 +77,7 @@ pub(crate) fn steps(page: &mut Page, report: &Report) {
     for text in words::not_run(report) {
         page.hang(0, "not run: ", BOLD, 9, &text);
     }
-    if report.summary.steps.iter().any(again) {
+    if report.summary.steps.iter().any(is_repeat) {
         page.prose(
             2,
             "The commits were measured again after each program, in steps -r2 and so on: --format markdown or json.",

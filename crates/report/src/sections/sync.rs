@@ -46,7 +46,7 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     text
 }
 
-/// The section of the human report.
+/// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
     for table in tables(table) {
         show(page, &table);
@@ -63,7 +63,7 @@ pub(crate) fn section(page: &mut Page, report: &Report, table: &SyncTable) {
     legend(page, "Below a name: how many commits there were.");
 }
 
-/// The same as Markdown.
+/// Writes the section of the Markdown report.
 pub(crate) fn markdown(text: &mut String, report: &Report, table: &SyncTable) {
     for table in tables(table) {
         let titles: String = table.columns.iter().map(|title| format!(" {title} |")).collect();
@@ -98,7 +98,7 @@ fn whole(unit: Unit, estimate: &Option<Estimate>) -> String {
     }
 }
 
-/// `O_DSYNC + O_DIRECT`.
+/// Returns the name of a method: `O_DSYNC + O_DIRECT`.
 fn named(method: SyncMethod) -> String {
     if method.direct { format!("{} + O_DIRECT", method.name()) } else { method.name().to_owned() }
 }
@@ -107,12 +107,12 @@ fn is_compared(row: &SyncRow, table: &SyncTable) -> bool {
     row.writes_per_sync == 1 && is_base(row, table)
 }
 
-/// One committer with writes of the common size over written data.
+/// Returns true for one committer with writes of the common size over written data.
 fn is_base(row: &SyncRow, table: &SyncTable) -> bool {
     row.block == table.block && row.committers == 1 && row.layout == SyncLayout::Overwrite
 }
 
-/// All tables that have rows.
+/// Returns all tables that have rows.
 fn tables(table: &SyncTable) -> Vec<Table> {
     let all = [methods(table), sizes(table), committers(table), layouts(table), files(table)];
     all.into_iter().filter(|table| !table.rows.is_empty()).collect()
@@ -127,7 +127,7 @@ fn methods(table: &SyncTable) -> Table {
         let label = if row.method.direct { "  + O_DIRECT".to_owned() } else { row.method.name().to_owned() };
         let mut cells = cells(row);
         cells.push((Unit::Ns, two));
-        Row { label, cells, ..of(row) }
+        Row { label, cells, ..unlabelled(row) }
     });
     Table {
         title: format!("Methods: {block} written and made durable, one committer"),
@@ -153,7 +153,7 @@ fn in_pairs(rows: Vec<Row>, table: &SyncTable) -> Vec<Row> {
     order.into_iter().map(|(_, row)| row).collect()
 }
 
-fn of(row: &SyncRow) -> Row {
+fn unlabelled(row: &SyncRow) -> Row {
     let n = row.lat_p50_ns.n;
     let below = if row.durable { format!("n={}", words::thousands(n)) } else { "NOT DURABLE".to_owned() };
     Row { label: String::new(), below, cells: cells(row) }
@@ -179,8 +179,10 @@ fn variations<K: Ord>(
 ) -> Table {
     let mut rows: Vec<&SyncRow> = table.rows.iter().filter(|row| row.writes_per_sync == 1).collect();
     rows.sort_by_key(|row| key(row));
-    let labelled: Vec<(SyncMethod, Row)> =
-        rows.into_iter().filter_map(|row| label(row).map(|label| (row.method, Row { label, ..of(row) }))).collect();
+    let labelled: Vec<(SyncMethod, Row)> = rows
+        .into_iter()
+        .filter_map(|row| label(row).map(|label| (row.method, Row { label, ..unlabelled(row) })))
+        .collect();
     let method = labelled.first().map_or_else(String::new, |(method, _)| format!(", {}", named(*method)));
     Table {
         title: format!("{title}{method}"),
@@ -342,7 +344,7 @@ fn notes(table: &SyncTable) -> Vec<String> {
     if table.rows.iter().any(|row| row.method.direct && row.method.sync.is_in_the_write()) {
         notes.push(
             "pg_test_fsync opens the files of open_datasync and open_sync with O_DIRECT; PostgreSQL itself does so only \
-             where asked (debug_io_direct, before 16 wal_level=minimal). Compare like with like."
+             if configured (debug_io_direct, before 16 wal_level=minimal). Compare like with like."
                 .to_owned(),
         );
     }

@@ -45,7 +45,7 @@ pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
     format!("{rank}{}{}", unit.format(value), spread(figure))
 }
 
-/// Whether a filesystem in a row is certainly worse than another.
+/// Returns true if a filesystem in a row is certainly worse than another.
 pub(crate) fn differ(row: &Row) -> bool {
     row.cells.iter().any(|cell| cell.rank.is_some_and(|rank| rank > 1))
 }
@@ -74,13 +74,13 @@ pub(crate) fn legend(table: &Comparison) -> String {
     if leading().any(|row| row.cells.iter().any(|cell| spread(&cell.over_rounds).ends_with('?'))) {
         text += " +-?: not known to within a factor of two.";
     }
-    if leading().any(|row| row.cells.iter().any(is_open)) {
+    if leading().any(|row| row.cells.iter().any(is_unresolved)) {
         text += " Not resolved: too few operations, or too uneven, in some round.";
     }
     text
 }
 
-fn is_open(cell: &CellOf) -> bool {
+fn is_unresolved(cell: &CellOf) -> bool {
     !cell.rounds.is_empty() && !cell.over_rounds.is_resolved()
 }
 
@@ -88,6 +88,7 @@ fn is_open(cell: &CellOf) -> bool {
 pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
     for row in table.rows.iter().filter(|row| row.leads) {
+        debug_assert_eq!(row.cells.len(), table.filesystems.len(), "a row has a cell for each filesystem");
         let best = row.cells.iter().position(|cell| cell.to_best.is_none() && cell.rank == Some(1));
         let worse: Vec<String> =
             table.filesystems.iter().zip(&row.cells).filter_map(|(one, cell)| worse(row, one, cell)).collect();
@@ -197,10 +198,10 @@ pub(crate) fn place(report: &Report) -> Vec<(&'static str, String)> {
     let Some(plan) = &record.plan.filesystems else { return Vec::new() };
     let what = if plan.on_loop { "a new file in each round, with a loop device over it" } else { "the device itself" };
     let mut text = format!("{} each, on {what}, fully written beforehand", plan.disk);
-    if let Some(laid) = record.prepare.as_ref().filter(|laid| laid.elapsed_ns > 0) {
-        text += &format!(" ({})", format_rate(laid.bytes.0 as f64 * 1e9 / laid.elapsed_ns as f64));
-        if laid.bytes < plan.disk {
-            text += &format!("; only {} of it, because time ran out", laid.bytes);
+    if let Some(prepared) = record.prepare.as_ref().filter(|prepare| prepare.elapsed_ns > 0) {
+        text += &format!(" ({})", format_rate(prepared.bytes.0 as f64 * 1e9 / prepared.elapsed_ns as f64));
+        if prepared.bytes < plan.disk {
+            text += &format!("; only {} of it, because time ran out", prepared.bytes);
         }
     }
     let mut engines: Vec<&str> =

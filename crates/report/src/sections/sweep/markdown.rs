@@ -7,7 +7,7 @@ use qd1_model::{Bytes, Report};
 use super::words;
 use qd1_model::units::short_size;
 
-/// The section of the Markdown report.
+/// Writes the section of the Markdown report.
 pub(crate) fn section(text: &mut String, report: &Report, surface: &Surface) {
     for rw in words::directions(surface) {
         let depths = words::depths(surface, rw);

@@ -37,7 +37,7 @@ enum Map {
     P99,
 }
 
-/// The section of the human report.
+/// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report, surface: &Surface) {
     for rw in words::directions(surface) {
         map(page, surface, rw, Map::Throughput);
@@ -149,7 +149,7 @@ fn knees(page: &mut Page, surface: &Surface) {
         return;
     }
     let bound = surface.asked.max_p99_ns;
-    page.heading("Knees: the iodepth from which more in flight only wait longer [95 % interval]");
+    page.heading("Knees: the iodepth beyond which more requests only wait longer [95 % interval]");
     let head = format!("  {:<15}{:<16}{:<12}{:<18}", "", "knee", "ceiling", "most measured");
     let allowed_title = bound.map(|bound| format!("p99 {} allows", words::time(bound as f64))).unwrap_or_default();
     let head = page.paint(DIM, &format!("{head}{allowed_title}"));

@@ -66,17 +66,17 @@ pub(crate) fn time(ns: f64) -> String {
     if value < 9.95 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
 }
 
-/// A depth: `3.2`, `14`.
+/// Formats a depth: `3.2`, `14`.
 fn depth(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// `14 [12..17]`, `at least 60`, `at most 1`, `not resolved`.
+/// Returns a knee in words: `14 [12..17]`, `at least 60`, `at most 1`, `not resolved`.
 pub(crate) fn knee(bend: &Bend) -> String {
-    bent(bend, depth)
+    worded_bend(bend, depth)
 }
 
-fn bent(bend: &Bend, format: impl Fn(f64) -> String) -> String {
+fn worded_bend(bend: &Bend, format: impl Fn(f64) -> String) -> String {
     let Bend { state, at, .. } = bend;
     match (state, at.value, at.low, at.high) {
         (BendState::Seen, Some(value), Some(low), Some(high)) => {
@@ -88,7 +88,8 @@ fn bent(bend: &Bend, format: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// `16 (98.2k)`, `>= 64 (112k)`, `none`; a tilde if the intervals leave doubt.
+/// Returns the allowed depth and its rate: `16 (98.2k/s)`, `>= 64 (112k/s)`, `none`; with a tilde if the intervals
+/// leave doubt.
 pub(crate) fn allowed(allowed: &Allowed) -> String {
     let doubt = if allowed.certain { "" } else { "~" };
     match allowed.iodepth {
@@ -106,7 +107,7 @@ fn block(bytes: f64) -> String {
     if bytes < 1024.0 * 1023.5 { format!("{:.0} KiB", bytes / 1024.0) } else { format!("{:.1} MiB", bytes / 1048576.0) }
 }
 
-/// A sentence for each direction.
+/// Returns a sentence for each direction.
 pub(crate) fn crossovers(surface: &Surface) -> Vec<String> {
     surface.crossovers.iter().map(crossover).collect()
 }
@@ -119,7 +120,7 @@ fn crossover(found: &Crossover) -> String {
     match found.block.state {
         BendState::Seen => format!(
             "{at}: {iops} IOPS bind below {}, {bytes} above{more}.",
-            bent(&found.block, block).replace(" [", ", 95 % [")
+            worded_bend(&found.block, block).replace(" [", ", 95 % [")
         ),
         BendState::AtLeast => {
             format!("{at}: {iops} IOPS bind at every block size measured; no limit in MB/s was reached{more}.")
