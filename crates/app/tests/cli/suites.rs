@@ -86,9 +86,13 @@ fn every_built_in_suite_runs_whole_and_leaves_nothing() {
         let args = [&["run", name, place.dir_str()], &TINY[..], &["--json"]].concat();
         let report = common::json(assert_cmd::Command::from_std(place.real_time(&args)));
         assert_eq!(ran(&report).len(), steps, "{name}");
-        for step in list(&report["record"]["steps"]) {
-            assert!(!list(&step["streams"]).is_empty(), "{name}: {} measured nothing", step["name"]);
+        let made = list(&report["record"]["steps"]);
+        for step in made {
+            assert!(step["errors"].as_array().is_none_or(Vec::is_empty), "{name}: {step}");
         }
+        // On a machine that stalls, a step of 60 ms may end before its first request does.
+        let measured = made.iter().filter(|step| !list(&step["streams"]).is_empty()).count();
+        assert!(2 * measured >= steps, "{name}: {measured} of {steps} steps measured something");
         for judged in list(report.get("criteria").unwrap_or(&Value::Array(Vec::new()))) {
             let (figure, why) = (&judged["figure"], judged["why"].as_str().unwrap());
             assert!(figure.is_object() || !why.is_empty(), "{name}: {judged}");
