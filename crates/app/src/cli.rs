@@ -183,8 +183,8 @@ fn command_line(root: &clap::Command, typed: impl Iterator<Item = OsString>) -> 
 
 /// Returns the names of the commands that the help shows.
 fn names(root: &clap::Command) -> Vec<String> {
-    let shown = root.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
-    shown.map(|command| command.get_name().to_owned()).chain(["help".to_owned()]).collect()
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_owned()).collect()
 }
 
 /// Returns the argument that a flag belongs to, the flag itself, and the part of the word that is its value: `-ofile`

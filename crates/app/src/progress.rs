@@ -19,8 +19,8 @@ const LINE_EVERY_NS: u64 = 10_000_000_000;
 /// Progress of one run.
 pub(crate) struct Progress {
     mode: Mode,
-    names: Vec<String>,
-    budgets_ns: Vec<u64>,
+    /// Name and longest time, ns, of each step.
+    steps: Vec<(String, u64)>,
     current: usize,
     figures: String,
     line_ns: u64,
@@ -47,20 +47,12 @@ impl Progress {
         } else {
             Mode::Lines
         };
-        Self {
-            mode,
-            names: Vec::new(),
-            budgets_ns: Vec::new(),
-            current: 0,
-            figures: String::new(),
-            line_ns: 0,
-            brief: false,
-        }
+        Self { mode, steps: Vec::new(), current: 0, figures: String::new(), line_ns: 0, brief: false }
     }
 
     /// Returns the position of the step, `[ 3/10]`, with the same width for every step.
     fn position(&self) -> String {
-        let count = self.names.len().to_string();
+        let count = self.steps.len().to_string();
         format!("[{:>width$}/{count}]", self.current + 1, width = count.len())
     }
 
@@ -85,10 +77,13 @@ impl Progress {
     }
 }
 
+fn name_and_budget(step: &StepPlan) -> (String, u64) {
+    (step.name.clone(), step.stop.ramp_ns + step.stop.max_ns)
+}
+
 impl Watch for Progress {
     fn begin(&mut self, plan: &Plan) {
-        self.names = plan.steps.iter().map(|step| step.name.clone()).collect();
-        self.budgets_ns = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).collect();
+        self.steps = plan.steps.iter().map(name_and_budget).collect();
         self.brief = plan.subject.has_many_short_steps();
         if plan.subject == Subject::Filesystems {
             // One of many short runs, which the heading before it names.
@@ -125,15 +120,12 @@ impl Watch for Progress {
 
     /// Inserts a step that was decided during the run, unless the plan already has it at that index.
     fn insert(&mut self, index: usize, step: &StepPlan) {
-        if self.names.get(index) != Some(&step.name) {
-            let at = index.min(self.names.len());
-            self.names.insert(at, step.name.clone());
-            self.budgets_ns.insert(at, step.stop.ramp_ns + step.stop.max_ns);
+        if self.steps.get(index).is_none_or(|(name, _)| *name != step.name) {
+            self.steps.insert(index.min(self.steps.len()), name_and_budget(step));
         }
     }
 
     fn step(&mut self, index: usize, step: &StepPlan) {
-        debug_assert_eq!(self.names.len(), self.budgets_ns.len(), "each step has a name and a time budget");
         self.current = index;
         self.figures.clear();
         self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
@@ -158,9 +150,9 @@ impl Watch for Progress {
     }
 
     fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
-        let later: u64 = self.budgets_ns.iter().skip(self.current + 1).sum();
+        let later: u64 = self.steps.iter().skip(self.current + 1).map(|(_, budget_ns)| budget_ns).sum();
         let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
-        let name = self.names.get(self.current).map_or("", String::as_str);
+        let name = self.steps.get(self.current).map_or("", |(name, _)| name.as_str());
         let position = self.position();
         let line = format!("{position} {name}, at most {left} left  {}", self.figures);
         self.show(&line);
@@ -189,7 +181,7 @@ impl Watch for Progress {
             failed => format!("; {failed} requests FAILED"),
         };
         let position = self.position();
-        let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(9);
+        let width = self.steps.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(9);
         self.print(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
     }
 }

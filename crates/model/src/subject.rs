@@ -60,11 +60,12 @@ impl Subject {
     /// Returns the subject of a saved `qd1 run`, from its arguments and the name of its suite.
     fn of_kept_suite(args: &[String], suite: &str) -> Self {
         let first = args.iter().find(|arg| !arg.starts_with('-'));
+        // The suite's name was given, not a user's file that defines a suite of the same name.
+        let is_builtin = args.iter().any(|arg| arg == suite);
         match suite {
-            // The suite's name was given, not a user's file that defines a suite of the same name.
-            "check" if args.iter().any(|arg| arg == suite) => Self::Check,
-            "identify" if args.iter().any(|arg| arg == suite) => Self::Identify,
-            "predict" if args.iter().any(|arg| arg == suite) => Self::Predict,
+            "check" if is_builtin => Self::Check,
+            "identify" if is_builtin => Self::Identify,
+            "predict" if is_builtin => Self::Predict,
             // fio's jobs are saved as the suite "fio".
             "fio" if first.is_none_or(|file| !file.ends_with(".toml")) => Self::Jobs,
             _ => Self::Suite,

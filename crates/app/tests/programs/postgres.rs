@@ -109,7 +109,7 @@ fn each_transaction_is_timed_and_the_run_is_shown_again() {
         let counted = int(&find(&step["streams"], "class", "transaction")["lat"]["count"]);
         let in_intervals: u64 =
             list(&step["intervals"]).iter().flat_map(|i| list(&i["streams"])).map(|s| int(&s["ios"])).sum();
-        assert!(counted > 0 && counted == in_intervals, "{name}: {counted} and {in_intervals}");
+        assert!(counted > 10 && counted == in_intervals, "{name}: {counted} and {in_intervals}");
         // How even the machine is in the warm-up and after it says nothing of qd1. Of both together pgbench counts what
         // qd1 counts: its rate times the 3 s, and up to the longest transaction more until its last client ends.
         let own = float(&find(&step["app"]["reported"], "name", "tps")["value"]);
@@ -234,7 +234,7 @@ fn a_client_alone_waits_as_long_as_a_commit_takes() {
     // takes a while; it cannot be done before its commit is.
     assert!((0.95..1.6).contains(&(p50_ns / commit_ns)), "p50 {p50_ns} ns, a commit takes {commit_ns}");
     let tps = stream.lat.count() as f64 * 1e9 / step.runtime_ns as f64;
-    assert!((0.3..1.1).contains(&(tps * commit_ns / 1e9)), "{tps} a second, a commit takes {commit_ns} ns");
+    assert!((0.5..1.1).contains(&(tps * commit_ns / 1e9)), "{tps} a second, a commit takes {commit_ns} ns");
     let load = find(&report["app"]["loads"], "step", "1 client");
     let sync_ns = float(&find(&load["facts"], "name", "wal_sync_mean")["value"]);
     assert!((0.9..1.4).contains(&(sync_ns / 20e6)), "the server says {sync_ns} ns for a sync of 20 ms");

@@ -43,7 +43,7 @@ pub(crate) fn sentence(report: &Report) -> String {
     let suite = &report.record.plan.suite;
     let count = report.criteria.len();
     if count == 0 {
-        return format!("{suite}: {} measured; the suite has no criteria.", words::steps(report.summary.steps.len()));
+        return format!("{suite}: {} measured; no criteria apply to them.", words::steps(report.summary.steps.len()));
     }
     let parts: Vec<String> = [
         (Grade::Pass, "pass"),
@@ -107,6 +107,6 @@ mod tests {
         let mut report = sample::suite();
         assert_eq!(sentence(&report), "digitalocean, 5 criteria: 2 pass, 1 marginal, 1 fail, 1 not resolved.");
         report.criteria.clear();
-        assert_eq!(sentence(&report), "digitalocean: 3 steps measured; the suite has no criteria.");
+        assert_eq!(sentence(&report), "digitalocean: 3 steps measured; no criteria apply to them.");
     }
 }

@@ -93,9 +93,9 @@ fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &Atomic
         if stop.load(Ordering::Relaxed) || over(requests, now_ns) || in_a_row >= FAILURES_MAX {
             break;
         }
-        due_ns = now_ns + settings.interval_ns;
         requests += 1;
         let request = disk.request(requests)?;
+        due_ns = request.begin_ns + settings.interval_ns;
         last_ns = request.begin_ns + request.lat_ns;
         let warmup = requests <= settings.warmup;
         match &request.outcome {
