@@ -181,20 +181,37 @@ fn without_o_tmpfile_a_named_file_is_used_and_gone_at_once() {
 #[test]
 fn a_limit_of_the_disk_is_measured_as_it_is() {
     let mut rates = Vec::new();
-    // A stall of the machine loses what the limit would have let through meanwhile; no stall lets more through.
+    // A stall of the machine loses what the limit would have let through meanwhile, and no stall lets more through: the
+    // best second counts.
     for _ in 0..4 {
         let disk = or_skip!(Disk::named("limited"));
         let report = disk.report(&["--size", "32MiB", "--runtime", "3s", "--only", "read32"]);
         let read32 = step(&report, "read32");
-        let count = int(&find(&read32["streams"], "class", "read")["lat"]["count"]);
-        let rate = count as f64 * 1e9 / int(&read32["runtime_ns"]) as f64;
-        assert!(rate < 500.0 * 1.03, "{rate} reads a second of 500");
+        let rate = best_second(list(&read32["intervals"]));
+        assert!(rate < 500.0 * 1.06, "{rate} reads a second of 500");
         rates.push(rate);
         if rate > 500.0 * 0.96 {
             return;
         }
     }
     panic!("reads a second of 500: {rates:?}");
+}
+
+/// The highest rate of reads, a second, over a second of intervals.
+fn best_second(intervals: &[Value]) -> f64 {
+    let mut best = 0.0_f64;
+    for first in 0..intervals.len() {
+        let (mut ios, mut ns) = (0, 0);
+        for interval in &intervals[first..] {
+            ios += list(&interval["streams"]).iter().map(|stream| int(&stream["ios"])).sum::<u64>();
+            ns += int(&interval["length_ns"]);
+            if ns >= 1_000_000_000 {
+                best = best.max(ios as f64 * 1e9 / ns as f64);
+                break;
+            }
+        }
+    }
+    best
 }
 
 #[test]
