@@ -90,7 +90,7 @@ pub(crate) struct DeviceArgs {
     /// How I/O is issued: auto, psync, libaio, io_uring or null (no I/O: the instrument itself)
     #[arg(long, value_name = "ENGINE", value_parser = engine)]
     pub(crate) engine: Option<EngineChoice>,
-    /// Overwrite this block device; must name PATH again
+    /// Overwrite this block device; must name PATH again (with a job file: the device, file or directory of its files)
     #[arg(long, value_name = "DEVICE")]
     pub(crate) destroy: Option<PathBuf>,
 }

@@ -6,6 +6,7 @@ mod cli;
 mod command_line;
 mod commands;
 mod exit;
+mod message;
 mod output;
 mod progress;
 mod session;
@@ -40,11 +41,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!(
-                "{}qd1:{:#} {error:#}",
-                anstyle::AnsiColor::Red.on_default().bold(),
-                anstyle::Style::new()
-            );
+            let red = anstyle::AnsiColor::Red.on_default().bold();
+            message::print(format_args!("{red}qd1:{red:#} {error:#}"));
             ExitCode::from(exit::exit_code(&error))
         }
     }

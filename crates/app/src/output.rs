@@ -1,12 +1,14 @@
 //! Where results go: stdout or a file (whole or not at all), with or without colour, at the terminal's width.
 
+use std::fs::{File, Permissions};
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
 use crate::args::{OutputArgs, When};
-use qd1_model::Problem;
+use qd1_model::{Problem, ProblemKind};
 use qd1_report::{Style, redact, render};
 
 /// Columns when the width is not known.
@@ -39,12 +41,65 @@ fn terminal_width() -> usize {
 /// Checks that the file of `-o` can be written, so that a run does not fail after a minute of measuring.
 ///
 /// # Errors
-/// When the directory is missing or cannot be written.
+/// When it is a disk, or the directory is missing or cannot be written.
 pub(crate) fn check_destination(path: &Path) -> Result<()> {
+    refuse_disk("-o", path)?;
     if is_special(path) {
         return Ok(());
     }
     create_temporary(&resolve_links(path)).map(drop)
+}
+
+/// Creates a file to be written in place, or empties it; fifos, terminals and the like are opened as they are.
+///
+/// # Errors
+/// When it cannot be opened, or is a disk. `option` is what names it.
+pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
+    refuse_disk(option, path)?;
+    let cannot = |error| Problem::usage(cannot_write(option, path, &error));
+    let file = File::options().write(true).create(true).truncate(false).open(path).map_err(cannot)?;
+    let found = file.metadata().map_err(cannot)?;
+    // Another one may have come to this name meanwhile.
+    if found.file_type().is_block_device() {
+        return Err(disk(option, path).into());
+    }
+    if found.is_file() {
+        file.set_len(0).map_err(cannot)?;
+    }
+    Ok(file)
+}
+
+/// Checks, before measuring, that [`create_in_place`] will succeed: a file that is there is not emptied, one that is not
+/// is not made.
+///
+/// # Errors
+/// As it.
+pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
+    refuse_disk(option, path)?;
+    let cannot = |error| Problem::usage(cannot_write(option, path, &error));
+    let checked = match std::fs::metadata(path) {
+        // Opening a fifo waits for its reader.
+        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        Ok(_) => File::options().write(true).open(path).map(drop),
+        Err(_) => tempfile::tempfile_in(parent(path)).map(drop),
+    };
+    Ok(checked.map_err(cannot)?)
+}
+
+/// Refuses a block device, whose data a result would overwrite, mounted or not.
+fn refuse_disk(option: &str, path: &Path) -> Result<()> {
+    let is_disk = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    if is_disk { Err(disk(option, path).into()) } else { Ok(()) }
+}
+
+fn disk(option: &str, path: &Path) -> Problem {
+    let message =
+        format!("{option} {}: is a block device, whose data would be overwritten; name a file", path.display());
+    Problem::new(ProblemKind::Unsafe, message)
+}
+
+fn cannot_write(option: &str, path: &Path, error: &std::io::Error) -> String {
+    format!("{option} {}: cannot write there: {error}; choose another place", path.display())
 }
 
 /// Returns true for a special file: a fifo, a terminal, /dev/null. It is written in place: renaming a file over it
@@ -58,17 +113,30 @@ fn resolve_links(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Creates a file that can be renamed over `path`, with the permissions of the file there, or those of any new file.
 fn create_temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
-    let dir = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
     if path.is_dir() {
         return Err(Problem::usage(format!("-o {}: is a directory; name a file", path.display())).into());
     }
-    tempfile::Builder::new().prefix(".qd1-").tempfile_in(dir).map_err(|error| {
-        Problem::usage(format!("-o {}: cannot write there: {error}; choose another place", path.display())).into()
-    })
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".qd1-");
+    let old = std::fs::metadata(path).ok();
+    if old.is_none() {
+        // The umask is applied to it.
+        builder.permissions(Permissions::from_mode(0o666));
+    }
+    let cannot = |error| Problem::usage(cannot_write("-o", path, &error));
+    let file = builder.tempfile_in(parent(path)).map_err(cannot)?;
+    if let Some(old) = old {
+        // Before the permissions, which it may reset. Only root can give a file away; another user's stays the writer's.
+        let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
+        file.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777)).map_err(cannot)?;
+    }
+    Ok(file)
 }
 
 /// Writes `text` to stdout, or to the file of `-o` by renaming a finished file over it; special files are written in
@@ -85,16 +153,13 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
         };
     };
     if is_special(path) {
-        let written =
-            std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        let written = create_in_place("-o", path)?.write_all(text.as_bytes());
         return written.with_context(|| format!("cannot write {}", path.display()));
     }
     let path = &resolve_links(path);
     let mut file = create_temporary(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(readable).with_context(|| format!("cannot write {}", path.display()))?;
     file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
 }

@@ -13,6 +13,8 @@ use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_
 use qd1_model::{Estimate, OpClass, Subject};
 use qd1_runner::watch::Watch;
 
+use crate::message;
+
 /// Without a terminal, a line at most this often.
 const LINE_EVERY_NS: u64 = 10_000_000_000;
 
@@ -60,7 +62,7 @@ impl Progress {
     fn print(&mut self, line: &str) {
         match &self.mode {
             Mode::Quiet => {}
-            Mode::Lines => anstream::eprintln!("{line}"),
+            Mode::Lines => message::print(line),
             Mode::Bar(bar) => bar.println(line),
         }
         self.line_ns = clock::now_ns();

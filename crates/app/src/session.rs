@@ -18,6 +18,7 @@ use qd1_system::state::default_path;
 
 use crate::args::{CommonArgs, FailOn, OutputArgs};
 use crate::command_line::{CommandLine, PATH};
+use crate::message;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
@@ -137,7 +138,7 @@ impl<'a> Session<'a> {
         match measured {
             Some(measured) => self.finish(measured, store.as_ref(), signals.exit_code()),
             None => {
-                anstream::eprintln!("qd1: stopped before anything was measured");
+                message::print("qd1: stopped before anything was measured");
                 Ok(ExitCode::from(signals.exit_code().unwrap_or(ProblemKind::Failed.exit_code())))
             }
         }
@@ -157,7 +158,7 @@ impl<'a> Session<'a> {
         if self.request.common.no_save { None } else { open_store() }
     }
 
-    /// Saves a run, analyses and reports it. The exit code of a signal takes precedence over that of a grade.
+    /// Saves a run, analyses and reports it. The exit code of a signal takes precedence over all others.
     ///
     /// # Errors
     /// When the report cannot be written, or an error ended the run early.
@@ -167,16 +168,28 @@ impl<'a> Session<'a> {
         if let Some(store) = store {
             keep(store, &record);
         }
-        let report = self.report(record)?;
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        Ok(ExitCode::from(signal.unwrap_or_else(|| outcome_code(&report, self.request.fail_on))))
+        let reported = self.report(record).and_then(|report| failure.map_or(Ok(report), Err));
+        exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)), signal)
     }
 
     /// Analyses a run and reports it.
     fn report(&self, record: Record) -> Result<Report> {
         show(record, &self.thresholds, &self.request.common.output)
+    }
+}
+
+/// Returns the exit code of a run: that of the signal that ended it, whatever else went wrong, else the outcome's.
+///
+/// # Errors
+/// The outcome's, without a signal.
+pub(crate) fn exit_code(outcome: Result<u8>, signal: Option<u8>) -> Result<ExitCode> {
+    match (outcome, signal) {
+        (outcome, None) => outcome.map(ExitCode::from),
+        (Ok(_), Some(code)) => Ok(ExitCode::from(code)),
+        (Err(error), Some(code)) => {
+            message::print(format_args!("qd1: {error:#}"));
+            Ok(ExitCode::from(code))
+        }
     }
 }
 
@@ -219,12 +232,12 @@ pub(crate) fn history() -> Result<Store> {
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
 /// continues.
 fn open_store() -> Option<Store> {
-    history().inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
+    history().inspect_err(|error| message::print(format_args!("qd1: this run will not be kept: {error:#}"))).ok()
 }
 
 fn keep(store: &Store, record: &Record) {
     if let Err(error) = store.save(record) {
-        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+        message::print(format_args!("qd1: this run was not kept: {error:#}"));
     }
 }
 

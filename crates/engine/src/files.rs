@@ -27,7 +27,7 @@ use crate::clock;
 use crate::error::EngineError;
 use crate::merge::{Merger, merge_stream};
 use crate::meter::Outbox;
-use crate::run::{Decision, Outcome, Progress, RequestCounts};
+use crate::run::{Decision, Outcome, Progress, RequestCounts, too_many_threads};
 use block::Block;
 use lane::{Lane, Limits};
 use many::{Many, unlink_all};
@@ -273,7 +273,7 @@ impl Step<'_> {
                 std::thread::Builder::new().name(format!("qd1-files-{index}")).spawn_scoped(scope, work).map_err(
                     |error| {
                         limits.broken.store(true, Ordering::Relaxed);
-                        EngineError::Worker(format!("cannot start a thread: {error}"))
+                        EngineError::Worker(too_many_threads(workers, &error))
                     },
                 )?;
             }

@@ -11,6 +11,7 @@ pub mod clock;
 mod engine;
 mod error;
 pub mod files;
+mod gate;
 mod handles;
 mod io_uring;
 mod libaio;

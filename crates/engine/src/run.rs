@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use qd1_model::environment::ThreadCost;
@@ -14,6 +14,7 @@ use qd1_model::record::Interval;
 use crate::buf::Buffers;
 use crate::engine::{Engine, Setup, Tuning};
 use crate::error::EngineError;
+use crate::gate::Gate;
 use crate::io_uring::Uring;
 use crate::libaio::Libaio;
 use crate::load::Region;
@@ -88,28 +89,31 @@ pub fn run_io(
     }
     let workers = job.work.numjobs.max(1);
     let stop = AtomicBool::new(false);
-    let barrier = Barrier::new(workers as usize);
-    let window: OnceLock<Window> = OnceLock::new();
+    let gate = Gate::new(workers);
     let outboxes: Vec<Outbox> = (0..workers).map(|_| Arc::new(Mutex::new(Vec::new()))).collect();
     let (sender, receiver) = mpsc::channel();
-    let broken = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for (index, outbox) in outboxes.iter().enumerate() {
             let (sender, outbox) = (sender.clone(), outbox.clone());
-            let (stop, barrier, window, broken) = (&stop, &barrier, &window, &broken);
+            let (stop, gate) = (&stop, &gate);
             std::thread::Builder::new()
                 .name(format!("qd1-worker-{index}"))
                 .spawn_scoped(scope, move || {
-                    let shared = Shared { stop, broken, barrier, window };
+                    let _leaving = gate.abandon_on_leaving();
+                    let shared = Shared { stop, gate };
                     let result = run_worker(job, index as u32, outbox, &shared);
                     // The controller may have given up and dropped the receiver.
                     let _ = sender.send(result);
                 })
-                .map_err(|error| EngineError::Worker(format!("cannot start a thread: {error}")))?;
+                .map_err(|error| {
+                    // The scope waits for the workers that were started.
+                    gate.abandon();
+                    EngineError::Worker(too_many_threads(workers, &error))
+                })?;
         }
         drop(sender);
         let _ordinary = WithoutRealtime::begin();
-        control(&receiver, &outboxes, &stop, cancel, &window, watch)
+        control(&receiver, &outboxes, &stop, cancel, &gate, watch)
     })
     .and_then(|outcome| finish_writes(job, outcome))
 }
@@ -132,9 +136,7 @@ fn finish_writes(job: &IoJob<'_>, mut outcome: Outcome) -> Result<Outcome, Engin
 /// What all workers of a step share.
 struct Shared<'a> {
     stop: &'a AtomicBool,
-    broken: &'a AtomicBool,
-    barrier: &'a Barrier,
-    window: &'a OnceLock<Window>,
+    gate: &'a Gate,
 }
 
 /// Opens this worker's engine by its type, so that the hot loop is compiled for it.
@@ -186,20 +188,10 @@ struct WorkerStart<'a> {
 impl WorkerStart<'_> {
     fn run<E: Engine>(self, opened: Result<E, EngineError>) -> Result<WorkerResult, EngineError> {
         let (job, shared) = (self.job, self.shared);
-        if opened.is_err() {
-            shared.broken.store(true, Ordering::SeqCst);
-        }
-        if shared.barrier.wait().is_leader() {
-            let measure_ns = clock::now_ns() + job.stop.ramp_ns;
-            let deadline_ns = measure_ns + job.stop.max_ns;
-            let _ = shared.window.set(Window { measure_ns, deadline_ns, interval_ns: interval_ns(job.stop) });
-        }
-        shared.barrier.wait();
         let mut engine = opened?;
-        if shared.broken.load(Ordering::SeqCst) {
-            return Err(EngineError::Worker("another worker could not open its engine".to_owned()));
-        }
-        let window = *shared.window.get().expect("the leader set it before the second barrier");
+        let Some(window) = shared.gate.pass(job.stop) else {
+            return Err(EngineError::Worker("another worker could not begin".to_owned()));
+        };
         let task = Task {
             work: job.work,
             region: region(job, self.index),
@@ -215,6 +207,14 @@ impl WorkerStart<'_> {
         let cost = (job.thread_cost)().since(&before);
         Ok(WorkerResult { finished, cost, caveat: engine.caveat() })
     }
+}
+
+/// Returns the message for a thread that the system refuses.
+pub(crate) fn too_many_threads(wanted: u32, error: &std::io::Error) -> String {
+    format!(
+        "cannot start one of {wanted} threads: {error}; ask for fewer (numjobs, iodepth), or raise the limit (ulimit -u, \
+         or the container's limit of processes)"
+    )
 }
 
 fn worker_seed(seed: u64, index: u32) -> u64 {
@@ -240,7 +240,7 @@ fn control(
     outboxes: &[Outbox],
     stop: &AtomicBool,
     cancel: &AtomicBool,
-    window: &OnceLock<Window>,
+    gate: &Gate,
     watch: &mut dyn FnMut(&Progress<'_>) -> Decision,
 ) -> Result<Outcome, EngineError> {
     let mut merger = Merger::default();
@@ -269,7 +269,7 @@ fn control(
             ended = Ended::Interrupted;
         }
         merger.take(outboxes);
-        let elapsed_ns = window.get().map_or(0, |window| clock::now_ns().saturating_sub(window.measure_ns));
+        let elapsed_ns = gate.window().map_or(0, |window| clock::now_ns().saturating_sub(window.measure_ns));
         let decision = watch(&Progress { elapsed_ns, intervals: merger.so_far() });
         if decision == Decision::Enough && !stop.swap(true, Ordering::Relaxed) {
             ended = Ended::Precise;
@@ -282,8 +282,8 @@ fn control(
         return Err(EngineError::Worker("a thread ended without a result".to_owned()));
     }
     merger.take(outboxes);
-    let window = window.get().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
-    Ok(merge(results, merger, window, ended))
+    let window = gate.window().ok_or_else(|| EngineError::Worker("the run never started".to_owned()))?;
+    Ok(merge(results, merger, &window, ended))
 }
 
 /// Runs a step on a simulated disk, which keeps what it has seen: the next step finds its caches warm and its buckets

@@ -23,9 +23,7 @@ pub(crate) fn prepare(context: &ThreadContext<'_>) -> Result<(), JobError> {
         return Ok(());
     }
     for file in &context.files {
-        create(&file.path)
-            .and_then(|fd| rustix::fs::ftruncate(&fd, file.extent.length))
-            .map_err(|errno| fault(context, "create", &file.path, errno))?;
+        make(&file.path, file.extent.length).map_err(|errno| fault(context, "create", &file.path, errno))?;
     }
     Ok(())
 }
@@ -98,6 +96,13 @@ fn act(context: &ThreadContext<'_>, path: &Path) -> Result<(), Errno> {
         (_, StatType::Lstat) => rustix::fs::lstat(path).map(drop),
         (_, StatType::Statx) => rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::ALL).map(drop),
     }
+}
+
+/// Makes a file of `length` bytes; one that is there is made longer and never shorter.
+fn make(path: &Path, length: u64) -> Result<(), Errno> {
+    let file = create(path)?;
+    let found = rustix::fs::fstat(&file)?;
+    if (found.st_size as u64) < length { rustix::fs::ftruncate(&file, length) } else { Ok(()) }
 }
 
 fn create(path: &Path) -> Result<std::os::fd::OwnedFd, Errno> {

@@ -60,6 +60,21 @@ pub(crate) fn changes_data(job: &FioJob) -> bool {
     (job.rw.kind.writes() || job.rw.kind.trims()) && !job.verify_only
 }
 
+/// Whether the job changes or deletes this file or device, which was there before.
+pub(crate) fn changes(job: &FioJob, file: &FilePlan) -> bool {
+    let is_made_longer = |have: u64| have < file.needed() && !job.create_on_open;
+    match (file.kind, job.ioengine) {
+        (FileKind::Block, _) => changes_data(job),
+        (FileKind::Regular, _) => file.exists && (changes_data(job) || job.unlink || is_made_longer(file.have)),
+        // The engines that work on names.
+        (FileKind::Nothing, EngineName::Filedelete) => file.path.symlink_metadata().is_ok(),
+        (FileKind::Nothing, EngineName::Filestat) => {
+            file.path.metadata().is_ok_and(|found| found.len() < file.extent.length)
+        }
+        (FileKind::Nothing | FileKind::Character, _) => false,
+    }
+}
+
 /// Looks at the files of one clone and determines the part of each that is used.
 ///
 /// # Errors

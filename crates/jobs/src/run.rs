@@ -42,8 +42,8 @@ pub struct Surroundings<'a> {
     pub cancel: &'a AtomicBool,
     /// Reads the calling thread's cost so far.
     pub thread_cost: fn() -> ThreadCost,
-    /// Whether a block device may be written; else why not.
-    pub may_write: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// Whether a block device, or a file that was there before, may be changed or deleted; else why not.
+    pub may_change: &'a dyn Fn(&Path) -> Result<(), String>,
     /// A random number, for jobs that do not repeat the run before.
     pub drawn: u64,
     /// How often a whole report is wanted while the jobs run.
@@ -106,7 +106,7 @@ pub fn run<'a>(
     around: &'a Surroundings<'a>,
     watcher: &mut dyn Watcher,
 ) -> Result<Vec<ThreadResult>, JobError> {
-    let mut prepared = prepare(jobs, around, watcher)?;
+    let (mut prepared, _held) = prepare(jobs, around, watcher)?;
     if !jobs.iter().all(|job| job.create_only) {
         watcher.starting(prepared.len());
         let flows = flows(&prepared);

@@ -216,9 +216,15 @@ fn runs_follow_a_random_start() {
 
 #[test]
 fn trims_and_writes_alternate_on_the_same_block() {
-    for options in
-        ["rw=trimwrite", "rw=randtrimwrite", "rw=randtrimwrite bsrange=4k-16k", "rw=randtrimwrite norandommap"]
-    {
+    // A sequential write took a size of its own (fio's t0024).
+    for options in [
+        "rw=trimwrite",
+        "rw=trimwrite bsrange=4k-16k",
+        "rw=trimwrite bssplit=4k/20:8k/30:16k/50",
+        "rw=randtrimwrite",
+        "rw=randtrimwrite bsrange=4k-16k",
+        "rw=randtrimwrite norandommap",
+    ] {
         let files = extents(1, 1 << 20);
         let mut load = load(options, &files, 5);
         assert_eq!(load.round_bytes(), 2 << 20);

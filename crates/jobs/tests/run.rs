@@ -72,7 +72,7 @@ fn run_at_cost(
     let around = Surroundings {
         cancel: &cancel,
         thread_cost,
-        may_write: &|device| Err(format!("{} is mounted", device.display())),
+        may_change: &|device| Err(format!("{} is mounted", device.display())),
         drawn: 7,
         status_interval: status,
     };

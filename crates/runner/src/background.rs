@@ -62,11 +62,14 @@ impl<'a> BackgroundLoad<'a> {
     pub(crate) fn around(&self, measure: impl FnOnce() -> Result<Outcome>) -> Result<(Outcome, LoadOutcome)> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let loads: Vec<_> = self.works.iter().map(|work| scope.spawn(|| self.run(work, &over))).collect();
-            let outcome = {
-                let _end = End(&over);
-                measure()
-            };
+            // From here on: the scope waits for loads that were started when the next one could not be.
+            let end = End(&over);
+            let over = &over;
+            let start = |work| std::thread::Builder::new().spawn_scoped(scope, move || self.run(work, over));
+            let loads: Vec<_> =
+                self.works.iter().map(start).collect::<Result<_, _>>().context("no thread for the load")?;
+            let outcome = measure();
+            drop(end);
             let mut done = LoadOutcome::default();
             for load in loads {
                 let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load panicked"))??;

@@ -144,7 +144,8 @@ impl Journal {
     /// When it cannot be written: no change is made without it.
     pub fn open(id: &str, command: &str) -> Result<Self> {
         for line in restore_dead(false)?.undone {
-            eprintln!("qd1: from an earlier run: {line}");
+            // Nobody may be listening; the run goes on.
+            let _ = writeln!(std::io::stderr(), "qd1: from an earlier run: {line}");
         }
         let open = || -> Result<Self> {
             let dir = dir()?;
@@ -229,7 +230,7 @@ impl Drop for Journal {
         let undone = self.undo_to(0);
         match &undone {
             Ok(()) => drop(std::fs::remove_file(&self.path)),
-            Err(error) => eprintln!("qd1: not everything was undone: {error:#}"),
+            Err(error) => drop(writeln!(std::io::stderr(), "qd1: not everything was undone: {error:#}")),
         }
         if let Some(helper) = &mut self.helper {
             // It waits for the lock and then finds no journal; if something stays busy, it continues without us.

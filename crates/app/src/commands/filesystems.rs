@@ -15,6 +15,7 @@ use qd1_runner::watch::Watch;
 
 use crate::args::{CommonArgs, DeviceArgs, duration, effort};
 use crate::command_line::CommandLine;
+use crate::message;
 use crate::session::{self, Job, Measured, Request, Session};
 
 #[derive(Debug, Args)]
@@ -102,7 +103,7 @@ impl Job for Comparison<'_> {
         self.comparison.may_run(place, machine)?;
         if !self.args.common.quiet {
             for (name, why) in self.comparison.missing() {
-                anstream::eprintln!("qd1: {name} is not measured: {why}");
+                message::print(format_args!("qd1: {name} is not measured: {why}"));
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ use qd1_model::{Problem, Subject};
 use crate::args::MeasureArgs;
 use crate::command_line::CommandLine;
 use crate::commands::fio;
+use crate::message;
 use crate::session::{Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, request};
 
@@ -61,13 +62,14 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     }
     if !how.common.quiet {
         for note in &invocation.notes {
-            anstream::eprintln!("qd1: note: {note}");
+            message::print(format_args!("qd1: note: {note}"));
         }
     }
     let store = session.store();
     let style = fio::RunStyle::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() };
     let ran = fio::execute(&invocation, style)?;
-    session.finish(Measured::from(ran.record), store.as_ref(), ran.signal)
+    let measured = Measured { record: ran.record, failure: ran.unwritten };
+    session.finish(measured, store.as_ref(), ran.signal)
 }
 
 /// Refuses flags that change a suite's steps. A job file sets these things itself, and overrides options before it.

@@ -12,6 +12,7 @@ mod fio_verify;
 mod history;
 mod identify;
 mod kept;
+mod kept_anyway;
 mod meta;
 mod output;
 mod ping;

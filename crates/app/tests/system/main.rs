@@ -8,6 +8,7 @@ mod filesystems;
 mod filesystems_end;
 mod laws;
 mod mounts;
+mod overwritten;
 mod safety;
 mod simdisk;
 mod throttled;

@@ -8,7 +8,7 @@ use super::rng::Rng;
 const TRIES: u32 = 64;
 
 /// The block sizes of one direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Blocks {
     /// Always this many bytes.
     Fixed(u32),

@@ -63,7 +63,7 @@ impl File {
         if self.owes_write { WRITE } else { TRIM }
     }
 
-    /// `randtrimwrite`: the block that was trimmed.
+    /// The block that was trimmed last, which is written next.
     pub(super) fn trimmed(&self) -> (u64, u32) {
         (self.last_start[TRIM], (self.last[TRIM] - self.last_start[TRIM]) as u32)
     }

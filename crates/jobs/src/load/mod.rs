@@ -76,6 +76,8 @@ pub struct JobLoad {
     run_left: u32,
     /// `trimwrite`: the request that [`JobLoad::direction`] had to draw.
     drawn: Option<Option<JobRequest>>,
+    /// A write takes the place and the size of the trim before it.
+    writes_what_was_trimmed: bool,
     round_bytes: u64,
     /// A file went on at its start within the round.
     wrapped: bool,
@@ -111,6 +113,11 @@ impl JobLoad {
         let opened = files.iter().map(file).collect();
         let all: u64 = files.iter().fold(0, |sum, extent| sum.saturating_add(extent.length));
         let trims_first = matches!(job.rw.kind, RwKind::Trimwrite | RwKind::Randtrimwrite);
+        // In order, the offsets follow by themselves where all sizes are equal. Sizes of their own for trims and writes
+        // are kept: several writes may follow one trim.
+        let drawn_alike = grid.blocks[WRITE] == grid.blocks[TRIM] && !grid.blocks[WRITE].is_fixed();
+        let writes_what_was_trimmed =
+            job.rw.kind == RwKind::Randtrimwrite || (job.rw.kind == RwKind::Trimwrite && drawn_alike);
         let mut load = Self {
             kind: job.rw.kind,
             rwmixread: job.rwmixread,
@@ -124,6 +131,7 @@ impl JobLoad {
             service,
             run_left: 0,
             drawn: None,
+            writes_what_was_trimmed,
             round_bytes: if trims_first { all.saturating_mul(2) } else { all },
             wrapped: false,
             seed,
@@ -229,7 +237,7 @@ impl JobLoad {
     fn place(&mut self, index: usize, direction: usize) -> Option<(u64, u32)> {
         let Self { grid, choice, place: rng, .. } = self;
         let file = &mut self.files[index];
-        if self.kind == RwKind::Randtrimwrite && direction == WRITE {
+        if self.writes_what_was_trimmed && direction == WRITE {
             return Some(file.trimmed());
         }
         if let Some(zone) = &mut self.zone {

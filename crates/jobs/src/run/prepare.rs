@@ -1,16 +1,20 @@
 //! Before any thread begins: looking at all files, refusing what is not safe, laying out what has to be there.
 
+use std::collections::HashSet;
+
+use qd1_engine::backing::Target;
 use qd1_fio::types::Verify;
 
 use super::*;
 use crate::verify::header_bytes;
 
-/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there.
+/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there. While the devices that
+/// are returned live, nobody else can mount them or write a filesystem to them.
 pub(super) fn prepare<'a>(
     jobs: &'a [FioJob],
     around: &Surroundings<'_>,
     watcher: &mut dyn Watcher,
-) -> Result<Vec<Prepared<'a>>, JobError> {
+) -> Result<(Vec<Prepared<'a>>, Vec<Target>), JobError> {
     let mut prepared = Vec::new();
     for plan in threads(jobs, around.drawn) {
         let job = &jobs[plan.job];
@@ -33,6 +37,7 @@ pub(super) fn prepare<'a>(
         });
     }
     refuse_unsafe(&prepared, around)?;
+    let held = hold_devices(&prepared)?;
     raise_file_limit(prepared.iter().map(|thread| thread.files.len() as u64).sum());
     let mut made = LaidOutFiles::default();
     for thread in &prepared {
@@ -45,7 +50,7 @@ pub(super) fn prepare<'a>(
             files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut show)?;
         }
     }
-    Ok(prepared)
+    Ok((prepared, held))
 }
 
 pub(super) fn plan_is_first(plan: &ThreadPlan) -> bool {
@@ -82,20 +87,37 @@ fn raise_file_limit(files: u64) {
     }
 }
 
-/// Refuses to write to block devices that are in use.
+/// Refuses to change what must not be changed.
 fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
-    let mut asked: HashMap<&Path, ()> = HashMap::new();
-    for thread in prepared.iter().filter(|thread| files::changes_data(thread.job)) {
-        for file in thread.files.iter().filter(|file| file.kind == FileKind::Block) {
-            if asked.insert(&file.path, ()).is_none() {
-                (around.may_write)(&file.path).map_err(|text| JobError {
-                    target_is_unsafe: true,
-                    ..JobError::new(&thread.job.name, rustix::io::Errno::BUSY, text)
-                })?;
-            }
+    let mut asked: HashSet<&Path> = HashSet::new();
+    for (thread, file) in changed(prepared) {
+        if asked.insert(&file.path) {
+            (around.may_change)(&file.path).map_err(|text| JobError {
+                target_is_unsafe: true,
+                ..JobError::new(&thread.job.name, Errno::BUSY, text)
+            })?;
         }
     }
     Ok(())
+}
+
+/// The files and devices that were there before and that a thread changes or deletes.
+fn changed<'b>(prepared: &'b [Prepared<'_>]) -> impl Iterator<Item = (&'b Prepared<'b>, &'b FilePlan)> {
+    let of = |thread: &'b Prepared<'_>| thread.files.iter().map(move |file| (thread, file));
+    prepared.iter().flat_map(of).filter(|(thread, file)| files::changes(thread.job, file))
+}
+
+/// Opens the devices that are written exclusively.
+fn hold_devices(prepared: &[Prepared<'_>]) -> Result<Vec<Target>, JobError> {
+    let mut held: Vec<Target> = Vec::new();
+    for (thread, file) in changed(prepared).filter(|(_, file)| file.kind == FileKind::Block) {
+        let path = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
+        if held.iter().all(|known| known.path() != path) {
+            let target = Target::exclusive(&path).map_err(|error| JobError::engine(&thread.job.name, &error))?;
+            held.push(target);
+        }
+    }
+    Ok(held)
 }
 
 /// The flows, each with the weights of all its threads.

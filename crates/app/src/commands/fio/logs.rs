@@ -11,6 +11,8 @@ use qd1_fio::{FioJob, Invocation};
 use qd1_jobs::ThreadPlan;
 use qd1_jobs::log::{Chunk, KINDS};
 
+use crate::output::{check_in_place, create_in_place};
+
 /// All open logs of a run.
 pub(crate) struct Logs<'a> {
     jobs: &'a [FioJob],
@@ -28,18 +30,28 @@ pub(crate) struct Logs<'a> {
 const AGGREGATE_MS: u64 = 500;
 
 impl<'a> Logs<'a> {
-    /// Returns the logs of these jobs; none is opened yet.
-    pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Self {
-        Self {
+    /// Returns the logs of these jobs. None is opened yet, but each can be.
+    ///
+    /// # Errors
+    /// When a log cannot be written, so that this is known before anything is measured.
+    pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Result<Self> {
+        let directory: PathBuf = invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default();
+        for job in &invocation.jobs {
+            let number = job.per_job_logs.then_some(1);
+            for (prefix, kind) in wanted(job) {
+                check_in_place("the log", &directory.join(logs::file_name(prefix, kind, number)))?;
+            }
+        }
+        Ok(Self {
             jobs: &invocation.jobs,
-            directory: invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default(),
+            directory,
             files: HashMap::new(),
             start_unix_ms,
             aggregate: invocation.flags.bandwidth_log,
             aggregate_before: [0; 3],
             aggregate_next_ms: AGGREGATE_MS,
             problem: None,
-        }
+        })
     }
 
     /// Writes what a thread logged.
@@ -69,20 +81,16 @@ impl<'a> Logs<'a> {
 
     fn append_to(&mut self, path: PathBuf, text: &str) {
         let written = match self.files.get_mut(&path) {
-            Some(file) => file.write_all(text.as_bytes()),
-            None => File::create(&path).and_then(|file| {
-                let mut file = BufWriter::new(file);
-                file.write_all(text.as_bytes())?;
-                self.files.insert(path.clone(), file);
-                Ok(())
+            Some(file) => file.write_all(text.as_bytes()).map_err(anyhow::Error::from),
+            None => create_in_place("the log", &path).and_then(|file| {
+                let file = self.files.entry(path.clone()).or_insert(BufWriter::new(file));
+                Ok(file.write_all(text.as_bytes())?)
             }),
         };
         // Flushed, so that the log can be read while the jobs run.
-        let flushed = written.and_then(|()| self.files.get_mut(&path).map_or(Ok(()), BufWriter::flush));
-        if let Err(error) = flushed
-            && self.problem.is_none()
-        {
-            self.problem = Some(anyhow::Error::new(error).context(format!("cannot write the log {}", path.display())));
+        let flushed = written.and_then(|()| Ok(self.files.get_mut(&path).map_or(Ok(()), BufWriter::flush)?));
+        if let Err(error) = flushed {
+            self.problem.get_or_insert(error.context(format!("cannot write the log {}", path.display())));
         }
     }
 
@@ -118,11 +126,22 @@ impl<'a> Logs<'a> {
 
 /// Returns the prefix of a log's name: as given, or the job's name.
 fn prefix(job: &FioJob, kind: LogKind) -> &str {
-    let given = match kind {
+    given(job, kind).filter(|prefix| !prefix.is_empty()).unwrap_or(&job.name)
+}
+
+/// Returns the prefix that a job's option gives to a kind of log; `None` when the job does not write it.
+fn given(job: &FioJob, kind: LogKind) -> Option<&str> {
+    match kind {
         LogKind::Bw => &job.write_bw_log,
         LogKind::Iops => &job.write_iops_log,
         LogKind::Lat | LogKind::Clat | LogKind::Slat => &job.write_lat_log,
         LogKind::ClatHist => &job.write_hist_log,
-    };
-    given.as_deref().filter(|prefix| !prefix.is_empty()).unwrap_or(&job.name)
+    }
+    .as_deref()
+}
+
+/// Returns the prefix and the kind of each log that a job writes.
+fn wanted(job: &FioJob) -> impl Iterator<Item = (&str, LogKind)> {
+    let kinds = [LogKind::Bw, LogKind::Iops, LogKind::Lat, LogKind::Clat, LogKind::Slat, LogKind::ClatHist];
+    kinds.into_iter().filter(|kind| given(job, *kind).is_some()).map(|kind| (prefix(job, kind), kind))
 }

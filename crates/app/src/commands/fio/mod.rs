@@ -10,6 +10,7 @@ mod watch;
 mod world;
 
 use std::io::IsTerminal as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,6 +23,7 @@ use qd1_model::job::JobStat;
 use qd1_probe::Machine;
 use rustix::io::Errno;
 
+use crate::message;
 use crate::session;
 use crate::signals::Signals;
 use qd1_model::{Problem, ProblemKind};
@@ -72,9 +74,10 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
         sink.write(&banner(invocation))?;
     }
     let outcome = execute(invocation, RunStyle::Fio(&mut sink))?;
-    sink.write(&render(invocation, &outcome, flags.status_interval.is_some()))?;
     keep(&outcome.record);
-    Ok(outcome.exit_code())
+    let printed = sink.write(&render(invocation, &outcome, flags.status_interval.is_some()));
+    let (code, signal) = (u8::from(outcome.has_failed()), outcome.signal);
+    session::exit_code(printed.and(outcome.unwritten.map_or(Ok(code), Err)), signal)
 }
 
 /// Parses a command line of fio that has jobs.
@@ -101,11 +104,11 @@ pub(crate) fn command_lines(invocation: &Invocation) -> String {
 pub(crate) enum RunStyle<'a> {
     /// fio's: progress and interim reports as in fio; a device that is not in use is written without further consent.
     Fio(&'a mut Sink),
-    /// qd1's: no output but the report, and a device is written only where `--destroy` names it again.
+    /// qd1's: no output but the report, and what was there before is changed only where `--destroy` names it again.
     Own {
         /// Whether to show no progress.
         quiet: bool,
-        /// The device that may be overwritten.
+        /// The device, the file, or the directory of files that may be overwritten.
         destroy: Option<&'a Path>,
     },
 }
@@ -115,15 +118,16 @@ pub(crate) struct JobsOutcome {
     pub(crate) results: Vec<ThreadResult>,
     pub(crate) record: Record,
     disks: Vec<output::DiskUtil>,
+    /// What could not be written while it ran: a log, an interim report.
+    pub(crate) unwritten: Option<anyhow::Error>,
     /// The exit code of the signal that ended it.
     pub(crate) signal: Option<u8>,
 }
 
 impl JobsOutcome {
-    /// Returns 0, 1 when a job failed, 130 or 143 after a signal.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        let failed = self.results.iter().any(|result| result.fault.is_some() || result.stat.error != 0);
-        ExitCode::from(self.signal.unwrap_or(u8::from(failed)))
+    /// Returns true when a job failed.
+    fn has_failed(&self) -> bool {
+        self.results.iter().any(|result| result.fault.is_some() || result.stat.error != 0)
     }
 }
 
@@ -145,16 +149,16 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
         RunStyle::Fio(_) => None,
         RunStyle::Own { destroy, .. } => Some(*destroy),
     };
-    let may_write = |device: &Path| may_write(&machine, device, named);
+    let may_change = |path: &Path| may_change(&machine, path, named);
     let around = Surroundings {
         cancel: signals.stop(),
         thread_cost: qd1_probe::thread_cost,
-        may_write: &may_write,
+        may_change: &may_change,
         drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
     let mut kernel = kernel::JobCounters::new(&machine, &environment.devices, jobs.len());
-    let mut watch = Watch::new(invocation, style, &watched, &mut kernel);
+    let mut watch = Watch::new(invocation, style, &watched, &mut kernel)?;
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
             _ if error.target_is_unsafe => ProblemKind::Unsafe,
@@ -166,11 +170,11 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     for fault in results.iter().filter_map(|result| result.fault.as_ref()) {
         watch.warn(&fault.to_string());
     }
-    watch.finish()?;
+    let unwritten = watch.finish().err();
     let disks = watched.end();
     let interrupted = signals.exit_code();
     let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted.is_some());
-    Ok(JobsOutcome { results, record, disks, signal: interrupted })
+    Ok(JobsOutcome { results, record, disks, unwritten, signal: interrupted })
 }
 
 /// Returns the path, or its nearest parent directory that exists.
@@ -180,21 +184,30 @@ fn existing_part(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
 }
 
-/// Checks whether a block device may be written. In fio's style its content is overwritten, unless the device is in
-/// use; in qd1's style the device has to be named again, and must not have recognisable content.
-fn may_write(machine: &Machine, device: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
-    let same = |other: &Path| {
-        std::fs::canonicalize(other).ok().is_some_and(|other| std::fs::canonicalize(device).is_ok_and(|it| it == other))
-    };
-    if named.is_some_and(|named| !named.is_some_and(same)) {
-        let device = device.display();
-        return Err(format!("{device} would be overwritten; if all data on it may be lost, add --destroy {device}"));
+/// Checks whether a block device, or a file that was there before, may be changed. In fio's style it is, unless it is a
+/// device in use; in qd1's style `named` has to hold it, and a device must not have recognisable content either.
+fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
+    let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    if named.is_some_and(|named| !named.is_some_and(|named| covers(named, path, is_device))) {
+        let what = if is_device { "overwritten" } else { "overwritten or deleted: it was there before" };
+        let path = path.display();
+        let hint = if is_device { "" } else { " (or the directory, for all files of the jobs in it)" };
+        return Err(format!("{path} would be {what}; if all data on it may be lost, add --destroy {path}{hint}"));
     }
-    let uses = machine.block_uses(device);
+    if !is_device {
+        return Ok(());
+    }
+    let uses = machine.block_uses(path);
     match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
         None => Ok(()),
         Some(in_use) => Err(in_use.to_string()),
     }
+}
+
+/// Returns true if `--destroy` with this name is about the path: the same file or device, or the directory of the file.
+fn covers(named: &Path, path: &Path, is_device: bool) -> bool {
+    let (Ok(named), Ok(path)) = (std::fs::canonicalize(named), std::fs::canonicalize(path)) else { return false };
+    named == path || (!is_device && path.parent() == Some(&named))
 }
 
 /// Returns fio's text before a run, with a note for each option that takes effect differently than written.
@@ -282,7 +295,7 @@ pub(crate) fn keep(record: &Record) {
     if let Err(error) = kept
         && std::io::stderr().is_terminal()
     {
-        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+        message::print(format_args!("qd1: this run was not kept: {error:#}"));
     }
 }
 

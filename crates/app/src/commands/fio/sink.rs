@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-use qd1_model::Problem;
+use crate::output::create_in_place;
 
 /// The destination. Each write reaches it at once, since interim reports are read while the jobs run.
 pub(crate) struct Sink {
@@ -22,12 +22,9 @@ impl Sink {
     /// A file, created or emptied at once.
     ///
     /// # Errors
-    /// When it cannot be created, so that this is known before anything is measured.
+    /// When it cannot be created or is a disk, so that this is known before anything is measured.
     pub(crate) fn file(path: &Path) -> Result<Self> {
-        let file = File::create(path).map_err(|error| {
-            Problem::usage(format!("--output={}: cannot write there: {error}; choose another place", path.display()))
-        })?;
-        Ok(Self { file: Some((path.to_owned(), file)) })
+        Ok(Self { file: Some((path.to_owned(), create_in_place("--output", path)?)) })
     }
 
     /// Writes a text.

@@ -13,6 +13,7 @@ use super::eta::Line;
 use super::kernel::JobCounters;
 use super::logs::Logs;
 use super::sink::Sink;
+use crate::message;
 
 /// The watcher of `qd1 fio`.
 pub(crate) struct Watch<'a, 'b> {
@@ -28,18 +29,23 @@ pub(crate) struct Watch<'a, 'b> {
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
+    /// Returns a watcher of these jobs.
+    ///
+    /// # Errors
+    /// When a log cannot be written.
     pub(crate) fn new(
         invocation: &'a Invocation,
         style: RunStyle<'b>,
         disks: &'b Disks<'a>,
         kernel: &'b mut JobCounters<'a>,
-    ) -> Self {
-        let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000);
+    ) -> Result<Self> {
+        let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000)?;
         let (sink, program, quiet) = match style {
             RunStyle::Fio(sink) => (Some(sink), "fio", false),
             RunStyle::Own { quiet, .. } => (None, "qd1", quiet),
         };
-        Self { invocation, sink, program, line: Line::new(invocation, quiet), logs, disks, kernel, problem: None }
+        let line = Line::new(invocation, quiet);
+        Ok(Self { invocation, sink, program, line, logs, disks, kernel, problem: None })
     }
 
     fn write(&mut self, text: &str) {
@@ -77,7 +83,7 @@ impl Watcher for Watch<'_, '_> {
 
     fn warn(&mut self, text: &str) {
         self.line.finish();
-        anstream::eprintln!("{}: {text}", self.program);
+        message::print(format_args!("{}: {text}", self.program));
     }
 
     fn begins(&mut self, threads: &[ThreadPlan]) {

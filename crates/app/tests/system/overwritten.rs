@@ -1,0 +1,63 @@
+//! No disk is overwritten by what only names a place for results, and a disk that is written is held.
+
+use std::fs;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::common::device::{Loop, Mounted};
+use crate::common::fio::words;
+use crate::common::refusal::refused;
+use crate::common::{Place, Running, or_skip, wait_until};
+
+/// `-o` and fio's `--output` wrote a report over the superblock of a mounted filesystem.
+#[test]
+fn a_result_is_never_written_to_a_disk() {
+    let mounted = or_skip!(Loop::ext4(64 << 20).and_then(|disk| Mounted::new(disk, "ro")));
+    let blank = or_skip!(Loop::new(16 << 20, &[]));
+    let place = Place::new();
+    place.report(&["--only", "read32"]);
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    for disk in [&mounted.disk, &blank] {
+        let before = disk.content();
+        let (device, link) = (disk.path(), place.beside("link"));
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(device, &link).unwrap();
+        let log = place.beside("x_bw.1.log");
+        let _ = fs::remove_file(&log);
+        std::os::unix::fs::symlink(device, &log).unwrap();
+        for line in [
+            format!("history show {id} --json -o {device}"),
+            format!("history show {id} -o {}", link.display()),
+            format!("check --only read32 --size 32MiB --runtime 100ms -o {device}"),
+            format!("fio --name=j --rw=read --size=64k --output={device}"),
+            "fio --name=j --rw=read --size=64k --output-format=json --write_bw_log=../x".to_owned(),
+        ] {
+            let output = place.qd1(&words(&line)).output().unwrap();
+            refused(&output, 4, &["is a block device", "name a file"]);
+        }
+        assert!(disk.content() == before, "{device} was written");
+    }
+    place.assert_empty();
+}
+
+/// While a job of `qd1 run` wrote it, mkfs and mount took the device.
+#[test]
+fn a_device_that_a_job_writes_is_held() {
+    let disk = or_skip!(Loop::new(16 << 20, &[]));
+    let place = Place::new();
+    let job = format!("[j]\nfilename={}\nrw=randwrite\nbs=4k\ntime_based\nruntime=60\n", disk.path());
+    fs::write(place.beside("job.fio"), job).unwrap();
+    for args in [&["run", "../job.fio", "--quiet", "--destroy", disk.path()][..], &["fio", "../job.fio"]] {
+        let mut run = Running::start(place.command(args));
+        wait_until("it writes", || run.bytes_written() > 1 << 20);
+        let exclusive = || rustix::fs::open(disk.path(), OFlags::RDWR | OFlags::EXCL, Mode::empty());
+        assert_eq!(exclusive().err(), Some(Errno::BUSY), "mkfs and mount ask so");
+        run.signal(rustix::process::Signal::INT);
+        let _ = std::io::read_to_string(run.0.stdout.take().unwrap());
+        assert_eq!(run.0.wait().unwrap().code(), Some(130));
+        assert!(exclusive().is_ok(), "it is held no longer than it is written");
+        // What was written may look like anything.
+        fs::write(disk.path(), vec![0; 16 << 20]).unwrap();
+    }
+}
