@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
+use qd1_model::record::StepRecord;
 use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds};
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};
@@ -241,11 +242,11 @@ fn keep(store: &Store, record: &Record) {
     }
 }
 
-/// Returns 1 when a step failed or a filesystem could not be made, 3 when a verdict, a criterion or a program's own
-/// rule is as bad as `--fail-on` or worse, else 0.
+/// Returns 1 when a step or a request failed or a filesystem could not be made, 3 when a verdict, a criterion or a
+/// program's own rule is as bad as `--fail-on` or worse, else 0.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let record = &report.record;
-    let has_failed = record.steps.iter().any(|step| step.ended == Ended::Failed);
+    let has_failed = record.steps.iter().any(|step| step.ended == Ended::Failed || failed_requests(step) > 0);
     if has_failed || record.mounts.iter().any(|mount| !mount.fault.is_empty()) {
         return ProblemKind::Failed.exit_code();
     }
@@ -261,8 +262,15 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
 }
 
+/// Returns how many requests of a step and of its load failed.
+fn failed_requests(step: &StepRecord) -> u64 {
+    let of_load = step.background.iter().flat_map(|load| &load.errors);
+    step.errors.iter().chain(of_load).map(|error| error.count).sum()
+}
+
 #[cfg(test)]
 mod tests {
+    use qd1_model::record::IoErrors;
     use qd1_report::samples;
 
     use super::*;
@@ -273,6 +281,14 @@ mod tests {
         assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 0);
         report.record.steps[0].ended = Ended::Failed;
         assert_eq!(outcome_code(&report, None), 1);
+    }
+
+    /// A disk that returned EIO now and then gave exit code 0, also with `--fail-on fail`.
+    #[test]
+    fn a_request_that_failed_fails_the_run() {
+        let mut report = samples::fast_nvme();
+        IoErrors::once("EIO".to_owned(), 4096).add_to(&mut report.record.steps[0].errors);
+        assert_eq!((outcome_code(&report, None), outcome_code(&report, Some(FailOn::Fail))), (1, 1));
     }
 
     #[test]

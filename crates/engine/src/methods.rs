@@ -2,7 +2,6 @@
 //! a flag of a single write. One write finds out, before a run is planned with it.
 
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::sync::Arc;
 
 use qd1_model::plan::{EngineKind, Sync};
@@ -16,12 +15,11 @@ use crate::open;
 use crate::request::{Op, OpKind};
 use crate::run::tuning;
 
-/// Makes `len` bytes of a file without a name in `dir` durable in this way.
+/// Makes `len` bytes of a file of our own durable in this way.
 ///
 /// # Errors
 /// With the path, the call that was refused, and why.
-pub fn try_method(dir: &Path, unique: &str, sync: Sync, direct: bool, len: u32) -> Result<(), EngineError> {
-    let target = Target::create_in(dir, unique)?;
+pub fn try_method(target: &Target, sync: Sync, direct: bool, len: u32) -> Result<(), EngineError> {
     let file = target.open(OpenAs { write: true, direct, sync })?;
     let buffers = Arc::new(Buffers::new(1, len, 1)?);
     let files = vec![file.as_raw_fd()];
@@ -32,11 +30,11 @@ pub fn try_method(dir: &Path, unique: &str, sync: Sync, direct: bool, len: u32) 
         let Some(kind) = kind else { continue };
         let done = engine.one(0, &Op { kind, file: 0, len, offset: 0 })?;
         if done.result < 0 {
-            return Err(EngineError::path(name, dir, Errno::from_raw_os_error(-done.result)));
+            return Err(EngineError::path(name, target.path(), Errno::from_raw_os_error(-done.result)));
         }
         if done.result != len as i32 {
             // write(2): fewer bytes are written where there is no room for more.
-            return Err(EngineError::path(name, dir, Errno::NOSPC));
+            return Err(EngineError::path(name, target.path(), Errno::NOSPC));
         }
     }
     Ok(())
@@ -61,7 +59,8 @@ mod tests {
     fn a_disks_filesystem_takes_every_method_through_the_page_cache() {
         let dir = tempfile::tempdir().unwrap();
         for sync in [Sync::Fdatasync, Sync::Fsync, Sync::ODsync, Sync::OSync, Sync::RwfDsync, Sync::SyncFileRange] {
-            try_method(dir.path(), "method", sync, false, 512).unwrap_or_else(|error| panic!("{sync:?}: {error}"));
+            try_method(&Target::create_in(dir.path(), "method").unwrap(), sync, false, 512)
+                .unwrap_or_else(|error| panic!("{sync:?}: {error}"));
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
@@ -70,7 +69,7 @@ mod tests {
     fn what_is_refused_names_the_call() {
         let dir = tempfile::tempdir().unwrap();
         // Direct I/O of three bytes is refused wherever it is direct at all; elsewhere there is nothing to refuse.
-        if let Err(error) = try_method(dir.path(), "method", Sync::Fdatasync, true, 3) {
+        if let Err(error) = try_method(&Target::create_in(dir.path(), "method").unwrap(), Sync::Fdatasync, true, 3) {
             let said = error.to_string();
             assert!(said.contains("EINVAL") && said.contains(dir.path().to_str().unwrap()), "{said}");
         }

@@ -15,6 +15,7 @@ use qd1_model::record::program::{AppStep, Setting};
 use qd1_model::record::{Interval, IoErrors, Stream};
 use qd1_runner::watch::Watch;
 use qd1_system::scratch::Scratch;
+use qd1_system::trust;
 
 /// Drives a program: creates its data, starts it, runs its loads, and removes everything again.
 pub trait Driver {
@@ -82,7 +83,7 @@ impl Site<'_> {
     /// When it cannot be created.
     pub(crate) fn scratch(&self) -> Result<Scratch> {
         let scratch = Scratch::create(self.path, self.id)?;
-        open_to_others(scratch.path())?;
+        scratch.open_to_others()?;
         Ok(scratch)
     }
 
@@ -100,10 +101,10 @@ impl Site<'_> {
     /// # Errors
     /// When it cannot be created.
     pub(crate) fn temp_scratch_for(&self, what: &str) -> Result<Scratch> {
-        let usual = std::env::temp_dir();
+        let usual = trust::temp_dir();
         let dir = if usual.as_os_str().len() > 50 { PathBuf::from("/tmp") } else { usual };
         let scratch = Scratch::create(&dir, &format!("{}-{what}", self.id))?;
-        open_to_others(scratch.path())?;
+        scratch.open_to_others()?;
         Ok(scratch)
     }
 }
@@ -111,7 +112,7 @@ impl Site<'_> {
 /// Creates a directory in memory, removed when dropped; `None` if the machine has no /dev/shm.
 pub(crate) fn scratch_in_memory(id: &str) -> Option<Scratch> {
     let scratch = Scratch::create(Path::new("/dev/shm"), &format!("{id}-m")).ok()?;
-    open_to_others(scratch.path()).ok().map(|()| scratch)
+    scratch.open_to_others().ok().map(|()| scratch)
 }
 
 /// Lets everybody pass through a directory, whatever umask it was created with.

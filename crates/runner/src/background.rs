@@ -5,13 +5,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
-use qd1_engine::backing::{OpenAs, Target, drop_cache};
+use qd1_engine::backing::{OpenAs, drop_cache};
 use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
 use qd1_engine::select::choose;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
 
 use crate::context::Run;
+use crate::test_file::TestFile;
 
 /// Time limit of a load: it ends with its step, and no step is as long as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -21,7 +22,7 @@ pub(crate) struct BackgroundLoad<'a> {
     works: Vec<(&'a IoWork, Vec<OwnedFd>)>,
     seed: u64,
     /// Keeps the unnamed files alive.
-    _own: Vec<Target>,
+    _own: Vec<TestFile>,
 }
 
 /// The result of a load.
@@ -45,7 +46,7 @@ impl<'a> BackgroundLoad<'a> {
                 run.shared.as_ref().context("the plan has no shared file")?.open(open_as)?
             } else {
                 let name = format!("{}-load-{number}", run.context.id);
-                let target = Target::create_in(&run.plan.target.path, &name)?;
+                let target = TestFile::create(&run.plan.target.path, &name)?;
                 let file = target.open(open_as)?;
                 own.push(target);
                 file

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use qd1_engine::backing::Target;
 use qd1_engine::clock;
 use qd1_engine::files::Tree;
 use qd1_model::plan::Plan;
@@ -12,6 +11,7 @@ use qd1_probe::Machine;
 use qd1_system::scratch::Scratch;
 
 use crate::counters::Counters;
+use crate::test_file::TestFile;
 
 /// Everything a run needs besides its plan.
 pub struct RunContext<'a> {
@@ -36,7 +36,7 @@ impl RunContext<'_> {
 pub(crate) struct Run<'a> {
     pub(crate) plan: Plan,
     pub(crate) context: &'a RunContext<'a>,
-    pub(crate) shared: Option<Target>,
+    pub(crate) shared: Option<TestFile>,
     pub(crate) prepared: Option<Prepare>,
     /// Files that one step leaves for the next; removed at the end of the run.
     pub(crate) files: Option<Files>,

@@ -13,8 +13,10 @@ pub mod plan;
 mod prepare;
 mod run;
 mod step;
+mod test_file;
 pub mod watch;
 
 pub use context::RunContext;
 pub use environment::{environment, sort_ns};
 pub use run::{execute, execute_adaptive};
+pub use test_file::TestFile;

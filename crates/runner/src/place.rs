@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_engine::backing::{DirectIo, PathKind, Target, direct_io, direct_io_in, path_kind};
+use qd1_engine::backing::{DirectIo, PathKind, Target, direct_io, path_kind};
+use qd1_model::Problem;
 use qd1_model::environment::{Filesystem, FilesystemClass};
 use qd1_probe::Machine;
 
-use qd1_model::Problem;
+use crate::test_file::TestFile;
 
 /// The properties of the place to be measured.
 #[derive(Clone, Debug)]
@@ -52,7 +53,11 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
         return Err(Problem::usage(message).into());
     }
     let direct = match kind {
-        PathKind::Directory => direct_io_in(&path, unique)?,
+        PathKind::Directory => {
+            let probe = TestFile::create(&path, unique)?;
+            probe.set_len(65_536)?;
+            direct_io(&probe)?
+        }
         PathKind::File(_) | PathKind::Block(_) => direct_io(&Target::existing(&path))?,
         PathKind::Other => {
             let message = format!(

@@ -7,6 +7,7 @@ use qd1_model::plan::{Arrival, FileUse, IoWork, StepPlan, TargetKind};
 use qd1_model::record::Prepare;
 
 use crate::context::Run;
+use crate::test_file::TestFile;
 use crate::watch::Watch;
 
 impl Run<'_> {
@@ -15,16 +16,16 @@ impl Run<'_> {
         let target = &self.plan.target;
         let shared = match target.kind {
             TargetKind::Directory if !self.plan.needs_shared_file() => return Ok(()),
-            TargetKind::Directory => Target::create_in(&target.path, &self.context.id)?,
+            TargetKind::Directory => TestFile::create(&target.path, &self.context.id)?,
             TargetKind::File => {
                 let existing = Target::existing(&target.path);
                 // Nothing was written: only the extents are of interest.
                 let extents = existing.extents(target.size.0);
                 self.prepared = extents.is_some().then(|| Prepare { extents, ..Prepare::default() });
-                existing
+                existing.into()
             }
-            TargetKind::BlockReadOnly => Target::existing(&target.path),
-            TargetKind::BlockDestroy => Target::exclusive(&target.path)?,
+            TargetKind::BlockReadOnly => Target::existing(&target.path).into(),
+            TargetKind::BlockDestroy => Target::exclusive(&target.path)?.into(),
         };
         if matches!(target.kind, TargetKind::Directory | TargetKind::BlockDestroy) {
             watch.prepare(target.size);

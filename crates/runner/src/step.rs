@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
-use qd1_engine::backing::{OpenAs, Target, drop_cache, fill};
+use qd1_engine::backing::{OpenAs, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
 use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, run_io};
 use qd1_engine::select::{Chosen, choose};
@@ -12,11 +12,13 @@ use qd1_model::OpClass;
 use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
 use qd1_model::record::{Interval, StepRecord};
+use qd1_model::units::format_span_ns;
 
 use crate::background::BackgroundLoad;
 use crate::context::Files;
 use crate::context::Run;
 use crate::counters::Change;
+use crate::test_file::TestFile;
 use crate::watch::{Pacer, Watch};
 use qd1_system::scratch::Scratch;
 
@@ -135,19 +137,35 @@ fn io(
     let measure = || Ok(run_io(&job, run.context.cancel, &mut stop_check(&step.stop, watch, enough))?);
     let (outcome, load) = load.around(measure)?;
     let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
+    let fault = used_up_in_ramp(&outcome, &work, &step.stop);
+    let ended = if fault.is_empty() { outcome.ended } else { Ended::Failed };
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
-    Ok(StepRecord { background: load.background, ..record })
+    Ok(StepRecord { background: load.background, fault, ended, ..record })
+}
+
+/// Returns why nothing was measured, if all that a step may write or read went into its ramp; else nothing.
+fn used_up_in_ramp(outcome: &Outcome, work: &IoWork, stop: &Stop) -> String {
+    let measured: u64 = outcome.streams.iter().map(|stream| stream.lat.count()).sum();
+    if measured > 0 || work.io_size.0 == 0 || outcome.ended != Ended::Done || !outcome.errors.is_empty() {
+        return String::new();
+    }
+    format!(
+        "its io_size of {} was used up in the ramp of {}, before anything was measured; give a larger io_size or a \
+         shorter ramp_time",
+        work.io_size,
+        format_span_ns(stop.ramp_ns)
+    )
 }
 
 /// Creates the files that belong to this step alone; none if it uses the shared one.
-fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<Target>> {
+fn own_targets(run: &Run<'_>, work: &IoWork, seed: u64) -> Result<Vec<TestFile>> {
     if work.file == FileUse::Shared || run.plan.target.kind != TargetKind::Directory {
         return Ok(Vec::new());
     }
     let target = &run.plan.target;
     (0..work.numjobs)
         .map(|number| {
-            let own = Target::create_in(&target.path, &format!("{}-{number}", run.context.id))?;
+            let own = TestFile::create(&target.path, &format!("{}-{number}", run.context.id))?;
             match work.file {
                 FileUse::Own => {
                     let mut decide = |_: &Watched<'_>| Decision::Continue;

@@ -4,11 +4,12 @@
 //! the last change first, and removes the file: at the end of a run, after an error or a panic. If the run is killed, a
 //! helper process (the same binary) sees its pipe close and does it; if that is killed too, or the power fails, `qd1
 //! restore` does, or the next run that keeps a journal. Undoing checks what exists now, so that doing it twice is
-//! harmless, and each change names something that only we can have made.
+//! harmless, and each change names something that only we can have made. Each line has a checksum: what is not understood
+//! is reported and kept, and what is, is undone. A journal that another user could have written is not obeyed.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -20,11 +21,18 @@ use serde::{Deserialize, Serialize};
 use crate::helper::helper;
 use crate::scratch::{self, Scratch};
 use crate::tool::{find, retry_while_busy, tool};
+use crate::trust::changeable_by_others;
 use crate::{loops, mounts, state};
 use qd1_model::{Problem, ProblemKind};
 
 /// End of a journal's name.
 const SUFFIX: &str = ".journal";
+/// How the names of our ZFS pools begin.
+pub const POOL_PREFIX: &str = "qd1_";
+/// The servers that a journal may name.
+const DAEMONS: [&str; 1] = ["zfs-fuse"];
+/// No journal is as long as this, bytes: a run makes a few dozen changes.
+const LONGEST: u64 = 16 << 20;
 
 /// One change of the system. A new kind is a variant here and an arm in [`Change::undo`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,8 +89,40 @@ pub struct Journal {
 }
 
 impl Change {
+    /// Returns true if it names only what qd1 makes.
+    fn is_ours(&self) -> bool {
+        match self {
+            Self::Scratch { dir } => scratch::is_scratch(dir),
+            Self::Loop { file: path } | Self::Mount { point: path } => scratch::is_inside(path),
+            Self::Pool { name } => name.starts_with(POOL_PREFIX),
+            Self::Daemon { program, pidfile } => DAEMONS.contains(&program.as_str()) && scratch::is_inside(pidfile),
+        }
+    }
+
+    /// Returns the change with the paths that another process can use: a descriptor of ours means nothing to it.
+    fn resolved(mut self) -> Result<Self> {
+        match &mut self {
+            Self::Scratch { dir: path }
+            | Self::Loop { file: path }
+            | Self::Mount { point: path }
+            | Self::Daemon { pidfile: path, .. } => {
+                if let (Some(dir), Some(name)) =
+                    (path.parent().filter(|dir| dir.starts_with("/proc/self")), path.file_name())
+                {
+                    *path = std::fs::canonicalize(dir)?.join(name);
+                }
+            }
+            Self::Pool { .. } => {}
+        }
+        Ok(self)
+    }
+
     /// Undoes the change; returns what was done, `None` when nothing was left of it.
+    ///
+    /// # Errors
+    /// When it is in use, or names something that qd1 does not make.
     fn undo(&self) -> Result<Option<String>> {
+        ensure!(self.is_ours(), "qd1 makes no such thing, so it is left alone: {}", serde_json::to_string(self)?);
         let message = |done: bool, text: String| done.then_some(text);
         Ok(match self {
             Self::Scratch { dir } => message(scratch::clear(dir)?, format!("removed {}", dir.display())),
@@ -134,7 +174,19 @@ fn end(program: &str, pidfile: &Path) -> Result<bool> {
 
 /// Returns the directory of the journals.
 fn dir() -> Result<PathBuf> {
-    Ok(state::state_dir(|name| std::env::var_os(name))?.join("journal"))
+    let state = state::state_dir(|name| std::env::var_os(name));
+    Ok(state.context("there is no place for journals; set HOME, or XDG_STATE_HOME to a directory")?.join("journal"))
+}
+
+/// Refuses journals that another user could have written: they say what is unmounted, detached and ended.
+fn must_be_trusted(dir: &Path) -> Result<()> {
+    let Some(changeable) = changeable_by_others(dir) else { return Ok(()) };
+    let (dir, changeable) = (dir.display(), changeable.display());
+    let message = format!(
+        "the journals in {dir} are not trusted: another user can change {changeable}; set XDG_STATE_HOME to a directory \
+         of your own (with sudo, `sudo -H` does)"
+    );
+    Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
 
 impl Journal {
@@ -150,17 +202,23 @@ impl Journal {
         let open = || -> Result<Self> {
             let dir = dir()?;
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            must_be_trusted(&dir)?;
             let path = dir.join(format!("{id}{SUFFIX}"));
             let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            // After a power cut the file has to have its name.
+            File::open(&dir)?.sync_all()?;
             Ok(Self { helper: helper(&path), path, file, made: Vec::new() })
         };
         let mut journal = open().map_err(|error| {
+            if error.is::<Problem>() {
+                return error;
+            }
             let message = format!(
                 "cannot keep a journal of what is changed in the system ({error:#}); set XDG_STATE_HOME to a directory \
                  that can be written"
             );
-            Problem::new(ProblemKind::Capability, message)
+            Problem::new(ProblemKind::Capability, message).into()
         })?;
         journal.write(&Line::Run { pid: std::process::id(), command: command.to_owned() })?;
         Ok(journal)
@@ -171,6 +229,8 @@ impl Journal {
     /// # Errors
     /// When it cannot be written.
     pub fn note(&mut self, change: Change) -> Result<()> {
+        let change = change.resolved()?;
+        assert!(change.is_ours(), "what is not ours is never undone: {change:?}");
         self.write(&Line::Make(change.clone()))?;
         self.made.push(change);
         Ok(())
@@ -186,9 +246,9 @@ impl Journal {
     /// # Errors
     /// When it cannot be created.
     pub fn scratch(&mut self, dir: &Path, id: &str) -> Result<Scratch> {
-        let path = scratch::place_for(dir, id);
+        let path = scratch::place_for(dir, id)?;
         self.note(Change::Scratch { dir: path.clone() })?;
-        Scratch::make(path, None, true)
+        Scratch::journalled(&path)
     }
 
     /// Undoes changes, the last one first, until `depth` are left. Tries all of them.
@@ -219,7 +279,7 @@ impl Journal {
     }
 
     fn write(&mut self, line: &Line) -> Result<()> {
-        let text = serde_json::to_string(line)? + "\n";
+        let text = encode(line)?;
         let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
         written.with_context(|| format!("cannot write the journal {}", self.path.display()))
     }
@@ -260,7 +320,9 @@ pub struct Restored {
 /// When there is no directory for journals.
 pub fn restore_dead(dry_run: bool) -> Result<Restored> {
     let mut restored = Restored::default();
-    let Ok(entries) = std::fs::read_dir(dir()?) else { return Ok(restored) };
+    let dir = dir()?;
+    let Ok(entries) = std::fs::read_dir(&dir) else { return Ok(restored) };
+    must_be_trusted(&dir)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| is_journal(path)).collect();
     paths.sort();
     for path in paths {
@@ -276,14 +338,14 @@ fn is_journal(path: &Path) -> bool {
 
 /// Undoes the changes of one journal whose run is gone, and removes it.
 fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> {
-    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    let Some(file) = open(path)? else { return Ok(()) };
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         restored.alive += 1;
         return Ok(());
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).context("cannot be read")?;
-    let mut made = remaining(&text);
+    let mut text = Vec::new();
+    (&file).take(LONGEST).read_to_end(&mut text).context("cannot be read")?;
+    let Remaining { mut made, unknown } = remaining(&text);
     let before = restored.failed.len();
     while let Some(change) = made.pop() {
         if dry_run {
@@ -295,23 +357,66 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
             Err(error) => restored.failed.push(format!("{error:#}")),
         }
     }
+    restored.failed.extend(unknown.iter().map(|line| {
+        let path = path.display();
+        format!("line {line} of {path} is damaged or of a newer qd1; undo by hand what it names, and remove the file")
+    }));
     if !dry_run && restored.failed.len() == before {
         std::fs::remove_file(path).context("cannot be removed")?;
     }
     Ok(())
 }
 
-/// Returns the changes still in effect, the first one first. The change of a last line that was cut off was never made.
-fn remaining(text: &str) -> Vec<Change> {
-    let mut made = Vec::new();
-    for line in text.lines() {
-        match serde_json::from_str(line) {
-            Ok(Line::Make(change)) => made.push(change),
-            Ok(Line::Undone) => drop(made.pop()),
-            Ok(Line::Run { .. }) | Err(_) => {}
+/// Opens a journal; `None` if it is gone. A link or a fifo of such a name is none.
+fn open(path: &Path) -> Result<Option<File>> {
+    use rustix::fs::OFlags;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.context("cannot be opened")?,
+    };
+    let found = file.metadata()?;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
+    ensure!(found.is_file() && is_own, "is not a journal of this user; remove it");
+    Ok(Some(file))
+}
+
+/// The changes that a journal's text leaves in effect.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Remaining {
+    /// Those that are understood, the first one first.
+    made: Vec<Change>,
+    /// The numbers, from 1, of the lines that are not.
+    unknown: Vec<usize>,
+}
+
+/// Returns a line as it is written: its checksum and itself.
+fn encode(line: &Line) -> Result<String> {
+    let json = serde_json::to_string(line)?;
+    Ok(format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes())))
+}
+
+/// Returns what a line says; `None` if it is damaged or not understood.
+fn decode(line: &[u8]) -> Option<Line> {
+    let (sum, json) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+    let sum = u32::from_str_radix(sum, 16).ok()?;
+    (sum == crc32c::crc32c(json.as_bytes())).then(|| serde_json::from_str(json).ok())?
+}
+
+/// Reads a journal. A last line that was cut off stands for a change that was never made. Behind a line that is not
+/// understood nobody knows which change was undone, so that none counts as undone: undoing one twice is harmless.
+fn remaining(text: &[u8]) -> Remaining {
+    let mut remaining = Remaining::default();
+    for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        match decode(line) {
+            Some(Line::Make(change)) => remaining.made.push(change),
+            Some(Line::Undone) if remaining.unknown.is_empty() => drop(remaining.made.pop()),
+            Some(Line::Undone | Line::Run { .. }) => {}
+            None => remaining.unknown.push(index + 1),
         }
     }
-    made
+    remaining
 }
 
 /// Returns true if the path is that of a journal of ours.
@@ -332,21 +437,69 @@ mod tests {
     use super::*;
 
     fn mount(point: &str) -> Change {
-        Change::Mount { point: point.into() }
+        Change::Mount { point: format!("/nonexistent/.qd1-scratch-0{point}").into() }
+    }
+
+    fn text(lines: &[Line]) -> String {
+        lines.iter().map(|line| encode(line).unwrap()).collect()
     }
 
     #[test]
     fn undone_changes_and_a_line_cut_off_do_not_remain() {
-        let line = |line: &Line| serde_json::to_string(line).unwrap();
-        let text = [
-            line(&Line::Run { pid: 1, command: "qd1 filesystems".to_owned() }),
-            line(&Line::Make(mount("/a"))),
-            line(&Line::Make(mount("/b"))),
-            line(&Line::Undone),
-            line(&Line::Make(mount("/c"))),
-            line(&Line::Make(mount("/d")))[..20].to_owned(),
+        let run = Line::Run { pid: 1, command: "qd1 filesystems".to_owned() };
+        let [a, b, c, d] = ["/a", "/b", "/c", "/d"].map(mount);
+        let whole = text(&[run, Line::Make(a.clone()), Line::Make(b), Line::Undone, Line::Make(c.clone())]);
+        let cut_off = &text(&[Line::Make(d)])[..30];
+        let expected = Remaining { made: vec![a, c], unknown: vec![] };
+        assert_eq!(remaining((whole + cut_off).as_bytes()), expected);
+    }
+
+    /// A damaged line hid the changes after it, a byte that is not UTF-8 all of them.
+    #[test]
+    fn damaged_lines_are_told_and_the_others_undone() {
+        let [a, b, c] = ["/a", "/b", "/c"].map(mount);
+        let lines = [a.clone(), b.clone(), c.clone()].map(|change| text(&[Line::Make(change)]));
+        let damage = [
+            lines[1].replace("/b", "/x").into_bytes(),
+            b"\xff\xfe\n".to_vec(),
+            b"\n".to_vec(),
+            encode(&Line::Undone).unwrap().replace("undone", "forgot").into_bytes(),
         ];
-        assert_eq!(remaining(&text.join("\n")), [mount("/a"), mount("/c")]);
+        for damaged in damage {
+            let text = [lines[0].as_bytes(), &damaged, lines[2].as_bytes(), text(&[Line::Undone]).as_bytes()].concat();
+            let expected = Remaining { made: vec![a.clone(), c.clone()], unknown: vec![2] };
+            assert_eq!(remaining(&text), expected, "{}", String::from_utf8_lossy(&damaged));
+        }
+        let json = r#"{"make":{"change":"teleport","to":"/x"}}"#;
+        let newer = format!("{:08x} {json}\n", crc32c::crc32c(json.as_bytes()));
+        assert_eq!(remaining(newer.as_bytes()).unknown, [1]);
+    }
+
+    /// `restore` undid whatever a journal named: any mount, loop device, process or pool.
+    #[test]
+    fn what_qd1_does_not_make_is_not_undone() {
+        for change in [
+            Change::Mount { point: "/home".into() },
+            Change::Loop { file: "/var/disk.img".into() },
+            Change::Scratch { dir: "/home/u".into() },
+            Change::Pool { name: "tank".to_owned() },
+            Change::Daemon { program: "sshd".to_owned(), pidfile: "/run/sshd.pid".into() },
+            Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: "/run/zfs-fuse.pid".into() },
+        ] {
+            let error = change.undo().unwrap_err().to_string();
+            assert!(error.contains("left alone"), "{change:?}: {error}");
+        }
+    }
+
+    /// Opening a fifo waits for a writer.
+    #[test]
+    fn a_fifo_or_a_link_is_no_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fifo, link) = (dir.path().join("a.journal"), dir.path().join("b.journal"));
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        assert!(open(&fifo).is_err() && open(&link).is_err());
+        assert!(open(&dir.path().join("gone")).unwrap().is_none());
     }
 
     #[test]
@@ -354,10 +507,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inside = dir.path().join(".qd1-scratch-0");
         for change in [
-            mount("/nonexistent/mount"),
+            mount("/mount"),
             Change::Loop { file: inside.join("disk.img") },
             Change::Scratch { dir: inside.clone() },
-            Change::Daemon { program: "sh".to_owned(), pidfile: inside.join("pid") },
+            Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: inside.join("pid") },
         ] {
             assert_eq!(change.undo().unwrap(), None, "{change:?}");
         }
@@ -397,11 +550,11 @@ mod tests {
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
         let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
-        journal.note(mount("/nonexistent/a")).unwrap();
+        journal.note(mount("/a")).unwrap();
         let depth = journal.depth();
-        journal.note(mount("/nonexistent/b")).unwrap();
+        journal.note(mount("/b")).unwrap();
         journal.undo_to(depth).unwrap();
-        assert_eq!(remaining(&std::fs::read_to_string(&path).unwrap()), [mount("/nonexistent/a")]);
+        assert_eq!(remaining(&std::fs::read(&path).unwrap()).made, [mount("/a")]);
     }
 
     #[test]
@@ -413,13 +566,14 @@ mod tests {
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();
-        // Not a scratch directory of ours by its name, so it is never removed.
-        let stuck = Change::Scratch { dir: dir.path().to_owned() };
-        journal.note(stuck.clone()).unwrap();
+        // Nothing that qd1 makes, so it is never undone.
+        let stuck = Change::Mount { point: "/nonexistent".into() };
+        journal.write(&Line::Make(stuck.clone())).unwrap();
+        journal.made.push(stuck.clone());
         assert!(journal.undo_to(depth).is_err());
         drop(journal);
         assert!(!inside.exists(), "the rest is still undone");
-        assert!(remaining(&std::fs::read_to_string(&path).unwrap()).contains(&stuck));
+        assert!(remaining(&std::fs::read(&path).unwrap()).made.contains(&stuck));
     }
 
     #[test]

@@ -12,4 +12,5 @@ pub mod mounts;
 pub mod scratch;
 pub mod state;
 pub mod tool;
+pub mod trust;
 pub mod user;

@@ -1,8 +1,9 @@
 //! Loop devices, managed with `losetup`: its ioctls would need `unsafe`.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use qd1_probe::{LoopOver, Machine};
 
 use crate::tool::{retry_while_busy, tool};
@@ -10,16 +11,30 @@ use crate::tool::{retry_while_busy, tool};
 /// Attaches a loop device to `file`, with direct I/O if possible.
 ///
 /// # Errors
-/// When `losetup` fails, or the device disappears at once.
+/// When `losetup` fails, another file came in its place, or the device disappears at once.
 pub fn attach(file: &Path) -> Result<LoopOver> {
     let name = file.to_str().context("a file's name that losetup can take")?;
     let device = tool("losetup", &["--find", "--show", name])?;
+    if !is_over(&device, file)? {
+        tool("losetup", &["--detach", &device])?;
+        bail!("another file came in the place of {name}; choose a directory that only you can change");
+    }
+    // The kernel shows where the file is now.
+    let file = &std::fs::canonicalize(file)?;
     // A failure here does not matter: the state is read below, and newer kernels choose direct I/O by themselves.
     let _ = tool("losetup", &["--direct-io=on", &device]);
     let over = Machine::new().loops_over(file);
     over.into_iter()
         .find(|over| over.device == Path::new(&device))
         .with_context(|| format!("{device} disappeared at once"))
+}
+
+/// Returns true if the device's data is this very file: losetup looks for it by name a second time.
+fn is_over(device: &str, file: &Path) -> Result<bool> {
+    let found = std::fs::metadata(file)?;
+    let shown = tool("losetup", &["--noheadings", "--output", "BACK-INO,BACK-MAJ:MIN", device])?;
+    let number = format!("{}:{}", rustix::fs::major(found.dev()), rustix::fs::minor(found.dev()));
+    Ok(shown.split_whitespace().eq([found.ino().to_string().as_str(), &number]))
 }
 
 /// Detaches every loop device over `path` or files below it. Returns true if there was any.

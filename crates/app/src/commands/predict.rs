@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use qd1_analysis::predict::{CLIENTS, etcd_rate};
 use qd1_model::plan::Plan;
 use qd1_model::plan::prediction::{PredictionPlan, name_in_round};
+use qd1_model::record::StepRecord;
 use qd1_model::{Bytes, Problem, Record, Subject};
 use qd1_probe::Machine;
 use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};
@@ -125,10 +126,11 @@ impl Job for Prediction<'_> {
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         let mut measured = self.commits.execute(plan, context, watch)?;
-        if let Some(Measured { record, .. }) = &mut measured
+        if let Some(Measured { record, failure }) = &mut measured
             && !record.interrupted
         {
-            self.programs.run_after(record, context, watch)?;
+            // What was measured is kept, whatever becomes of the rest.
+            *failure = self.programs.run_after(record, context, watch).err();
         }
         Ok(measured)
     }
@@ -224,7 +226,9 @@ impl Programs {
         let mut round = 1;
         let mut between = |record: &mut Record, program: &mut ProgramRun, watch: &mut dyn Watch| {
             round += 1;
-            add(record, program, &place, context, watch)?;
+            if let Err(error) = add(record, program, &place, context, watch) {
+                append_failed(record, program, &error);
+            }
             repeat_commits(record, &commits, round, context, watch)
         };
         if let Some(program) = &mut self.sqlite {
@@ -255,6 +259,13 @@ fn add(
     let plan = program.plan(place, record.plan.seed)?;
     append(record, program.execute(plan, context, watch)?);
     Ok(())
+}
+
+/// Adds a program that could not run to the Record, as its first load.
+fn append_failed(record: &mut Record, program: &ProgramRun, error: &anyhow::Error) {
+    let step = program.steps().into_iter().next().expect("a program has a load");
+    record.steps.push(StepRecord::failed(&step.name, format!("{error:#}"), record.elapsed_ns));
+    record.plan.steps.push(step);
 }
 
 /// Measures the commits once more.

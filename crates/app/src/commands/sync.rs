@@ -15,6 +15,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::spec::Suite;
 use qd1_model::sync::{SyncMethod, uses_best_method};
 use qd1_model::{Problem, ProblemKind, Subject};
+use qd1_runner::TestFile;
 use qd1_runner::id::random_id;
 use qd1_runner::place::Place;
 use qd1_runner::watch::AdaptiveSteps;
@@ -111,7 +112,8 @@ fn refusal(method: SyncMethod, place: &Place, on_device: bool) -> Result<Option<
         return Ok(None);
     }
     let unique = random_id()?;
-    match try_method(&place.path, &unique, method.sync, method.direct, BLOCK.0 as u32) {
+    let file = TestFile::create(&place.path, &unique)?;
+    match try_method(&file, method.sync, method.direct, BLOCK.0 as u32) {
         Ok(()) => Ok(None),
         Err(EngineError::Path { errno, .. }) if is_refusal(errno) => {
             let with = if method.direct { " with O_DIRECT" } else { "" };

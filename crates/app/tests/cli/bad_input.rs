@@ -188,3 +188,30 @@ fn thresholds_that_cannot_be_meant_are_refused_before_measuring() {
     check_refused(&["--thresholds", "/nonexistent/t.toml"], 2, &["/nonexistent/t.toml"]);
     check_refused(&["--thresholds", place.dir_str()], 2, &[place.dir_str()]);
 }
+
+/// Root undid what the journals of whoever owned the home directory named (`sudo -E`).
+#[test]
+fn journals_that_another_user_could_write_are_not_obeyed() {
+    let place = Place::new();
+    let state = place.beside("home/.local/state/qd1/journal");
+    fs::create_dir_all(&state).unwrap();
+    fs::set_permissions(place.beside("home"), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::write(state.join("0.journal"), "00000000 {}\n").unwrap();
+    let output = place.qd1(&["restore"]).env("HOME", place.beside("home")).output().unwrap();
+    refused(&output, 4, &["not trusted", "XDG_STATE_HOME", "sudo -H"]);
+    // A run does without one.
+    place.brief(&["--only", "files"]).env("HOME", place.beside("home")).assert().success();
+    place.assert_empty();
+}
+
+#[test]
+fn a_damaged_journal_is_told_and_kept() {
+    let place = Place::new();
+    let state = place.beside(".local/state/qd1/journal");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("0.journal"), b"\xff\xfe\n").unwrap();
+    let output = place.qd1(&["restore"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("line 1 of"), "{}", said(&output.stderr));
+    assert!(state.join("0.journal").exists());
+}

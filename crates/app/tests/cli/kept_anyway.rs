@@ -192,3 +192,27 @@ fn threads_that_cannot_be_made_are_an_error_and_no_hang() {
     }
     assert!(list(&Value::Array(place.runs())).len() <= 1, "only the job file's run has figures");
 }
+
+/// A program that failed took what had been measured before it along.
+#[test]
+fn a_verification_that_fails_leaves_the_commits_kept() {
+    let place = Place::new();
+    let programs = place.beside("bin");
+    fs::create_dir(&programs).unwrap();
+    let etcd =
+        "#!/bin/sh\ncase \"$*\" in *version*) echo etcd Version: 3.5.0; exit 0;; esac\necho it is broken >&2\nexit 1\n";
+    fs::write(programs.join("etcd"), etcd).unwrap();
+    fs::set_permissions(programs.join("etcd"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let args = ["predict", place.dir_str(), "--verify", "etcd", "--quick", "--runtime", "300ms", "--json"];
+    let output = place.qd1(&args).env("PATH", path).output().unwrap();
+    exits(&output, 1);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a whole report");
+    let steps = list(&report["record"]["steps"]);
+    assert!(steps.iter().any(|step| step["name"] == "commit1" && step["ended"] != "failed"));
+    let failed: Vec<&Value> = steps.iter().filter(|step| step["ended"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0]["fault"].as_str().unwrap().contains("it is broken"), "{}", failed[0]["fault"]);
+    assert_eq!(place.runs().len(), 1);
+    place.assert_empty();
+}

@@ -152,22 +152,42 @@ fn sigkill_while_files_have_names_leaves_none_of_them() {
     assert_history_is_whole(&place);
 }
 
-#[test]
-fn what_a_killed_helper_left_is_cleared_by_the_next_run() {
-    let place = Place::new();
-    let mut run = Running::start(place.command(&["--runtime", "60s", "--only", "files"]));
+/// Starts a run with files that have names, and kills it and its helper, as a power cut would.
+fn killed_with_its_helper(place: &Place, args: &[&str]) {
+    let mut run = Running::start(place.command(args));
     let children = format!("/proc/{0}/task/{0}/children", run.0.id());
     let mut helper = None;
     wait_until("files and their helper are there", || {
         let text = fs::read_to_string(&children).unwrap_or_default();
         helper = text.split_whitespace().next().and_then(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?));
         let scratch = names(place.dir()).first().map(|name| place.dir().join(name));
-        helper.is_some() && scratch.is_some_and(|dir| !names(&dir).is_empty())
+        helper.is_some() && scratch.is_some_and(|dir| names(&dir).len() > 1)
     });
     rustix::process::kill_process(helper.unwrap(), Signal::KILL).unwrap();
     run.signal(Signal::KILL);
     run.0.wait().unwrap();
     assert_eq!(names(place.dir()).len(), 1, "with the helper dead, the directory is left");
+}
+
+const WITH_NAMES: [&str; 4] = ["--runtime", "60s", "--only", "files"];
+
+#[test]
+fn what_a_killed_helper_left_is_cleared_by_the_next_run() {
+    let place = Place::new();
+    killed_with_its_helper(&place, &WITH_NAMES);
     place.qd1(&["--runtime", "50ms", "--only", "files"]).assert().success();
     place.assert_empty();
+}
+
+/// `restore` knew the directories of `filesystems` alone.
+#[test]
+fn what_a_killed_helper_left_is_cleared_by_restore() {
+    for args in [&WITH_NAMES[..], &["meta", ".", "--files", "2000000"]] {
+        let place = Place::new();
+        killed_with_its_helper(&place, args);
+        let said = common::text(place.qd1(&["restore"]));
+        assert!(said.contains("removed") && said.contains(".qd1-scratch-"), "{said}");
+        place.assert_empty();
+        assert_eq!(common::text(place.qd1(&["restore"])), "nothing to undo\n");
+    }
 }

@@ -317,3 +317,17 @@ fn a_given_file_is_only_read_by_a_suite_too() {
     assert_eq!(ran(&report), ["seq1m-q8t1-read", "seq1m-q1t1-read", "rnd4k-q32t1-randread", "rnd4k-q1t1-randread"]);
     assert!(int(&step(&report, "rnd4k-q1t1-randread")["streams"][0]["lat"]["count"]) > 0);
 }
+
+/// It said that the step "made no commit", without a word of why.
+#[test]
+fn an_io_size_that_the_ramp_uses_up_is_said_to_be() {
+    let place = Place::new();
+    let suite = "name = \"mine\"\ntitle = \"mine\"\nsize = \"16MiB\"\n[[job]]\nname = \"log\"\ntitle = \"log\"\n\
+                 rw = \"write\"\nsync = \"fdatasync\"\ndirect = false\nfile = \"own\"\nsize = \"16MiB\"\n\
+                 io_size = \"64KiB\"\nramp_time = \"20s\"\nruntime = \"1s\"\n";
+    let output = run(&place, &written(&place, suite), &["--json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fault = step(&report, "log")["fault"].as_str().unwrap();
+    assert!(fault.contains("io_size of 64 KiB was used up in the ramp of 20 s"), "{fault}");
+}

@@ -40,10 +40,12 @@ pub(crate) fn quiet() -> (tempfile::TempDir, Place) {
 
 pub(crate) fn filesystems(place: &Place, args: &[&str]) -> assert_cmd::Command {
     let args = [&["filesystems", place.dir_str()], &TINY[..], args].concat();
-    assert_cmd::Command::from_std(place.real_time(&args))
+    let mut command = assert_cmd::Command::from_std(place.real_time(&args));
+    command.env("TMPDIR", place.dir());
+    command
 }
 
-/// Mount points and files behind loop devices that lie in the place.
+/// Mount points and files behind loop devices that lie in the place, which is also where temporary files go.
 pub(crate) fn upon(place: &Place) -> Vec<String> {
     let dir = fs::canonicalize(place.dir()).unwrap();
     let dir = dir.to_str().unwrap();

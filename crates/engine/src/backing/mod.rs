@@ -41,49 +41,58 @@ pub struct Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
+            // Closed first: of a file that is open, some filesystems in user space keep one of another name.
+            self.holder = None;
             let _ = rustix::fs::unlink(name);
         }
     }
 }
 
+const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 const BASE: OFlags = OFlags::CLOEXEC.union(OFlags::NOATIME);
 
 impl Target {
-    /// A new file in `dir` without a name (O_TMPFILE), so that the kernel frees it however this process ends;
-    /// where the filesystem cannot, a named one that is unlinked at once; where that cannot be opened again (some
-    /// filesystems in user space), one that is unlinked when this is dropped.
+    /// A new file in `dir` without a name (O_TMPFILE), so that the kernel frees it however this process ends; `None`
+    /// where the filesystem has none such.
     ///
     /// # Errors
-    /// With the path, `open`, and the errno.
-    pub fn create_in(dir: &Path, unique: &str) -> Result<Self, EngineError> {
-        let mode = Mode::RUSR | Mode::WUSR;
-        let unnamed = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode);
-        let mut kept = None;
-        let holder = match unnamed {
-            Ok(fd) => fd,
+    /// With the path, `create a file in`, and the errno.
+    pub fn unnamed_in(dir: &Path) -> Result<Option<Self>, EngineError> {
+        match rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, OWNER) {
+            Ok(fd) => Ok(Some(Self::made(dir, fd, None))),
             // What kernels and filesystems without O_TMPFILE answer, according to open(2).
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) if dir.is_dir() => {
-                let name = dir.join(format!(".qd1-{unique}"));
-                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-                let create = || {
-                    rustix::fs::open(&name, flags, mode)
-                        .map_err(|errno| EngineError::path("create a file in", dir, errno))
-                };
-                let fd = create()?;
-                rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
-                // Steps open it again with flags of their own.
-                match rustix::fs::open(reopenable_path(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
-                    Err(Errno::NOENT | Errno::STALE) => {
-                        let fd = create()?;
-                        kept = Some(name);
-                        fd
-                    }
-                    _ => fd,
-                }
+                Ok(None)
             }
-            Err(errno) => return Err(EngineError::path("create a file in", dir, errno)),
-        };
-        Ok(Self { path: dir.to_owned(), holder: Some(holder), made: true, name: kept })
+            Err(errno) => Err(EngineError::path("create a file in", dir, errno)),
+        }
+    }
+
+    /// A new file in `dir`, which something else removes if this process is killed: without a name; where the filesystem
+    /// cannot, a named one that is unlinked at once; where that cannot be opened again (some filesystems in user space),
+    /// one that is unlinked when this is dropped.
+    ///
+    /// # Errors
+    /// With the path, the operation, and the errno.
+    pub fn create_in(dir: &Path, unique: &str) -> Result<Self, EngineError> {
+        if let Some(unnamed) = Self::unnamed_in(dir)? {
+            return Ok(unnamed);
+        }
+        let name = dir.join(format!(".qd1-{unique}"));
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let create =
+            || rustix::fs::open(&name, flags, OWNER).map_err(|errno| EngineError::path("create a file in", dir, errno));
+        let fd = create()?;
+        rustix::fs::unlink(&name).map_err(|errno| EngineError::path("unlink", &name, errno))?;
+        // Steps open it again with flags of their own.
+        match rustix::fs::open(reopenable_path(&fd), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT | Errno::STALE) => Ok(Self::made(dir, create()?, Some(name))),
+            _ => Ok(Self::made(dir, fd, None)),
+        }
+    }
+
+    fn made(dir: &Path, holder: OwnedFd, name: Option<PathBuf>) -> Self {
+        Self { path: dir.to_owned(), holder: Some(holder), made: true, name }
     }
 
     /// An existing file or block device, to be read.
@@ -189,17 +198,7 @@ pub struct DirectIo {
     pub align: u32,
 }
 
-/// Finds whether files in `dir` take O_DIRECT, and their alignment from statx (Linux 6.1), else by trying.
-///
-/// # Errors
-/// When no file can be made there.
-pub fn direct_io_in(dir: &Path, unique: &str) -> Result<DirectIo, EngineError> {
-    let probe = Target::create_in(dir, unique)?;
-    probe.set_len(65_536)?;
-    direct_io(&probe)
-}
-
-/// The same for an existing target.
+/// Finds whether a target takes O_DIRECT, and its alignment from statx (Linux 6.1), else by trying. A file needs 64 KiB.
 ///
 /// # Errors
 /// When it cannot be opened at all.

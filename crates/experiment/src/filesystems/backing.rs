@@ -1,6 +1,8 @@
 //! The disk below the filesystems: a file with a loop device over it, or a block device named by the user. All of it is
 //! written before each round, so that no filesystem pays for space that was never written.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,7 @@ use qd1_engine::backing::{Target, fill};
 use qd1_engine::run::{Decision, Progress};
 use qd1_model::Bytes;
 use qd1_model::record::Prepare;
-use qd1_probe::Machine;
+use qd1_probe::{InUse, Machine};
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, destroy};
 use qd1_system::journal::{Change, Journal};
@@ -31,8 +33,8 @@ pub(super) struct Backing {
 enum BackingPlace {
     /// A file in the scratch directory, and whether direct I/O works there.
     File { path: PathBuf, direct: bool },
-    /// A block device, overwritten.
-    Device(PathBuf),
+    /// A block device, overwritten, and the signatures that this run has put there.
+    Device { path: PathBuf, made: RefCell<BTreeSet<String>> },
 }
 
 /// A device to make a filesystem on.
@@ -50,7 +52,7 @@ impl Backing {
 
     /// Returns the first `size` bytes of a block device.
     pub(super) fn device(size: Bytes, device: &Path) -> Self {
-        Self { size, place: BackingPlace::Device(device.to_owned()) }
+        Self { size, place: BackingPlace::Device { path: device.to_owned(), made: RefCell::default() } }
     }
 
     /// Sets the directory of its file, if it has one.
@@ -71,14 +73,24 @@ impl Backing {
                 let over = loops::attach(path)?;
                 Disk { device: over.device, loop_direct: Some(over.direct) }
             }
-            BackingPlace::Device(device) => {
-                // Somebody may have started to use it between two filesystems.
-                destroy::refuse_in_use(machine, device)?;
-                Disk { device: device.clone(), loop_direct: None }
+            BackingPlace::Device { path, made } => {
+                make_way(machine, path, &made.borrow())?;
+                return Ok(Disk { device: path.clone(), loop_direct: None });
             }
         };
         wipe(&disk.device)?;
         Ok(disk)
+    }
+
+    /// Notes what a filesystem that was just made, or half made, has put on the device.
+    ///
+    /// # Errors
+    /// When its signatures cannot be listed.
+    pub(super) fn note_made(&self) -> Result<()> {
+        if let BackingPlace::Device { path, made } = &self.place {
+            *made.borrow_mut() = signatures(path)?;
+        }
+        Ok(())
     }
 
     fn remove(&self) {
@@ -106,7 +118,10 @@ impl Substrate for Backing {
                 }
                 (Target::existing(path), *direct)
             }
-            BackingPlace::Device(device) => (Target::exclusive(device)?, true),
+            BackingPlace::Device { path, made } => {
+                make_way(context.machine, path, &made.borrow())?;
+                (Target::exclusive(path)?, true)
+            }
         };
         watch.prepare(size);
         let mut report = |now: &Progress<'_>| {
@@ -120,13 +135,34 @@ impl Substrate for Backing {
         Ok(filled.prepare)
     }
 
-    /// Removes the file, or the filesystem signatures on a device.
+    /// Removes the file, or the filesystem that this run made on a device.
     fn clear(&self) {
         match &self.place {
             BackingPlace::File { .. } => self.remove(),
-            BackingPlace::Device(device) => drop(wipe(device)),
+            BackingPlace::Device { path, made } => drop(wipe_made(&Machine::new(), path, &made.borrow())),
         }
     }
+}
+
+/// Makes a device ready for the next filesystem: the last one that this run made goes.
+///
+/// # Errors
+/// When somebody uses the device by now, or has put something else there.
+fn make_way(machine: &Machine, device: &Path, made: &BTreeSet<String>) -> Result<()> {
+    wipe_made(machine, device, made)?;
+    destroy::refuse_in_use(machine, device)
+}
+
+/// Removes what this run made on a device that nobody uses; what else lies there stays.
+fn wipe_made(machine: &Machine, device: &Path, made: &BTreeSet<String>) -> Result<()> {
+    let is_free = machine.block_uses(device).iter().all(InUse::is_only_content);
+    if is_free && !made.is_empty() && signatures(device)? == *made { wipe(device) } else { Ok(()) }
+}
+
+/// Returns the type and the identifier of each signature on a device.
+fn signatures(device: &Path) -> Result<BTreeSet<String>> {
+    let listed = tool::tool("wipefs", &["--noheadings", "--output", "TYPE,UUID", &device.to_string_lossy()])?;
+    Ok(listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect())
 }
 
 /// Removes the signatures of earlier filesystems: their programs would ask, and the kernel's probing would find two.

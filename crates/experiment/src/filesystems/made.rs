@@ -54,7 +54,9 @@ impl Treatment for MadeFilesystem<'_> {
             site.journal.note(Change::Pool { name: pool.clone() })?;
         }
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        tool::tool(words[0], &words[1..])?;
+        let done = tool::tool(words[0], &words[1..]);
+        self.backing.note_made()?;
+        done?;
         if is_zfs {
             mount.properties = zfs::properties(&pool);
         } else {

@@ -24,6 +24,7 @@ use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, destroy};
 use qd1_system::journal::Journal;
 use qd1_system::tool::find;
+use qd1_system::trust;
 
 use crate::rounds::Experiment;
 use crate::treatment::Treatment;
@@ -199,9 +200,11 @@ impl Filesystems {
         let planned = self.planned.as_ref().expect("a comparison is planned before it is run");
         let backing = self.backing.as_mut().expect("its disk is planned with it");
         let mut journal = Journal::open(&context.id, &context.command.join(" "))?;
-        let base = if planned.comparison.on_loop { planned.plan.target.path.clone() } else { std::env::temp_dir() };
-        let scratch = journal.scratch(&base, &context.id)?;
-        backing.put_into(scratch.path());
+        // Mounts and what tools take by name belong where nobody else can rename it; only the disk's file is measured.
+        let scratch = journal.scratch(&trust::temp_dir(), &format!("{}-m", context.id))?;
+        let target = &planned.plan.target.path;
+        let files = if planned.comparison.on_loop { Some(journal.scratch(target, &context.id)?) } else { None };
+        backing.put_into(files.as_ref().unwrap_or(&scratch).path());
         let mut workloads = vec![Workload::Suite(Box::new(planned.spec.clone()))];
         workloads.extend(self.program.take().map(Workload::Program));
         let made: Vec<MadeFilesystem<'_>> = self

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::args::{Directions, PingSettings};
 use qd1_model::{Problem, ProblemKind};
 use qd1_runner::place::Place;
-use qd1_runner::{destroy, plan};
+use qd1_runner::{TestFile, destroy, plan};
 
 /// Longest time for writing the test file, ns: a ping should begin soon.
 const PREPARE_NS: u64 = 5_000_000_000;
@@ -38,7 +38,7 @@ pub(crate) struct Disk {
     drops_cache: bool,
     stamp: u64,
     /// Keeps the unnamed file, or the device's exclusive use.
-    _target: Target,
+    _target: TestFile,
 }
 
 /// One request and its outcome.
@@ -138,9 +138,9 @@ impl Disk {
     ) -> Result<Option<Self>> {
         let mut area = area(settings, place)?;
         let target = match place.kind {
-            PathKind::Directory => Target::create_in(&place.path, unique)?,
-            PathKind::Block(_) if settings.writes() => Target::exclusive(&place.path)?,
-            _ => Target::existing(&place.path),
+            PathKind::Directory => TestFile::create(&place.path, unique)?,
+            PathKind::Block(_) if settings.writes() => Target::exclusive(&place.path)?.into(),
+            _ => Target::existing(&place.path).into(),
         };
         if place.kind == PathKind::Directory {
             // Cached reads need the file in the page cache: the first read of a page would wait for the disk.
