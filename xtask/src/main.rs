@@ -13,6 +13,7 @@ mod dist;
 mod docs;
 mod elf;
 mod examples;
+mod faults;
 mod fuzz;
 mod lab;
 mod metadata;
@@ -60,6 +61,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Run each command under each fault, and look for what is lost, left or changed (root)
+    Faults(faults::Args),
     /// Fuzz what reads others' input, each target for a while
     Fuzz(fuzz::Args),
     /// Run the binary on another kernel and on devices that this machine lacks, in a virtual machine
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Test { args } => test::run(&args),
         Command::Dist => dist::run().map(|()| true),
         Command::Docs { check } => docs::run(check),
+        Command::Faults(args) => faults::run(&args).map(|()| true),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
         Command::Lab(args) => lab::run(&args),
         Command::Bench(args) => bench::run(&args),

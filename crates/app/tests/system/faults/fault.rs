@@ -1,0 +1,129 @@
+//! What goes wrong, and how it is brought about.
+
+use qd1_simdisk::Scenario;
+
+use super::commands::Tested;
+
+/// A fault of the campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nothing: the runs that the others are held against.
+    None,
+    /// A signal at some moment.
+    Interrupt,
+    Terminate,
+    HangUp,
+    BrokenPipe,
+    InterruptTwice,
+    /// SIGKILL at some moment, of the run, its helper, a child, or all of them, as a power cut would; then `restore`.
+    Kill,
+    KillHelper,
+    KillChild,
+    KillAll,
+    /// The filesystem, or what the process may write to a file, fills up.
+    NoSpace,
+    FileTooLarge,
+    /// The disk fails with EIO on some reads, writes or flushes, or moves less than it was asked to.
+    ReadError,
+    WriteError,
+    FlushError,
+    Short,
+    /// It answers nothing for 3 s.
+    Hang,
+    /// It goes away.
+    Vanish,
+    /// Few descriptors, little memory, no more threads.
+    Descriptors,
+    Memory,
+    Threads,
+    /// A history that cannot be written, a state directory that is full or belongs to another user.
+    ReadOnlyState,
+    FullState,
+    ForeignState,
+    /// A stdout or stderr that is closed or full, a reader that goes away.
+    StdoutFull,
+    StdoutClosed,
+    StderrFull,
+    StderrClosed,
+    ReaderGone,
+    /// Two to eight runs at once in one place.
+    Together,
+    /// Whoever owns the directory renames what root makes there, and puts links in its place.
+    HostileOwner,
+}
+
+pub(super) const FAULTS: [Fault; 31] = [
+    Fault::None,
+    Fault::Interrupt,
+    Fault::Terminate,
+    Fault::HangUp,
+    Fault::BrokenPipe,
+    Fault::InterruptTwice,
+    Fault::Kill,
+    Fault::KillHelper,
+    Fault::KillChild,
+    Fault::KillAll,
+    Fault::NoSpace,
+    Fault::FileTooLarge,
+    Fault::ReadError,
+    Fault::WriteError,
+    Fault::FlushError,
+    Fault::Short,
+    Fault::Hang,
+    Fault::Vanish,
+    Fault::Descriptors,
+    Fault::Memory,
+    Fault::Threads,
+    Fault::ReadOnlyState,
+    Fault::FullState,
+    Fault::ForeignState,
+    Fault::StdoutFull,
+    Fault::StdoutClosed,
+    Fault::StderrFull,
+    Fault::StderrClosed,
+    Fault::ReaderGone,
+    Fault::Together,
+    Fault::HostileOwner,
+];
+
+impl Fault {
+    /// Whether the fault can come to this command.
+    pub(super) fn concerns(self, command: &Tested) -> bool {
+        match self {
+            // It reads the history alone, in a moment.
+            _ if command.name == "history" => self.is_of_output() || matches!(self, Self::None | Self::ReadOnlyState),
+            // Loop devices on a disk in user space that goes away stay busy until the kernel gives up.
+            Self::Hang | Self::Vanish => command.name != "filesystems",
+            _ => true,
+        }
+    }
+
+    /// Whether it is about what is printed alone.
+    pub(super) fn is_of_output(self) -> bool {
+        matches!(self, Self::StdoutFull | Self::StdoutClosed | Self::StderrFull | Self::StderrClosed | Self::ReaderGone)
+    }
+
+    /// Whether it kills.
+    pub(super) fn kills(self) -> bool {
+        matches!(self, Self::Kill | Self::KillAll)
+    }
+
+    /// The disk that has it, if it is one of the disk.
+    pub(super) fn scenario(self) -> Option<Scenario> {
+        let fault = match self {
+            Self::ReadError => "on = \"read\"\nwhat = \"eio\"\nrate = 0.01\nafter = 200",
+            Self::WriteError => "on = \"write\"\nwhat = \"eio\"\nrate = 0.01\nafter = 300",
+            Self::FlushError => "on = \"flush\"\nwhat = \"eio\"\nrate = 0.05\nafter = 20",
+            Self::Short => "on = \"read\"\nwhat = \"short\"\nrate = 0.01\nafter = 200",
+            Self::Hang => "on = \"write\"\nwhat = { hang = 3000 }\nafter = 400\ntimes = 1",
+            Self::Vanish => "on = \"write\"\nwhat = { hang = 0 }\nafter = 1000\ntimes = 1",
+            _ => return None,
+        };
+        let text = format!(
+            "about = \"a disk with a fault\"\n[device]\nread = {{ modes = [{{ median_us = 100 }}] }}\nwrite = {{ modes = \
+             [{{ median_us = 100 }}] }}\nflush = {{ modes = [{{ median_us = 300 }}] }}\n[expect]\ncheck = \"\"\n\
+             [[fault]]\n{fault}\n"
+        );
+        Some(Scenario::parse(&text).expect("the scenario is well formed"))
+    }
+}

@@ -1,0 +1,42 @@
+//! `cargo xtask faults`: each command of the binary under each fault, for as long as one likes.
+//!
+//! The campaign itself is a test (`crates/app/tests/system/faults`), whose short form `cargo xtask test` runs.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args as Arguments;
+
+use crate::{cmd, lab, setup};
+
+/// What it takes.
+#[derive(Arguments)]
+pub(crate) struct Args {
+    /// How many runs
+    #[arg(default_value_t = 2000)]
+    runs: u64,
+    /// What they are drawn from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A line for each run goes to this file; runs that it has already are left out, so that a campaign can go on
+    #[arg(long, value_name = "FILE", default_value = "target/faults.log")]
+    log: PathBuf,
+    /// Only the run of this number
+    #[arg(long, value_name = "NUMBER")]
+    only: Option<u64>,
+}
+
+/// Runs the campaign. An error where a run lost, left or changed something, or hung.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    lab::need_root("loop devices and other users")?;
+    setup::run()?;
+    let mut test = cmd::cargo();
+    test.args(["test", "--quiet", "--package", "qd1", "--test", "system", "--"]);
+    test.args(["--exact", "faults::no_fault_loses_leaves_or_changes_anything", "--nocapture"]);
+    test.env("QD1_FAULTS_RUNS", args.runs.to_string()).env("QD1_FAULTS_SEED", args.seed.to_string());
+    match args.only {
+        Some(number) => test.env("QD1_FAULTS_ONLY", number.to_string()),
+        None => test.env("QD1_FAULTS_LOG", cmd::root().join(&args.log)),
+    };
+    cmd::run(&mut test)
+}
