@@ -184,14 +184,16 @@ fn without_o_tmpfile_the_file_is_gone_however_the_run_ends() {
 #[test]
 fn a_limit_of_the_disk_is_measured_as_it_is() {
     let mut rates = Vec::new();
-    // A stall of the machine loses what the limit would have let through meanwhile, and no stall lets more through: the
-    // best second counts.
+    // A stall of the machine loses what the limit would have let through meanwhile: then the best second counts. A
+    // little more than the limit may come in a second, whose requests wait from the one before.
     for _ in 0..4 {
         let disk = or_skip!(Disk::named("limited"));
         let report = disk.report(&["--size", "32MiB", "--runtime", "3s", "--only", "read32"]);
         let read32 = step(&report, "read32");
+        let count = int(&find(&read32["streams"], "class", "read")["lat"]["count"]);
+        let whole = count as f64 * 1e9 / int(&read32["runtime_ns"]) as f64;
+        assert!(whole < 500.0 * 1.03, "{whole} reads a second of 500");
         let rate = best_second(list(&read32["intervals"]));
-        assert!(rate < 500.0 * 1.06, "{rate} reads a second of 500");
         rates.push(rate);
         if rate > 500.0 * 0.96 {
             return;
