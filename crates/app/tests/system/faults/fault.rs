@@ -1,8 +1,9 @@
 //! What goes wrong, and how it is brought about.
 
-use qd1_simdisk::Scenario;
+use qd1_simdisk::{FaultEffect, RequestKind, Scenario};
 
 use super::commands::Tested;
+use crate::common::apps::disk_with_flushes_of;
 
 /// A fault of the campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,20 +111,17 @@ impl Fault {
 
     /// The disk that has it, if it is one of the disk.
     pub(super) fn scenario(self) -> Option<Scenario> {
-        let fault = match self {
-            Self::ReadError => "on = \"read\"\nwhat = \"eio\"\nrate = 0.01\nafter = 200",
-            Self::WriteError => "on = \"write\"\nwhat = \"eio\"\nrate = 0.01\nafter = 300",
-            Self::FlushError => "on = \"flush\"\nwhat = \"eio\"\nrate = 0.05\nafter = 20",
-            Self::Short => "on = \"read\"\nwhat = \"short\"\nrate = 0.01\nafter = 200",
-            Self::Hang => "on = \"write\"\nwhat = { hang = 3000 }\nafter = 400\ntimes = 1",
-            Self::Vanish => "on = \"write\"\nwhat = { hang = 0 }\nafter = 1000\ntimes = 1",
+        let eio = FaultEffect::Eio;
+        let (on, what, rate, after, times) = match self {
+            Self::ReadError => (RequestKind::Read, eio, 0.01, 200, 0),
+            Self::WriteError => (RequestKind::Write, eio, 0.01, 300, 0),
+            Self::FlushError => (RequestKind::Flush, eio, 0.05, 20, 0),
+            Self::Short => (RequestKind::Read, FaultEffect::Short, 0.01, 200, 0),
+            Self::Hang => (RequestKind::Write, FaultEffect::Hang(3000), 1.0, 400, 1),
+            Self::Vanish => (RequestKind::Write, FaultEffect::Hang(0), 1.0, 1000, 1),
             _ => return None,
         };
-        let text = format!(
-            "about = \"a disk with a fault\"\n[device]\nread = {{ modes = [{{ median_us = 100 }}] }}\nwrite = {{ modes = \
-             [{{ median_us = 100 }}] }}\nflush = {{ modes = [{{ median_us = 300 }}] }}\n[expect]\ncheck = \"\"\n\
-             [[fault]]\n{fault}\n"
-        );
-        Some(Scenario::parse(&text).expect("the scenario is well formed"))
+        let fault = qd1_simdisk::Fault { on, what, at: None, rate, after, times };
+        Some(Scenario { faults: vec![fault], ..disk_with_flushes_of(300e3) })
     }
 }
