@@ -208,12 +208,20 @@ pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> 
     Ok(report)
 }
 
-/// Opens the history.
+/// Opens the history to keep runs.
 ///
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn history() -> Result<Store> {
     Store::open(&default_path(|name| std::env::var_os(name))?)
+}
+
+/// Opens the history to look at it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn kept_runs() -> Result<Store> {
+    Store::read(&default_path(|name| std::env::var_os(name))?)
 }
 
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
