@@ -40,11 +40,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!(
-                "{}qd1:{:#} {error:#}",
-                anstyle::AnsiColor::Red.on_default().bold(),
-                anstyle::Style::new()
-            );
+            let red = anstyle::AnsiColor::Red.on_default().bold();
+            anstream::eprintln!("{red}qd1:{red:#} {}", session::shown(&error));
             ExitCode::from(exit::exit_code(&error))
         }
     }

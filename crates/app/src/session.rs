@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
-use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds};
+use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn show_plan(&self, text: &str) -> Result<ExitCode> {
-        output::write(&self.request.common.output, text)?;
+        output::write(&self.request.common.output, &printable_lines(text))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -227,12 +227,17 @@ pub(crate) fn kept_runs() -> Result<Store> {
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
 /// continues.
 fn open_store() -> Option<Store> {
-    history().inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {error:#}")).ok()
+    history().inspect_err(|error| anstream::eprintln!("qd1: this run will not be kept: {}", shown(error))).ok()
+}
+
+/// An error as a terminal may show it.
+pub(crate) fn shown(error: &Error) -> String {
+    printable_lines(&format!("{error:#}")).into_owned()
 }
 
 fn keep(store: &Store, record: &Record) {
     if let Err(error) = store.save(record) {
-        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+        anstream::eprintln!("qd1: this run was not kept: {}", shown(&error));
     }
 }
 

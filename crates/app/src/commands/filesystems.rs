@@ -102,7 +102,7 @@ impl Job for Comparison<'_> {
         self.comparison.may_run(place, machine)?;
         if !self.args.common.quiet {
             for (name, why) in self.comparison.missing() {
-                anstream::eprintln!("qd1: {name} is not measured: {why}");
+                anstream::eprintln!("qd1: {name} is not measured: {}", qd1_model::printable(why));
             }
         }
         Ok(())

@@ -282,7 +282,7 @@ pub(crate) fn keep(record: &Record) {
     if let Err(error) = kept
         && std::io::stderr().is_terminal()
     {
-        anstream::eprintln!("qd1: this run was not kept: {error:#}");
+        anstream::eprintln!("qd1: this run was not kept: {}", session::shown(&error));
     }
 }
 
