@@ -61,7 +61,7 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     }
     if !how.common.quiet {
         for note in &invocation.notes {
-            anstream::eprintln!("qd1: note: {}", qd1_model::printable(note));
+            anstream::eprintln!("qd1: note: {}", qd1_model::printable(&note.to_string()));
         }
     }
     let store = session.store();
