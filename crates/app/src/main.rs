@@ -41,8 +41,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            let red = anstyle::AnsiColor::Red.on_default().bold();
-            message::print(format_args!("{red}qd1:{red:#} {error:#}"));
+            message::print_error(&error);
             ExitCode::from(exit::exit_code(&error))
         }
     }

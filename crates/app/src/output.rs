@@ -170,7 +170,7 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
 /// When it cannot be written.
 pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report) -> Result<()> {
     if args.redact {
-        redact(report);
+        redact(report).context("this report cannot be redacted, and is not shown")?;
     }
     write(args, &render(report, args.format(), &style(args)))
 }

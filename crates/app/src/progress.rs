@@ -10,7 +10,7 @@ use qd1_engine::run::Progress as Watched;
 use qd1_model::plan::{Plan, StepPlan, Stop};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
-use qd1_model::{Estimate, OpClass, Subject};
+use qd1_model::{Estimate, OpClass, Subject, printable};
 use qd1_runner::watch::Watch;
 
 use crate::message;
@@ -60,6 +60,7 @@ impl Progress {
 
     /// Prints a line that stays.
     fn print(&mut self, line: &str) {
+        let line = &*printable(line);
         match &self.mode {
             Mode::Quiet => {}
             Mode::Lines => message::print(line),
@@ -72,7 +73,7 @@ impl Progress {
     fn show(&mut self, line: &str) {
         match &self.mode {
             Mode::Quiet => {}
-            Mode::Bar(bar) => bar.set_message(line.to_owned()),
+            Mode::Bar(bar) => bar.set_message(printable(line).into_owned()),
             Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.print(line),
             Mode::Lines => {}
         }

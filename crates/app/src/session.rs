@@ -8,7 +8,7 @@ use anyhow::{Error, Result};
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
-use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds};
+use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn show_plan(&self, text: &str) -> Result<ExitCode> {
-        output::write(&self.request.common.output, text)?;
+        output::write(&self.request.common.output, &printable_lines(text))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -222,12 +222,20 @@ pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> 
     Ok(report)
 }
 
-/// Opens the history.
+/// Opens the history to keep runs.
 ///
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn history() -> Result<Store> {
     Store::open(&default_path(|name| std::env::var_os(name))?)
+}
+
+/// Opens the history to look at it.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn kept_runs() -> Result<Store> {
+    Store::read(&default_path(|name| std::env::var_os(name))?)
 }
 
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run

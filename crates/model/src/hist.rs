@@ -192,6 +192,10 @@ impl Recorder {
 #[derive(Clone, Copy, Debug)]
 pub struct FineBin(usize);
 
+/// Begins HdrHistogram's V2 encoding, and the bytes before its counts.
+const V2_COOKIE: u32 = 0x1c84_9313;
+const V2_HEADER: usize = 40;
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hist")]
 /// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding (three digits, ns).
@@ -227,16 +231,34 @@ impl<'de> Deserialize<'de> for Hist {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = HistJson::deserialize(deserializer)?;
         let bytes = BASE64.decode(&json.hdr_v2).map_err(serde::de::Error::custom)?;
-        let read: Histogram<u64> =
-            HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
-        if read.sigfig() != 3 || read.high() > LATENCY_MAX_NS * 2 {
+        if !is_bounded(&bytes) {
             return Err(serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"));
         }
-        let mut hist = Hist::new();
-        hist.inner.add(&read).map_err(serde::de::Error::custom)?;
+        let inner: Histogram<u64> =
+            HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
+        let mut hist = if inner.low() == 1 && inner.high() == LATENCY_MAX_NS {
+            Self { inner, sum_ns: 0 }
+        } else {
+            let mut hist = Self::new();
+            hist.inner.add(&inner).map_err(serde::de::Error::custom)?;
+            hist
+        };
         hist.sum_ns = u128::from(json.sum_ns);
         Ok(hist)
     }
+}
+
+/// Whether the header of a V2 encoding (cookie, length of the counts, offset, digits, lowest and highest value, ratio)
+/// asks for no more memory than a [`Hist`] has: the decoder allocates what it says.
+fn is_bounded(encoded: &[u8]) -> bool {
+    let word = |at: usize| encoded.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().expect("four")));
+    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+    let counts = encoded.len().checked_sub(V2_HEADER);
+    word(0) == V2_COOKIE
+        && counts == Some(word(4) as usize)
+        && word(12) == 3
+        && (1..=2).contains(&long(16))
+        && long(24) <= LATENCY_MAX_NS * 2
 }
 
 impl JsonSchema for Hist {
@@ -396,5 +418,30 @@ mod tests {
         assert_eq!(hist.at_rank(1000), 100);
         assert_eq!(hist.quantile(0.99), 99);
         assert_eq!(hist.count_above(90), 10);
+    }
+
+    /// Cause: a length of 4 GB in a damaged record was allocated before anything else was looked at.
+    #[test]
+    fn a_damaged_histogram_is_refused_by_its_header() {
+        let whole = serde_json::to_value(Hist::new()).unwrap();
+        let bytes = BASE64.decode(whole["hdr_v2"].as_str().unwrap()).unwrap();
+        let changed = |at: usize, to: &[u8]| {
+            let mut bytes = bytes.clone();
+            bytes[at..at + to.len()].copy_from_slice(to);
+            let mut json = whole.clone();
+            json["hdr_v2"] = BASE64.encode(bytes).into();
+            serde_json::from_value::<Hist>(json).unwrap_err().to_string()
+        };
+        // Its length; five digits; the largest value.
+        for (at, to) in [(4, &[255, 255, 255, 255][..]), (15, &[5]), (24, &[255; 8]), (3, &[4])] {
+            let error = changed(at, to);
+            assert!(error.contains("not a three-digit histogram"), "{at}: {error}");
+        }
+        assert!(
+            serde_json::from_value::<Hist>(serde_json::json!({
+                "count": 0, "min_ns": 0, "max_ns": 0, "sum_ns": 0, "hdr_v2": ""
+            }))
+            .is_err()
+        );
     }
 }

@@ -1,10 +1,15 @@
 //! What lies on a device: the signatures that filesystems, volume managers and partition tables leave.
 //!
-//! The offsets are those of each format's own documentation, gathered as in util-linux's libblkid. Only the first and
-//! the last megabyte are read, since every format here keeps a signature there. A signature is taken seriously even if
+//! All that util-linux's libblkid knows is known here as well, from each format's own documentation. Only the first and
+//! the last two megabytes are read, since every format here keeps a signature there. A signature is taken seriously even if
 //! the rest looks damaged: a false alarm costs a `wipefs`, a miss costs somebody's data.
 
+mod tables;
+mod weak;
+
 use std::io::{self, Read, Seek, SeekFrom};
+
+use tables::{AT_START, BEFORE_END, MD_MAGIC, MD_MAGIC_BIG, PROMISE, PROMISE_SECTORS, SYSV, SYSV_BLOCKS, UFS, UFS_AT};
 
 /// A signature that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,95 +20,16 @@ pub struct Signature {
     pub offset: u64,
 }
 
-/// How much is read from the start: VMFS is the last to begin, at 1 MiB.
-const HEAD_BYTES: u64 = (1 << 20) + (64 << 10);
-/// How much is read from the end: ZFS' third label begins at most 768 KiB before it.
-const TAIL_BYTES: u64 = 1 << 20;
+/// How much is read from the start: the filesystem VMFS is the last to begin, at 2 MiB.
+const HEAD_BYTES: u64 = (2 << 20) + (64 << 10);
+/// How much is read from the end: Promise's RAID begins at most 1.5 MiB before it.
+const TAIL_BYTES: u64 = 2 << 20;
 
-/// Fixed bytes at a fixed distance from the start.
-const AT_START: &[(&str, u64, &[u8])] = &[
-    ("GPT partition table", 512, b"EFI PART"),
-    ("GPT partition table", 4096, b"EFI PART"),
-    ("BSD disklabel", 512, &[0x57, 0x45, 0x56, 0x82]),
-    ("Apple partition map", 512, b"PM\0\0"),
-    ("LUKS", 0, b"LUKS\xba\xbe"),
-    ("LUKS2 secondary header", 0x4000, b"SKUL\xba\xbe"),
-    ("LUKS2 secondary header", 0x8000, b"SKUL\xba\xbe"),
-    ("LUKS2 secondary header", 0x1_0000, b"SKUL\xba\xbe"),
-    ("LUKS2 secondary header", 0x2_0000, b"SKUL\xba\xbe"),
-    ("LUKS2 secondary header", 0x4_0000, b"SKUL\xba\xbe"),
-    ("LUKS2 secondary header", 0x8_0000, b"SKUL\xba\xbe"),
-    ("BitLocker", 3, b"-FVE-FS-"),
-    ("LVM2 physical volume", 0, b"LABELONE"),
-    ("LVM2 physical volume", 512, b"LABELONE"),
-    ("LVM2 physical volume", 1024, b"LABELONE"),
-    ("LVM2 physical volume", 1536, b"LABELONE"),
-    ("md RAID member (1.1)", 0, &MD_MAGIC),
-    ("md RAID member (1.2)", 4096, &MD_MAGIC),
-    ("bcache", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81]),
-    (
-        "bcachefs",
-        4120,
-        &[0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef],
-    ),
-    ("VDO", 0, b"dmvdo001"),
-    ("Stratis", 516, b"!Stra0tis\x86\xff\x02^\x41rh"),
-    ("dm-integrity", 0, b"integrt\0"),
-    ("dm-verity", 0, b"verity\0\0"),
-    ("Ceph BlueStore", 0, b"bluestore block device"),
-    ("VMFS", 0x10_0000, &[0x0d, 0xd0, 0x01, 0xc0]),
-    ("xfs", 0, b"XFSB"),
-    ("xfs log", 0, &[0xfe, 0xed, 0xba, 0xbe]),
-    ("btrfs", 0x1_0040, b"_BHRfS_M"),
-    ("vfat", 0x36, b"FAT12   "),
-    ("vfat", 0x36, b"FAT16   "),
-    ("vfat", 0x36, b"FAT     "),
-    ("vfat", 0x52, b"FAT32   "),
-    ("ntfs", 3, b"NTFS    "),
-    ("exfat", 3, b"EXFAT   "),
-    ("f2fs", 1024, &[0x10, 0x20, 0xf5, 0xf2]),
-    ("erofs", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
-    ("squashfs", 0, b"hsqs"),
-    ("squashfs", 0, b"sqsh"),
-    ("cramfs", 0, &[0x45, 0x3d, 0xcd, 0x28]),
-    ("iso9660", 0x8001, b"CD001"),
-    ("udf", 0x8001, b"BEA01"),
-    ("udf", 0x8001, b"NSR02"),
-    ("udf", 0x8001, b"NSR03"),
-    ("jfs", 0x8000, b"JFS1"),
-    ("reiserfs", 0x1_0034, b"ReIsErFs"),
-    ("reiserfs", 0x1_0034, b"ReIsEr2Fs"),
-    ("reiserfs", 0x1_0034, b"ReIsEr3Fs"),
-    ("reiser4", 0x1_0000, b"ReIsEr4"),
-    ("nilfs2", 1024, &[2, 0, 0, 0, 0, 0, 0x34, 0x34]),
-    ("gfs2", 0x1_0000, &[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]),
-    ("ocfs2", 1024, b"OCFSV2"),
-    ("ocfs2", 2048, b"OCFSV2"),
-    ("ocfs2", 4096, b"OCFSV2"),
-    ("ocfs2", 8192, b"OCFSV2"),
-    ("hfsplus", 1024, b"H+\0\x04"),
-    ("hfsplus", 1024, b"HX\0\x05"),
-    ("apfs", 32, b"NXSB"),
-    ("zonefs", 0, b"SFNZ"),
-];
+/// What ends the first page of a swap area or of a hibernation image (of the kernel, uswsusp and others).
+const SWAP_ENDS: [&[u8]; 6] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND", b"S2SUSPEND", b"ULSUSPEND", b"LINHIB0001"];
 
-/// Fixed bytes at a fixed distance before the end.
-const BEFORE_END: &[(&str, u64, &[u8])] = &[
-    ("GPT partition table (backup)", 512, b"EFI PART"),
-    ("GPT partition table (backup)", 4096, b"EFI PART"),
-    ("Intel RAID member", 1024, b"Intel Raid ISM Cfg Sig. "),
-    ("DDF RAID member", 512, &[0xde, 0x11, 0xde, 0x11]),
-    ("DRBD", 4096 - 60, &[0x83, 0x74, 0x02, 0x6b]),
-    ("DRBD", 4096 - 52, &[0x83, 0x74, 0x02, 0x6d]),
-];
-
-/// The md superblock's magic 0xa92b4efc, little-endian (kernel `md_p.h`).
-const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
-/// The same, as version 0.90 wrote it on big-endian machines.
-const MD_MAGIC_BIG: [u8; 4] = [0xa9, 0x2b, 0x4e, 0xfc];
-
-/// What ends the first page of a swap area or of a hibernation image.
-const SWAP_ENDS: [&[u8]; 4] = [b"SWAPSPACE2", b"SWAP-SPACE", b"S1SUSPEND\0", b"S2SUSPEND\0"];
+/// Revision 2 and the magic 0x3434 of nilfs2 (kernel `nilfs2_ondisk.h`).
+const NILFS2: &[u8] = &[2, 0, 0, 0, 0, 0, 0x34, 0x34];
 
 /// ZFS keeps four labels of this size, two at each end (`vdev_impl.h`).
 const ZFS_LABEL_BYTES: u64 = 256 << 10;
@@ -137,8 +63,8 @@ pub fn signatures_within(device: &mut (impl Read + Seek), start: u64, size: u64)
             note(kind, offset);
         }
     }
-    if let Some(kind) = ext(&ends) {
-        note(kind, 1080);
+    for (kind, offset) in weak::found(&ends) {
+        note(kind, offset);
     }
     if let Some(offset) = swap(&ends) {
         note("swap", offset);
@@ -149,8 +75,24 @@ pub fn signatures_within(device: &mut (impl Read + Seek), start: u64, size: u64)
     if let Some(offset) = zfs(&ends) {
         note("ZFS member", offset);
     }
+    if let Some(offset) = unix(&ends, &UFS, UFS_AT.map(|begin| begin + 1372)) {
+        note("ufs", offset);
+    }
+    if let Some(offset) = unix(&ends, &[SYSV], SYSV_BLOCKS.map(|block| block * 1024 + 1016)) {
+        note("System V filesystem", offset);
+    }
+    let promise = PROMISE_SECTORS.iter().filter_map(|sectors| (size / 512).checked_sub(*sectors));
+    if let Some(offset) = promise.map(|sector| sector * 512).find(|offset| ends.has(*offset, PROMISE)) {
+        note("Promise RAID member", offset);
+    }
+    if let Some(offset) = nilfs2_copy(size).filter(|offset| ends.has(*offset, NILFS2)) {
+        note("nilfs2 (copy)", offset);
+    }
+    if let Some(offset) = xfs_log(&ends) {
+        note("xfs log", offset);
+    }
     // The boot sector of a FAT or NTFS ends like a partition table, and its code may look like entries.
-    if found.is_empty() && is_mbr(&ends) {
+    if found.is_empty() && weak::is_mbr(&ends) {
         found.push(Signature { kind: "MBR partition table", offset: 510 });
     }
     Ok(found)
@@ -197,24 +139,6 @@ fn slice(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
     bytes.get(at..at.checked_add(len)?)
 }
 
-/// The two bytes of ext's magic turn up in random data (such as a benchmark writes) once in 65,536, so two neighbours
-/// must make sense as well: the block size and the revision. Which ext it is follows from its features.
-fn ext(ends: &Ends) -> Option<&'static str> {
-    const SUPER: u64 = 1024;
-    let plausible = ends.has(SUPER + 56, &[0x53, 0xef]) && ends.le32(SUPER + 24)? <= 6 && ends.le32(SUPER + 76)? <= 1;
-    if !plausible {
-        return None;
-    }
-    let (compatible, incompatible) = (ends.le32(SUPER + 92)?, ends.le32(SUPER + 96)?);
-    // INCOMPAT_JOURNAL_DEV; EXTENTS, 64BIT, MMP, FLEX_BG and later; COMPAT_HAS_JOURNAL (kernel `ext4.h`).
-    Some(match (compatible, incompatible) {
-        (_, i) if i & 0x8 != 0 => "ext journal",
-        (_, i) if i & !0x1f != 0 => "ext4",
-        (c, _) if c & 0x4 != 0 => "ext3",
-        _ => "ext2",
-    })
-}
-
 /// Swap ends its first page, whose size is the machine's that made it.
 fn swap(ends: &Ends) -> Option<u64> {
     let offsets = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10].map(|page: u64| page - 10);
@@ -242,162 +166,28 @@ fn zfs(ends: &Ends) -> Option<u64> {
     slots.find(|offset| ends.has(*offset, &magic.to_le_bytes()) || ends.has(*offset, &magic.to_be_bytes()))
 }
 
-/// A boot signature alone is too little: the four entries must be well formed, and one in use, as the kernel asks.
-fn is_mbr(ends: &Ends) -> bool {
-    let Some(sector) = ends.get(0, 512) else { return false };
-    let entries: Vec<&[u8]> = sector[446..510].chunks_exact(16).collect();
-    let formed = entries.iter().all(|entry| entry[0] & 0x7f == 0);
-    let used = entries.iter().any(|entry| entry[4] != 0 && entry[12..16] != [0; 4]);
-    sector[510..] == [0x55, 0xaa] && formed && used
+/// One of `magics` in either byte order.
+fn unix(ends: &Ends, magics: &[u32], offsets: [u64; 4]) -> Option<u64> {
+    let has =
+        |offset: &u64, magic: &u32| ends.has(*offset, &magic.to_le_bytes()) || ends.has(*offset, &magic.to_be_bytes());
+    offsets.into_iter().find(|offset| magics.iter().any(|magic| has(offset, magic)))
+}
+
+/// nilfs2 keeps a second superblock in the last whole block of 4 KiB (kernel `nilfs2_ondisk.h`).
+fn nilfs2_copy(size: u64) -> Option<u64> {
+    (size >> 12).checked_sub(1).map(|block| block << 12)
+}
+
+/// A log may begin in the middle of its ring, where its last record ended: with any sector of the first 128 KiB, whose
+/// version and format make sense as well (kernel `xfs_log_format.h`).
+fn xfs_log(ends: &Ends) -> Option<u64> {
+    let is_header = |at: &u64| {
+        let version = ends.le32(at + 8).map(u32::swap_bytes);
+        let format = ends.le32(at + 300).map(u32::swap_bytes);
+        ends.has(*at, &[0xfe, 0xed, 0xba, 0xbe]) && matches!(version, Some(1..=3)) && matches!(format, Some(1..=3))
+    };
+    (1..256).map(|sector| sector * 512).find(is_header)
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs::File;
-    use std::io::Cursor;
-    use std::process::Command;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const MIB: usize = 1 << 20;
-
-    /// A blank image with bytes written at offsets.
-    fn image(size: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
-        let mut bytes = vec![0; size];
-        for (offset, part) in parts {
-            bytes[*offset..offset + part.len()].copy_from_slice(part);
-        }
-        bytes
-    }
-
-    fn kinds(bytes: &[u8]) -> Vec<&'static str> {
-        signatures(&mut Cursor::new(bytes)).unwrap().into_iter().map(|found| found.kind).collect()
-    }
-
-    #[test]
-    fn a_blank_image_of_any_size_has_no_signature() {
-        for size in [0, 1, 511, 512, 4096, 100_000, MIB, 3 * MIB + 512] {
-            assert!(kinds(&image(size, &[])).is_empty(), "{size}");
-        }
-    }
-
-    #[test]
-    fn every_row_of_the_tables_is_found_where_it_says() {
-        let size = 4 * MIB;
-        for (kind, offset, bytes) in AT_START {
-            let found = signatures(&mut Cursor::new(image(size, &[(*offset as usize, bytes)]))).unwrap();
-            assert!(found.contains(&Signature { kind, offset: *offset }), "{kind} at {offset}: {found:?}");
-        }
-        for (kind, distance, bytes) in BEFORE_END {
-            let offset = size - *distance as usize;
-            let found = signatures(&mut Cursor::new(image(size, &[(offset, bytes)]))).unwrap();
-            assert!(found.contains(&Signature { kind, offset: offset as u64 }), "{kind} at {offset}: {found:?}");
-        }
-    }
-
-    #[test]
-    fn swap_is_found_for_every_page_size() {
-        for page in [4096, 8192, 16384, 32768, 65536] {
-            assert_eq!(kinds(&image(MIB, &[(page - 10, b"SWAPSPACE2")])), ["swap"], "{page}");
-        }
-    }
-
-    #[test]
-    fn md_superblocks_near_the_end_are_found_on_odd_sizes() {
-        let size = 5 * MIB + 7 * 512;
-        let old = (size & !0xffff) - 0x1_0000;
-        assert_eq!(kinds(&image(size, &[(old, &MD_MAGIC)])), ["md RAID member (0.90)"]);
-        assert_eq!(kinds(&image(size, &[(old, &MD_MAGIC_BIG)])), ["md RAID member (0.90)"]);
-        let new = ((size / 512 - 16) & !7) * 512;
-        assert_eq!(kinds(&image(size, &[(new, &MD_MAGIC)])), ["md RAID member (1.0)"]);
-    }
-
-    #[test]
-    fn zfs_is_found_by_any_of_its_four_labels() {
-        let size = 9 * MIB + 100_352;
-        let whole = size & !(256 * 1024 - 1);
-        let magic = 0x00ba_b10c_u64;
-        for label in [0, 256 << 10, whole - (512 << 10), whole - (256 << 10)] {
-            let slot = label + (128 << 10) + 8192;
-            assert_eq!(kinds(&image(size, &[(slot, &magic.to_le_bytes())])), ["ZFS member"], "{label}");
-            assert_eq!(kinds(&image(size, &[(slot, &magic.to_be_bytes())])), ["ZFS member"], "{label}");
-        }
-    }
-
-    #[test]
-    fn a_partition_table_needs_an_entry_in_use() {
-        let mut entry = [0u8; 16];
-        (entry[4], entry[8], entry[12]) = (0x83, 1, 9);
-        let table: &[(usize, &[u8])] = &[(446, &entry), (510, &[0x55, 0xaa])];
-        assert_eq!(kinds(&image(MIB, table)), ["MBR partition table"]);
-        assert!(kinds(&image(MIB, &table[1..])).is_empty());
-        let ill_formed: &[(usize, &[u8])] = &[table[0], table[1], (462, &[0x33])];
-        assert!(kinds(&image(MIB, ill_formed)).is_empty());
-    }
-
-    #[test]
-    fn an_overwritten_gpt_is_found_by_its_backup() {
-        let size = 3 * MIB;
-        assert_eq!(kinds(&image(size, &[(size - 512, b"EFI PART")])), ["GPT partition table (backup)"]);
-    }
-
-    #[test]
-    fn the_magic_of_ext_alone_is_not_enough() {
-        let random: &[(usize, &[u8])] = &[(1080, &[0x53, 0xef]), (1048, &[0x91, 0x17, 0xa0, 0x5c])];
-        assert!(kinds(&image(MIB, random)).is_empty());
-    }
-
-    #[test]
-    fn a_window_sees_only_its_own_part() {
-        let bytes = image(2 * MIB, &[(MIB, b"XFSB"), (0, b"LUKS\xba\xbe")]);
-        let found = signatures_within(&mut Cursor::new(&bytes), MIB as u64, MIB as u64).unwrap();
-        assert_eq!(found, [Signature { kind: "xfs", offset: 0 }]);
-    }
-
-    #[test]
-    fn a_device_shorter_than_it_says_is_an_error_not_a_pass() {
-        assert!(signatures_within(&mut Cursor::new(vec![0; 4096]), 0, 8192).is_err());
-    }
-
-    /// Makes a real filesystem in a file and reads it; says so when the tool is missing.
-    fn made_by(tool: &str, args: &[&str], size: u64) -> Option<Vec<&'static str>> {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len(size).unwrap();
-        let Ok(output) = Command::new(tool).args(args).arg(file.path()).output() else {
-            eprintln!("SKIPPED: {tool} is not installed");
-            return None;
-        };
-        assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
-        let found = signatures(&mut File::open(file.path()).unwrap()).unwrap();
-        Some(found.into_iter().map(|found| found.kind).collect())
-    }
-
-    #[test]
-    fn filesystems_made_by_the_real_tools_are_found() {
-        let mib = 1 << 20;
-        for (tool, args, size, kind) in [
-            ("mkfs.ext4", &["-q", "-F"][..], 16 * mib, "ext4"),
-            ("mkfs.ext3", &["-q", "-F"], 16 * mib, "ext3"),
-            ("mkfs.ext2", &["-q", "-F"], 16 * mib, "ext2"),
-            ("mkfs.xfs", &["-q", "-f"], 320 * mib, "xfs"),
-            ("mkfs.btrfs", &["-q", "-f"], 128 * mib, "btrfs"),
-            ("mkfs.vfat", &[], 64 * mib, "vfat"),
-            ("mkswap", &[], 16 * mib, "swap"),
-            ("mkfs.f2fs", &["-q"], 64 * mib, "f2fs"),
-        ] {
-            if let Some(found) = made_by(tool, args, size) {
-                assert_eq!(found, [kind], "{tool}");
-            }
-        }
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
-        #[test]
-        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
-            let _ = kinds(&bytes);
-        }
-    }
-}
+mod tests;

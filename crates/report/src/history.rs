@@ -6,6 +6,7 @@ use crate::formats::document;
 use crate::page::Style;
 use crate::page::{BOLD, MIDDLING, Page, shorten};
 use qd1_model::history::Row;
+use qd1_model::printable;
 
 /// Returns one line per run, the newest first, with times in `zone`.
 pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
@@ -27,7 +28,7 @@ pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
     let before: usize = widths.iter().map(|width| width + 2).sum();
     for (row, cells) in rows.iter().zip(&cells) {
         let (note, length) = if row.interrupted { ("  interrupted", 13) } else { ("", 0) };
-        let path = shorten(&row.path, page.style.width.saturating_sub(before + length).max(8));
+        let path = shorten(&printable(&row.path), page.style.width.saturating_sub(before + length).max(8));
         let note = page.paint(MIDDLING, note);
         page.line(&format!("{}{path}{note}", joined(cells)));
     }
@@ -45,8 +46,9 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
         Err(_) => "?".into(),
     };
     // Eight digits are enough to identify a run; all twelve are in the JSON.
-    let id = row.id.chars().take(8).collect();
-    [id, when, row.suite.clone(), took(row.elapsed_ns), shorten(&disk, 16)]
+    let id = row.id.chars().take(8).collect::<String>();
+    let suite = printable(&row.suite).into_owned();
+    [printable(&id).into_owned(), when, suite, took(row.elapsed_ns), shorten(&printable(&disk), 16)]
 }
 
 /// Formats a duration for a narrow column: `71 s`, `12 min`.

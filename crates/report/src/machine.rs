@@ -2,6 +2,7 @@
 
 use qd1_model::environment::{Device, FilesystemClass};
 use qd1_model::plan::TargetKind;
+use qd1_model::printable::is_hidden;
 use qd1_model::units::{format_ns, format_span_ns};
 use qd1_model::{Bytes, Record, Report, Subject};
 
@@ -210,10 +211,21 @@ pub(crate) fn command_again(record: &Record) -> String {
     words.join(" ")
 }
 
-/// Quotes an argument for a shell.
+/// Quotes an argument for a shell; one with control characters as bash, ksh and zsh read it.
 fn quoted(arg: &str) -> String {
+    if arg.contains(is_hidden) {
+        return format!("$'{}'", arg.chars().map(in_dollar_quotes).collect::<String>());
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
     if !arg.is_empty() && arg.chars().all(plain) { arg.to_owned() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
+}
+
+fn in_dollar_quotes(letter: char) -> String {
+    match letter {
+        '\\' | '\'' => format!("\\{letter}"),
+        _ if is_hidden(letter) => letter.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        _ => letter.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +238,8 @@ mod tests {
         let mut record = sample::slow_vps().record;
         record.command = ["qd1", "check", "/srv/it's here"].map(String::from).to_vec();
         assert_eq!(command_again(&record), format!(r"qd1 check '/srv/it'\''s here' --seed {}", record.plan.seed));
+        record.command = ["qd1", "--seed=7", "a\u{1b}'\u{9b}\\"].map(String::from).to_vec();
+        assert_eq!(command_again(&record), r"qd1 --seed=7 $'a\x1b\'\xc2\x9b\\'");
         record.command = ["qd1", "--seed=7", "/srv"].map(String::from).to_vec();
         assert_eq!(command_again(&record), "qd1 --seed=7 /srv");
         record.command = ["qd1", "check", "--", "-srv"].map(String::from).to_vec();

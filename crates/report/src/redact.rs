@@ -4,6 +4,8 @@
 //! histogram. It keeps vendor, product (the instance type), kernel, transport, sizes, and mount options without values
 //! that could be addresses or paths.
 
+mod names;
+
 use std::path::{Path, PathBuf};
 
 use qd1_model::environment::{Device, Environment, Filesystem};
@@ -44,8 +46,17 @@ const NAMING_OPTIONS: &[&str] = &[
 ];
 
 /// Removes host name, device models and firmware, backing files, mount sources and paths from `report`, in its fields
-/// and in the sentences that quote them.
-pub fn redact(report: &mut Report) {
+/// and in the sentences that quote them; also the names that the user gave to jobs and steps, and e-mail addresses.
+///
+/// # Errors
+/// When names cannot be removed: then the report must not be shown.
+pub fn redact(report: &mut Report) -> serde_json::Result<()> {
+    names::hide(report)?;
+    redact_machine(report);
+    Ok(())
+}
+
+fn redact_machine(report: &mut Report) {
     let secrets = Secrets::of(report);
     let record = &mut report.record;
     redact_command(&mut record.command, &record.plan.suite, &record.plan.target.path);
@@ -219,7 +230,21 @@ fn without_users(text: &str) -> String {
     out
 }
 
-/// Replaces `secret` where it is a separate word, so that a host called `io` does not affect `io_uring`.
+/// Where the names of the kernel's settings begin.
+const SETTINGS: [&str; 9] = ["vm", "kernel", "fs", "net", "dev", "user", "abi", "debug", "crypto"];
+
+/// Whether the word between `before` and `after` is part of a setting's name such as `vm.dirty_ratio`.
+fn is_in_setting(before: &str, word: &str, after: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
+    let begin =
+        before.rfind(|c| !is_part(c)).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let end = after.find(|c| !is_part(c)).unwrap_or(after.len());
+    let whole = format!("{}{word}{}", &before[begin..], after[..end].trim_end_matches('.'));
+    whole.split_once('.').is_some_and(|(first, _)| SETTINGS.contains(&first))
+}
+
+/// Replaces `secret` where it is a separate word, so that a host called `io` does not affect `io_uring`, nor one called
+/// `vm` the setting `vm.dirty_ratio`.
 fn replace_word(text: &str, secret: &str, mark: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut out = String::new();
@@ -230,7 +255,9 @@ fn replace_word(text: &str, secret: &str, mark: &str) -> String {
             && before.chars().next_back().or_else(|| out.chars().next_back()).is_some_and(is_word);
         let joined_after = secret.ends_with(is_word) && after.starts_with(is_word);
         out.push_str(before);
-        out.push_str(if joined_before || joined_after { secret } else { mark });
+        let stays =
+            joined_before || joined_after || is_in_setting(&text[..text.len() - rest.len() + at], secret, after);
+        out.push_str(if stays { secret } else { mark });
         rest = after;
     }
     out + rest
@@ -263,7 +290,7 @@ mod tests {
         env.filesystem.options.extend(["addr=10.1.2.3", "username=alice", "vers=4.2"].map(String::from));
         env.devices[0].backing = "/home/alice/disk.img".into();
         report.findings[0].evidence = "db-prod-7 mounts 10.1.2.3:/export/alice; /home/alice/disk.img is a loop".into();
-        redact(&mut report);
+        redact(&mut report).unwrap();
         let mut strings = Vec::new();
         strings_of(&serde_json::to_value(&report).unwrap(), &mut strings);
         for secret in ["db-prod-7", "alice", "/srv", "10.1.2.3", "BPKZ", "2.5+"] {
@@ -276,7 +303,7 @@ mod tests {
     #[test]
     fn the_figures_are_left_alone() {
         let (before, mut after) = (sample::slow_vps(), sample::slow_vps());
-        redact(&mut after);
+        redact(&mut after).unwrap();
         assert!(before.record.steps[0].streams == after.record.steps[0].streams);
         let csv = |report: &Report| render(report, Format::Csv, &Style { color: false, width: 80 });
         assert_eq!(csv(&before), csv(&after));
@@ -324,5 +351,13 @@ mod tests {
             replace_word("io: io_uring is blocked on io", "io", "<host>"),
             "<host>: io_uring is blocked on <host>"
         );
+        // Cause: a host called vm rewrote the advice.
+        for (said, shown) in [
+            ("on vm, set vm.dirty_ratio=5; vm.", "on <host>, set vm.dirty_ratio=5; <host>."),
+            ("vm.example.com and net.core.vm", "vm.example.com and net.core.vm"),
+        ] {
+            assert_eq!(replace_word(said, "vm", "<host>"), shown);
+        }
+        assert_eq!(replace_word("db.example.com", "db", "<host>"), "<host>.example.com");
     }
 }

@@ -98,12 +98,13 @@ pub(crate) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) 
     }
 }
 
-/// Escapes text that would be taken for markup: table bars, tags such as `<path>`, emphasis.
+/// Escapes text that would be taken for markup: table bars, tags such as `<path>`, emphasis, links and pictures.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {
         match letter {
-            '|' | '<' | '>' | '*' | '_' | '`' | '~' => safe.extend(['\\', letter]),
+            '\\' | '|' | '<' | '>' | '*' | '_' | '`' | '~' => safe.extend(['\\', letter]),
+            '(' | '[' if safe.ends_with(']') => safe.extend(['\\', letter]),
             '\n' => safe.push(' '),
             _ => safe.push(letter),
         }

@@ -6,70 +6,65 @@
 //! are not stored: a record is judged again each time it is read. The caller chooses the path of the file.
 #![forbid(unsafe_code)]
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+mod blob;
+mod file;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use flate2::Compression;
-use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
+use anyhow::{Context, Result, bail};
 use qd1_model::history::Row;
-use qd1_model::{Record, SCHEMA_VERSION, Subject};
+use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
-use serde::Deserialize;
 
-use qd1_model::Problem;
-
-/// `PRAGMA user_version` of each state of the tables; the script at index N migrates from version N to N + 1.
-const MIGRATIONS: &[&str] = &["
-    CREATE TABLE run (
-        id              TEXT PRIMARY KEY,
-        started_unix_ns INTEGER NOT NULL,
-        elapsed_ns      INTEGER NOT NULL,
-        suite           TEXT NOT NULL,
-        path            TEXT NOT NULL,
-        device          TEXT NOT NULL,
-        filesystem      TEXT NOT NULL,
-        version         TEXT NOT NULL,
-        interrupted     INTEGER NOT NULL,
-        record          BLOB NOT NULL
-    ) STRICT;
-    CREATE INDEX run_started ON run (started_unix_ns DESC);
-"];
+use blob::{pack, unpack};
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);
 
-const ELSEWHERE: &str = "set QD1_STORE to a file you can write, or use --no-save";
+/// What the history is opened for, which decides what to advise where that is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Keep,
+    Read,
+}
+
+impl Access {
+    const fn elsewhere(self) -> &'static str {
+        match self {
+            Self::Keep => "set QD1_STORE to a file you can write, or use --no-save",
+            Self::Read => "set QD1_STORE to a history that you can read",
+        }
+    }
+}
 
 /// The history of runs.
 pub struct Store {
     db: Connection,
     path: PathBuf,
+    access: Access,
 }
 
 impl Store {
-    /// Opens the history at `path`, or creates it and its directories, readable by its owner only.
+    /// Opens the history at `path` to keep runs, or creates it and its directories, readable by its owner only. Another
+    /// program's database is left as it is.
     ///
     /// # Errors
-    /// When it cannot be created or opened, or a newer qd1 wrote it; the message says what to do.
+    /// When it cannot be created or opened, is not a history, or a newer qd1 wrote it; the message says what to do.
     pub fn open(path: &Path) -> Result<Self> {
-        let open = || -> Result<Connection> {
-            make_private(path)?;
-            let mut db = Connection::open(path)?;
-            db.busy_timeout(BUSY)?;
-            // WAL lets `qd1 history` read while a run is saved. If it does not work (some network and FUSE
-            // filesystems, a read-only directory), SQLite keeps its rollback journal, which is as safe.
-            let _ = db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
-            db.pragma_update(None, "synchronous", "FULL")?;
-            migrate(&mut db)?;
-            Ok(db)
-        };
-        let db = open().map_err(|error| with_advice(error, path))?;
-        Ok(Self { db, path: path.to_owned() })
+        let access = Access::Keep;
+        let db = file::open(path).map_err(|error| with_advice(error, path, access))?;
+        Ok(Self { db, path: path.to_owned(), access })
+    }
+
+    /// Opens the history at `path` to look at it, also where nothing can be written. One that does not exist is empty.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not a history, or a newer qd1 wrote it; the message says what to do.
+    pub fn read(path: &Path) -> Result<Self> {
+        let access = Access::Read;
+        let db = file::read(path).map_err(|error| with_advice(error, path, access))?;
+        Ok(Self { db, path: path.to_owned(), access })
     }
 
     /// Adds a run, whole or not at all.
@@ -102,7 +97,7 @@ impl Store {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 bail!("run {} is already in the history", record.id)
             }
-            Err(error) => Err(with_advice(error.into(), &self.path)),
+            Err(error) => Err(self.advise(error)),
         }
     }
 
@@ -128,7 +123,7 @@ impl Store {
             })?;
             rows.collect()
         };
-        list().map_err(|error| with_advice(error.into(), &self.path))
+        list().map_err(|error| self.advise(error))
     }
 
     /// Returns the run whose id begins with `id_prefix`.
@@ -141,9 +136,13 @@ impl Store {
             .db
             .query_row("SELECT version, record FROM run WHERE id = ?", [&id], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
-            .map_err(|error| with_advice(error.into(), &self.path))?;
+            .map_err(|error| self.advise(error))?;
         let (version, blob) = found.with_context(|| format!("run {id} was just removed"))?;
         unpack(&blob, &version).with_context(|| format!("run {id} in {}", self.path.display()))
+    }
+
+    fn advise(&self, error: rusqlite::Error) -> anyhow::Error {
+        with_advice(error.into(), &self.path, self.access)
     }
 
     fn resolve(&self, prefix: &str) -> Result<String> {
@@ -180,84 +179,33 @@ impl Store {
     }
 }
 
-/// Creates the file before SQLite does, so that it and the journals, which copy its mode, are private from the start.
-fn make_private(path: &Path) -> Result<()> {
-    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    }
-    if !path.exists() {
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    }
-    Ok(())
-}
-
-fn migrate(db: &mut Connection) -> Result<()> {
-    let version = |db: &Connection| db.query_row("PRAGMA user_version", [], |row| row.get::<_, usize>(0));
-    if version(db)? == MIGRATIONS.len() {
-        return Ok(());
-    }
-    // Read again under the lock: another qd1 may be creating the same tables.
-    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let from = version(&transaction)?;
-    ensure!(
-        from <= MIGRATIONS.len(),
-        "it was written by a newer qd1 (tables of version {from}, this one knows {}); use that qd1, or {ELSEWHERE}",
-        MIGRATIONS.len()
-    );
-    for script in &MIGRATIONS[from..] {
-        transaction.execute_batch(script)?;
-    }
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len())?;
-    transaction.commit()?;
-    Ok(())
-}
-
 /// Adds the file's name to an error and, if known, what to do about it.
-fn with_advice(error: anyhow::Error, path: &Path) -> anyhow::Error {
+fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Error {
     let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-    let what = match sqlite {
-        Some(ErrorCode::NotADatabase) => {
-            format!("is not a qd1 history (not an SQLite database); move it away, or {ELSEWHERE}")
+    let elsewhere = access.elsewhere();
+    let capability = Some(ProblemKind::Capability);
+    let verb = if access == Access::Keep { "written" } else { "read" };
+    let (what, kind) = match sqlite {
+        _ if error.is::<file::Foreign>() => (format!("is not a qd1 history; {elsewhere}"), Some(ProblemKind::Usage)),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            (format!("is damaged; move it away to begin a new one, or {elsewhere}"), None)
         }
-        Some(ErrorCode::DatabaseCorrupt) => format!("is damaged; move it away to begin a new one, or {ELSEWHERE}"),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            format!("cannot be written; {ELSEWHERE}")
+            (format!("cannot be {verb}; {elsewhere}"), capability)
         }
-        Some(ErrorCode::DiskFull) => format!("cannot grow, the disk is full; {ELSEWHERE}"),
+        Some(ErrorCode::DiskFull) => (format!("cannot grow, the disk is full; {elsewhere}"), capability),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            format!("is locked by another program for more than {} s; try again, or {ELSEWHERE}", BUSY.as_secs())
+            let wait = BUSY.as_secs();
+            (format!("is locked by another program for more than {wait} s; try again, or {elsewhere}"), None)
         }
-        _ if error.downcast_ref::<std::io::Error>().is_some() => format!("cannot be created; {ELSEWHERE}"),
-        _ => "cannot be used".into(),
+        _ if error.is::<std::io::Error>() => (format!("cannot be {verb}; {elsewhere}"), capability),
+        _ => (format!("cannot be used; {elsewhere}"), None),
     };
-    error.context(format!("the history {} {what}", path.display()))
-}
-
-fn pack(record: &Record) -> Result<Vec<u8>> {
-    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
-    zlib.write_all(&serde_json::to_vec(record)?)?;
-    Ok(zlib.finish()?)
-}
-
-fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
-    #[derive(Deserialize)]
-    struct Layout {
-        schema_version: u32,
+    let message = format!("the history {} {what}", path.display());
+    match kind {
+        Some(kind) => error.context(Problem::new(kind, message)),
+        None => error.context(message),
     }
-    let mut json = Vec::new();
-    ZlibDecoder::new(blob).read_to_end(&mut json).context("is damaged: it cannot be unpacked")?;
-    // Checked first, because a newer layout may not parse as ours.
-    let Layout { schema_version } = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
-    if schema_version > SCHEMA_VERSION {
-        return Err(anyhow!(
-            "was written by qd1 {written_by} in layout {schema_version}, this qd1 reads up to {SCHEMA_VERSION}; update qd1"
-        ));
-    }
-    let mut record: Record = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
-    if record.plan.subject == Subject::Unrecorded {
-        record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);
-    }
-    Ok(record)
 }
 
 /// Returns the id whose beginning takes the fewest edits to become `wanted`; `None` when none is close.
@@ -288,7 +236,14 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
 
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::ZlibEncoder;
+
+    use super::file::MIGRATIONS;
     use super::*;
+    use qd1_model::SCHEMA_VERSION;
     use qd1_report::samples as sample;
 
     fn record(id: &str, started_unix_ns: u64) -> Record {
@@ -450,5 +405,128 @@ mod tests {
             assert!(rows.iter().all(|row| store.load(&row.id).unwrap().id == row.id));
             std::fs::remove_file(&path).unwrap();
         }
+    }
+
+    /// Any two of these differ in a byte, a name or a file beside.
+    fn state_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
+        let mut files: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// Cause: `QD1_STORE` of a browser's database got our table, WAL mode and our user_version.
+    #[test]
+    fn another_programs_database_is_refused_byte_for_byte() {
+        let script = "CREATE TABLE cookies (id INTEGER PRIMARY KEY, host TEXT); INSERT INTO cookies VALUES (1, 'x');";
+        let lookalike = MIGRATIONS[0].replace("suite ", "suites ");
+        for (more, version) in [("", 0), ("", 1), ("PRAGMA application_id = 7", 0), ("PRAGMA journal_mode = WAL", 1)] {
+            for tables in [script, &lookalike, ""] {
+                if tables.is_empty() && !more.contains("application_id") {
+                    continue;
+                }
+                let dir = tempfile::tempdir().unwrap();
+                let path = dir.path().join("theirs.db");
+                let db = Connection::open(&path).unwrap();
+                db.execute_batch(&format!("{tables}; PRAGMA user_version = {version}; {more}")).unwrap();
+                drop(db);
+                let before = state_of(dir.path());
+                let error = error(Store::open(&path));
+                assert!(error.contains("another program"), "{more} {version}: {error}");
+                assert!(state_of(dir.path()) == before, "{more} {version}: changed");
+            }
+        }
+    }
+
+    /// Cause: 300 KB of zlib took 795 MB.
+    #[test]
+    fn a_small_blob_that_inflates_without_end_is_refused() {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+        let spaces = vec![b' '; 1 << 20];
+        (0..300).for_each(|_| zlib.write_all(&spaces).unwrap());
+        let error = error(unpack(&zlib.finish().unwrap(), "1"));
+        assert!(error.contains("is damaged: it would take more than"), "{error}");
+    }
+
+    /// Cause: one changed number made `history show` ask for 11 GB: time without intervals, rows and processors of the
+    /// predictions, intervals of years.
+    #[test]
+    fn numbers_that_would_fill_the_memory_are_damage() {
+        let changes: [fn(&mut Record); 6] = [
+            |record| record.steps[0].intervals[9].start_ns = 1 << 60,
+            |record| record.steps[0].intervals[9].length_ns = u64::MAX,
+            |record| record.steps[0].intervals.last_mut().unwrap().start_ns = u64::MAX,
+            |record| record.steps[0].intervals[9].streams[0].bins[0].0 = 60_000,
+            |record| record.environment.cpus = u32::MAX,
+            |record| record.plan.prediction = Some(qd1_model::plan::prediction::PredictionPlan { scale: u32::MAX }),
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let mut record = sample::long_record();
+            change(&mut record);
+            let error = error(unpack(&pack(&record).unwrap(), "1"));
+            assert!(error.contains("is damaged"), "{at}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_blob_of_endless_empty_histograms_is_damage() {
+        let hist = serde_json::to_string(&qd1_model::Hist::new()).unwrap();
+        let json = format!("{{\"schema_version\": 1, \"x\": [{}0]}}", format!("{hist},").repeat(100_000));
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+        zlib.write_all(json.as_bytes()).unwrap();
+        let error = error(unpack(&zlib.finish().unwrap(), "1"));
+        assert!(error.contains("is damaged: it has 100000 histograms"), "{error}");
+    }
+
+    /// A history as qd1 made it before it wrote its application_id.
+    fn old_history(path: &Path) -> Connection {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let db = Connection::open(path).unwrap();
+        db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+        db.execute_batch(&format!("{}; PRAGMA user_version = 1", MIGRATIONS[0])).unwrap();
+        db
+    }
+
+    #[test]
+    fn an_old_history_is_known_by_its_tables_and_stamped() {
+        let (_dir, path) = place();
+        // Also while nothing of it is in the file itself.
+        let writer = old_history(&path);
+        assert!(Store::read(&path).unwrap().list(9).unwrap().is_empty());
+        assert_eq!(std::fs::read(&path).unwrap().get(68..72), Some(&[0; 4][..]), "reading stamps nothing");
+        Store::open(&path).unwrap().save(&record("aaaaaaaaaaaa", 1)).unwrap();
+        drop(writer);
+        assert_eq!(std::fs::read(&path).unwrap()[68..72], *b"qd1h");
+        assert_eq!(Store::read(&path).unwrap().list(9).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn looking_at_no_history_makes_none() {
+        let (dir, path) = place();
+        let store = Store::read(&path).unwrap();
+        assert!(store.list(9).unwrap().is_empty() && error(store.load("4f")).contains("is empty"));
+        assert!(state_of(dir.path()).is_empty());
+    }
+
+    /// Cause: an empty disk was made a database.
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        for path in ["/dev/zero", "/"] {
+            for opened in [Store::open(Path::new(path)), Store::read(Path::new(path))] {
+                assert!(error(opened).contains("not a regular file"), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_only_reads_is_not_told_of_no_save() {
+        let (_dir, path) = place();
+        let newer = Store::open(&path).unwrap();
+        newer.db.pragma_update(None, "user_version", 99).unwrap();
+        let error = error(Store::read(&path));
+        assert!(error.contains("newer qd1") && !error.contains("--no-save"), "{error}");
     }
 }

@@ -5,6 +5,8 @@ use qd1_model::record::{Interval, IntervalStream};
 
 /// Length of a window, ns: that of an interval of a long step.
 pub(super) const WINDOW_NS: u64 = 100_000_000;
+/// Shortest interval of a step, ns, its last one aside, which is what is left.
+const SHORTEST_NS: u64 = 10_000_000;
 /// Requests that a window should hold.
 const REQUESTS_MIN: f64 = 10.0;
 /// Windows that are left where they are put together.
@@ -24,8 +26,9 @@ pub(super) fn cells(intervals: &[Interval], quantity: Quantity) -> Vec<(u64, u64
     let mut end_ns = intervals.first().map_or(0, |interval| interval.start_ns);
     for interval in intervals {
         let length_ns = interval.length_ns.max(1);
-        let missing = interval.start_ns.saturating_sub(end_ns) / length_ns;
-        cells.extend(std::iter::repeat_n((length_ns, 0), usize::try_from(missing).unwrap_or(0)));
+        let missing_ns = length_ns.max(SHORTEST_NS);
+        let missing = interval.start_ns.saturating_sub(end_ns) / missing_ns;
+        cells.extend(std::iter::repeat_n((missing_ns, 0), usize::try_from(missing).unwrap_or(0)));
         let of = |stream: &IntervalStream| if quantity == Quantity::Bytes { stream.bytes } else { stream.ios };
         cells.push((length_ns, interval.streams.iter().map(of).sum()));
         end_ns = interval.start_ns + interval.length_ns;

@@ -43,7 +43,7 @@ pub(crate) enum HistoryCommand {
 /// # Errors
 /// When the history cannot be read, or has no such run.
 pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
-    let store = session::history()?;
+    let store = session::kept_runs()?;
     match &args.command {
         None => list(&store, args)?,
         Some(HistoryCommand::Show { id, thresholds, output }) => {

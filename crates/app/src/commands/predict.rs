@@ -90,7 +90,7 @@ pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
 
 /// Predicts from a saved run.
 fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
-    let mut record = session::history()?.load(id)?;
+    let mut record = session::kept_runs()?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
     let thresholds = thresholds::of_run(record.plan.subject, None)?;
     let mut report = qd1_analysis::analyse(record, &thresholds);

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use predicates::prelude::*;
 use serde_json::Value;
 
-use crate::common::{self, Place, list, thresholds};
+use crate::common::refusal::as_ordinary_user;
+use crate::common::{self, Place, is_root, list, or_skip, thresholds};
 
 const QUICK: [&str; 2] = ["--only", "read32"];
 
@@ -114,4 +116,45 @@ fn two_runs_at_once_are_both_kept() {
     });
     assert_eq!(place.runs().len(), 2);
     place.assert_empty();
+}
+
+/// Cause: a history of another user, or on a medium that cannot be written, was not shown, and `--no-save` was advised.
+#[test]
+fn a_history_that_cannot_be_written_is_listed_and_shown() {
+    let place = Place::open_to_all();
+    let id = place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned();
+    let state = place.history().parent().unwrap().to_owned();
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    set(&place.history(), 0o444);
+    set(&state, 0o555);
+    let before = fs::read(place.history()).unwrap();
+    let rows = or_skip!(as_ordinary_user(&place, &["history", "--json"]));
+    assert!(rows.status.success(), "{}", common::said(&rows.stderr));
+    assert!(common::said(&rows.stdout).contains(&id));
+    let shown = or_skip!(as_ordinary_user(&place, &["history", "show", &id]));
+    assert!(shown.status.success(), "{}", common::said(&shown.stderr));
+    set(&place.history(), 0);
+    if is_root() {
+        let refused = or_skip!(as_ordinary_user(&place, &["history"]));
+        let said = common::said(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(5), "{said}");
+        assert!(said.contains("QD1_STORE") && !said.contains("--no-save"), "{said}");
+    }
+    set(&place.history(), 0o400);
+    set(&state, 0o777);
+    assert!(fs::read(place.history()).unwrap() == before && common::names(&state) == ["history.db"]);
+}
+
+/// Cause: `QD1_STORE` of another program's database got our table.
+#[test]
+fn another_programs_database_is_not_used() {
+    let place = Place::new();
+    let db = rusqlite::Connection::open(place.history()).unwrap();
+    db.execute_batch("CREATE TABLE urls (url TEXT)").unwrap();
+    drop(db);
+    let before = fs::read(place.history()).unwrap();
+    let said = || predicate::str::contains("another program");
+    place.qd1(&["history"]).assert().code(2).stderr(said());
+    place.brief(&QUICK).assert().success().stderr(said());
+    assert!(fs::read(place.history()).unwrap() == before);
 }

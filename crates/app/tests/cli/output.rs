@@ -144,3 +144,28 @@ fn a_run_prints_what_the_history_shows_of_it() {
     assert_eq!(said(&ran.stdout), text(place.qd1(&["history", "show", &id])));
     assert!(!said(&ran.stderr).contains('\x1b'));
 }
+
+/// Cause: the name of a job cleared the terminal, and was in what `--redact` left, as was an address in its description.
+#[test]
+fn a_hostile_name_of_a_job_is_written_out_and_redacted() {
+    let place = Place::new();
+    let job = place.beside("hostile.fio");
+    let file = place.dir().join("file");
+    let text = "[\x1b[2Jacme]\nrw=read\nsize=1m\ndescription=for eve@acme.example\nfilename=";
+    fs::write(&job, format!("{text}{}\n", file.display())).unwrap();
+    for command in ["run", "fio"] {
+        let ran = place.qd1(&[command, job.to_str().unwrap()]).assert().success();
+        for stream in [&ran.get_output().stdout, &ran.get_output().stderr] {
+            assert!(!stream.contains(&0x1b), "{command}: {}", said(stream).escape_debug());
+        }
+    }
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    for format in ["--format=json", "--format=csv", "--format=markdown"] {
+        let shown = place.qd1(&["history", "show", &id, "--redact", format]).assert().success();
+        let shown = said(&shown.get_output().stdout);
+        assert!(shown.contains("job1") && !shown.contains("acme") && !shown.contains('\x1b'), "{format}: {shown}");
+    }
+    // Errors name what was typed.
+    let refused = place.qd1(&["check", "/no/\x1b[2Jsuch"]).assert().code(2);
+    assert!(!refused.get_output().stderr.contains(&0x1b));
+}

@@ -1,5 +1,7 @@
 //! What fio prints before it starts: its jobs, its version, how many processes and threads.
 
+use qd1_model::printable;
+
 use super::units::{Unit, short};
 use crate::job::FioJob;
 use crate::types::KbBase;
@@ -13,7 +15,7 @@ pub fn job_line(job: &FioJob, groupid: u32) -> String {
     });
     format!(
         "{}: (g={groupid}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}",
-        job.name,
+        printable(&job.name),
         job.rw.kind.name(),
         sizes[0],
         sizes[1],

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use qd1_model::job::{JobStat, Moments, SyncStat};
+use qd1_model::printable;
 
 use super::figures::{self, Group, Stream, Total};
 use super::json::{BATCHES, LEVELS};
@@ -32,10 +33,15 @@ fn job(out: &mut String, report: &Report<'_>, entry: &JobReport<'_>, group: &Gro
     let _ = writeln!(
         out,
         "{}: (groupid={}, jobs={}): err={:2}{error}: pid={}: {}",
-        job.name, stat.groupid, stat.members, stat.error, stat.pid, report.time
+        printable(&job.name),
+        stat.groupid,
+        stat.members,
+        stat.error,
+        stat.pid,
+        report.time
     );
     if !job.description.is_empty() {
-        let _ = writeln!(out, "  Description  : [{}]", job.description);
+        let _ = writeln!(out, "  Description  : [{}]", printable(&job.description));
     }
     let places = figures::percentile_places(job, report.globals);
     for stream in figures::apart(job, stat).iter().chain(figures::mixed(job, stat).iter()) {

@@ -2,6 +2,7 @@
 //!
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
+mod check;
 pub mod mounts;
 pub mod program;
 

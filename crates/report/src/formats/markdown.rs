@@ -71,7 +71,7 @@ fn verdicts(text: &mut String, report: &Report) {
             // Further criteria of the same class are listed below the first.
             (title, grade) = (String::new(), String::new());
         }
-        let others = words::others(verdict);
+        let others = escaped(&words::others(verdict));
         if !others.is_empty() {
             *text += &format!("| {title} | {grade} | {others} | | |\n");
         }
@@ -120,10 +120,10 @@ fn steps(text: &mut String, report: &Report) {
     );
     for step in &report.summary.steps {
         let how = [step.engine.clone(), format_span_ns(step.runtime_ns), words::ended(step.ended).to_owned()];
-        let how = how.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
-        let errors = words::errors(report, step);
+        let how = how.iter().map(|part| escaped(part)).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+        let errors = escaped(&words::errors(report, step));
         let errors = if errors.is_empty() { String::new() } else { format!(" **{errors}**") };
-        let load = words::load(step);
+        let load = escaped(&words::load(step));
         let load = if load.is_empty() { String::new() } else { format!("; load: {load}") };
         let mut start = format!("| {} | {} ({how}{load}){errors} |", escaped(&step.name), escaped(&step.title));
         for stream in &step.streams {

@@ -8,9 +8,10 @@ mod markdown;
 pub(crate) use json::document;
 pub use json::schema;
 
-use qd1_model::Report;
+use qd1_model::{Report, printable_lines};
 
 use crate::page::Style;
+use crate::safe::safe;
 use crate::sections::{filesystems, limits};
 
 /// How results are written to stdout or `-o FILE`.
@@ -29,8 +30,20 @@ pub enum Format {
     Markdown,
 }
 
-/// Returns the report in `format`, ending with a newline.
+/// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are: a
+/// string of it has escapes of its own.
 pub fn render(report: &Report, format: Format, style: &Style) -> String {
+    if matches!(format, Format::Json | Format::Ndjson) {
+        return rendered(report, format, style);
+    }
+    match safe(report) {
+        Some(report) => rendered(&report, format, style),
+        // A figure that JSON cannot hold, such as infinity.
+        None => printable_lines(&rendered(report, format, &Style { color: false, ..*style })).into_owned(),
+    }
+}
+
+fn rendered(report: &Report, format: Format, style: &Style) -> String {
     // The steps and findings of these runs are only meaningful as tables.
     match (&report.filesystems, &report.limits, format) {
         (Some(table), _, Format::Human) => return filesystems::human(report, table, style),

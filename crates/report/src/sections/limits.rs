@@ -1,6 +1,7 @@
 //! `qd1 limits` as text: the limits found and the evidence for them, or what the disk did without reaching one.
 
 use qd1_model::limits::{Binding, Burst, Direction, Limit, Limits, Quantity};
+use qd1_model::printable;
 use qd1_model::units::{format_rate, format_rate_binary, format_span_ns};
 use qd1_model::{Bytes, Estimate, Finding, Record, Report, SCHEMA_VERSION, Severity};
 use serde::Serialize;
@@ -86,7 +87,7 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
             record.steps.len(),
             format_span_ns(record.elapsed_ns),
             Bytes(written + prepared),
-            record.command.join(" ")
+            printable(&record.command.join(" "))
         ),
     );
     page.text

@@ -6,6 +6,7 @@ use qd1_fio::{FioJob, Format, Invocation};
 use qd1_jobs::log::Chunk;
 use qd1_jobs::{Now, ThreadPlan, Watcher};
 use qd1_model::job::JobStat;
+use qd1_model::printable;
 
 use super::RunStyle;
 use super::disks::Disks;
@@ -75,8 +76,11 @@ impl Watcher for Watch<'_, '_> {
     fn laying_out(&mut self, job: &FioJob, files: usize, bytes: u64) {
         if self.is_normal() {
             let plural = if files == 1 { "" } else { "s" };
-            let text =
-                format!("{}: Laying out IO file{plural} ({files} file{plural} / {}MiB)\n", job.name, bytes >> 20);
+            let text = format!(
+                "{}: Laying out IO file{plural} ({files} file{plural} / {}MiB)\n",
+                printable(&job.name),
+                bytes >> 20
+            );
             self.write(&text);
         }
     }

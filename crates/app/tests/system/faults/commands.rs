@@ -9,20 +9,23 @@ pub(super) struct Tested {
     /// It measures, and keeps what it measured under the id that its JSON has.
     pub(super) keeps: bool,
     pub(super) needs_root: bool,
+    /// It runs BESIDE/job.fio, which leaves a file.
+    pub(super) is_job: bool,
     /// A program that has to be there.
     pub(super) program: Option<&'static str>,
 }
 
 const fn measuring(name: &'static str, words: &'static [&'static str]) -> Tested {
-    Tested { name, words, keeps: true, needs_root: false, program: None }
+    Tested { name, words, keeps: true, needs_root: false, is_job: false, program: None }
 }
 
 pub(super) static COMMANDS: [Tested; 17] = [
     measuring("check", &["check", "DIR", "--size", "32MiB", "--runtime", "60ms", "--json", "--quiet"]),
     measuring("run suite", &["run", "etcd-wal", "DIR", "--size", "64MiB", "--runtime", "300ms", "--json", "--quiet"]),
-    measuring("run job", &["run", "BESIDE/job.fio", "DIR", "--json", "--quiet"]),
+    Tested { is_job: true, ..measuring("run job", &["run", "BESIDE/job.fio", "DIR", "--json", "--quiet"]) },
     Tested {
         keeps: false,
+        is_job: true,
         ..measuring("fio", &["fio", "BESIDE/job.fio", "--directory=DIR", "--output-format=json", "--unlink=1"])
     },
     measuring("sweep", &["sweep", "DIR", "--size", "32MiB", "--runtime", "30ms", "--quick", "--json", "--quiet"]),
@@ -30,7 +33,7 @@ pub(super) static COMMANDS: [Tested; 17] = [
     measuring("meta", &["meta", "DIR", "--files", "3000", "--json", "--quiet"]),
     measuring(
         "meta bonnie",
-        &["meta", "DIR", "--suite", "bonnie", "--files", "500", "--size", "16MiB", "--json", "--quiet"],
+        &["meta", "DIR", "--suite", "bonnie", "--files", "500", "--size", "16MiB", "--ram", "0", "--json", "--quiet"],
     ),
     measuring("sync", &["sync", "DIR", "--runtime", "40ms", "--json", "--quiet"]),
     Tested { keeps: false, ..measuring("ping", &["ping", "DIR", "-c", "300", "-i", "3ms", "--size", "4k"]) },
@@ -62,7 +65,7 @@ pub(super) static COMMANDS: [Tested; 17] = [
                 "--size",
                 "16MiB",
                 "--disk",
-                "64MiB",
+                "200MiB",
                 "--runtime",
                 "200ms",
                 "--steps",

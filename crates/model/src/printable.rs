@@ -1,0 +1,71 @@
+//! Names from outside (job files, suites, paths, models of disks) as a terminal may show them: without the characters
+//! that would move its cursor, change its title or turn the text around.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Returns `text` with control characters (C0, DEL, C1), line separators and marks of direction written out: `\x1b`,
+/// `\n`, `\u{202e}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    written_out(text, is_hidden)
+}
+
+/// The same with its lines kept apart, for messages of several lines.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    written_out(text, |letter| letter != '\n' && is_hidden(letter))
+}
+
+/// Whether a terminal shows something else than a letter for it.
+pub fn is_hidden(letter: char) -> bool {
+    let separates = matches!(letter, '\u{2028}' | '\u{2029}');
+    let turns =
+        matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    letter.is_control() || separates || turns
+}
+
+fn written_out(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        let written = match letter {
+            _ if !hidden(letter) => write!(shown, "{letter}"),
+            '\n' => write!(shown, r"\n"),
+            '\r' => write!(shown, r"\r"),
+            '\t' => write!(shown, r"\t"),
+            '\0'..='\u{9f}' => write!(shown, r"\x{:02x}", u32::from(letter)),
+            _ => write!(shown, r"\u{{{:x}}}", u32::from(letter)),
+        };
+        written.expect("a String takes all");
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_written_out() {
+        for (name, shown) in [
+            ("plain, größe 1.5 µs", "plain, größe 1.5 µs"),
+            ("\u{1b}]0;x\u{7}job", r"\x1b]0;x\x07job"),
+            ("a\nb\tc\r\u{7f}", r"a\nb\tc\r\x7f"),
+            ("\u{9b}2J", r"\x9b2J"),
+            ("a\u{202e}gpj.exe", r"a\u{202e}gpj.exe"),
+        ] {
+            assert_eq!(printable(name), shown);
+        }
+        assert_eq!(printable_lines("a\nb\u{1b}c"), "a\nb\\x1bc");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_hidden_is_left(text in "\\PC*|.*|[\u{0}-\u{a0}]*") {
+            prop_assert!(!printable(&text).contains(is_hidden));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the numbers of a kept record have to keep to, so that the analysis can size its tables by them. Only damage
+//! goes beyond: each bound is far above what a run can write.
+
+use super::{Interval, Record};
+use crate::hist::COARSE_BINS;
+use crate::record::StepRecord;
+
+/// Time of a step that its intervals do not divide, ns: a day. It is looked at in slices of 10 ms or more.
+const UNDIVIDED_NS_MAX: u64 = 86_400_000_000_000;
+/// Linux is built for at most 8,192.
+const CPUS_MAX: u32 = 65_536;
+/// Ten times what the command line accepts.
+const SCALE_MAX: u32 = 1_000_000;
+
+impl Record {
+    /// Checks the numbers that decide how much memory the analysis takes.
+    ///
+    /// # Errors
+    /// What is not possible, in a few words.
+    pub fn check(&self) -> Result<(), String> {
+        let cpus = self.environment.cpus;
+        if cpus > CPUS_MAX {
+            return Err(format!("it has {cpus} processors"));
+        }
+        if let Some(plan) = self.plan.prediction.filter(|plan| plan.scale > SCALE_MAX) {
+            return Err(format!("it predicts for a scale of {}", plan.scale));
+        }
+        self.steps
+            .iter()
+            .try_for_each(|step| check_intervals(step).map_err(|what| format!("step {:?} {what}", step.name)))
+    }
+}
+
+fn check_intervals(step: &StepRecord) -> Result<(), String> {
+    let mut undivided_ns = 0u64;
+    let mut end_ns = step.intervals.first().map_or(0, |interval| interval.start_ns);
+    for interval in &step.intervals {
+        let gap_ns = interval.start_ns.saturating_sub(end_ns);
+        let long_ns = interval.length_ns.saturating_sub(1_000_000_000);
+        undivided_ns = undivided_ns.saturating_add(gap_ns).saturating_add(long_ns);
+        end_ns = interval.start_ns.checked_add(interval.length_ns).ok_or("has an interval of centuries")?;
+        if highest_bin(interval) >= COARSE_BINS {
+            return Err("has a latency that no bin holds".to_owned());
+        }
+    }
+    if undivided_ns > UNDIVIDED_NS_MAX {
+        return Err("has days without an interval".to_owned());
+    }
+    Ok(())
+}
+
+fn highest_bin(interval: &Interval) -> usize {
+    let bins = interval.streams.iter().flat_map(|stream| &stream.bins);
+    bins.map(|(bin, _)| usize::from(*bin)).max().unwrap_or(0)
+}

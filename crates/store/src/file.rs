@@ -1,0 +1,243 @@
+//! The file of the history: made private, recognised before anything is written, read where nothing can be.
+//!
+//! `QD1_STORE` can name any file. A database is ours when its header says so (SQLite's `application_id`), or when it
+//! has exactly the tables that qd1 made before it said so; anything else is left as it is, to the byte. So a file is
+//! looked at read-only first, and where possible `immutable`, which makes no files beside it either.
+
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::BUSY;
+
+/// "qd1h": what a database of ours has in its header.
+const APPLICATION_ID: i32 = 0x7164_3168;
+/// Where SQLite's file format has it, and how a database begins.
+const APPLICATION_ID_AT: usize = 68;
+const MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// `PRAGMA user_version` of each state of the tables; the script at index N migrates from version N to N + 1.
+pub(crate) const MIGRATIONS: &[&str] = &["
+    CREATE TABLE run (
+        id              TEXT PRIMARY KEY,
+        started_unix_ns INTEGER NOT NULL,
+        elapsed_ns      INTEGER NOT NULL,
+        suite           TEXT NOT NULL,
+        path            TEXT NOT NULL,
+        device          TEXT NOT NULL,
+        filesystem      TEXT NOT NULL,
+        version         TEXT NOT NULL,
+        interrupted     INTEGER NOT NULL,
+        record          BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX run_started ON run (started_unix_ns DESC);
+"];
+
+/// Why a file is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    Special,
+    NoDatabase,
+    Others,
+}
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Special => "it is not a regular file",
+            Self::NoDatabase => "it is not an SQLite database; move it away to begin a new one",
+            Self::Others => "it is the database of another program, which was left as it is",
+        })
+    }
+}
+
+impl std::error::Error for Foreign {}
+
+/// Opens the history to keep runs, and makes it where there is none.
+pub(crate) fn open(path: &Path) -> Result<Connection> {
+    recognise(path)?;
+    make_private(path)?;
+    let mut db = Connection::open(path)?;
+    db.busy_timeout(BUSY)?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    migrate(&mut db)?;
+    // WAL lets `qd1 history` read while a run is saved. If it does not work (some network and FUSE filesystems, a
+    // read-only directory), SQLite keeps its rollback journal, which is as safe.
+    let _ = db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()));
+    Ok(db)
+}
+
+/// Opens the history to look at it; one that was never made is empty.
+pub(crate) fn read(path: &Path) -> Result<Connection> {
+    if !recognise(path)? {
+        let mut db = Connection::open_in_memory()?;
+        migrate(&mut db)?;
+        return Ok(db);
+    }
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    match version(&db) {
+        Ok(version) => refuse_newer(version).map(|()| db),
+        // Its WAL cannot be made or opened where nothing can be written. The file alone is whole if no WAL has more.
+        Err(error) if is_unwritable(&error) && !has_wal(path) => {
+            let db = immutable(path)?;
+            refuse_newer(version(&db)?).map(|()| db)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns whether there is a history of ours, without changing anything; false where there is none yet.
+fn recognise(path: &Path) -> Result<bool> {
+    let found = match std::fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    if !found.is_file() {
+        bail!(Foreign::Special);
+    }
+    let mut header = Vec::new();
+    File::open(path)?.take(100).read_to_end(&mut header)?;
+    if header.is_empty() {
+        return Ok(false);
+    }
+    if !header.starts_with(MAGIC) {
+        bail!(Foreign::NoDatabase);
+    }
+    let id = header.get(APPLICATION_ID_AT..APPLICATION_ID_AT + 4).map(|id| id == APPLICATION_ID.to_be_bytes());
+    if id == Some(true) {
+        return Ok(true);
+    }
+    // What the file has decides, if it has any table; a WAL that was never written back may have the first ones.
+    let seen = immutable(path).and_then(|db| look(&db));
+    let seen = match seen {
+        Ok(Tables::None) | Err(_) if has_wal(path) => look(&connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?,
+        seen => seen?,
+    };
+    match seen {
+        Tables::Ours => Ok(true),
+        Tables::None => Ok(false),
+        Tables::Others => bail!(Foreign::Others),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tables {
+    None,
+    Ours,
+    Others,
+}
+
+/// Returns whose tables `db` has.
+fn look(db: &Connection) -> rusqlite::Result<Tables> {
+    let id: i32 = db.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    let (version, schema) = (version(db)?, schema(db)?);
+    if id == APPLICATION_ID {
+        return Ok(Tables::Ours);
+    }
+    if id == 0 && version == 0 && schema.is_empty() {
+        return Ok(Tables::None);
+    }
+    // As histories were before they had an application_id.
+    let ours = Connection::open_in_memory()?;
+    ours.execute_batch(MIGRATIONS[0])?;
+    Ok(if id == 0 && version == 1 && schema == self::schema(&ours)? { Tables::Ours } else { Tables::Others })
+}
+
+/// The definitions of all tables and indexes, one space between words.
+fn schema(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut statement = db.prepare("SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name")?;
+    let rows = statement.query_map([], |row| {
+        let sql: String = row.get(1)?;
+        Ok((row.get(0)?, sql.split_whitespace().collect::<Vec<_>>().join(" ")))
+    })?;
+    rows.collect()
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
+/// Opens a database as a file that nobody changes: without locks, and without files beside it.
+fn immutable(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' => uri.push(char::from(*byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            _ => write!(uri, "%{byte:02X}").expect("a String takes all"),
+        }
+    }
+    uri.push_str("?immutable=1");
+    connect(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+}
+
+/// Whether a WAL beside the file may have what the file has not.
+fn has_wal(path: &Path) -> bool {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    std::fs::metadata(PathBuf::from(wal)).is_ok_and(|found| found.len() > 0)
+}
+
+fn is_unwritable(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure)
+    )
+}
+
+/// Creates the file before SQLite does, so that it and the journals, which copy its mode, are private from the start.
+fn make_private(path: &Path) -> Result<()> {
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    if !path.exists() {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    }
+    Ok(())
+}
+
+fn version(db: &Connection) -> rusqlite::Result<usize> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+fn is_stamped(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)).map(|id| id == APPLICATION_ID)
+}
+
+/// Makes the tables of this version, and says in the header whose they are.
+fn migrate(db: &mut Connection) -> Result<()> {
+    if version(db)? == MIGRATIONS.len() && is_stamped(db)? {
+        return Ok(());
+    }
+    // Looked at again under the lock: another program may be creating tables.
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if look(&transaction)? == Tables::Others {
+        bail!(Foreign::Others);
+    }
+    let from = version(&transaction)?;
+    refuse_newer(from)?;
+    for script in &MIGRATIONS[from..] {
+        transaction.execute_batch(script)?;
+    }
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len())?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn refuse_newer(version: usize) -> Result<()> {
+    let known = MIGRATIONS.len();
+    if version > known {
+        bail!("it was written by a newer qd1 (tables of version {version}, this one knows {known}); use that qd1");
+    }
+    Ok(())
+}
