@@ -204,7 +204,7 @@ fn a_verification_that_fails_leaves_the_commits_kept() {
     fs::write(programs.join("etcd"), etcd).unwrap();
     fs::set_permissions(programs.join("etcd"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let args = ["predict", place.dir_str(), "--verify", "etcd", "--quick", "--runtime", "300ms", "--json"];
+    let args = ["predict", place.dir_str(), "--verify=etcd", "--quick", "--runtime", "300ms", "--json"];
     let output = place.qd1(&args).env("PATH", path).output().unwrap();
     exits(&output, 1);
     let report: Value = serde_json::from_slice(&output.stdout).expect("a whole report");

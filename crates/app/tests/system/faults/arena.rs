@@ -8,8 +8,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use qd1_engine::clock;
 use qd1_simdisk::Mounted as Simulated;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
@@ -85,7 +86,7 @@ impl Arena {
                 }
                 Disk::Simulated(Some(Simulated::new(&scenario, &at("disk")).map_err(|error| error.to_string())?))
             }
-            None => Disk::Loop(Mounted::ext4("nodiscard")?),
+            None => Disk::Loop(Mounted::new(Loop::ext4(4 << 30)?, "nodiscard")?),
         };
         let mount = match &disk {
             Disk::Loop(mounted) => mounted.path().to_owned(),
@@ -292,7 +293,7 @@ impl Arena {
     /// Leaves nothing free on the disk.
     fn fill(&self) {
         let file = File::create(self.mount().join("theirs/ballast")).unwrap();
-        let free = rustix::fs::statvfs(&self.mount()).map_or(0, |found| found.f_bfree * found.f_frsize);
+        let free = rustix::fs::statvfs(self.mount()).map_or(0, |found| found.f_bfree * found.f_frsize);
         for share in [free, free / 2, free / 4, 1 << 20, 64 << 10, 4 << 10] {
             let have = file.metadata().map_or(0, |found| found.len());
             let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), have, share.max(4096));
@@ -323,13 +324,13 @@ impl Arena {
 
     /// Waits until helpers and children are gone.
     fn wait_for_processes(&self) -> Option<String> {
-        let until = Instant::now() + Duration::from_secs(45);
+        let until_ns = clock::now_ns() + 45_000_000_000;
         loop {
             let left = self.processes();
             if left.is_empty() {
                 return None;
             }
-            if Instant::now() > until {
+            if clock::now_ns() > until_ns {
                 let names: Vec<String> = left
                     .iter()
                     .map(|pid| fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default())
@@ -431,8 +432,8 @@ fn streams(fault: Fault, out: &Path, err: &Path) -> [Stdio; 2] {
 
 /// Waits for a run; `None` if it does not end, and is then killed.
 fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
-    let until = Instant::now() + LONGEST;
-    while Instant::now() < until {
+    let until_ns = clock::now_ns() + LONGEST.as_nanos() as u64;
+    while clock::now_ns() < until_ns {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }

@@ -29,11 +29,11 @@ pub(super) static COMMANDS: [Tested; 17] = [
         ..measuring("fio", &["fio", "BESIDE/job.fio", "--directory=DIR", "--output-format=json", "--unlink=1"])
     },
     measuring("sweep", &["sweep", "DIR", "--size", "32MiB", "--runtime", "30ms", "--quick", "--json", "--quiet"]),
-    measuring("limits", &["limits", "DIR", "--size", "32MiB", "--quick", "--runtime", "1s", "--json", "--quiet"]),
+    measuring("limits", &["limits", "DIR", "--size", "32MiB", "--json", "--quiet"]),
     measuring("meta", &["meta", "DIR", "--files", "3000", "--json", "--quiet"]),
     measuring(
         "meta bonnie",
-        &["meta", "DIR", "--suite", "bonnie", "--files", "500", "--size", "16MiB", "--ram", "0", "--json", "--quiet"],
+        &["meta", "DIR", "--suite", "bonnie", "--files", "1024", "--size", "16MiB", "--ram", "0", "--json", "--quiet"],
     ),
     measuring("sync", &["sync", "DIR", "--runtime", "40ms", "--json", "--quiet"]),
     Tested { keeps: false, ..measuring("ping", &["ping", "DIR", "-c", "300", "-i", "3ms", "--size", "4k"]) },
@@ -41,7 +41,7 @@ pub(super) static COMMANDS: [Tested; 17] = [
     measuring("app sqlite", &["app", "sqlite", "DIR", "--runtime", "300ms", "--json", "--quiet"]),
     Tested {
         program: Some("etcd"),
-        ..measuring("app etcd", &["app", "etcd", "DIR", "--runtime", "1s", "--json", "--quiet"])
+        ..measuring("app etcd", &["app", "etcd", "DIR", "--rate", "50", "--runtime", "1s", "--json", "--quiet"])
     },
     Tested {
         program: Some("initdb"),
@@ -75,9 +75,6 @@ pub(super) static COMMANDS: [Tested; 17] = [
             ],
         )
     },
-    measuring(
-        "predict",
-        &["predict", "DIR", "--verify", "sqlite", "--quick", "--runtime", "100ms", "--json", "--quiet"],
-    ),
+    measuring("predict", &["predict", "DIR", "--verify=sqlite", "--quick", "--runtime", "100ms", "--json", "--quiet"]),
     Tested { keeps: false, ..measuring("history", &["history", "--json"]) },
 ];

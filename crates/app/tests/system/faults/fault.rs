@@ -93,6 +93,8 @@ impl Fault {
         match self {
             // It reads the history alone, in a moment.
             _ if command.name == "history" => self.is_of_output() || matches!(self, Self::None | Self::ReadOnlyState),
+            // It takes a minute to come to its end by itself.
+            _ if command.name == "limits" => self.is_of_signal() || self.kills(),
             // Loop devices on a disk in user space that goes away stay busy until the kernel gives up.
             Self::Hang | Self::Vanish => command.name != "filesystems",
             _ => true,
@@ -102,6 +104,11 @@ impl Fault {
     /// Whether it is about what is printed alone.
     pub(super) fn is_of_output(self) -> bool {
         matches!(self, Self::StdoutFull | Self::StdoutClosed | Self::StderrFull | Self::StderrClosed | Self::ReaderGone)
+    }
+
+    /// Whether it is a signal that ends a run in order.
+    pub(super) fn is_of_signal(self) -> bool {
+        matches!(self, Self::Interrupt | Self::Terminate | Self::HangUp)
     }
 
     /// Whether it kills.

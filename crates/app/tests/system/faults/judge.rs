@@ -9,7 +9,7 @@ use std::process::ExitStatus;
 use serde_json::Value;
 
 use super::Case;
-use super::arena::{Arena, Who};
+use super::arena::Arena;
 use super::fault::Fault;
 
 /// How a run ended and what it printed.
@@ -29,9 +29,13 @@ pub(super) fn judged(arena: &Arena, case: &Case, ended: &Ended, others: usize) -
     let [stdout, stderr] = [&ended.stdout, &ended.stderr]
         .map(|path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned());
     let mut wrong = Vec::new();
-    let may_be_killed = case.fault.kills() || case.fault == Fault::InterruptTwice || case.fault == Fault::FileTooLarge;
+    // A signal that comes before its handler is set ends a process that has done nothing yet.
+    let is_early = case.fault.is_of_signal() && stdout.is_empty();
+    let may_be_killed = case.fault.kills() || is_early || case.fault == Fault::InterruptTwice;
     match status.code() {
         None if may_be_killed => return wrong,
+        // Another one's file is there already.
+        Some(4) if case.command.is_job && case.fault == Fault::Together => {}
         None => wrong.push(format!("ended by signal {:?}", status.signal())),
         Some(code) if !allowed(case.fault).contains(&code) => {
             wrong.push(format!("exit code {code}: {}", tail(&stderr)))
@@ -70,7 +74,9 @@ fn allowed(fault: Fault) -> Vec<i32> {
         Fault::Interrupt | Fault::InterruptTwice => vec![0, 130],
         Fault::Terminate => vec![0, 143],
         Fault::HangUp => vec![0, 129],
-        Fault::StdoutFull | Fault::StdoutClosed => vec![1],
+        Fault::StdoutFull => vec![1],
+        // The standard library takes a closed stdout for one that nobody wants to read.
+        Fault::StdoutClosed => vec![0, 1, 3],
         _ => DOCUMENTED.to_vec(),
     }
 }
@@ -94,7 +100,7 @@ fn kept(arena: &Arena, case: &Case, stdout: &str, stderr: &str, code: Option<i32
             if !runs.iter().any(|run| run == id) && !cannot_keep {
                 wrong.push(format!("the run {id} is not kept, and nothing says so: {}", tail(stderr)));
             }
-            if case.fault == Fault::Together && runs.len() != others + 1 && case.who != Who::RootElsewhere {
+            if case.fault == Fault::Together && runs.len() != others + 1 && !case.command.is_job {
                 wrong.push(format!("{} of {} runs at once are kept", runs.len(), others + 1));
             }
         }
