@@ -56,10 +56,11 @@ impl Scratch {
     /// When it cannot be created.
     pub fn create(dir: &Path, id: &str) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        // A run may need several in one place.
+        let id = &format!("{id}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let path = place_for(dir, id)?;
         // Before the directory: after a kill between the two, nobody else would know of it.
-        let journal = Journal::open(&format!("{id}-d{number}"), "").and_then(|mut journal| {
+        let journal = Journal::open(&format!("{id}-d"), "").and_then(|mut journal| {
             journal.note(Change::Scratch { dir: path.clone() })?;
             Ok(journal)
         });
@@ -335,7 +336,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let scratch = Scratch::create(dir.path(), "mine").unwrap();
-        let (name, moved) = (dir.path().join(".qd1-scratch-mine"), dir.path().join("moved"));
+        let name = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+        let moved = dir.path().join("moved");
         let target = dir.path().join("target");
         std::fs::create_dir(&target).unwrap();
         std::fs::write(target.join("precious"), b"x").unwrap();
@@ -355,7 +357,7 @@ mod tests {
     fn where_only_we_can_rename_it_has_its_own_name() {
         let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let scratch = Scratch::create(dir.path(), "mine").unwrap();
-        assert_eq!(scratch.path(), dir.path().join(".qd1-scratch-mine"));
+        assert_eq!(scratch.path().parent(), Some(dir.path()));
         assert_eq!(std::fs::metadata(scratch.path()).unwrap().mode() & 0o777, 0o700);
     }
 

@@ -182,7 +182,7 @@ fn what_a_killed_helper_left_is_cleared_by_the_next_run() {
 /// `restore` knew the directories of `filesystems` alone.
 #[test]
 fn what_a_killed_helper_left_is_cleared_by_restore() {
-    for args in [&WITH_NAMES[..], &["meta", ".", "--files", "2000000"]] {
+    for args in [&WITH_NAMES[..], &["meta", ".", "--files", "100000"]] {
         let place = Place::new();
         killed_with_its_helper(&place, args);
         let said = common::text(place.qd1(&["restore"]));
