@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 /// Whether to stop, and which signal requested it.
 #[derive(Clone, Default)]
@@ -27,6 +27,8 @@ impl Signals {
                 .and_then(|_| signal_hook::flag::register_usize(signal, signals.which.clone(), signal as usize))
                 .context("cannot set signal handlers")?;
         }
+        // Beyond a limit of the file size (ulimit -f), the write is to fail and not the process.
+        signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot set signal handlers")?;
         Ok(signals)
     }
 

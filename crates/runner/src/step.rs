@@ -138,9 +138,8 @@ fn io(
     let (outcome, load) = load.around(measure)?;
     let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
     let fault = used_up_in_ramp(&outcome, &work, &step.stop);
-    let ended = if fault.is_empty() { outcome.ended } else { Ended::Failed };
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
-    Ok(StepRecord { background: load.background, fault, ended, ..record })
+    Ok(StepRecord { background: load.background, fault, ..record })
 }
 
 /// Returns why nothing was measured, if all that a step may write or read went into its ramp; else nothing.

@@ -7,6 +7,7 @@
 //! harmless, and each change names something that only we can have made. Each line has a checksum: what is not understood
 //! is reported and kept, and what is, is undone. A journal that another user could have written is not obeyed.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -22,7 +23,7 @@ use crate::helper::helper;
 use crate::scratch::{self, Scratch};
 use crate::tool::{find, retry_while_busy, tool};
 use crate::trust::changeable_by_others;
-use crate::{loops, mounts, state};
+use crate::{loops, mounts, schema, state};
 use qd1_model::{Problem, ProblemKind};
 
 /// End of a journal's name.
@@ -65,6 +66,13 @@ pub enum Change {
         /// Path of the file.
         pidfile: PathBuf,
     },
+    /// A schema in somebody's PostgreSQL server.
+    Schema {
+        /// How to connect to it, without secrets.
+        server: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A line of a journal.
@@ -79,6 +87,9 @@ enum Line {
     Undone,
 }
 
+/// A variable of the environment that undoing needs and the journal must not hold, such as PGPASSWORD.
+pub type Secret = (&'static str, OsString);
+
 /// The journal of this run.
 pub struct Journal {
     path: PathBuf,
@@ -86,6 +97,7 @@ pub struct Journal {
     file: File,
     made: Vec<Change>,
     helper: Option<Child>,
+    secrets: Vec<Secret>,
 }
 
 impl Change {
@@ -96,6 +108,7 @@ impl Change {
             Self::Loop { file: path } | Self::Mount { point: path } => scratch::is_inside(path),
             Self::Pool { name } => name.starts_with(POOL_PREFIX),
             Self::Daemon { program, pidfile } => DAEMONS.contains(&program.as_str()) && scratch::is_inside(pidfile),
+            Self::Schema { name, .. } => schema::is_ours(name),
         }
     }
 
@@ -112,7 +125,7 @@ impl Change {
                     *path = std::fs::canonicalize(dir)?.join(name);
                 }
             }
-            Self::Pool { .. } => {}
+            Self::Pool { .. } | Self::Schema { .. } => {}
         }
         Ok(self)
     }
@@ -121,7 +134,7 @@ impl Change {
     ///
     /// # Errors
     /// When it is in use, or names something that qd1 does not make.
-    fn undo(&self) -> Result<Option<String>> {
+    fn undo(&self, env: &[Secret]) -> Result<Option<String>> {
         ensure!(self.is_ours(), "qd1 makes no such thing, so it is left alone: {}", serde_json::to_string(self)?);
         let message = |done: bool, text: String| done.then_some(text);
         Ok(match self {
@@ -132,6 +145,9 @@ impl Change {
             Self::Mount { point } => message(mounts::unmount(point)?, format!("unmounted {}", point.display())),
             Self::Pool { name } => message(destroy_pool(name)?, format!("destroyed the pool {name}")),
             Self::Daemon { program, pidfile } => message(end(program, pidfile)?, format!("ended {program}")),
+            Self::Schema { server, name } => {
+                message(schema::drop_schema(server, name, env)?, format!("dropped the schema {name}"))
+            }
         })
     }
 }
@@ -195,6 +211,14 @@ impl Journal {
     /// # Errors
     /// When it cannot be written: no change is made without it.
     pub fn open(id: &str, command: &str) -> Result<Self> {
+        Self::with_secrets(id, command, Vec::new())
+    }
+
+    /// Does the same for changes that are undone with these variables, which its helper is given.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn with_secrets(id: &str, command: &str, secrets: Vec<Secret>) -> Result<Self> {
         for line in restore_dead(false)?.undone {
             // Nobody may be listening; the run goes on.
             let _ = writeln!(std::io::stderr(), "qd1: from an earlier run: {line}");
@@ -208,7 +232,7 @@ impl Journal {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
             // After a power cut the file has to have its name.
             File::open(&dir)?.sync_all()?;
-            Ok(Self { helper: helper(&path), path, file, made: Vec::new() })
+            Ok(Self { helper: helper(&path, &secrets), path, file, made: Vec::new(), secrets: secrets.clone() })
         };
         let mut journal = open().map_err(|error| {
             if error.is::<Problem>() {
@@ -260,7 +284,7 @@ impl Journal {
         let (mut failed, mut stuck) = (Vec::new(), Vec::new());
         while self.made.len() > depth {
             let Some(change) = self.made.pop() else { break };
-            match change.undo() {
+            match change.undo(&self.secrets) {
                 // Recorded only if all later changes are undone as well.
                 Ok(_) if failed.is_empty() => {
                     failed.extend(self.write(&Line::Undone).err().map(|error| format!("{error:#}")));
@@ -352,7 +376,7 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
             restored.undone.push(format!("would undo: {}", serde_json::to_string(&change)?));
             continue;
         }
-        match change.undo() {
+        match change.undo(&[]) {
             Ok(message) => restored.undone.extend(message),
             Err(error) => restored.failed.push(format!("{error:#}")),
         }
@@ -486,7 +510,7 @@ mod tests {
             Change::Daemon { program: "sshd".to_owned(), pidfile: "/run/sshd.pid".into() },
             Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: "/run/zfs-fuse.pid".into() },
         ] {
-            let error = change.undo().unwrap_err().to_string();
+            let error = change.undo(&[]).unwrap_err().to_string();
             assert!(error.contains("left alone"), "{change:?}: {error}");
         }
     }
@@ -512,7 +536,7 @@ mod tests {
             Change::Scratch { dir: inside.clone() },
             Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: inside.join("pid") },
         ] {
-            assert_eq!(change.undo().unwrap(), None, "{change:?}");
+            assert_eq!(change.undo(&[]).unwrap(), None, "{change:?}");
         }
     }
 
@@ -536,7 +560,7 @@ mod tests {
         let inside = dir.path().join(".qd1-scratch-0");
         let run = std::panic::catch_unwind(|| {
             let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-            let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+            let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
             journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
             std::fs::create_dir(&inside).unwrap();
             panic!("on purpose");
@@ -549,7 +573,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
         journal.note(mount("/a")).unwrap();
         let depth = journal.depth();
         journal.note(mount("/b")).unwrap();
@@ -562,7 +586,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, inside) = (dir.path().join("0.journal"), dir.path().join(".qd1-scratch-0"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None };
+        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();

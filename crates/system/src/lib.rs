@@ -9,6 +9,7 @@ pub mod janitor;
 pub mod journal;
 pub mod loops;
 pub mod mounts;
+pub mod schema;
 pub mod scratch;
 pub mod state;
 pub mod tool;

@@ -66,7 +66,7 @@ impl Scratch {
         });
         let undone_by = match journal {
             Ok(journal) => Undone::Own(journal),
-            Err(_) => Undone::Helper(helper(&path)),
+            Err(_) => Undone::Helper(helper(&path, &[])),
         };
         Self::make(&path, undone_by)
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use qd1_system::{child, helper, janitor};
+use qd1_system::{child, janitor};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HelperCommand {
@@ -22,12 +22,6 @@ pub(crate) enum HelperCommand {
         #[arg(last = true)]
         command: Vec<OsString>,
     },
-    /// Runs a command when the process that started it is gone.
-    #[command(hide = true, name = "__afterwards")]
-    CleanupCommand {
-        #[arg(last = true)]
-        command: Vec<OsString>,
-    },
 }
 
 /// Runs a hidden command.
@@ -39,7 +33,6 @@ pub(crate) fn run(command: &HelperCommand) -> Result<ExitCode> {
         HelperCommand::Guard { signal, parent, hold, command } => {
             child::guard(*signal, *parent, hold == "hold", command)
         }
-        HelperCommand::CleanupCommand { command } => helper::afterwards(command),
         HelperCommand::Janitor { path } => janitor::janitor(path),
     }
 }

@@ -325,9 +325,10 @@ fn an_io_size_that_the_ramp_uses_up_is_said_to_be() {
     let suite = "name = \"mine\"\ntitle = \"mine\"\nsize = \"16MiB\"\n[[job]]\nname = \"log\"\ntitle = \"log\"\n\
                  rw = \"write\"\nsync = \"fdatasync\"\ndirect = false\nfile = \"own\"\nsize = \"16MiB\"\n\
                  io_size = \"64KiB\"\nramp_time = \"20s\"\nruntime = \"1s\"\n";
-    let output = run(&place, &written(&place, suite), &["--json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = report(&place, &written(&place, suite), &[]);
+    let why = "io_size of 64 KiB was used up in the ramp of 20 s";
     let fault = step(&report, "log")["fault"].as_str().unwrap();
-    assert!(fault.contains("io_size of 64 KiB was used up in the ramp of 20 s"), "{fault}");
+    assert!(fault.contains(why), "{fault}");
+    let shown = common::text(place.qd1(&["history", "show", report["record"]["id"].as_str().unwrap()]));
+    assert!(shown.split_whitespace().collect::<Vec<_>>().join(" ").contains(why), "{shown}");
 }

@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::apps::{Site, program};
-use crate::common::{Running, find, int, is_root, or_skip, step, wait_until};
+use crate::common::apps::{Site, children, program};
+use crate::common::{Running, find, int, is_root, or_skip, step, text, wait_until};
 
 /// A server with its data in a directory of its own, that only its socket leads to.
 struct Server {
@@ -135,4 +135,93 @@ fn a_server_that_is_not_there_is_an_error_without_the_password() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/nonexistent") && !said.contains("s3cret"), "{said}");
+}
+
+/// Starts a run that would take a minute, waits for its tables, and kills it with all its helpers.
+fn killed_with_its_helpers(site: &Site, server: &Server) {
+    let dsn = server.dsn();
+    let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
+    let mut run = Running::start(site.command(&args));
+    wait_until("its tables are there", || {
+        assert!(run.is_running());
+        server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
+    });
+    let children = children(run.0.id());
+    assert!(!children.is_empty(), "it has a helper");
+    for child in children {
+        let _ = rustix::process::kill_process(child, Signal::KILL);
+    }
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    assert_eq!(server.schemas(), "1");
+}
+
+/// It stayed for ever, and the next run refused its own tables.
+#[test]
+fn a_schema_left_by_a_killed_run_is_dropped_by_restore() {
+    let (site, server) = or_skip!(ready());
+    killed_with_its_helpers(&site, &server);
+    let said = text(site.place.qd1(&["restore"]));
+    assert!(said.contains("dropped the schema qd1_"), "{said}");
+    assert_eq!(server.schemas(), "0");
+    assert_eq!(text(site.place.qd1(&["restore"])), "nothing to undo\n");
+}
+
+#[test]
+fn a_schema_left_by_a_killed_run_is_dropped_by_the_next() {
+    let (site, server) = or_skip!(ready());
+    killed_with_its_helpers(&site, &server);
+    let output = run(&site, &server, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.schemas(), "0");
+    // Of another machine, whose journal is not here.
+    let other = "create schema qd1_0123456789ab; comment on schema qd1_0123456789ab is 'made by qd1, run 0123456789ab'; \
+                 create table qd1_0123456789ab.pgbench_accounts (x int)";
+    server.ask(other).unwrap();
+    let output = run(&site, &server, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(server.schemas(), "1", "it is left to that machine");
+}
+
+#[test]
+fn a_server_that_is_gone_keeps_its_schema_in_the_journal() {
+    let (site, server) = or_skip!(ready());
+    killed_with_its_helpers(&site, &server);
+    drop(server);
+    let output = site.place.command(&["restore"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("drop schema if exists qd1_") && said.contains("PGPASSWORD"), "{said}");
+}
+
+/// Everybody can read the command lines of psql and pgbench; the history and "run it again" are kept and shared.
+#[test]
+fn the_password_of_a_server_is_nowhere_to_be_seen() {
+    let (site, server) = or_skip!(ready());
+    let dsn = format!("{} password = 's3 cret'", server.dsn());
+    let args = ["postgres", "--scale", "1", "--clients", "2", "--runtime", "2s", "--json", "--dsn", &dsn];
+    // Into files: a full pipe would hold it up.
+    let [out, err] = ["out", "err"].map(|name| site.place.beside(name));
+    let streams = [&out, &err].map(|path| fs::File::create(path).unwrap());
+    let [stdout, stderr] = streams;
+    let mut command = site.command(&args);
+    let mut run = Running(command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).spawn().unwrap());
+    let own = run.0.id();
+    let mut seen = 0;
+    let mut shown = Vec::new();
+    while run.is_running() {
+        for child in children(own) {
+            let line = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero())).unwrap_or_default();
+            seen += usize::from(!line.is_empty());
+            if String::from_utf8_lossy(&line).contains("cret") {
+                shown.push(String::from_utf8_lossy(&line).into_owned());
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(seen > 10 && shown.is_empty(), "{shown:?}");
+    let said = [out, err].map(|path| fs::read_to_string(path).unwrap()).concat();
+    assert!(said.contains("--dsn") && !said.contains("cret"), "{said}");
+    let history = fs::read(site.place.history()).unwrap();
+    assert!(!history.windows(4).any(|bytes| bytes == b"cret"));
 }

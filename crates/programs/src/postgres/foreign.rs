@@ -1,4 +1,5 @@
-//! An existing server: pgbench's tables are in a schema of our own, which is dropped however the run ends.
+//! An existing server: pgbench's tables are in a schema of our own, which is dropped however the run ends. It is in the
+//! journal: a helper drops it after a kill, `qd1 restore` or the next run after a power cut.
 //!
 //! pgbench drops tables by their plain names before it creates its own. So nothing is begun unless those names, on this
 //! very connection, refer to our schema and nothing else.
@@ -10,10 +11,12 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 
 use super::access::{Access, Tools};
+use super::conninfo::{Conninfo, without_password};
 use crate::program::Site;
 use qd1_model::{Problem, ProblemKind};
 use qd1_system::child::Cancelled;
-use qd1_system::helper::CleanupCommand;
+use qd1_system::journal::{Change, Journal};
+use qd1_system::schema;
 
 /// pgbench's tables.
 const TABLES: [&str; 4] = ["pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"];
@@ -23,7 +26,7 @@ pub(crate) struct Foreign {
     access: Access,
     schema: String,
     /// Drops the schema.
-    cleanup: CleanupCommand,
+    journal: Journal,
 }
 
 impl Foreign {
@@ -32,13 +35,19 @@ impl Foreign {
     /// # Errors
     /// When the server cannot be reached, denies permission, or already has tables of these names.
     pub(crate) fn enter(tools: &Tools, dsn: &str, site: &Site<'_>) -> Result<Self> {
-        let schema = format!("qd1_{}", site.id);
-        let plain = access(tools, dsn, None);
+        let conninfo = Conninfo::parse(dsn)?;
+        let schema = schema::name(site.id);
+        let plain = access(tools, &conninfo, None);
         let reached = plain.version(site.cancel);
         reached.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
         let names = TABLES.map(|table| format!("'{table}'")).join(",");
-        let sql =
-            format!("select schemaname || '.' || tablename from pg_tables where tablename in ({names}) order by 1");
+        // Those that a killed run left are no danger: plain names refer to our schema alone.
+        let sql = format!(
+            "select schemaname || '.' || tablename from pg_tables where tablename in ({names}) and not exists (select 1 \
+             from pg_namespace where nspname = schemaname and nspname ~ '^qd1_[0-9a-f]{{12}}$' and \
+             obj_description(oid, 'pg_namespace') like '{}%') order by 1",
+            schema::MARK
+        );
         let existing: Vec<String> = plain.query(&sql, site.cancel)?.into_iter().flatten().collect();
         if !existing.is_empty() {
             let message = format!(
@@ -49,10 +58,12 @@ impl Foreign {
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         // Before there is anything to drop: after a kill between the two, nobody else would know of it.
-        let drop_schema = format!("drop schema if exists {schema} cascade");
-        let cleanup = CleanupCommand::run(&plain.tools.psql, &plain.args(&drop_schema))?;
-        let this = Self { access: access(tools, dsn, Some(&schema)), schema, cleanup };
-        let made = plain.query(&format!("create schema {}", this.schema), site.cancel);
+        let mut journal = Journal::with_secrets(site.id, "", plain.env.clone())?;
+        journal.note(Change::Schema { server: conninfo.public.clone(), name: schema.clone() })?;
+        let this = Self { access: access(tools, &conninfo, Some(&schema)), schema, journal };
+        let schema = &this.schema;
+        let sql = format!("create schema {schema}; comment on schema {schema} is '{} {}'", schema::MARK, site.id);
+        let made = plain.query(&sql, site.cancel);
         made.map_err(|error| {
             if error.is::<Cancelled>() {
                 return error;
@@ -84,21 +95,19 @@ impl Foreign {
     /// # Errors
     /// When it cannot be dropped; the message names it.
     pub(crate) fn leave(mut self) -> Result<()> {
-        if self.cleanup.now() {
-            return Ok(());
-        }
-        let schema = &self.schema;
-        anyhow::bail!("the schema {schema} could not be dropped; do it by hand: drop schema if exists {schema} cascade")
+        self.journal.undo_to(0)
     }
 }
 
-fn access(tools: &Tools, dsn: &str, schema: Option<&str>) -> Access {
-    let mut env = Vec::new();
+/// The password is in the environment of the clients: others can read their command lines.
+fn access(tools: &Tools, conninfo: &Conninfo, schema: Option<&str>) -> Access {
+    let password = conninfo.password.iter().map(|password| ("PGPASSWORD", OsString::from(password)));
+    let mut env: Vec<_> = password.collect();
     if let Some(schema) = schema {
         let own = std::env::var("PGOPTIONS").map(|options| options + " ").unwrap_or_default();
         env.push(("PGOPTIONS", OsString::from(format!("{own}-c search_path={schema}"))));
     }
-    Access { tools: tools.clone(), conninfo: dsn.into(), env, user: None }
+    Access { tools: tools.clone(), conninfo: conninfo.public.clone().into(), env, user: None }
 }
 
 /// Returns the server's data directory, if it is on this machine and the server shows it.
@@ -107,7 +116,7 @@ fn access(tools: &Tools, dsn: &str, schema: Option<&str>) -> Access {
 /// When it is unknown, so that PATH has to name it.
 pub(crate) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
     let sql = "select setting from pg_settings where name = 'data_directory' and inet_server_addr() is null";
-    let rows = access(tools, dsn, None).query(sql, &AtomicBool::new(false));
+    let rows = access(tools, &Conninfo::parse(dsn)?, None).query(sql, &AtomicBool::new(false));
     let rows = rows.with_context(|| format!("cannot use the server of --dsn {}", without_password(dsn)))?;
     let directory = rows.into_iter().flatten().next().map(PathBuf::from).filter(|path| path.is_dir());
     directory.ok_or_else(|| {
@@ -115,35 +124,4 @@ pub(crate) fn data_directory(tools: &Tools, dsn: &str) -> Result<PathBuf> {
                        machine any directory: only the description of the disk comes from it)";
         Problem::usage(message).into()
     })
-}
-
-/// Returns a conninfo without its password, for reports and messages.
-pub fn without_password(dsn: &str) -> String {
-    if let Some((scheme, rest)) = dsn.split_once("://") {
-        let (user, host) = rest.rsplit_once('@').unwrap_or(("", rest));
-        let user = user.split(':').next().unwrap_or_default();
-        let at = if user.is_empty() { "" } else { "@" };
-        let host = if host.contains("password") { host.split('?').next().unwrap_or_default() } else { host };
-        return format!("{scheme}://{user}{at}{host}");
-    }
-    if dsn.contains("password") && dsn.contains('\'') {
-        // Quoted values may contain spaces: rather show too little than too much.
-        return "(a conninfo with a password)".to_owned();
-    }
-    let secret = |word: &&str| !word.trim_start().starts_with("password");
-    dsn.split(' ').filter(secret).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_password_gets_into_a_report() {
-        assert_eq!(without_password("host=db password=s3cret dbname=x"), "host=db dbname=x");
-        assert_eq!(without_password("postgres://me:s3cret@db:5433/x?password=s3cret"), "postgres://me@db:5433/x");
-        assert_eq!(without_password("postgresql:///x?host=/run"), "postgresql:///x?host=/run");
-        assert!(!without_password("dbname=x password='s3 cret'").contains("cret"));
-        assert_eq!(without_password("dbname=x"), "dbname=x");
-    }
 }

@@ -5,12 +5,13 @@
 
 mod access;
 mod cluster;
+mod conninfo;
 mod foreign;
 mod log;
 mod pgbench;
 mod stats;
 
-pub use foreign::without_password;
+pub use conninfo::without_password;
 
 use std::path::{Path, PathBuf};
 

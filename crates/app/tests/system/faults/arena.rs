@@ -37,8 +37,8 @@ impl Who {
     pub(super) const ALL: [Self; 3] = [Self::Root, Self::User, Self::RootElsewhere];
 }
 
-/// A user that nobody else is.
-const USER: u32 = 1_987_654_321;
+/// The user nobody: initdb refuses one that has no name.
+const USER: u32 = 65_534;
 /// No run of the campaign takes as long, hanging disks and helpers included.
 const LONGEST: Duration = Duration::from_secs(90);
 /// Usual time of a run, in which faults come.
