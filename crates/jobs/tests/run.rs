@@ -72,7 +72,10 @@ fn run_at_cost(
     let around = Surroundings {
         cancel: &cancel,
         thread_cost,
-        may_change: &|device| Err(format!("{} is mounted", device.display())),
+        may_change: &|path| {
+            let is_device = path.starts_with("/dev");
+            if is_device { Err(format!("{} is mounted", path.display())) } else { Ok(()) }
+        },
         drawn: 7,
         status_interval: status,
     };

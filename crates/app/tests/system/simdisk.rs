@@ -82,7 +82,9 @@ fn each_scenario_comes_to_what_it_expects() {
 #[test]
 fn errors_and_short_transfers_are_never_counted_as_done() {
     let disk = or_skip!(Disk::named("failing"));
-    let report = disk.report(&["--size", "32MiB", "--runtime", "2s", "--only", "qd1"]);
+    let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "2s", "--only", "qd1", "--fail-on", "fail"]);
+    assert_eq!(output.status.code(), Some(1), "one failed request fails the run: {}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let qd1 = step(&report, "qd1");
     let error = |name: &str| int(&find(&qd1["errors"], "error", name)["count"]);
     let served = disk.mounted.served();
