@@ -8,7 +8,7 @@ use std::io;
 use qd1_model::{Report, printable};
 use serde_json::Value;
 
-/// Returns the report with every string as [`printable`] shows it, its command aside, which is quoted for a shell.
+/// Returns the report with every string as [`printable()`] shows it, its command aside, which is quoted for a shell.
 /// `None` where that is not possible.
 pub(crate) fn safe(report: &Report) -> Option<Cow<'_, Report>> {
     let mut seen = Hidden::default();
