@@ -4,9 +4,10 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::process::geteuid;
+use rustix::process::{getegid, geteuid};
 
-const OTHERS_WRITE: u32 = 0o022;
+const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
 /// Returns the directory on `path`, or the path itself, in which another user than root and this one may rename what
@@ -22,11 +23,18 @@ pub fn temp_dir() -> PathBuf {
     if changeable_by_others(&usual).is_some() { PathBuf::from("/tmp") } else { usual }
 }
 
-/// In a sticky directory, such as /tmp, each may rename only what is their own.
 fn is_safe(dir: &Path) -> bool {
     let Ok(found) = std::fs::metadata(dir) else { return false };
-    let owned = found.uid() == 0 || found.uid() == geteuid().as_raw();
-    owned && (found.mode() & OTHERS_WRITE == 0 || found.mode() & STICKY != 0)
+    let us = (geteuid().as_raw(), getegid().as_raw());
+    only_ours((found.uid(), found.gid()), found.mode(), us)
+}
+
+/// Whether only root and this user can rename what they make in a directory. In a sticky one, such as /tmp, each may
+/// rename only what is their own. Where every user has a group of their own, directories are often open to it.
+fn only_ours((uid, gid): (u32, u32), mode: u32, (own_uid, own_gid): (u32, u32)) -> bool {
+    let is_own_group = own_uid != 0 && (uid, gid) == (own_uid, own_gid);
+    let others = if is_own_group { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITES };
+    (uid == 0 || uid == own_uid) && (mode & others == 0 || mode & STICKY != 0)
 }
 
 #[cfg(test)]
@@ -34,6 +42,24 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_group_of_ones_own_is_oneself_but_not_for_root() {
+        let (root, me, other) = ((0, 0), (1000, 1000), (2000, 2000));
+        for (owner, mode, who, expected) in [
+            (me, 0o775, me, true),
+            (me, 0o777, me, false),
+            ((1000, 100), 0o775, me, false),
+            (me, 0o755, root, false),
+            (root, 0o775, root, false),
+            (root, 0o755, me, true),
+            (other, 0o755, me, false),
+            (root, 0o1777, me, true),
+            (other, 0o1777, me, false),
+        ] {
+            assert_eq!(only_ours(owner, mode, who), expected, "{owner:?} {mode:o} {who:?}");
+        }
+    }
 
     #[test]
     fn a_directory_that_others_may_write_is_found_above_as_well() {
