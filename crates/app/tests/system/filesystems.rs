@@ -17,7 +17,7 @@ use crate::common::device::Throttle;
 use crate::common::device::{Loop, tool};
 use crate::common::disk::Disk;
 use crate::common::filesystems::{TINY, assert_nothing_left, can, filesystems, journals, quiet, upon};
-use crate::common::{self, find, int, json, list, names, or_skip, schema, text};
+use crate::common::{self, Place, find, int, json, list, names, or_skip, schema, text};
 
 #[test]
 fn each_filesystem_is_measured_in_every_round_and_shown_again() {
@@ -237,4 +237,24 @@ fn filesystems_on_a_disk_that_runs_full_give_one_clear_error() {
     assert!(said.contains("ENOSPC") && said.lines().count() == 1, "{said}");
     place.assert_empty();
     assert_eq!(journals(place), Vec::<String>::new());
+}
+
+/// The second filesystem was refused because of the first, and at the end whatever lay there was removed.
+#[test]
+fn a_device_takes_several_filesystems_and_is_blank_again() {
+    or_skip!(can(&["mkfs.ext4", "mkfs.btrfs"]));
+    let disk = or_skip!(Loop::new(600 << 20, &[]));
+    let place = Place::new();
+    let args = ["filesystems", disk.path(), "--destroy", disk.path(), "--only", "ext4,btrfs", "--rounds", "2"];
+    let args = [&args[..], &TINY, &["--steps", "read", "--json"]].concat();
+    let report = common::json(assert_cmd::Command::from_std(place.real_time(&args)));
+    let mounts = list(&report["record"]["mounts"]);
+    assert_eq!(mounts.len(), 4);
+    assert!(mounts.iter().all(|mount| mount["fault"].is_null()), "{mounts:?}");
+    assert_eq!(tool("wipefs", &["--noheadings", disk.path()]).unwrap(), "");
+    // What is there before is refused and stays.
+    tool("mkfs.ext4", &["-q", disk.path()]).unwrap();
+    let before = disk.content();
+    assert_cmd::Command::from_std(place.real_time(&args)).assert().code(4);
+    assert!(disk.content() == before, "it was changed");
 }

@@ -170,3 +170,35 @@ fn signatures(device: &Path) -> Result<BTreeSet<String>> {
 fn wipe(device: &Path) -> Result<()> {
     tool::tool("wipefs", &["--all", "--quiet", &device.to_string_lossy()]).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Between two filesystems somebody else may use the device.
+    #[test]
+    fn what_a_stranger_puts_on_the_device_meanwhile_is_left_alone() {
+        if !rustix::process::geteuid().is_root() || tool::find("mkfs.ext4").is_none() {
+            println!("SKIPPED: loop devices need root, and mkfs.ext4");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("disk.img");
+        File::create(&file).unwrap().set_len(16 << 20).unwrap();
+        let device = loops::attach(&file).unwrap().device;
+        let name = device.to_str().unwrap();
+        let machine = Machine::new();
+        let outcome = std::panic::catch_unwind(|| {
+            tool::tool("mkfs.ext4", &["-q", name]).unwrap();
+            let made = signatures(&device).unwrap();
+            make_way(&machine, &device, &made).unwrap();
+            assert!(signatures(&device).unwrap().is_empty(), "what this run made is gone");
+            tool::tool("mkfs.ext4", &["-q", name]).unwrap();
+            let theirs = signatures(&device).unwrap();
+            assert!(make_way(&machine, &device, &made).unwrap_err().to_string().contains("ext4"));
+            assert_eq!(signatures(&device).unwrap(), theirs);
+        });
+        loops::detach(&file).unwrap();
+        outcome.unwrap();
+    }
+}
