@@ -54,9 +54,9 @@ fn syncs_are_shown_beside_the_operations_that_wait_for_them() {
 
 /// A run of so many files that it is under way for a while; returns once some are there.
 fn under_way(place: &Place) -> Running {
-    let mut run = Running::start(place.command(&["meta", place.dir_str(), "--files", "3M", "--file-size", "0"]));
+    let mut run = Running::start(place.command(&["meta", place.dir_str(), "--files", "1M", "--file-size", "0"]));
     wait_until("files are made", || {
-        assert!(run.is_running(), "it ended early");
+        run.assert_running();
         names(place.dir()).iter().any(|name| {
             let group = place.dir().join(name).join("files-1/d000001");
             group.exists() && fs::read_dir(group).is_ok_and(|files| files.count() > 100)

@@ -332,6 +332,15 @@ impl Running {
         self.0.try_wait().unwrap().is_none()
     }
 
+    /// Panics with what it said where it ended early.
+    #[track_caller]
+    pub(crate) fn assert_running(&mut self) {
+        if !self.is_running() {
+            let said = self.0.stderr.take().map(std::io::read_to_string).transpose().unwrap().unwrap_or_default();
+            panic!("it ended early: {said}");
+        }
+    }
+
     /// Waits longer than until a step reads: nothing is measured in its ramp, at most a quarter of a second.
     pub(crate) fn wait_until_it_measures(&mut self) {
         self.wait_until_it_reads();
@@ -357,7 +366,7 @@ impl Running {
 
     /// A count of its calls' bytes, caches or not; the process has to be alive.
     fn bytes(&mut self, key: &str) -> u64 {
-        assert!(self.is_running(), "it ended early");
+        self.assert_running();
         let text = fs::read_to_string(format!("/proc/{}/io", self.0.id())).unwrap_or_default();
         let count = text.lines().find_map(|line| line.strip_prefix(key)).and_then(|n| n.parse().ok());
         count.unwrap_or_default()

@@ -118,7 +118,7 @@ fn sigkill_leaves_no_schema_behind() {
     let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
     let mut run = Running::start(site.command(&args));
     wait_until("its tables are there", || {
-        assert!(run.is_running());
+        run.assert_running();
         server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
     });
     run.signal(Signal::KILL);
@@ -143,7 +143,7 @@ fn killed_with_its_helpers(site: &Site, server: &Server) {
     let args = ["postgres", "-q", "--scale", "1", "--clients", "2", "--runtime", "60s", "--dsn", &dsn];
     let mut run = Running::start(site.command(&args));
     wait_until("its tables are there", || {
-        assert!(run.is_running());
+        run.assert_running();
         server.ask("select count(*) from pg_tables where tablename = 'pgbench_history'").unwrap() == "1"
     });
     let children = children(run.0.id());

@@ -79,7 +79,7 @@ fn puts_come_at_the_rate_asked_for_and_wait_for_the_disk() {
 fn under_way(site: &Site) -> (Running, rustix::process::Pid) {
     let mut run = Running::start(site.command(&["etcd", site.place.dir_str(), "--load", "s", "--json", "-q"]));
     wait_until("etcd runs", || {
-        assert!(run.is_running());
+        run.assert_running();
         !site.servers().is_empty()
     });
     std::thread::sleep(std::time::Duration::from_secs(4));

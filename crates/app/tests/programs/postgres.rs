@@ -55,11 +55,7 @@ impl Life {
         let args = [&["postgres", site.place.dir_str(), "--json", "-q"], &LONG[..], more].concat();
         let mut run = Running::start(site.command(&args));
         wait_until("pgbench runs", || {
-            assert!(
-                run.is_running(),
-                "it ended early: {}",
-                std::io::read_to_string(run.0.stderr.take().unwrap()).unwrap()
-            );
+            run.assert_running();
             is_any("pgbench", "--log-prefix", &site)
         });
         std::thread::sleep(std::time::Duration::from_secs(1));

@@ -16,7 +16,7 @@ fn long_run(place: &Place, only: &str) -> Running {
     command.env("TMPDIR", place.dir());
     let mut run = Running::start(command);
     wait_until("a filesystem is mounted", || {
-        assert!(run.is_running(), "it ended early");
+        run.assert_running();
         upon(place).len() == 2
     });
     run.wait_until_it_measures();

@@ -87,7 +87,7 @@ fn a_filesystem_that_runs_full_is_told_and_left_clean() {
     let args = ["meta", place.dir_str(), "--files", "100k", "--file-size", "4k", "--no-save"];
     let mut run = Running::start(place.command(&args));
     wait_until("files are made", || {
-        assert!(run.is_running(), "it ended early");
+        run.assert_running();
         names(place.dir()).iter().any(|name| place.dir().join(name).join("files-1/d000001/f00001500").exists())
     });
     // Somebody else takes the rest of the space, which no planner can foresee.
