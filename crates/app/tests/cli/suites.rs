@@ -312,7 +312,7 @@ fn a_given_file_is_only_read_by_a_suite_too() {
     let file = place.beside("given.bin");
     let content: Vec<u8> = (0..32u32 << 20).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     fs::write(&file, &content).unwrap();
-    let report = common::json(place.qd1(&["run", "kdiskmark", file.to_str().unwrap(), "--runtime", "50ms", "--json"]));
+    let report = common::json(place.qd1(&["run", "kdiskmark", file.to_str().unwrap(), "--runtime", "500ms", "--json"]));
     assert!(fs::read(&file).unwrap() == content, "the file was changed");
     assert_eq!(ran(&report), ["seq1m-q8t1-read", "seq1m-q1t1-read", "rnd4k-q32t1-randread", "rnd4k-q1t1-randread"]);
     assert!(int(&step(&report, "rnd4k-q1t1-randread")["streams"][0]["lat"]["count"]) > 0);

@@ -37,6 +37,8 @@ pub(super) fn judged(arena: &Arena, case: &Case, ended: &Ended, others: usize) -
         // Another one's file is there already.
         Some(4) if case.command.is_job && case.fault == Fault::Together => {}
         None => wrong.push(format!("ended by signal {:?}", status.signal())),
+        // On a busy machine a load's first operation may take longer than the load.
+        Some(1) if stdout.contains("nothing was completed in its time") => {}
         Some(code) if !allowed(case.fault).contains(&code) => {
             wrong.push(format!("exit code {code}: {}", tail(&stderr)))
         }
