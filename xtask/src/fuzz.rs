@@ -12,7 +12,7 @@ use crate::tools::FUZZ;
 use crate::{cmd, metadata};
 
 /// The targets, as in fuzz/Cargo.toml.
-const TARGETS: &[&str] = &["fio_job", "fio_args"];
+const TARGETS: &[&str] = &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record"];
 
 /// What it takes.
 #[derive(Arguments)]

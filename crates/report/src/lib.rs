@@ -12,6 +12,7 @@ mod machine;
 mod page;
 pub mod plan;
 mod redact;
+mod rewrite;
 mod safe;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;

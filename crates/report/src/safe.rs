@@ -3,25 +3,21 @@
 //! made where there are any, which is hardly ever.
 
 use std::borrow::Cow;
-use std::io;
 
 use qd1_model::{Report, printable};
 use serde_json::Value;
 
+use crate::rewrite::rewritten;
+
 /// Returns the report with every string as [`printable()`] shows it, its command aside, which is quoted for a shell.
 /// `None` where that is not possible.
 pub(crate) fn safe(report: &Report) -> Option<Cow<'_, Report>> {
-    let mut seen = Hidden::default();
-    serde_json::to_writer(&mut seen, report).ok()?;
-    if !seen.any {
+    let json = serde_json::to_vec(report).ok()?;
+    if !has_hidden(&json) {
         return Some(Cow::Borrowed(report));
     }
-    let mut value = serde_json::to_value(report).ok()?;
-    write_out(&mut value);
-    let mut shown: Report = serde_json::from_value(value).ok()?;
+    let mut shown = rewritten(report, &json, write_out).ok()?;
     shown.record.command.clone_from(&report.record.command);
-    // No part of the JSON, and made of numbers.
-    shown.limits.clone_from(&report.limits);
     Some(Cow::Owned(shown))
 }
 
@@ -44,42 +40,15 @@ fn write_out(value: &mut Value) {
     }
 }
 
-/// Reads JSON and notes whether a string in it has a character to write out: JSON escapes C0, the others stand there in
-/// UTF-8.
-#[derive(Default)]
-struct Hidden {
-    any: bool,
-    is_escaped: bool,
-    /// The last bytes, the newest lowest.
-    last: u32,
-}
-
-impl io::Write for Hidden {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for byte in bytes {
-            self.last = self.last << 8 | u32::from(*byte);
-            let is_control = self.is_escaped && !matches!(byte, b'"' | b'\\');
-            self.is_escaped = !self.is_escaped && *byte == b'\\';
-            self.any |= is_control || ends_hidden(self.last);
+/// Whether a string of the JSON has a character to write out: C0 is escaped there, the others stand as they are.
+fn has_hidden(json: &[u8]) -> bool {
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte == b'\\' && !matches!(bytes.next(), Some(b'"' | b'\\')) {
+            return true;
         }
-        Ok(bytes.len())
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Whether the last bytes are one of the characters of [`qd1_model::printable::is_hidden`] beyond C0.
-fn ends_hidden(last: u32) -> bool {
-    let bytes = last.to_be_bytes();
-    let tail = match bytes {
-        [.., 0x7f] => return true,
-        [.., 0xc2 | 0xd8, _] => &bytes[2..],
-        [_, 0xe2, 0x80 | 0x81, _] => &bytes[1..],
-        _ => return false,
-    };
-    std::str::from_utf8(tail).is_ok_and(|text| text.contains(qd1_model::printable::is_hidden))
+    std::str::from_utf8(json).is_ok_and(|text| text.contains(qd1_model::printable::is_hidden))
 }
 
 #[cfg(test)]

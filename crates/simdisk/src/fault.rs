@@ -14,6 +14,8 @@ pub enum RequestKind {
     Write,
     /// fsync and fdatasync.
     Flush,
+    /// open, also of a file that it makes. It takes none of the device's time.
+    Open,
 }
 
 /// What happens to a request.
@@ -22,6 +24,8 @@ pub enum RequestKind {
 pub enum FaultEffect {
     /// It fails with EIO; a write changes nothing.
     Eio,
+    /// The same with EDQUOT, as where a user's quota is used up.
+    Edquot,
     /// Half of its bytes are moved (rounded down to 512, at least one byte less), and the answer says so.
     Short,
     /// It succeeds, but one bit of what it wrote is wrong from then on: the lowest of the byte at this offset of the

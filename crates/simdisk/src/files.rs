@@ -64,7 +64,7 @@ impl Files {
     /// Performs a write as its fate has it; returns the bytes that the answer reports.
     fn put(&self, ino: INodeNo, offset: u64, data: &[u8], fate: Fate) -> Answer<u32> {
         let data = match fate {
-            Fate::Fail => return Err(Errno::EIO),
+            Fate::Fail(error) => return Err(error),
             Fate::Short => &data[..shortened(data.len())],
             Fate::Good | Fate::Flip(_) => data,
         };
@@ -83,8 +83,8 @@ impl Files {
     }
 
     fn get(&self, ino: INodeNo, offset: u64, size: u32, fate: Fate) -> Answer<Vec<u8>> {
-        if fate == Fate::Fail {
-            return Err(Errno::EIO);
+        if let Fate::Fail(error) = fate {
+            return Err(error);
         }
         let mut data = self.tree().file(ino)?.read(offset, size as usize);
         if fate == Fate::Short {
@@ -112,12 +112,13 @@ impl Files {
         }
     }
 
-    /// What a sync of a file, or of a directory's names, costs: the device's flush.
-    fn flush_device(&self) -> Answer<()> {
-        let admitted = self.server.admit(&DiskRequest::FLUSH);
+    /// A request that moves no data: opening a file, or a sync of one or of a directory's names, which costs the device's
+    /// flush.
+    fn ask(&self, request: &DiskRequest<'_>) -> Answer<()> {
+        let admitted = self.server.admit(request);
         self.server.wait(&admitted);
         match admitted.fate() {
-            Fate::Fail => Err(Errno::EIO),
+            Fate::Fail(error) => Err(error),
             Fate::Good | Fate::Short | Fate::Flip(_) => Ok(()),
         }
     }
@@ -241,8 +242,10 @@ impl Filesystem for Files {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.make(req, parent, name, NodeKind::File(Store::default()), mode & !umask);
-        let made = made.and_then(|attr| Ok((attr, self.opened(attr.ino)?)));
+        let made = self.ask(&DiskRequest::OPEN).and_then(|()| {
+            let attr = self.make(req, parent, name, NodeKind::File(Store::default()), mode & !umask)?;
+            Ok((attr, self.opened(attr.ino)?))
+        });
         answer!(made, reply, (attr, flags) => reply.created(&TTL, &attr, Generation(0), FileHandle(0), flags));
     }
 
@@ -291,7 +294,7 @@ impl Filesystem for Files {
     }
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        answer!(self.opened(ino), reply, flags => reply.opened(FileHandle(0), flags));
+        answer!(self.ask(&DiskRequest::OPEN).and_then(|()| self.opened(ino)), reply, flags => reply.opened(FileHandle(0), flags));
     }
 
     fn read(
@@ -334,11 +337,11 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        answer!(self.flush_device(), reply, () => reply.ok());
+        answer!(self.ask(&DiskRequest::FLUSH), reply, () => reply.ok());
     }
 
     fn fsyncdir(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        answer!(self.flush_device(), reply, () => reply.ok());
+        answer!(self.ask(&DiskRequest::FLUSH), reply, () => reply.ok());
     }
 
     fn fallocate(

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use fuser::Errno;
 use qd1_engine::clock::monotonic_ns;
 use qd1_engine::sim::{Device, State};
 use qd1_engine::{Op, OpKind};
@@ -43,6 +44,7 @@ impl Overhead {
             RequestKind::Read => self.read_ns,
             RequestKind::Write => self.write_ns,
             RequestKind::Flush => self.flush_ns,
+            RequestKind::Open => 0,
         }
     }
 }
@@ -56,8 +58,8 @@ pub struct Served {
     pub writes: u64,
     /// Flushes answered, failed ones included.
     pub flushes: u64,
-    /// Reads, writes and flushes that a fault hit.
-    pub faults: [u64; 3],
+    /// Reads, writes, flushes and opens that a fault hit.
+    pub faults: [u64; 4],
     /// Bytes whose bit was flipped: offsets in their file, in the order of the writes.
     pub flipped: Vec<u64>,
     /// How long after the model's time answers went out to requests that were alone in flight: median, 99th percentile
@@ -81,7 +83,7 @@ pub(crate) struct Server {
     calibrating: AtomicBool,
     /// Time to answer during calibration, by [`RequestKind`]: the law's median, since the longer a processor has slept
     /// the longer it takes to wake, and that is part of the way.
-    calibration_ns: [u64; 3],
+    calibration_ns: [u64; 4],
     gone: Mutex<bool>,
     going: Condvar,
     waiting: AtomicUsize,
@@ -106,6 +108,8 @@ pub(crate) struct DiskRequest<'a> {
 impl DiskRequest<'_> {
     /// A flush.
     pub(crate) const FLUSH: Self = Self { on: RequestKind::Flush, ino: 0, offset: 0, len: 0, data: &[], synced: false };
+    /// Opening a file.
+    pub(crate) const OPEN: Self = Self { on: RequestKind::Open, ..Self::FLUSH };
 }
 
 /// Bits of a place on the device that are the place in a file.
@@ -123,8 +127,8 @@ pub(crate) struct Admitted {
 pub(crate) enum Fate {
     /// As asked.
     Good,
-    /// EIO.
-    Fail,
+    /// With this error.
+    Fail(Errno),
     /// A part only.
     Short,
     /// All of it, with a bit of this byte of the file flipped.
@@ -140,7 +144,7 @@ impl Server {
         let median = |law: Law| law.quantile(0.5).clamp(CALIBRATION_NS.0, CALIBRATION_NS.1) as u64;
         let [read, write, flush] = [Law::reads, Law::writes, Law::flushes].map(|law| median(law(device, 4096, 101)));
         Self {
-            calibration_ns: [read, write, flush],
+            calibration_ns: [read, write, flush, 0],
             clock_zero_ns: AtomicU64::new(monotonic_ns()),
             state: Mutex::new(State::new(device.clone())),
             faults: Mutex::new(Faults::new(faults, device.seed)),
@@ -186,12 +190,13 @@ impl Server {
         if self.calibrating.load(Ordering::Relaxed) {
             return Admitted { on, due_ns: monotonic_ns() + self.calibration_ns(on), fate: None };
         }
+        let fate = locked(&self.faults).judge(on, offset, u64::from(len));
         let kind = match on {
             RequestKind::Read => OpKind::Read,
             RequestKind::Write => OpKind::Write,
             RequestKind::Flush => OpKind::Fdatasync,
+            RequestKind::Open => return Admitted { on, due_ns: monotonic_ns(), fate },
         };
-        let fate = locked(&self.faults).judge(on, offset, u64::from(len));
         let zero_ns = self.clock_zero_ns.load(Ordering::Relaxed);
         let due_ns = {
             let mut state = locked(&self.state);
@@ -223,6 +228,7 @@ impl Server {
             RequestKind::Read => served.reads += 1,
             RequestKind::Write => served.writes += 1,
             RequestKind::Flush => served.flushes += 1,
+            RequestKind::Open => {}
         }
         if let Some((what, byte)) = admitted.fate {
             served.faults[admitted.on as usize] += 1;
@@ -254,7 +260,8 @@ impl Admitted {
     pub(crate) fn fate(&self) -> Fate {
         match self.fate {
             None => Fate::Good,
-            Some((FaultEffect::Eio | FaultEffect::Hang(0), _)) => Fate::Fail,
+            Some((FaultEffect::Eio | FaultEffect::Hang(0), _)) => Fate::Fail(Errno::EIO),
+            Some((FaultEffect::Edquot, _)) => Fate::Fail(Errno::EDQUOT),
             Some((FaultEffect::Hang(_), _)) => Fate::Good,
             Some((FaultEffect::Short, _)) => Fate::Short,
             Some((FaultEffect::Flip, byte)) => Fate::Flip(byte),
@@ -333,6 +340,6 @@ mod tests {
             server.leave();
             waits.join().unwrap();
         });
-        assert_eq!(admitted.fate(), Fate::Fail);
+        assert_eq!(admitted.fate(), Fate::Fail(Errno::EIO));
     }
 }

@@ -20,7 +20,10 @@ const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;
 
 /// Returns the blob of `record`.
-pub(crate) fn pack(record: &Record) -> Result<Vec<u8>> {
+///
+/// # Errors
+/// When a figure in it is none that JSON can hold.
+pub fn pack(record: &Record) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(record)?;
     let packed = deflate(&json, Compression::default())?;
     // What nothing but repeats itself would not be read again.
@@ -37,7 +40,7 @@ fn deflate(json: &[u8], level: Compression) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// When it is damaged, or its layout is newer than this qd1.
-pub(crate) fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
+pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,

@@ -17,7 +17,7 @@ use qd1_model::history::Row;
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use blob::{pack, unpack};
+pub use blob::{pack, unpack};
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);

@@ -75,7 +75,15 @@ pub fn load(path: &Path) -> Result<Suite, Problem> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Problem::usage(format!("cannot read the suite {file}: {error}")))?;
-    read::suite(&text).map_err(|fault| Problem::usage(fault.message(&file, &text)))
+    parse(&file, &text)
+}
+
+/// Reads a suite's text; `file` is what messages call it.
+///
+/// # Errors
+/// When it is not a suite; the message has the file and the line.
+pub fn parse(file: &str, text: &str) -> Result<Suite, Problem> {
+    read::suite(text).map_err(|fault| Problem::usage(fault.message(file, text)))
 }
 
 /// Returns the error for a name that no suite has.

@@ -42,7 +42,11 @@ pub fn load(path: &Path) -> Result<Thresholds> {
     read().map_err(|error: anyhow::Error| Problem::usage(format!("{error:#}").trim_end()).into())
 }
 
-fn parse(text: &str) -> Result<Thresholds> {
+/// Reads the text of thresholds.
+///
+/// # Errors
+/// When they are not, or contradict themselves; the message names the class and the criterion.
+pub fn parse(text: &str) -> Result<Thresholds> {
     let thresholds: Thresholds = toml::from_str(text)?;
     ensure!(!thresholds.class.is_empty(), "there is no [[class]]; a verdict needs at least one");
     for (at, class) in thresholds.class.iter().enumerate() {

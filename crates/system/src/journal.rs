@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Child;
 
 use anyhow::{Context as _, Result, ensure};
@@ -102,12 +102,14 @@ pub struct Journal {
 
 impl Change {
     /// Returns true if it names only what qd1 makes.
-    fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         match self {
-            Self::Scratch { dir } => scratch::is_scratch(dir),
-            Self::Loop { file: path } | Self::Mount { point: path } => scratch::is_inside(path),
+            Self::Scratch { dir } => is_direct(dir) && scratch::is_scratch(dir),
+            Self::Loop { file: path } | Self::Mount { point: path } => is_direct(path) && scratch::is_inside(path),
             Self::Pool { name } => name.starts_with(POOL_PREFIX),
-            Self::Daemon { program, pidfile } => DAEMONS.contains(&program.as_str()) && scratch::is_inside(pidfile),
+            Self::Daemon { program, pidfile } => {
+                DAEMONS.contains(&program.as_str()) && is_direct(pidfile) && scratch::is_inside(pidfile)
+            }
             Self::Schema { name, .. } => schema::is_ours(name),
         }
     }
@@ -150,6 +152,11 @@ impl Change {
             }
         })
     }
+}
+
+/// Whether a path is absolute and goes nowhere up: what it seems to be inside, it is.
+fn is_direct(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
 }
 
 /// Destroys a pool; returns false if it does not exist, as when its daemon and disk are gone.
@@ -407,11 +414,11 @@ fn open(path: &Path) -> Result<Option<File>> {
 
 /// The changes that a journal's text leaves in effect.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Remaining {
+pub struct Remaining {
     /// Those that are understood, the first one first.
-    made: Vec<Change>,
+    pub made: Vec<Change>,
     /// The numbers, from 1, of the lines that are not.
-    unknown: Vec<usize>,
+    pub unknown: Vec<usize>,
 }
 
 /// Returns a line as it is written: its checksum and itself.
@@ -429,7 +436,7 @@ fn decode(line: &[u8]) -> Option<Line> {
 
 /// Reads a journal. A last line that was cut off stands for a change that was never made. Behind a line that is not
 /// understood nobody knows which change was undone, so that none counts as undone: undoing one twice is harmless.
-fn remaining(text: &[u8]) -> Remaining {
+pub fn remaining(text: &[u8]) -> Remaining {
     let mut remaining = Remaining::default();
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let Some(line) = line.strip_suffix(b"\n") else { break };
@@ -504,6 +511,9 @@ mod tests {
     fn what_qd1_does_not_make_is_not_undone() {
         for change in [
             Change::Mount { point: "/home".into() },
+            Change::Mount { point: "/d/.qd1-scratch-0/../../home".into() },
+            Change::Loop { file: ".qd1-scratch-0/disk.img".into() },
+            Change::Scratch { dir: "/home/u/../.qd1-scratch-0".into() },
             Change::Loop { file: "/var/disk.img".into() },
             Change::Scratch { dir: "/home/u".into() },
             Change::Pool { name: "tank".to_owned() },

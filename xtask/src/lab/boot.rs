@@ -1,4 +1,5 @@
-//! One boot of the virtual machine: its files, its command line, and what it sends back.
+//! One boot of the virtual machine, or two with a power cut between them: its files, its command line, and what it sends
+//! back.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -7,9 +8,10 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
 
 use super::initramfs::Archive;
-use super::scenario::{Scenario, serial};
+use super::scenario::{Disk, Scenario, serial};
 use super::{interrupted, modules};
 use crate::packages::{QEMU, Unpacked};
 use crate::{clock, cmd};
@@ -77,13 +79,44 @@ impl std::error::Error for Silent {}
 
 fn boot_once(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Outcome> {
     let dir = tempfile::Builder::new().prefix("qd1-lab-").tempdir()?;
+    make_disks(scenarios, dir.path())?;
+    let cut: Vec<usize> = (0..scenarios.len()).filter(|number| !scenarios[*number].before_cut.is_empty()).collect();
+    if !cut.is_empty() {
+        let script = |number: usize| scenarios[number].script_before_cut(number);
+        let until_cut =
+            power_on(scenarios, &Scripts { numbers: cut, script: &script, cuts: true }, binary, packages, &dir)?;
+        if let Some(failed) = until_cut.sent.iter().find(|sent| sent.status != 0) {
+            bail!("{} failed before its power was cut: {}", failed.name, failed.stdout);
+        }
+    }
+    let script = |number: usize| scenarios[number].script(number);
+    let numbers = (0..scenarios.len()).collect();
+    power_on(scenarios, &Scripts { numbers, script: &script, cuts: false }, binary, packages, &dir)
+}
+
+/// What a machine runs from its start to its end.
+struct Scripts<'a> {
+    /// The scenarios, by their place among all.
+    numbers: Vec<usize>,
+    script: &'a dyn Fn(usize) -> String,
+    /// Its power is cut at the end.
+    cuts: bool,
+}
+
+fn power_on(
+    scenarios: &[Scenario],
+    scripts: &Scripts<'_>,
+    binary: &Path,
+    packages: &Unpacked,
+    dir: &TempDir,
+) -> Result<Outcome> {
     let initramfs = dir.path().join("initramfs");
-    archive(scenarios, binary, packages)?.write(&initramfs)?;
+    archive(scenarios, scripts, binary, packages)?.write(&initramfs)?;
     let (port, console) = (dir.path().join("port"), dir.path().join("console"));
     let mut qemu = machine(packages, &initramfs, &port);
-    disks(&mut qemu, scenarios, dir.path())?;
+    add_disks(&mut qemu, scenarios, dir.path());
     qemu.stdout(File::create(&console)?).stderr(File::options().append(true).open(&console)?);
-    let count = u64::try_from(scenarios.len())?;
+    let count = u64::try_from(scripts.numbers.len())?;
     let most = Duration::from_secs(START_SECONDS + count * u64::from(SCENARIO_SECONDS));
     let child = qemu.spawn().context("cannot start QEMU")?;
     let said = || [&port, &console].map(|path| fs::metadata(path).map_or(0, |found| found.len()));
@@ -115,30 +148,34 @@ fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
     qemu
 }
 
-/// The disks of all scenarios; their files are sparse, and gone with the directory.
-fn disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) -> Result<()> {
-    let all = || {
-        scenarios
-            .iter()
-            .enumerate()
-            .flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (n, m, disk)))
-    };
-    if all().any(|(.., disk)| disk.device.starts_with("scsi-")) {
+/// All disks, with their serial numbers.
+fn all_disks(scenarios: &[Scenario]) -> impl Iterator<Item = (String, &Disk)> {
+    scenarios
+        .iter()
+        .enumerate()
+        .flat_map(|(n, scenario)| scenario.disks.iter().enumerate().map(move |(m, disk)| (serial(n, m), disk)))
+}
+
+/// Makes the disks' files: they are sparse, and gone with the directory.
+fn make_disks(scenarios: &[Scenario], dir: &Path) -> Result<()> {
+    all_disks(scenarios)
+        .try_for_each(|(serial, disk)| Ok(File::create(dir.join(serial))?.set_len(disk.size_mib << 20)?))
+}
+
+fn add_disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) {
+    if all_disks(scenarios).any(|(_, disk)| disk.device.starts_with("scsi-")) {
         qemu.args(["-device", "virtio-scsi-pci"]);
     }
-    for (scenario, number, disk) in all() {
-        let serial = serial(scenario, number);
+    for (serial, disk) in all_disks(scenarios) {
         let file = dir.join(&serial);
-        File::create(&file)?.set_len(disk.size_mib << 20)?;
         // Writes to the file need not be durable: it lives as long as the machine.
         let drive = format!("if=none,id={serial},format=raw,cache=unsafe,file={}", file.display());
         let device = format!("{},drive={serial},serial={serial}", disk.device);
         qemu.args(["-drive", &drive, "-device", &device]);
     }
-    Ok(())
 }
 
-fn archive(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result<Archive> {
+fn archive(scenarios: &[Scenario], scripts: &Scripts<'_>, binary: &Path, packages: &Unpacked) -> Result<Archive> {
     let mut archive = Archive::default();
     archive.program("init", include_bytes!("init.sh"));
     archive.file("lab/helpers", include_bytes!("helpers.sh"));
@@ -159,18 +196,22 @@ fn archive(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Result
     archive.link("sbin/modprobe", "/bin/busybox");
     let mut names: BTreeSet<String> = modules::ALWAYS.iter().map(|name| (*name).to_owned()).collect();
     let mut first = names.clone();
-    for (index, scenario) in scenarios.iter().enumerate() {
+    for number in &scripts.numbers {
+        let scenario = &scenarios[*number];
         for disk in &scenario.disks {
             first.extend(disk.modules()?.iter().map(|name| (*name).to_owned()));
         }
         let of_setup = scenario.modules.iter().filter_map(|module| module.split_whitespace().next());
         names.extend(of_setup.map(str::to_owned));
-        archive.file(&format!("lab/{}", scenario.name), scenario.script(index).as_bytes());
+        archive.file(&format!("lab/{}", scenario.name), (scripts.script)(*number).as_bytes());
     }
     names.extend(first.iter().cloned());
     modules::pack(&mut archive, packages, &names)?;
     archive.file("lab/modules", lines(first).as_bytes());
-    archive.file("lab/order", lines(scenarios.iter().map(|scenario| scenario.name.clone())).as_bytes());
+    archive.file("lab/order", lines(scripts.numbers.iter().map(|number| scenarios[*number].name.clone())).as_bytes());
+    if scripts.cuts {
+        archive.file("lab/cut", b"");
+    }
     archive.file("lab/seconds", SCENARIO_SECONDS.to_string().as_bytes());
     Ok(archive)
 }

@@ -28,6 +28,10 @@ pub(super) struct Scenario {
     /// Disks that QEMU gives the machine; `$DISK0` is the first one's path.
     #[serde(default, rename = "disk")]
     pub(super) disks: Vec<Disk>,
+    /// Shell commands in a machine of their own, whose power is cut when they have ended, whatever still runs; what
+    /// follows finds the disks as they were then.
+    #[serde(default)]
+    pub(super) before_cut: String,
     /// Shell commands that make the devices. The first that fails fails the scenario.
     #[serde(default)]
     pub(super) setup: String,
@@ -140,6 +144,21 @@ impl Scenario {
         Ok(all.into_iter().filter(|scenario| named(scenario) && (scenario.short || !short)).collect())
     }
 
+    /// What the guest's shell runs before its power is cut.
+    pub(super) fn script_before_cut(&self, index: usize) -> String {
+        let mut lines = vec!["set -eu".to_owned(), ". /lab/helpers".to_owned()];
+        lines.extend(self.devices(index));
+        lines.push(self.before_cut.clone());
+        lines.join("\n") + "\n"
+    }
+
+    /// Loads the modules and names the disks.
+    fn devices(&self, index: usize) -> Vec<String> {
+        let load = self.modules.iter().map(|module| format!("modprobe {module}"));
+        let disks = (0..self.disks.len()).map(|number| format!("DISK{number}=$(disk {})", serial(index, number)));
+        load.chain(disks).collect()
+    }
+
     /// What the guest's shell runs, as a file that knows the helpers of `init.sh`.
     pub(super) fn script(&self, index: usize) -> String {
         let mut lines = vec!["set -eu".to_owned(), ". /lab/helpers".to_owned(), "finish() {".to_owned()];
@@ -149,10 +168,7 @@ impl Scenario {
         let unload = self.modules.iter().rev().filter_map(|module| module.split_whitespace().next());
         lines.extend(unload.map(|module| format!("modprobe -r {module} 2>/dev/null")));
         lines.extend([":".to_owned(), "}".to_owned(), "trap finish EXIT".to_owned()]);
-        lines.extend(self.modules.iter().map(|module| format!("modprobe {module}")));
-        for number in 0..self.disks.len() {
-            lines.push(format!("DISK{number}=$(disk {})", serial(index, number)));
-        }
+        lines.extend(self.devices(index));
         lines.push(self.setup.clone());
         for (number, run) in self.runs.iter().enumerate() {
             lines.push(run.before.clone());

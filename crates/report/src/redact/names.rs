@@ -2,12 +2,11 @@
 //! are. A job is called after a customer, a ticket or a database as often as after what it does, and nobody can tell
 //! which; so they are numbered, and the plan beside them says what each did. The built-in suites' names stay.
 
-use std::io;
-
 use qd1_model::{Report, Subject};
 use serde_json::Value;
 
 use super::replace_word;
+use crate::rewrite::rewritten;
 
 /// Fields that hold the name of a step, alone or in a list.
 const NAMING: [&str; 4] = ["name", "step", "steps", "also_in"];
@@ -61,17 +60,11 @@ const OF_FIO: [&str; 22] = [
 pub(super) fn hide(report: &mut Report) -> serde_json::Result<()> {
     let names = own_names(report);
     free_texts(report, &names);
-    let mut seen = Seen(false);
-    serde_json::to_writer(&mut seen, &*report)?;
-    if names.is_empty() && !seen.0 {
-        return Ok(());
+    let json = serde_json::to_vec(report)?;
+    // Base64 has no at sign.
+    if !names.is_empty() || json.contains(&b'@') {
+        *report = rewritten(report, &json, |value| rename(value, "", &names))?;
     }
-    let mut value = serde_json::to_value(&*report)?;
-    rename(&mut value, "", &names);
-    // Made of numbers, and no part of the JSON.
-    let limits = report.limits.take();
-    *report = serde_json::from_value(value)?;
-    report.limits = limits;
     Ok(())
 }
 
@@ -192,20 +185,6 @@ fn without_addresses(text: &str) -> String {
         rest = &after[host..];
     }
     out + rest
-}
-
-/// Whether an at sign was written: base64 has none.
-struct Seen(bool);
-
-impl io::Write for Seen {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 |= bytes.contains(&b'@');
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

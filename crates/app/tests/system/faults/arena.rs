@@ -41,8 +41,6 @@ impl Who {
 const USER: u32 = 65_534;
 /// No run of the campaign takes as long, hanging disks and helpers included.
 const LONGEST: Duration = Duration::from_secs(90);
-/// Usual time of a run, in which faults come.
-const USUAL_S: f64 = 1.5;
 
 /// The disk that is measured.
 enum Disk {
@@ -162,6 +160,9 @@ impl Arena {
     /// Runs the case, and returns what was wrong.
     pub(super) fn run(&mut self, case: &Case) -> Vec<String> {
         let mut draw = random(case.seed);
+        if case.command.finds_leftovers {
+            self.leave_files(case);
+        }
         self.prepare(case.fault);
         let beside = self.at("beside");
         let words: Vec<String> = case
@@ -187,7 +188,7 @@ impl Arena {
                 let over = &over;
                 scope.spawn(move || meddle(&target, &victim, over));
             }
-            self.bring_about(case.fault, &first, &mut draw);
+            self.bring_about(case, &first, &mut draw);
             let ended = wait(&mut first);
             over.store(true, Ordering::Relaxed);
             ended
@@ -204,7 +205,7 @@ impl Arena {
         self.undo_fault(case.fault);
         wrong.extend(self.wait_for_processes());
         let ended = Ended { status: ended, stdout: out, stderr: err };
-        if case.fault.kills() {
+        if case.fault.kills() || case.command.finds_leftovers {
             wrong.extend(judge::restored(self, case));
         }
         wrong.extend(judge::judged(self, case, &ended, others));
@@ -215,6 +216,19 @@ impl Arena {
     fn start(&self, case: &Case, words: &[&str], [stdout, stderr]: [Stdio; 2]) -> Child {
         // A group of its own, as a terminal's job has.
         self.command(case, words).stdout(stdout).stderr(stderr).process_group(0).spawn().expect("it starts")
+    }
+
+    /// Leaves the files of a run that was killed with its helper.
+    fn leave_files(&self, case: &Case) {
+        let calm = Case { fault: Fault::None, ..*case };
+        let words = ["meta", self.target.to_str().unwrap(), "--files", "200k", "--file-size", "0", "--quiet"];
+        let mut run = self.start(&calm, &words, [Stdio::null(), Stdio::null()]);
+        std::thread::sleep(Duration::from_millis(700));
+        let _ = run.kill();
+        for pid in self.processes() {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        let _ = run.wait();
     }
 
     /// What is there before the run.
@@ -247,7 +261,8 @@ impl Arena {
     }
 
     /// Brings the fault about at some moment.
-    fn bring_about(&mut self, fault: Fault, run: &Child, draw: &mut impl FnMut() -> f64) {
+    fn bring_about(&mut self, case: &Case, run: &Child, draw: &mut impl FnMut() -> f64) {
+        let fault = case.fault;
         let signal = match fault {
             Fault::Interrupt | Fault::InterruptTwice => Signal::INT,
             Fault::Terminate => Signal::TERM,
@@ -257,7 +272,7 @@ impl Arena {
             Fault::NoSpace | Fault::Vanish => Signal::CONT,
             _ => return,
         };
-        std::thread::sleep(Duration::from_secs_f64(draw() * USUAL_S));
+        std::thread::sleep(Duration::from_secs_f64(draw() * case.command.usual_s));
         let pid = Pid::from_child(run);
         let send = |pid: Pid| {
             let _ = rustix::process::kill_process(pid, signal);

@@ -13,13 +13,26 @@ pub(super) struct Tested {
     pub(super) is_job: bool,
     /// A program that has to be there.
     pub(super) program: Option<&'static str>,
+    /// A run that was killed has left its files, for this command to remove.
+    pub(super) finds_leftovers: bool,
+    /// Its usual time, s, in which faults come.
+    pub(super) usual_s: f64,
 }
 
 const fn measuring(name: &'static str, words: &'static [&'static str]) -> Tested {
-    Tested { name, words, keeps: true, needs_root: false, is_job: false, program: None }
+    Tested {
+        name,
+        words,
+        keeps: true,
+        needs_root: false,
+        is_job: false,
+        program: None,
+        finds_leftovers: false,
+        usual_s: 1.5,
+    }
 }
 
-pub(super) static COMMANDS: [Tested; 17] = [
+pub(super) static COMMANDS: [Tested; 20] = [
     measuring("check", &["check", "DIR", "--size", "32MiB", "--runtime", "60ms", "--json", "--quiet"]),
     measuring("run suite", &["run", "etcd-wal", "DIR", "--size", "64MiB", "--runtime", "300ms", "--json", "--quiet"]),
     Tested { is_job: true, ..measuring("run job", &["run", "BESIDE/job.fio", "DIR", "--json", "--quiet"]) },
@@ -42,6 +55,32 @@ pub(super) static COMMANDS: [Tested; 17] = [
     Tested {
         program: Some("etcd"),
         ..measuring("app etcd", &["app", "etcd", "DIR", "--rate", "50", "--runtime", "1s", "--json", "--quiet"])
+    },
+    Tested {
+        program: Some("db_bench"),
+        ..measuring(
+            "app rocksdb",
+            &[
+                "app",
+                "rocksdb",
+                "DIR",
+                "--num",
+                "5000",
+                "--benchmarks",
+                "fillseq,fillsync",
+                "--runtime",
+                "500ms",
+                "--json",
+                "--quiet",
+            ],
+        )
+    },
+    Tested {
+        program: Some("sysbench"),
+        ..measuring(
+            "app sysbench",
+            &["app", "sysbench", "DIR", "--mode", "rndrw", "--size", "64MiB", "--runtime", "1s", "--json", "--quiet"],
+        )
     },
     Tested {
         program: Some("initdb"),
@@ -77,4 +116,5 @@ pub(super) static COMMANDS: [Tested; 17] = [
     },
     measuring("predict", &["predict", "DIR", "--verify=sqlite", "--quick", "--runtime", "100ms", "--json", "--quiet"]),
     Tested { keeps: false, ..measuring("history", &["history", "--json"]) },
+    Tested { keeps: false, finds_leftovers: true, usual_s: 0.03, ..measuring("restore", &["restore"]) },
 ];

@@ -24,13 +24,17 @@ pub(super) enum Fault {
     /// The filesystem, or what the process may write to a file, fills up.
     NoSpace,
     FileTooLarge,
-    /// The disk fails with EIO on some reads, writes or flushes, or moves less than it was asked to.
+    /// A write meets the end of a quota.
+    Quota,
+    /// The disk fails with EIO on some opens, reads, writes or flushes, or moves less than it was asked to.
+    OpenError,
     ReadError,
     WriteError,
     FlushError,
     Short,
-    /// It answers nothing for 3 s.
+    /// It answers nothing for 3 s, or for 30.
     Hang,
+    LongHang,
     /// It goes away.
     Vanish,
     /// Few descriptors, little memory, no more threads.
@@ -53,7 +57,7 @@ pub(super) enum Fault {
     HostileOwner,
 }
 
-pub(super) const FAULTS: [Fault; 31] = [
+pub(super) const FAULTS: [Fault; 34] = [
     Fault::None,
     Fault::Interrupt,
     Fault::Terminate,
@@ -66,11 +70,14 @@ pub(super) const FAULTS: [Fault; 31] = [
     Fault::KillAll,
     Fault::NoSpace,
     Fault::FileTooLarge,
+    Fault::Quota,
+    Fault::OpenError,
     Fault::ReadError,
     Fault::WriteError,
     Fault::FlushError,
     Fault::Short,
     Fault::Hang,
+    Fault::LongHang,
     Fault::Vanish,
     Fault::Descriptors,
     Fault::Memory,
@@ -97,6 +104,8 @@ impl Fault {
             _ if command.name == "limits" => self.is_of_signal() || self.kills(),
             // Loop devices on a disk in user space that goes away stay busy until the kernel gives up.
             Self::Hang | Self::Vanish => command.name != "filesystems",
+            // Half a minute each: only where the kinds of requests differ.
+            Self::LongHang => matches!(command.name, "check" | "run job" | "fio" | "meta" | "app sqlite" | "ping"),
             _ => true,
         }
     }
@@ -120,11 +129,14 @@ impl Fault {
     pub(super) fn scenario(self) -> Option<Scenario> {
         let eio = FaultEffect::Eio;
         let (on, what, rate, after, times) = match self {
+            Self::Quota => (RequestKind::Write, FaultEffect::Edquot, 1.0, 300, 0),
+            Self::OpenError => (RequestKind::Open, eio, 0.1, 2, 0),
             Self::ReadError => (RequestKind::Read, eio, 0.01, 200, 0),
             Self::WriteError => (RequestKind::Write, eio, 0.01, 300, 0),
             Self::FlushError => (RequestKind::Flush, eio, 0.05, 20, 0),
             Self::Short => (RequestKind::Read, FaultEffect::Short, 0.01, 200, 0),
             Self::Hang => (RequestKind::Write, FaultEffect::Hang(3000), 1.0, 400, 1),
+            Self::LongHang => (RequestKind::Write, FaultEffect::Hang(30_000), 1.0, 400, 1),
             Self::Vanish => (RequestKind::Write, FaultEffect::Hang(0), 1.0, 1000, 1),
             _ => return None,
         };
