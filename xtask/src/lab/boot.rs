@@ -27,7 +27,7 @@ const START_SECONDS: u64 = 120;
 const SILENCE: Duration = Duration::from_secs(400);
 
 /// Programs of this machine that scenarios use, with the package that has each.
-const TOOLS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs")];
+const TOOLS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs"), ("wipefs", "util-linux"), ("losetup", "mount")];
 
 /// Something that the guest sent.
 #[derive(Debug, PartialEq)]
@@ -186,7 +186,7 @@ fn archive(scenarios: &[Scenario], scripts: &Scripts<'_>, binary: &Path, package
     archive.program_with_libraries("bin/lvm", &packages.program("lvm")?, packages)?;
     for (tool, package) in TOOLS {
         let program = cmd::find(tool).with_context(|| format!("{tool} is missing (package {package})"))?;
-        archive.program_with_libraries(&format!("sbin/{tool}"), &program, packages)?;
+        archive.program_with_libraries(&format!("bin/{tool}"), &program, packages)?;
     }
     // After the real programs, so that an applet of the same name does not take their place.
     for applet in applets.lines() {
