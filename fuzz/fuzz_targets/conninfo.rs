@@ -10,9 +10,8 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(without_password(&public), public, "of {text:?}");
     // A password that nothing else can be mistaken for.
     const SECRET: &str = "s3cr3t-of-the-fuzzer";
-    for with in [format!("{text} password={SECRET}"), format!("password='{SECRET}' {text}")] {
+    for with in [format!("password={SECRET} {text}"), format!("password = '{SECRET}'{text}")] {
         let public = without_password(&with);
-        let is_name = !with.contains('=');
-        assert!(is_name || with.starts_with("postgres") || !public.contains(SECRET), "{with:?} became {public:?}");
+        assert!(!public.contains(SECRET) || text.contains(SECRET), "{with:?} became {public:?}");
     }
 });

@@ -44,9 +44,11 @@ fn one(target: &str, args: &Args) -> Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
     println!("fuzz: {target} for {} s; what it finds goes to {}", args.seconds, found.display());
+    // A record is longer than what people write.
+    let longest = if target == "record" { "-max_len=65536" } else { "-max_len=8192" };
     let mut fuzz = cargo_fuzz()?;
     fuzz.args(["run", target]).arg(&found).arg(&seeds).arg("--");
-    fuzz.args([&format!("-max_total_time={}", args.seconds), "-max_len=8192", "-timeout=10", "-rss_limit_mb=1024"]);
+    fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=10", "-rss_limit_mb=1024"]);
     cmd::run(&mut fuzz)?;
     if !args.keep {
         return Ok(());

@@ -258,10 +258,17 @@ impl Journal {
     /// Records a change. It may only be made after this.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When it cannot be written, or the scratch directory that it is in has been renamed by somebody else.
     pub fn note(&mut self, change: Change) -> Result<()> {
         let change = change.resolved()?;
-        assert!(change.is_ours(), "what is not ours is never undone: {change:?}");
+        if !change.is_ours() {
+            let message = format!(
+                "the scratch directory was renamed by another user, so this is left undone: {}; choose a directory that \
+                 only you can change",
+                serde_json::to_string(&change)?
+            );
+            return Err(Problem::new(ProblemKind::Unsafe, message).into());
+        }
         self.write(&Line::Make(change.clone()))?;
         self.made.push(change);
         Ok(())
@@ -523,6 +530,25 @@ mod tests {
             let error = change.undo(&[]).unwrap_err().to_string();
             assert!(error.contains("left alone"), "{change:?}: {error}");
         }
+    }
+
+    /// The owner of the directory above renamed it, and the run panicked.
+    #[test]
+    fn what_was_renamed_under_a_run_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let renamed = dir.path().join("meddled");
+        std::fs::create_dir(&renamed).unwrap();
+        let held = File::open(&renamed).unwrap();
+        let mut journal = Journal {
+            path: dir.path().join("a.journal"),
+            file: File::create(dir.path().join("a.journal")).unwrap(),
+            made: Vec::new(),
+            helper: None,
+            secrets: Vec::new(),
+        };
+        let file = PathBuf::from(format!("/proc/self/fd/{}/disk.img", std::os::fd::AsRawFd::as_raw_fd(&held)));
+        let error = journal.note(Change::Loop { file }).unwrap_err().to_string();
+        assert!(error.contains("was renamed by another user") && journal.depth() == 0, "{error}");
     }
 
     /// Opening a fifo waits for a writer.

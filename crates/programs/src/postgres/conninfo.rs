@@ -74,6 +74,9 @@ fn keywords(text: &str) -> Parts {
         let pair = rest;
         let end = rest.find(|c| c == '=' || is_blank(c)).ok_or("a keyword has no value")?;
         let keyword = &rest[..end];
+        if keyword.is_empty() || !keyword.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Err("a keyword has other characters than letters");
+        }
         rest = rest[end..].trim_start_matches(is_blank).strip_prefix('=').ok_or("a keyword has no value")?;
         rest = rest.trim_start_matches(is_blank);
         let quoted = rest.starts_with('\'');

@@ -45,7 +45,8 @@ pub(super) fn judged(arena: &Arena, case: &Case, ended: &Ended, others: usize) -
         Some(_) => {}
     }
     if stderr.contains("panicked") || stdout.contains("panicked") {
-        wrong.push(format!("it panicked: {}", tail(&stderr)));
+        let from = stderr.find("panicked").unwrap_or(0);
+        wrong.push(format!("it panicked: {}", stderr[from..].lines().take(2).collect::<Vec<_>>().join(" | ")));
     }
     if status.code().is_some_and(|code| matches!(code, 1 | 2 | 4 | 5))
         && stderr.trim().is_empty()
