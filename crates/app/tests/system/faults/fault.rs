@@ -100,6 +100,8 @@ impl Fault {
         match self {
             // It reads the history alone, in a moment.
             _ if command.name == "history" => self.is_of_output() || matches!(self, Self::None | Self::ReadOnlyState),
+            // It refuses the journals, as it should, and leaves what they name.
+            Self::ForeignState if command.finds_leftovers => false,
             // It takes a minute to come to its end by itself.
             _ if command.name == "limits" => self.is_of_signal() || self.kills(),
             // Loop devices on a disk in user space that goes away stay busy until the kernel gives up.

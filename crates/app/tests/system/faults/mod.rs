@@ -15,7 +15,7 @@ use std::io::Write as _;
 use crate::common::{is_root, random, skip, test_name};
 use arena::{Arena, Who};
 use commands::COMMANDS;
-use fault::FAULTS;
+use fault::{FAULTS, Fault};
 
 /// Runs of the short form, and their seed.
 const SHORT: usize = 24;
@@ -25,7 +25,7 @@ const SEED: u64 = 0xFA57;
 #[derive(Clone, Copy, Debug)]
 struct Case {
     command: &'static commands::Tested,
-    fault: fault::Fault,
+    fault: Fault,
     who: Who,
     /// Decides the moment and the rest of what is drawn.
     seed: u64,
@@ -45,9 +45,13 @@ fn cases(seed: u64, runs: usize) -> Vec<Case> {
     while cases.len() < runs {
         let mut round: Vec<Case> = Vec::new();
         for command in &COMMANDS {
-            for fault in FAULTS.into_iter().filter(|fault| fault.concerns(command)) {
+            // Half a minute each is too long for the short form.
+            let in_time = |fault: &Fault| runs > SHORT || *fault != Fault::LongHang;
+            for fault in FAULTS.into_iter().filter(|fault| fault.concerns(command) && in_time(fault)) {
                 let who = Who::ALL[(draw() * Who::ALL.len() as f64) as usize];
-                let who = if command.needs_root && who == Who::User { Who::RootElsewhere } else { who };
+                // Nothing protects against oneself, or against root.
+                let elsewhere = (command.needs_root && who == Who::User) || fault == Fault::HostileOwner;
+                let who = if elsewhere { Who::RootElsewhere } else { who };
                 round.push(Case { command, fault, who, seed: (draw() * u64::MAX as f64) as u64 });
             }
         }
