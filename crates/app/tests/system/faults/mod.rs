@@ -18,7 +18,7 @@ use commands::COMMANDS;
 use fault::{FAULTS, Fault};
 
 /// Runs of the short form, and their seed.
-const SHORT: usize = 24;
+const SHORT: usize = 16;
 const SEED: u64 = 0xFA57;
 
 /// One run of the campaign.
