@@ -47,7 +47,12 @@ fn one(target: &str, args: &Args) -> Result<()> {
     // A record is longer than what people write.
     let longest = if target == "record" { "-max_len=65536" } else { "-max_len=8192" };
     let mut fuzz = cargo_fuzz()?;
-    fuzz.args(["run", target]).arg(&found).arg(&seeds).arg("--");
+    fuzz.args(["run", target]).arg(&found).arg(&seeds);
+    // The built-in ones are seeds as they are.
+    if matches!(target, "suite" | "thresholds") {
+        fuzz.arg(cmd::root().join("crates/suites/src"));
+    }
+    fuzz.arg("--");
     fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=10", "-rss_limit_mb=1024"]);
     cmd::run(&mut fuzz)?;
     if !args.keep {

@@ -218,6 +218,10 @@ impl Server {
         if let Some((FaultEffect::Hang(millis), _)) = admitted.fate {
             self.hang(millis);
         }
+        if admitted.on == RequestKind::Open {
+            locked(&self.log).served.faults[admitted.on as usize] += u64::from(admitted.fate.is_some());
+            return;
+        }
         let alone = self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
         sleep_until(admitted.due_ns, if alone { SPIN_NS } else { 0 });
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -228,7 +232,7 @@ impl Server {
             RequestKind::Read => served.reads += 1,
             RequestKind::Write => served.writes += 1,
             RequestKind::Flush => served.flushes += 1,
-            RequestKind::Open => {}
+            RequestKind::Open => unreachable!("it was answered above"),
         }
         if let Some((what, byte)) = admitted.fate {
             served.faults[admitted.on as usize] += 1;
@@ -325,6 +329,25 @@ mod tests {
             .unwrap();
         // 10 at once, then one a millisecond.
         assert!(last - begin >= 99_000_000, "{}", last - begin);
+    }
+
+    #[test]
+    fn an_open_fails_as_told_and_takes_none_of_the_devices_time() {
+        let fault = |on, what| Fault { on, what, at: None, rate: 1.0, after: 1, times: 1 };
+        let faults = [fault(RequestKind::Open, FaultEffect::Eio), fault(RequestKind::Write, FaultEffect::Edquot)];
+        let server = Server::new(&Device::default(), &faults);
+        server.begin(Overhead::default());
+        let fate_of = |request: &DiskRequest<'_>| {
+            let admitted = server.admit(request);
+            server.wait(&admitted);
+            admitted.fate()
+        };
+        let opens = [(); 3].map(|()| fate_of(&DiskRequest::OPEN));
+        assert_eq!(opens, [Fate::Good, Fate::Fail(Errno::EIO), Fate::Good]);
+        let writes = [0, 4096].map(|at| fate_of(&DiskRequest { on: RequestKind::Write, ..read(at) }));
+        assert_eq!(writes, [Fate::Good, Fate::Fail(Errno::EDQUOT)]);
+        let served = server.served();
+        assert_eq!((served.faults, served.reads, served.writes, served.flushes), ([0, 1, 0, 1], 0, 2, 0));
     }
 
     #[test]

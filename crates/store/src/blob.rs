@@ -20,10 +20,7 @@ const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;
 
 /// Returns the blob of `record`.
-///
-/// # Errors
-/// When a figure in it is none that JSON can hold.
-pub fn pack(record: &Record) -> Result<Vec<u8>> {
+pub(crate) fn pack(record: &Record) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(record)?;
     let packed = deflate(&json, Compression::default())?;
     // What nothing but repeats itself would not be read again.

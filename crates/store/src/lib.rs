@@ -17,7 +17,8 @@ use qd1_model::history::Row;
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-pub use blob::{pack, unpack};
+use blob::pack;
+pub use blob::unpack;
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);

@@ -260,8 +260,10 @@ impl Journal {
     /// # Errors
     /// When it cannot be written, or the scratch directory that it is in has been renamed by somebody else.
     pub fn note(&mut self, change: Change) -> Result<()> {
+        let named = change.clone();
         let change = change.resolved()?;
         if !change.is_ours() {
+            assert!(change != named, "what is not ours is never undone: {change:?}");
             let message = format!(
                 "the scratch directory was renamed by another user, so this is left undone: {}; choose a directory that \
                  only you can change",

@@ -128,6 +128,20 @@ impl Drop for Mounted {
     }
 }
 
+/// How the names of our cgroups begin; the process that made it follows.
+const GROUP: &str = "qd1-test-";
+
+/// Removes the groups of tests that were killed.
+fn clear_dead_groups(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let maker = name.strip_prefix(GROUP).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if maker.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 /// A cgroup of version 1 that limits what its processes may do to a device.
 pub(crate) struct Throttle {
     dir: PathBuf,
@@ -157,7 +171,8 @@ impl Throttle {
         if !root.join("blkio.throttle.write_iops_device").exists() && !root.join("cgroup.procs").exists() {
             return Err("no blkio controller of cgroup v1 here".to_owned());
         }
-        let dir = root.join(format!("qd1-test-{}-{name}", std::process::id()));
+        clear_dead_groups(root);
+        let dir = root.join(format!("{GROUP}{}-{name}", std::process::id()));
         fs::create_dir(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         Ok(Self { dir })
     }

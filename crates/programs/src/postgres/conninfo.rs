@@ -192,9 +192,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_wholly_secret() {
-        for dsn in
-            ["password=s3 cret x=y", "password='s3cret", "postgresql://db?s3cret", "postgresql://me:s3cret%zz@db"]
-        {
+        for dsn in [
+            "password=s3 cret x=y",
+            "password='s3cret",
+            "postgresql://db?s3cret",
+            "postgresql://me:s3cret%zz@db",
+            " postgresql://me:s3cret@db/x?a=b",
+            "=s3cret",
+        ] {
             let error = Conninfo::parse(dsn).unwrap_err().to_string();
             assert!(error.contains("--dsn cannot be read") && !error.contains("cret"), "{dsn}: {error}");
             assert!(!without_password(dsn).contains("cret"), "{dsn}");

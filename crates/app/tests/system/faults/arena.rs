@@ -1,9 +1,11 @@
-//! Where one run of the campaign takes place: a disk of its own, a user, what must not change, and the fault.
+//! Where one run of the campaign takes place: a disk of its own, a user, what must not change.
+
+mod inflict;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,10 +17,13 @@ use qd1_simdisk::Mounted as Simulated;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+use inflict::{limits, meddle};
+use traces::contents;
+
 use super::Case;
 use super::fault::Fault;
 use super::judge::{self, Ended};
-use crate::common::apps::{children, program};
+use crate::common::apps::program;
 use crate::common::device::{Loop, Mounted, tool};
 use crate::common::{open_to_all, qd1, random};
 
@@ -218,113 +223,6 @@ impl Arena {
         self.command(case, words).stdout(stdout).stderr(stderr).process_group(0).spawn().expect("it starts")
     }
 
-    /// Leaves the files of a run that was killed with its helper.
-    fn leave_files(&self, case: &Case) {
-        let calm = Case { fault: Fault::None, ..*case };
-        let words = ["meta", self.target.to_str().unwrap(), "--files", "200k", "--file-size", "0", "--quiet"];
-        let mut run = self.start(&calm, &words, [Stdio::null(), Stdio::null()]);
-        std::thread::sleep(Duration::from_millis(700));
-        let _ = run.kill();
-        for pid in self.processes() {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        let _ = run.wait();
-    }
-
-    /// What is there before the run.
-    fn prepare(&self, fault: Fault) {
-        let state = self.at("home/.local/state/qd1");
-        match fault {
-            Fault::ReadOnlyState => {
-                fs::create_dir_all(&state).unwrap();
-                tool("mount", &["-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", state.to_str().unwrap()]).unwrap();
-            }
-            Fault::FullState => {
-                fs::create_dir_all(&state).unwrap();
-                tool("mount", &["-t", "tmpfs", "-o", "size=4k,mode=777", "tmpfs", state.to_str().unwrap()]).unwrap();
-                let _ = fs::write(state.join("full"), [1; 8192]);
-            }
-            Fault::ForeignState => {
-                fs::create_dir_all(&state).unwrap();
-                fs::set_permissions(self.at("home"), fs::Permissions::from_mode(0o777)).unwrap();
-            }
-            Fault::HostileOwner => {
-                let victim = self.at("victim");
-                fs::create_dir(&victim).unwrap();
-                fs::set_permissions(&victim, fs::Permissions::from_mode(0o700)).unwrap();
-                for name in ["block", "disk.img", "kept"] {
-                    fs::write(victim.join(name), vec![5; 50_000]).unwrap();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Brings the fault about at some moment.
-    fn bring_about(&mut self, case: &Case, run: &Child, draw: &mut impl FnMut() -> f64) {
-        let fault = case.fault;
-        let signal = match fault {
-            Fault::Interrupt | Fault::InterruptTwice => Signal::INT,
-            Fault::Terminate => Signal::TERM,
-            Fault::HangUp => Signal::HUP,
-            Fault::BrokenPipe => Signal::PIPE,
-            Fault::Kill | Fault::KillAll | Fault::KillHelper | Fault::KillChild => Signal::KILL,
-            Fault::NoSpace | Fault::Vanish => Signal::CONT,
-            _ => return,
-        };
-        std::thread::sleep(Duration::from_secs_f64(draw() * case.command.usual_s));
-        let pid = Pid::from_child(run);
-        let send = |pid: Pid| {
-            let _ = rustix::process::kill_process(pid, signal);
-        };
-        match fault {
-            Fault::NoSpace => self.fill(),
-            Fault::Vanish => {
-                if let Disk::Simulated(disk) = &mut self.disk {
-                    *disk = None;
-                }
-            }
-            Fault::KillHelper | Fault::KillChild => {
-                let helper = |pid: &Pid| {
-                    let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-                    String::from_utf8_lossy(&line).contains("__janitor") == (fault == Fault::KillHelper)
-                };
-                children(run.id()).into_iter().filter(helper).for_each(send);
-            }
-            Fault::KillAll => {
-                let helpers = self.processes();
-                send(pid);
-                helpers.into_iter().for_each(send);
-            }
-            Fault::InterruptTwice => {
-                send(pid);
-                std::thread::sleep(Duration::from_secs_f64(draw() * 0.05));
-                send(pid);
-            }
-            _ => send(pid),
-        }
-    }
-
-    /// Leaves nothing free on the disk.
-    fn fill(&self) {
-        let file = File::create(self.mount().join("theirs/ballast")).unwrap();
-        let free = rustix::fs::statvfs(self.mount()).map_or(0, |found| found.f_bfree * found.f_frsize);
-        for share in [free, free / 2, free / 4, 1 << 20, 64 << 10, 4 << 10] {
-            let have = file.metadata().map_or(0, |found| found.len());
-            let _ = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), have, share.max(4096));
-        }
-    }
-
-    fn undo_fault(&self, fault: Fault) {
-        match fault {
-            Fault::NoSpace => drop(fs::remove_file(self.mount().join("theirs/ballast"))),
-            Fault::ReadOnlyState | Fault::FullState => {
-                let _ = tool("umount", &[self.at("home/.local/state/qd1").to_str().unwrap()]);
-            }
-            _ => {}
-        }
-    }
-
     /// All processes of this run: they have its mark in their environment.
     fn processes(&self) -> Vec<Pid> {
         let mut found = Vec::new();
@@ -358,69 +256,11 @@ impl Arena {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-
-    /// What was left, or is not as it was.
-    fn changed(&self, case: &Case) -> Vec<String> {
-        let mut wrong = Vec::new();
-        if contents(self.canary.path()) != self.canary_before {
-            wrong.push("another disk was changed".to_owned());
-        }
-        if case.fault != Fault::Vanish {
-            let mut now = contents(&self.mount());
-            // Who owns the directory did these, and a job leaves its file, as in fio.
-            let is_expected = |path: &Path| {
-                path.to_string_lossy().contains("meddled") || (case.command.is_job && path.ends_with("target/job"))
-            };
-            now.retain(|path, _| !is_expected(path));
-            wrong.extend(difference(&self.before, &now));
-        }
-        if case.fault == Fault::HostileOwner {
-            let victim = contents(&self.at("victim"));
-            if victim.len() != 3 || victim.values().any(|content| *content != victim.values().next().unwrap().clone()) {
-                wrong.push(format!("what only root may change was changed: {victim:?}"));
-            }
-        }
-        let temporary = contents(&self.at("tmp"));
-        if !temporary.is_empty() {
-            wrong.push(format!("left among temporary files: {:?}", temporary.keys()));
-        }
-        let journals = contents(&self.at("home/.local/state/qd1/journal"));
-        if !journals.is_empty() {
-            wrong.push(format!("journals are left: {:?}", journals.keys()));
-        }
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let here = [self.root.path().to_owned(), self.mount()];
-        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-        let expected = [self.mount(), self.at("disk")];
-        let left = points.filter(|at| here.iter().any(|dir| Path::new(at).starts_with(dir)));
-        wrong.extend(
-            left.filter(|at| !expected.iter().any(|dir| Path::new(at) == dir))
-                .map(|at| format!("a mount is left: {at}")),
-        );
-        for device in fs::read_dir("/sys/block").unwrap().flatten() {
-            let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-            if here.iter().any(|dir| Path::new(&file).starts_with(dir)) {
-                wrong.push(format!("a loop device is left: {}", file.trim()));
-            }
-        }
-        wrong
-    }
 }
 
 /// The job file of the campaign: it writes, reads, and leaves its file as fio does.
 const JOB: &str = "[global]\nsize=1m\nbs=4k\nfilename=job\n[writes]\nrw=randwrite\nfsync=8\n[reads]\nstonewall\nrw=randread\n\
                    time_based\nruntime=300ms\n";
-
-/// A limit on the process, by a program that becomes it.
-fn limits(fault: Fault) -> &'static [&'static str] {
-    match fault {
-        Fault::Descriptors => &["prlimit", "--nofile=24"],
-        Fault::Memory => &["prlimit", "--as=400000000"],
-        Fault::Threads => &["prlimit", "--nproc=3"],
-        Fault::FileTooLarge => &["prlimit", "--fsize=9000000"],
-        _ => &["env"],
-    }
-}
 
 fn streams(fault: Fault, out: &Path, err: &Path) -> [Stdio; 2] {
     let full = || Stdio::from(File::options().write(true).open("/dev/full").unwrap());
@@ -457,60 +297,4 @@ fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
     let _ = child.kill();
     let _ = child.wait();
     None
-}
-
-/// As whoever owns the directory might: renames what comes there, and puts a link to what root alone may change, or a
-/// directory of root's, in its place.
-fn meddle(target: &Path, victim: &Path, over: &AtomicBool) {
-    let mut number = 0;
-    while !over.load(Ordering::Relaxed) {
-        for entry in fs::read_dir(target).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(".qd1") && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                number += 1;
-                if fs::rename(entry.path(), target.join(format!("meddled-{number}"))).is_ok() {
-                    let _ = symlink(victim, entry.path());
-                }
-            }
-        }
-        std::thread::sleep(Duration::from_micros(200));
-    }
-    // Its own links.
-    for entry in fs::read_dir(target).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Every file and directory below, with its mode, owner and a sum of its content.
-fn contents(dir: &Path) -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let Ok(data) = path.symlink_metadata() else { continue };
-        let mut content = Vec::new();
-        if data.is_file() {
-            // The fault is there for us as well.
-            let _ = (0..50).find_map(|_| File::open(&path).ok()).map(|mut file| file.read_to_end(&mut content));
-        }
-        let sum = content
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-        found.insert(path.clone(), format!("{:o} {} {} {sum:x}", data.mode(), data.uid(), content.len()));
-        if data.is_dir() {
-            found.extend(contents(&path));
-        }
-    }
-    found
-}
-
-fn difference(before: &BTreeMap<PathBuf, String>, now: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| format!("gone: {}", path.display()));
-    let left = now.keys().filter(|path| !before.contains_key(*path)).map(|path| format!("left: {}", path.display()));
-    let other = before
-        .iter()
-        .filter(|(path, what)| now.get(*path).is_some_and(|now| now != *what))
-        .map(|(path, _)| format!("changed: {}", path.display()));
-    gone.chain(left).chain(other).collect()
 }
