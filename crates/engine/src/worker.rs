@@ -65,6 +65,15 @@ pub(crate) struct Window {
     pub(crate) interval_ns: u64,
 }
 
+impl Window {
+    /// Whether a request is measured: one that was issued (or due) after the ramp, and one that waited through the
+    /// whole window. Such a request may be all that a window saw of a disk that hangs.
+    #[inline(always)]
+    fn measures(&self, from_ns: u64, completed_ns: u64) -> bool {
+        from_ns >= self.measure_ns || completed_ns >= self.deadline_ns
+    }
+}
+
 /// What a worker is given besides its engine.
 pub(crate) struct Task<'a> {
     pub(crate) work: &'a IoWork,
@@ -389,7 +398,7 @@ impl Worker<'_> {
         let lane = op.kind as usize;
         self.moved[lane].ios += 1;
         self.moved[lane].bytes += u64::from(op.len);
-        if done.issued_ns >= self.window.measure_ns {
+        if self.window.measures(done.issued_ns, done.completed_ns) {
             // A clock that stepped back, when a virtual machine moved say, must not become the longest latency.
             let lat_ns = done.completed_ns.saturating_sub(done.issued_ns);
             let part_ns = done.submitted_ns.saturating_sub(done.issued_ns);
@@ -439,7 +448,7 @@ impl Worker<'_> {
             }
             OpKind::Trim => unreachable!("a step of a plan has none"),
         };
-        if from_ns >= self.window.measure_ns {
+        if self.window.measures(from_ns, done.completed_ns) {
             self.meter.record(lane, len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
         }
         self.refill(number);

@@ -29,11 +29,18 @@ fn work(rw: Rw, bs: u32, iodepth: u32) -> IoWork {
     }
 }
 
+fn stop(seconds: u64) -> Stop {
+    Stop { min_ns: 0, max_ns: seconds * 1_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 }
+}
+
 fn run(work: &IoWork, device: Device, seconds: u64) -> Outcome {
-    let stop = Stop { min_ns: 0, max_ns: seconds * 1_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 };
+    run_until(work, device, &stop(seconds))
+}
+
+fn run_until(work: &IoWork, device: Device, stop: &Stop) -> Outcome {
     let job = IoJob {
         work,
-        stop: &stop,
+        stop,
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,
@@ -183,6 +190,30 @@ fn a_stall_is_not_hidden_from_an_open_loop() {
     let served = open.streams[0].clat.as_ref().unwrap();
     assert_eq!(served.count(), open.streams[0].lat.count());
     assert!(served.count_above(10_000_000) <= 10 && served.quantile(0.999) < 200_000);
+}
+
+#[test]
+fn a_hang_through_the_whole_window_is_what_it_saw() {
+    // Requests of the ramp are not measured, unless a disk that hangs leaves nothing else to see.
+    let hang = |length_ns| Device {
+        read: constant(100e3),
+        stall: Some(Stall { period_ns: 2_000_000_000, length_ns }),
+        ..Device::default()
+    };
+    for (depth, arrival) in [(1, Arrival::Closed), (4, Arrival::Closed), (4, Arrival::Fixed { iops: 1_000.0 })] {
+        let work = IoWork { arrival, ..work(Rw::Randread, 4096, depth) };
+        let stop = Stop { ramp_ns: 2_100_000_000, ..stop(1) };
+        let through = run_until(&work, hang(1_500_000_000), &stop);
+        let seen = &through.streams[0].lat;
+        assert_eq!((seen.count(), through.ended), (u64::from(depth), Ended::Time), "{arrival:?}");
+        near(seen.max_ns() as f64, 1.5e9, 0.01);
+        near(through.runtime_ns as f64, 1.4e9, 0.01);
+        // One that ends in the window is of the ramp alone under a closed loop; who was due meanwhile has waited.
+        let partly = run_until(&work, hang(900_000_000), &stop);
+        let waited = partly.streams[0].lat.count_above(10_000_000);
+        assert_eq!(waited > 0, arrival != Arrival::Closed, "{arrival:?}: {waited}");
+        assert!(partly.streams[0].lat.count() > 250);
+    }
 }
 
 #[test]

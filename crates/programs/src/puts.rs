@@ -99,7 +99,7 @@ impl Puts {
         });
         outcome?;
         let interrupted = cancel.load(Ordering::Relaxed);
-        if tally.count() == 0 {
+        if tally.settle() == 0 {
             if interrupted {
                 return Err(Cancelled.into());
             }

@@ -129,7 +129,7 @@ impl Driver for Sqlite {
             Some(_) => load.commits(&db, start_ns, &step.stop, site.cancel, watch)?,
             None => load.reads(&db, start_ns, &step.stop, site.cancel, watch)?,
         }
-        if load.tally.count() == 0 {
+        if load.tally.settle() == 0 {
             if site.is_cancelled() {
                 return Err(Cancelled.into());
             }
@@ -141,7 +141,8 @@ impl Driver for Sqlite {
             (false, true) => Ended::Time,
             (false, false) => Ended::Failed,
         };
-        let runtime_ns = if ended == Ended::Time { step.stop.max_ns } else { load.tally.seen_ns().max(1) };
+        let least_ns = if ended == Ended::Time { step.stop.max_ns } else { 1 };
+        let runtime_ns = load.tally.seen_ns().max(least_ns);
         let (stream, intervals) = load.tally.finish(runtime_ns);
         let (streams, fault, app) = (stream.into_iter().collect(), load.fault, AppStep::default());
         Ok(Loaded { streams, intervals, runtime_ns, ended, fault, app, ..Loaded::default() })

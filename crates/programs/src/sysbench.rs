@@ -42,6 +42,12 @@ impl Sysbench {
         program.output(site.cancel)
     }
 
+    /// Writes the files, or what is missing of them: its `seqwr` truncates them, and on a slow disk its time is over
+    /// before they are whole again, without which no other mode begins.
+    fn lay_out(&self, site: &Site<'_>) -> Result<()> {
+        self.run(self.args("seqwr", "prepare", site.seed), site).map(drop)
+    }
+
     fn args(&self, mode: &str, command: &str, seed: u64) -> Vec<String> {
         let options = &self.options;
         vec![
@@ -95,7 +101,7 @@ impl Driver for Sysbench {
         self.dir = Some(site.scratch()?);
         let output = child::Program::new(&self.file, &[&"--version"]).output(site.cancel)?;
         watch.note(&format!("sysbench prepare: writing files of {} in total", self.options.size));
-        self.run(self.args("seqwr", "prepare", site.seed), site)?;
+        self.lay_out(site)?;
         let version = output.trim().trim_start_matches("sysbench").trim().to_owned();
         let settings = [("file-total-size", self.options.size.0.to_string()), ("file-fsync-freq", "100".to_owned())];
         let setting = |(name, value): (&str, String)| Setting { name: name.to_owned(), value };
@@ -103,6 +109,7 @@ impl Driver for Sysbench {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, _watch: &mut dyn Watch) -> Result<Loaded> {
+        self.lay_out(site)?;
         let begin_ns = clock::now_ns();
         let output = self.run(self.args(&step.name, "run", site.seed), site)?;
         let runtime_ns = clock::now_ns() - begin_ns;

@@ -36,6 +36,8 @@ pub(crate) struct Tally {
     closed: Vec<Interval>,
     last_ns: u64,
     count: u64,
+    /// When the first operation after the window completed that had begun before its end, and its latency.
+    behind: Option<(u64, u64)>,
 }
 
 impl Tally {
@@ -51,16 +53,36 @@ impl Tally {
             closed: Vec::new(),
             last_ns: 0,
             count: 0,
+            behind: None,
         }
     }
 
     /// Adds an operation that completed `completed_ns` after the window's start. One after the window's end does not
-    /// count.
+    /// count, unless [`Self::settle`] finds that there is no other.
     pub(crate) fn add(&mut self, completed_ns: u64, lat_ns: u64) {
         if completed_ns >= self.window_ns {
             self.last_ns = self.window_ns;
+            let began_before = completed_ns.saturating_sub(lat_ns) < self.window_ns;
+            if began_before && self.behind.is_none_or(|(earliest_ns, _)| completed_ns < earliest_ns) {
+                self.behind = Some((completed_ns, lat_ns));
+            }
             return;
         }
+        self.take(completed_ns, lat_ns);
+    }
+
+    /// Ends the counting and returns the number of operations. Where none completed in the window, the first one that
+    /// was under way at its end counts: its wait is what the window saw of a disk that hangs.
+    pub(crate) fn settle(&mut self) -> u64 {
+        if self.count == 0
+            && let Some((completed_ns, lat_ns)) = self.behind
+        {
+            self.take(completed_ns, lat_ns);
+        }
+        self.count
+    }
+
+    fn take(&mut self, completed_ns: u64, lat_ns: u64) {
         self.last_ns = self.last_ns.max(completed_ns);
         self.count += 1;
         self.lat.record(lat_ns);
@@ -98,11 +120,13 @@ impl Tally {
     }
 
     /// Returns the number of operations so far.
+    #[cfg(test)]
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the length of the window up to the last operation, ns.
+    /// Returns the length of the window up to the last operation, ns; behind its end where [`Self::settle`] found one
+    /// there.
     pub(crate) fn seen_ns(&self) -> u64 {
         self.last_ns
     }
@@ -182,6 +206,25 @@ mod tests {
         let (stream, intervals) = tally.finish(90 * SECOND);
         assert_eq!(stream.unwrap().lat.count(), 901);
         assert_eq!(intervals.iter().flat_map(|i| &i.streams).map(|s| s.ios).sum::<u64>(), 901);
+    }
+
+    #[test]
+    fn what_waits_through_the_window_is_what_it_saw() {
+        let mut tally = Tally::new(OpClass::Commit, SECOND);
+        for (completed_ns, lat_ns) in [(3 * SECOND, 4 * SECOND), (2 * SECOND, 3 * SECOND), (3 * SECOND / 2, 5)] {
+            tally.add(completed_ns, lat_ns);
+        }
+        // The earliest one that had begun; the last one began behind the window's end.
+        assert_eq!((tally.settle(), tally.seen_ns()), (1, 2 * SECOND));
+        let (stream, intervals) = tally.finish(2 * SECOND);
+        let stream = stream.unwrap();
+        assert_eq!((stream.slowest[0].lat_ns, stream.slowest[0].at_ns), (3 * SECOND, 0));
+        assert_eq!(intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.ios).sum::<u64>(), 1);
+
+        let mut busy = Tally::new(OpClass::Commit, SECOND);
+        busy.add(2 * SECOND, 2 * SECOND);
+        busy.add(5, 5);
+        assert_eq!((busy.settle(), busy.seen_ns()), (1, SECOND), "there is another one");
     }
 
     #[test]

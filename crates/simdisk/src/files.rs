@@ -46,11 +46,13 @@ pub(crate) struct Files {
     tree: Mutex<Tree>,
     server: Arc<Server>,
     space: Space,
+    /// Who owns every file, whoever makes it.
+    squashed: Option<(u32, u32)>,
 }
 
 impl Files {
-    pub(crate) fn new(server: Arc<Server>, space: Space, owner: (u32, u32)) -> Self {
-        Self { tree: Mutex::new(Tree::new(owner)), server, space }
+    pub(crate) fn new(server: Arc<Server>, space: Space, owner: (u32, u32), squashed: Option<(u32, u32)>) -> Self {
+        Self { tree: Mutex::new(Tree::new(squashed.unwrap_or(owner))), server, space, squashed }
     }
 
     fn tree(&self) -> MutexGuard<'_, Tree> {
@@ -58,7 +60,8 @@ impl Files {
     }
 
     fn make(&self, request: &Request, parent: INodeNo, name: &OsStr, kind: NodeKind, mode: u32) -> Answer<FileAttr> {
-        self.tree().add(parent, name, Node::new(kind, mode, (request.uid(), request.gid())))
+        let owner = self.squashed.unwrap_or((request.uid(), request.gid()));
+        self.tree().add(parent, name, Node::new(kind, mode, owner))
     }
 
     /// Performs a write as its fate has it; returns the bytes that the answer reports.

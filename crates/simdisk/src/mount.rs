@@ -58,7 +58,8 @@ impl Mounted {
         let limit = scenario.enospc_after.unwrap_or(scenario.size).min(stored_bytes_max());
         let owner = fs::metadata(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
         let space = Space { size: scenario.size, limit };
-        let files = Files::new(Arc::clone(&server), space, (owner.uid(), owner.gid()));
+        let squashed = scenario.squashed_to.map(|id| (id, id));
+        let files = Files::new(Arc::clone(&server), space, (owner.uid(), owner.gid()), squashed);
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(SOURCE.to_owned()),

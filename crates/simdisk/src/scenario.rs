@@ -22,6 +22,8 @@ pub struct Scenario {
     pub size: u64,
     /// Writes of new data beyond so many bytes fail with ENOSPC although `df` shows more: a thin pool that ran full.
     pub enospc_after: Option<u64>,
+    /// User (and group) who owns every file, whoever makes it: vfat with `uid=`, NFS that squashes root.
+    pub squashed_to: Option<u32>,
     /// The device.
     pub device: Device,
     /// Its faults.
@@ -43,6 +45,7 @@ struct Text {
     #[serde(default = "four_gib")]
     size_mib: u64,
     enospc_after_mib: Option<u64>,
+    squashed_to: Option<u32>,
     #[serde(default)]
     device: DeviceText,
     #[serde(default, rename = "fault")]
@@ -277,6 +280,7 @@ impl Scenario {
             about: text.about,
             size: text.size_mib << 20,
             enospc_after: text.enospc_after_mib.map(|mib| mib << 20),
+            squashed_to: text.squashed_to,
             device: text.device.device()?,
             faults: text.faults,
             check: expect.check.split_whitespace().map(str::to_owned).collect(),

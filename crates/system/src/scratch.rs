@@ -210,9 +210,20 @@ impl Held {
         Ok(is_made_by_qd1.then_some(held))
     }
 
-    /// Where everybody may write, such a name could be anybody's.
+    /// Whether its owner is who owns what we make: where everybody may write, such a name could be anybody's.
     fn is_own(&self) -> Result<bool> {
-        Ok(fstat(&self.dir)?.st_uid == rustix::process::geteuid().as_raw())
+        let owner = fstat(&self.dir)?.st_uid;
+        Ok(owner == rustix::process::geteuid().as_raw() || self.owner_given() == Some(owner))
+    }
+
+    /// Who owns what we make in it: some filesystems choose that themselves (vfat with `uid=`, NFS that squashes root),
+    /// and only making something tells.
+    fn owner_given(&self) -> Option<u32> {
+        let name = format!(".qd1-owner-{}", std::process::id());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let owner = fstat(openat(&self.dir, &name, flags, Mode::RUSR).ok()?).map(|found| found.st_uid);
+        let _ = unlinkat(&self.dir, &name, AtFlags::empty());
+        owner.ok()
     }
 
     fn is_empty(&self) -> Result<bool> {

@@ -180,3 +180,16 @@ fn sysbenchs_figures_are_read() {
     assert!(float(&writes["value"]) > 0.0);
     site.assert_clean();
 }
+
+/// Its seqwr truncates the files. On a slow disk its time was over before it had written them again, and the mode after
+/// it failed ("Size of file 'test_file.50' is 0B").
+#[test]
+fn sysbenchs_modes_follow_each_other_on_a_slow_disk() {
+    let site = or_skip!(Site::simulated(disk_with_flushes_of(30e6), &["sysbench"]));
+    let report = parsed(&run(&site, "sysbench", &["--size", "128MiB", "--runtime", "1s", "--json"]));
+    for (mode, name) in [("seqwr", "writes"), ("rndrw", "reads")] {
+        let figure = find(&step(&report, mode)["app"]["reported"], "name", name);
+        assert!(float(&figure["value"]) > 0.0, "{mode}: {report}");
+    }
+    site.assert_clean();
+}

@@ -12,6 +12,7 @@ use qd1_simdisk::truth::Law;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::apps::disk_with_flushes_of;
 use crate::common::device::tool;
 use crate::common::disk::Disk;
 use crate::common::{
@@ -235,6 +236,22 @@ fn a_step_without_space_is_reported_and_the_others_are_kept() {
         assert!(int(&find(&step(&report, name)["streams"], "class", "read")["lat"]["count"]) > 0, "{name} has figures");
     }
     disk.place.assert_empty();
+}
+
+/// "Another directory came in its place": a directory had to belong to who made it, and here root makes nobody's.
+#[test]
+fn a_filesystem_that_chooses_owners_is_measured_and_left_clean() {
+    let scenario = Scenario { squashed_to: Some(65_534), ..disk_with_flushes_of(300e3) };
+    let disk = or_skip!(Disk::new(scenario));
+    let place = &disk.place;
+    place.qd1(&["check", ".", "--size", "32MiB", "--runtime", "200ms", "--only", "qd1,files"]).assert().success();
+    place.qd1(&["meta", ".", "--files", "100"]).assert().success();
+    place.assert_empty();
+    let mut run = Running::start(place.command(&["meta", ".", "--files", "100k", "--file-size", "0"]));
+    wait_until("it has a directory", || names(place.dir()).iter().any(|name| name.starts_with(".qd1-scratch-")));
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    wait_until("what the killed run made is removed", || names(place.dir()).is_empty());
 }
 
 /// A loop device on a file of a simulated disk, with ext4 on it: what the kernel counts on the loop device can be held

@@ -70,12 +70,12 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
     let mut log = Log::new(&prefix, pgbench.pid(), run.threads, access.user.as_ref(), (warmup_ns, window_ns))?;
     pgbench.release()?;
     let status = follow(&mut pgbench, &mut log, run, site, watch)?;
-    let (tally, errors, all) = log.finish();
+    let (mut tally, errors, all) = log.finish();
     let (stdout, stderr) = (read_whole(&mut stdout)?, read_whole(&mut stderr)?);
     let interrupted = site.is_cancelled();
     let good = status.is_some_and(|status| status.success());
     let fault = if good || interrupted { String::new() } else { format!("pgbench failed: {}", last_lines(&stderr)) };
-    if tally.count() == 0 {
+    if tally.settle() == 0 {
         if interrupted {
             return Err(Cancelled.into());
         }
@@ -83,7 +83,7 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
         bail!("{why}");
     }
     // A load that ran to its end covers the whole window, even if no transaction completed in its last moments.
-    let runtime_ns = if good { window_ns } else { tally.seen_ns().max(1) };
+    let runtime_ns = tally.seen_ns().max(if good { window_ns } else { 1 });
     let app = if good { app_step(access, &before, all, &stdout, site)? } else { AppStep::default() };
     let (stream, intervals) = tally.finish(runtime_ns);
     let ended = match (interrupted, good) {
