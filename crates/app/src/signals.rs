@@ -20,7 +20,9 @@ impl Signals {
     /// When the handlers cannot be set.
     pub(crate) fn install() -> Result<Self> {
         let signals = Self::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let ignored = ignored();
+        // What is ignored from the start stays so: SIGHUP under nohup, SIGINT in the background of a script.
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0) {
             // In this order: with the flag already set, the default action (death) comes first.
             signal_hook::flag::register_conditional_default(signal, signals.stop.clone())
                 .and_then(|_| signal_hook::flag::register(signal, signals.stop.clone()))
@@ -44,4 +46,11 @@ impl Signals {
             signal => Some(128 + signal as u8),
         }
     }
+}
+
+/// Returns a bit for each signal that this process ignores, the lowest one for signal 1.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

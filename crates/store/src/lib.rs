@@ -111,14 +111,14 @@ impl Store {
             )?;
             let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
                 Ok(Row {
-                    id: row.get(0)?,
+                    id: text(row, 0)?,
                     started_unix_ns: row.get::<_, i64>(1)?.max(0) as u64,
                     elapsed_ns: row.get::<_, i64>(2)?.max(0) as u64,
-                    suite: row.get(3)?,
-                    path: row.get(4)?,
-                    device: row.get(5)?,
-                    filesystem: row.get(6)?,
-                    version: row.get(7)?,
+                    suite: text(row, 3)?,
+                    path: text(row, 4)?,
+                    device: text(row, 5)?,
+                    filesystem: text(row, 6)?,
+                    version: text(row, 7)?,
                     interrupted: row.get(8)?,
                 })
             })?;
@@ -180,6 +180,11 @@ impl Store {
     }
 }
 
+/// Returns a column's text; one that is damaged must not take the other rows along.
+fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+}
+
 /// Adds the file's name to an error and, if known, what to do about it.
 fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Error {
     let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
@@ -211,7 +216,7 @@ fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Err
 
 /// Returns the id whose beginning takes the fewest edits to become `wanted`; `None` when none is close.
 fn closest<'a>(wanted: &str, ids: &[&'a str]) -> Option<&'a str> {
-    let distance_to = |id: &&str| distance(wanted, &id[..id.len().min(wanted.len())]);
+    let distance_to = |id: &&str| distance(wanted, &id.chars().take(wanted.chars().count()).collect::<String>());
     let best = ids.iter().copied().min_by_key(distance_to)?;
     (distance_to(&best) <= wanted.len().div_ceil(3)).then_some(best)
 }
@@ -295,6 +300,21 @@ mod tests {
         assert!(error(store.load("4f2")).contains("begins 2 runs (4f2a00000000, 4f2a9c01d3e7)"));
         assert!(error(store.load("77777777")).contains("`qd1 history` lists"));
         assert!(error(store.load(" ")).contains("empty run id"));
+    }
+
+    /// One of them hid the whole history, or panicked where a wrong id was looked for.
+    #[test]
+    fn a_damaged_row_takes_no_other_along() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.save(&record("aaaaaaaaaaaa", 2)).unwrap();
+        store.save(&record("bbbbbbbbbbbb", 1)).unwrap();
+        let damage = "UPDATE run SET id = 'b\u{e9}bbbbbbbbbb', path = CAST(x'fe' AS TEXT) WHERE id LIKE 'b%'";
+        store.db.execute(damage, []).unwrap();
+        let rows = store.list(10).unwrap();
+        assert_eq!((rows.len(), rows[0].id.as_str(), rows[1].path.as_str()), (2, "aaaaaaaaaaaa", "\u{fffd}"));
+        assert_eq!(store.load("aa").unwrap().started_unix_ns, 2);
+        assert!(error(store.load("bc")).contains("did you mean"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::device::tool;
 use crate::common::fio::words;
 use crate::common::refusal::refused;
 use crate::common::{
@@ -169,7 +170,7 @@ fn threads_that_cannot_be_made_are_an_error_and_no_hang() {
     fs::write(place.beside("many.toml"), suite).unwrap();
     fs::write(place.beside("many.fio"), "[j]\nrw=randread\nsize=64k\nnumjobs=64\nfilename=new\n").unwrap();
     let binary = place.beside("qd1");
-    or_skip!(crate::common::device::tool("cp", &[qd1(), binary.to_str().unwrap()]));
+    or_skip!(tool("cp", &[qd1(), binary.to_str().unwrap()]));
     for (number, what) in ["many.toml", "many.fio"].into_iter().enumerate() {
         // A user that nobody else is, so that the limit counts this run alone.
         let user = format!("{}", 2_000_000_000 + std::process::id() * 2 + number as u32);
@@ -201,8 +202,10 @@ fn a_verification_that_fails_leaves_the_commits_kept() {
     fs::create_dir(&programs).unwrap();
     let etcd =
         "#!/bin/sh\ncase \"$*\" in *version*) echo etcd Version: 3.5.0; exit 0;; esac\necho it is broken >&2\nexit 1\n";
-    fs::write(programs.join("etcd"), etcd).unwrap();
-    fs::set_permissions(programs.join("etcd"), fs::Permissions::from_mode(0o755)).unwrap();
+    // Put there by another process: a program that another test starts meanwhile would hold what this one writes open.
+    let (aside, program) = (place.beside("etcd.sh"), programs.join("etcd"));
+    fs::write(&aside, etcd).unwrap();
+    tool("install", &["-m", "755", aside.to_str().unwrap(), program.to_str().unwrap()]).unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let args = ["predict", place.dir_str(), "--verify=etcd", "--quick", "--runtime", "300ms", "--json"];
     let output = place.qd1(&args).env("PATH", path).output().unwrap();

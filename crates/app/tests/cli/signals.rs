@@ -56,6 +56,28 @@ fn sigterm_does_the_same_and_exits_with_143() {
     place.assert_empty();
 }
 
+/// `nohup qd1 check &`, and the terminal was closed: the run ended.
+#[test]
+fn what_was_ignored_from_the_start_does_not_end_a_run() {
+    let place = Place::new();
+    let quick = place.command(&["--size", "32MiB", "--runtime", "2s", "--only", "qd1"]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' HUP INT; exec \"$@\"", "sh"]).arg(quick.get_program()).args(quick.get_args());
+    for (name, value) in quick.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(place.dir());
+    let mut run = Running::start(command);
+    run.wait_until_it_reads();
+    run.signal(Signal::HUP);
+    run.signal(Signal::INT);
+    assert!(run.0.wait().unwrap().success());
+    assert_eq!(place.runs()[0]["interrupted"], false);
+}
+
 #[test]
 fn sigint_while_the_test_file_is_written_leaves_nothing() {
     let place = Place::new();

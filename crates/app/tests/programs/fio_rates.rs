@@ -9,7 +9,7 @@ use crate::common::{Place, float, int, list, or_skip};
 const OFF: f64 = 0.02;
 /// A case is tried again, at most so often: a processor shared with other tests stands still at times for longer than
 /// two hundredths of the 3 s that a case takes, and what is lost at the end is not made up for.
-const TRIES: u32 = 3;
+const TRIES: u32 = 6;
 
 struct Case {
     line: &'static str,
@@ -184,9 +184,15 @@ fn median_pause_ms(side: Side, blocks: u32) -> f64 {
 fn a_thread_thinks_as_long_as_asked() {
     or_skip!(has_fio());
     // The median: on a busy machine some wake late, which is not made up for. Times in logs are whole milliseconds.
+    let off = |pause_ms: f64| (pause_ms / 100.0 - 1.0).abs();
     for blocks in [1, 4] {
-        let [fio, ours] = [Side::Fio, Side::Ours].map(|side| median_pause_ms(side, blocks));
-        println!("thinktime=100ms, thinktime_blocks={blocks}: fio {fio:.2}, ours {ours:.2}");
-        assert!((ours / 100.0 - 1.0).abs() <= OFF.max((fio / 100.0 - 1.0).abs()), "fio {fio}, ours {ours}");
+        // No machine makes it think for less; where one is busy all the time, another try counts.
+        let is_held = || {
+            let [fio, ours] = [Side::Fio, Side::Ours].map(|side| median_pause_ms(side, blocks));
+            println!("thinktime=100ms, thinktime_blocks={blocks}: fio {fio:.2}, ours {ours:.2}");
+            assert!(ours >= 98.0, "fio {fio}, ours {ours}");
+            off(ours) <= OFF.max(off(fio))
+        };
+        assert!((0..3).any(|_| is_held()), "thinktime_blocks={blocks}: longer pauses than asked for in three runs");
     }
 }

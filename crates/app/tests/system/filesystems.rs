@@ -177,12 +177,20 @@ fn equal_filesystems_are_equal_and_on_a_slower_device_slower() {
         })
     };
     // Twenty reads of the slow one in a round may not be enough where the machine is busy: then there is no figure.
-    let ranks = (0..3).find_map(|_| ranked(&measure(), "read", "iops")).expect("one in three runs is resolved");
-    let [one, two, slow] = ranks.as_slice() else { panic!("{ranks:?}") };
-    // Equals are told apart by chance once in twenty runs, and so at most one of them is second.
-    assert!(slow.1 == 3 && one.1.min(two.1) == 1, "{ranks:?}");
-    assert!(one.2 <= two.3 && two.2 <= one.3, "the intervals of equals overlap: {ranks:?}");
-    assert!(slow.3 < one.2 && slow.3 < two.2, "{ranks:?}");
+    // Where it stalls, rounds differ, and intervals are wide. Equals are told apart by chance once in twenty runs, and
+    // so at most one of them is second.
+    let mut seen = Vec::new();
+    let is_in_order = |seen: &mut Vec<_>| {
+        let Some(ranks) = ranked(&measure(), "read", "iops") else { return false };
+        let [one, two, slow] = ranks.as_slice() else { panic!("{ranks:?}") };
+        assert!(slow.1 != 1 || one.1.min(two.1) == 1, "the slow one is never first alone: {ranks:?}");
+        let are_equal = one.2 <= two.3 && two.2 <= one.3;
+        let is_slower = slow.3 < one.2 && slow.3 < two.2;
+        let is_in_order = slow.1 == 3 && one.1.min(two.1) == 1 && are_equal && is_slower;
+        seen.push(ranks);
+        is_in_order
+    };
+    assert!((0..3).any(|_| is_in_order(&mut seen)), "the order in three runs: {seen:?}");
     assert_eq!(upon(place), [place.dir_str()], "only the disk itself is still mounted");
 }
 

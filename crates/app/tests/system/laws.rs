@@ -50,9 +50,13 @@ fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     assert!(table.best.is_some_and(|best| best.sync != Sync::SyncFileRange), "{:?}", table.best);
 }
 
-fn row<'a>(report: &'a Value, what: &str, clients: u64) -> &'a Value {
+fn find_row<'a>(report: &'a Value, what: &str, clients: u64) -> Option<&'a Value> {
     let is_it = |row: &&Value| row["what"] == what && row["clients"] == clients;
-    list(&report["prediction"]["rows"]).iter().find(is_it).unwrap_or_else(|| panic!("no {what}: {report}"))
+    list(&report["prediction"]["rows"]).iter().find(is_it)
+}
+
+fn row<'a>(report: &'a Value, what: &str, clients: u64) -> &'a Value {
+    find_row(report, what, clients).unwrap_or_else(|| panic!("no {what}: {report}"))
 }
 
 /// A predicted figure and its interval.
@@ -61,13 +65,27 @@ fn predicted(report: &Value, what: &str, clients: u64) -> (f64, f64, f64) {
     (float(&value["value"]), float(&value["low"]), float(&value["high"]))
 }
 
+/// What SQLite itself is held against.
+const SQLITE: [&str; 2] = ["sqlite_wal_full", "sqlite_rollback_full"];
+
 #[test]
 fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
     let scenario = disk_with_flushes_of(10e6);
     let site = or_skip!(Site::simulated(scenario.clone(), &[]));
     let args = ["predict", site.place.dir_str(), "--quick", "--verify=sqlite", "--json", "--quiet"];
+    // Processors that other programs keep busy are missing to a database as well, and bound it.
+    let is_busy = |report: &Value| float(&step(report, "commit1")["busy"]) >= 0.5;
     // On a machine that stalls, commits may not be resolved, and nothing is predicted from them.
-    let is_resolved = |report: &Value| row(report, "postgres_tps", 1)["value"]["low"].is_f64();
+    let is_resolved = |report: &Value| {
+        let has = |what: &str, clients: u64, of: &str, all: [&str; 3]| {
+            find_row(report, what, clients).is_some_and(|row| all.iter().all(|name| row[of][*name].is_number()))
+        };
+        let wanted = [("postgres_tps", 1), ("postgres_tps", 100), ("etcd_rate", 1)];
+        let is_unused = |clients| clients > 1 && is_busy(report);
+        let figures = ["value", "low", "high"];
+        wanted.into_iter().all(|(what, clients)| is_unused(clients) || has(what, clients, "value", figures))
+            && SQLITE.into_iter().all(|what| has(what, 1, "verified", ["error", "at_first", "error_at_first"]))
+    };
     let mut reports = (0..3).map(|_| json(real_time(&site.place, &args)));
     let report = reports.find(is_resolved).expect("one in three runs is resolved");
     let commits = 1e9 / Law::commits(&scenario.device, 4096, 100_000).quantile(0.5);
@@ -76,15 +94,14 @@ fn databases_are_predicted_to_wait_for_slow_flushes_as_sqlite() {
         low < one && one < high && one < 1.05 * commits,
         "a client waits for its commit: {one}, {commits} commits/s"
     );
-    // Processors that other programs keep busy are missing to a database as well, and bound it.
-    if float(&step(&report, "commit1")["busy"]) < 0.5 {
+    if !is_busy(&report) {
         assert_eq!(row(&report, "postgres_tps", 1)["bound"], "commits");
         let (many, ..) = predicted(&report, "postgres_tps", 100);
         assert!(many > 10.0 * one, "clients share flushes: {many} against {one}");
     }
     let (puts, ..) = predicted(&report, "etcd_rate", 1);
     assert!(puts < 1.0, "a put takes longer than 10 ms: {puts}");
-    for what in ["sqlite_wal_full", "sqlite_rollback_full"] {
+    for what in SQLITE {
         let verified = &row(&report, what, 1)["verified"];
         let error = float(&verified["error"]);
         // Where the machine stalls SQLite as well, its own interval is wide and has to hold the prediction.
@@ -136,9 +153,16 @@ fn no_simulated_disk_is_taken_for_another_kind_with_confidence() {
     ] {
         let disk = or_skip!(Disk::named(name));
         let args = ["--quick", "--quiet", "--size", "64MiB", "--runtime", "1s", "--json"];
-        let (kind, probability) =
-            likeliest(&json(real_time(&disk.place, &[&["identify", disk.place.dir_str()], &args[..]].concat())));
-        assert!(probability < SURE || kinds.contains(&kind.as_str()), "{name}: {kind} {probability}");
+        let args = [&["identify", disk.place.dir_str()], &args[..]].concat();
+        // A stall of the machine is part of what one run sees of the disk; a wrong rule would be wrong each time.
+        let mut wrong = Vec::new();
+        let is_right = |wrong: &mut Vec<_>| {
+            let (kind, probability) = likeliest(&json(real_time(&disk.place, &args)));
+            let is_right = probability < SURE || kinds.contains(&kind.as_str());
+            wrong.push((kind, probability));
+            is_right
+        };
+        assert!((0..3).any(|_| is_right(&mut wrong)), "{name}: {wrong:?}");
     }
 }
 

@@ -31,17 +31,24 @@ fn is_disturbed(report: &Value) -> bool {
     ids(report).iter().any(|id| id.starts_with("cpu_spoiled"))
 }
 
-/// The findings are those that the scenario expects, and none that it rules out. False where the machine was too busy to
-/// find what is expected.
+/// Whether one of several runs finds what the scenario expects; none may find what it rules out. False where the
+/// machine was too busy in all of them. A stall that no report tells of is not in each of them either.
 #[track_caller]
-fn is_as_expected(scenario: &Scenario, report: &Value) -> bool {
-    let found = ids(report);
-    let missing = scenario.findings.iter().find(|wanted| !found.iter().any(|id| id.starts_with(*wanted)));
-    assert!(missing.is_none() || is_disturbed(report), "{}: {missing:?} is not in {found:?}", scenario.about);
-    for unwanted in &scenario.no_findings {
-        assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{}: {unwanted} is in {found:?}", scenario.about);
+fn is_as_expected(scenario: &Scenario, run: impl Fn() -> Value) -> bool {
+    let mut lacking = Vec::new();
+    for _ in 0..TRIES {
+        let report = run();
+        let found = ids(&report);
+        for unwanted in &scenario.no_findings {
+            assert!(!found.iter().any(|id| id.starts_with(unwanted)), "{}: {unwanted} is in {found:?}", scenario.about);
+        }
+        let missing = scenario.findings.iter().find(|wanted| !found.iter().any(|id| id.starts_with(*wanted)));
+        let Some(missing) = missing else { return true };
+        lacking.push((missing, is_disturbed(&report)));
     }
-    missing.is_none()
+    let is_excused = lacking.iter().all(|(_, is_disturbed)| *is_disturbed);
+    assert!(is_excused, "{}: missing, and whether the run was disturbed: {lacking:?}", scenario.about);
+    false
 }
 
 #[test]
@@ -57,11 +64,8 @@ fn each_scenario_comes_to_what_it_expects() {
         let check = || disk.check(&[&["--json"], &args[..]].concat());
         match &disk.scenario.error {
             None => {
-                let is_as_expected = || {
-                    let report = serde_json::from_slice(&check().stdout).expect(&name);
-                    is_as_expected(&disk.scenario, &report)
-                };
-                if !(0..TRIES).any(|_| is_as_expected()) {
+                let run = || -> Value { serde_json::from_slice(&check().stdout).expect(&name) };
+                if !is_as_expected(&disk.scenario, run) {
                     undecided.push(name);
                 }
             }
@@ -82,23 +86,35 @@ fn each_scenario_comes_to_what_it_expects() {
 
 #[test]
 fn errors_and_short_transfers_are_never_counted_as_done() {
-    let disk = or_skip!(Disk::named("failing"));
-    let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "2s", "--only", "qd1", "--fail-on", "fail"]);
-    assert_eq!(output.status.code(), Some(1), "one failed request fails the run: {}", said(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let qd1 = step(&report, "qd1");
-    let error = |name: &str| int(&find(&qd1["errors"], "error", name)["count"]);
-    let served = disk.mounted.served();
-    // All are told, those of the ramp as well, since one failing request is one too many.
-    assert!(error("EIO") > 0 && error("EIO") <= served.faults[0], "{qd1} {served:?}");
-    assert!(error("short") > 0 && error("short") <= served.faults[1], "{qd1} {served:?}");
-    let device = &qd1["device"];
-    let counted: u64 = list(&qd1["streams"]).iter().map(|stream| int(&stream["lat"]["count"])).sum();
-    let good = served.reads + served.writes - served.faults[0] - served.faults[1];
-    assert!(counted <= good, "{counted} counted, {good} went well; {device}");
-    let read = int(&find(&qd1["streams"], "class", "read")["lat"]["count"]);
-    let share = error("EIO") as f64 / (read + error("EIO")) as f64;
-    assert!((0.01..0.04).contains(&share), "one in fifty fails, {share} seen");
+    let mut seen = Vec::new();
+    // In a stall of the machine there may be too few requests for each of the faults, and for a share.
+    for _ in 0..3 {
+        let disk = or_skip!(Disk::named("failing"));
+        let args = ["--json", "--size", "32MiB", "--runtime", "2s", "--only", "qd1", "--fail-on", "fail"];
+        let output = disk.check(&args);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let qd1 = step(&report, "qd1");
+        let of = |part: &Value, key: &str, wanted: &str| -> Option<Value> {
+            list(part).iter().find(|item| item[key] == wanted).cloned()
+        };
+        let error = |name: &str| of(&qd1["errors"], "error", name).map_or(0, |error| int(&error["count"]));
+        let (eio, short) = (error("EIO"), error("short"));
+        let failed = output.status.code() == Some(1);
+        assert!(failed || eio + short == 0, "one failed request fails the run: {}", said(&output.stderr));
+        let served = disk.mounted.served();
+        // All are told, those of the ramp as well, since one failing request is one too many.
+        assert!(eio <= served.faults[0] && short <= served.faults[1], "{qd1} {served:?}");
+        let counted: u64 = list(&qd1["streams"]).iter().map(|stream| int(&stream["lat"]["count"])).sum();
+        let good = served.reads + served.writes - served.faults[0] - served.faults[1];
+        assert!(counted <= good, "{counted} counted, {good} went well; {}", qd1["device"]);
+        let read = of(&qd1["streams"], "class", "read").map_or(0, |stream| int(&stream["lat"]["count"]));
+        // One in fifty reads fails.
+        if short > 0 && (0.01..0.04).contains(&(eio as f64 / (read + eio) as f64)) {
+            return;
+        }
+        seen.push((eio, read, short));
+    }
+    panic!("reads that failed, those that did not, short writes: {seen:?}");
 }
 
 #[test]
@@ -233,7 +249,9 @@ fn a_step_without_space_is_reported_and_the_others_are_kept() {
     assert!(step(&report, "commit1")["fault"].as_str().unwrap().contains("ENOSPC"), "{}", step(&report, "commit1"));
     assert!(ids(&report).contains(&"short_or_failed_io.step"), "{:?}", ids(&report));
     for name in ["qd1", "read32"] {
-        assert!(int(&find(&step(&report, name)["streams"], "class", "read")["lat"]["count"]) > 0, "{name} has figures");
+        // A step that lay in a stall of the machine has one request, of whichever kind.
+        let streams = list(&step(&report, name)["streams"]);
+        assert!(streams.iter().any(|stream| int(&stream["lat"]["count"]) > 0), "{name} has figures: {report}");
     }
     disk.place.assert_empty();
 }
@@ -367,18 +385,23 @@ fn p99_under_load(device: &Device, rate: f64) -> f64 {
 #[test]
 fn commits_that_wait_for_the_writes_of_others_are_found() {
     let disk = or_skip!(Disk::named("busy-cache"));
-    let report = disk.report(&["--size", "32MiB", "--runtime", "4s", "--only", "commit1", "--with-load"]);
-    let ids: Vec<String> = ids(&report).into_iter().map(str::to_owned).collect();
-    let report: qd1_model::Report = serde_json::from_value(report).unwrap();
-    let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
-    let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).unwrap().iops;
-    let stated = quantile_ns(&report, "commit1-load", OpClass::Commit, 0.99);
-    let [truth, idle] = [rate, 0.1].map(|rate| p99_under_load(&disk.scenario.device, rate));
-    println!("p99 under load {:.2} ms, by the law {:.2} ms", stated / 1e6, truth / 1e6);
-    // The machine adds to it; the law alone is ten times what an idle disk shows.
-    assert!((0.8 * truth..1.5 * truth).contains(&stated), "{stated} ns, truth {truth}");
-    // A machine too busy to write as much as the disk takes makes no such load.
-    if truth > 5.0 * idle {
-        assert!(ids.iter().any(|id| id == "loaded_commits.slower"), "{truth} ns, idle {idle}: {ids:?}");
+    let mut seen = Vec::new();
+    // A stall of the machine is in the tail of one run; a wrong figure would be wrong each time.
+    for _ in 0..3 {
+        let report = disk.report(&["--size", "32MiB", "--runtime", "4s", "--only", "commit1", "--with-load"]);
+        let is_found = ids(&report).contains(&"loaded_commits.slower");
+        let report: qd1_model::Report = serde_json::from_value(report).unwrap();
+        let loaded = report.summary.steps.iter().find(|step| step.name == "commit1-load").unwrap();
+        let rate = loaded.background.iter().find(|load| load.class == OpClass::Write).map_or(0.1, |load| load.iops);
+        let stated = quantile_ns(&report, "commit1-load", OpClass::Commit, 0.99);
+        let [truth, idle] = [rate, 0.1].map(|rate| p99_under_load(&disk.scenario.device, rate));
+        println!("p99 under load {:.2} ms, by the law {:.2} ms", stated / 1e6, truth / 1e6);
+        // The machine adds to it; the law alone is ten times what an idle disk shows. A machine too busy to write as
+        // much as the disk takes makes no such load.
+        if (0.8 * truth..1.5 * truth).contains(&stated) && (is_found || truth <= 5.0 * idle) {
+            return;
+        }
+        seen.push((stated, truth, idle, is_found));
     }
+    panic!("p99 in ns, by the law, of an idle disk by the law, and whether it was found: {seen:?}");
 }

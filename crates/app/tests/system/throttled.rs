@@ -38,27 +38,42 @@ fn run_in(throttle: &Throttle, place: &Place, args: &[&str]) -> Value {
 fn a_throttled_disk_is_measured_at_its_limit() {
     let (mounted, throttle) = or_skip!(throttled("rate"));
     let place = Place::at(mounted.path());
-    let slow = run_in(&throttle, &place, &THROTTLED);
-    let rate = per_second(&slow, "write32", "write");
-    assert!((0.7 * LIMIT as f64..1.15 * LIMIT as f64).contains(&rate), "{rate} writes a second of {LIMIT}");
-    let fast = common::json(place.qd1(&[&["--json"], &THROTTLED[..]].concat()));
-    let (slow_ns, fast_ns) = (mean_ns(&slow, "write32", "write"), mean_ns(&fast, "write32", "write"));
-    assert!(slow_ns > 4.0 * fast_ns, "mean of {slow_ns} ns throttled, {fast_ns} ns not");
-    // Little's law: 32 in flight, and nothing of the wait is left out.
-    let in_flight = rate * slow_ns / 1e9;
-    assert!((24.0..36.0).contains(&in_flight), "{in_flight} in flight");
+    // A stall of the machine spoils a run; it does not three times, and a wrong figure would be wrong each time.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let slow = run_in(&throttle, &place, &THROTTLED);
+        let rate = per_second(&slow, "write32", "write");
+        let fast = common::json(place.qd1(&[&["--json"], &THROTTLED[..]].concat()));
+        let (slow_ns, fast_ns) = (mean_ns(&slow, "write32", "write"), mean_ns(&fast, "write32", "write"));
+        // Little's law: 32 in flight, and nothing of the wait is left out.
+        let in_flight = rate * slow_ns / 1e9;
+        let is_at_limit = (0.7 * LIMIT as f64..1.15 * LIMIT as f64).contains(&rate);
+        if is_at_limit && slow_ns > 4.0 * fast_ns && (24.0..36.0).contains(&in_flight) {
+            return;
+        }
+        seen.push((rate, slow_ns, fast_ns, in_flight));
+    }
+    panic!("writes a second of {LIMIT}, their mean ns throttled and not, and in flight: {seen:?}");
 }
 
 #[test]
 fn commits_of_a_throttled_disk_are_measured_at_its_limit() {
     let (mounted, throttle) = or_skip!(throttled("commit"));
     let place = Place::at(mounted.path());
-    let report = run_in(&throttle, &place, &["--size", "32MiB", "--runtime", "2s", "--only", "commit1"]);
-    let rate = per_second(&report, "commit1", "commit");
-    // Each commit is one write; the flush behind it counts as none or as one more.
-    assert!((0.35 * LIMIT as f64..1.15 * LIMIT as f64).contains(&rate), "{rate} commits a second of {LIMIT}");
-    let device = &step(&report, "commit1")["device"];
-    assert!(int(&device["counted"]["writes"]) >= int(&device["asked_syncs"]), "{device}");
+    let mut rates = Vec::new();
+    // As above.
+    for _ in 0..3 {
+        let report = run_in(&throttle, &place, &["--size", "32MiB", "--runtime", "2s", "--only", "commit1"]);
+        let device = &step(&report, "commit1")["device"];
+        assert!(int(&device["counted"]["writes"]) >= int(&device["asked_syncs"]), "{device}");
+        // Each commit is one write; the flush behind it counts as none or as one more.
+        let rate = per_second(&report, "commit1", "commit");
+        if (0.35 * LIMIT as f64..1.15 * LIMIT as f64).contains(&rate) {
+            return;
+        }
+        rates.push(rate);
+    }
+    panic!("commits a second of {LIMIT}: {rates:?}");
 }
 
 /// Both on reads: the first decides at 4 KiB, the second at 256 KiB.

@@ -24,12 +24,7 @@ impl Conninfo {
     /// # Errors
     /// When libpq would not take it, or it holds another secret than the password. No part of it is in the message.
     pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
-        let parts = match SCHEMES.iter().find_map(|scheme| Some((*scheme, text.strip_prefix(scheme)?))) {
-            Some((scheme, rest)) => uri(scheme, rest),
-            None if text.contains('=') => keywords(text),
-            None => Ok((text.to_owned(), Vec::new())),
-        };
-        let (public, secrets) = parts.map_err(|why| {
+        let (public, secrets) = parts(text).map_err(|why| {
             Problem::usage(format!(
                 "--dsn cannot be read: {why}; give keywords such as host=db user=me dbname=x, with values that hold blanks \
                  in quotes (password='a b'), or a URI (postgresql://me@db/x)"
@@ -53,16 +48,21 @@ impl Conninfo {
 /// Returns a connection string without what is secret, for reports and messages; one that cannot be read is wholly
 /// secret.
 pub fn without_password(dsn: &str) -> String {
-    let parts = match SCHEMES.iter().find_map(|scheme| Some((*scheme, dsn.strip_prefix(scheme)?))) {
-        Some((scheme, rest)) => uri(scheme, rest),
-        None if dsn.contains('=') => keywords(dsn),
-        None => return dsn.to_owned(),
-    };
-    parts.map_or_else(|_| "(a connection string that cannot be read)".to_owned(), |(public, _)| public)
+    parts(dsn).map_or_else(|_| "(a connection string that cannot be read)".to_owned(), |(public, _)| public)
 }
 
 /// What is public, and each secret keyword with its value; or why it cannot be read.
 type Parts = Result<(String, Vec<(String, String)>), &'static str>;
+
+fn parts(text: &str) -> Parts {
+    match SCHEMES.iter().find_map(|scheme| Some((*scheme, text.strip_prefix(scheme)?))) {
+        Some((scheme, rest)) => uri(scheme, rest),
+        None if text.contains('=') => keywords(text),
+        // libpq would take `me:secret@db` for the name of a database, and say it in its message.
+        None if text.contains([':', '/', '@']) => Err("a URI begins with postgresql://, in lower case"),
+        None => Ok((text.to_owned(), Vec::new())),
+    }
+}
 
 /// `keyword = value` pairs: blanks around the sign and between pairs, values in single quotes, `\` before any
 /// character.
@@ -76,6 +76,9 @@ fn keywords(text: &str) -> Parts {
         let keyword = &rest[..end];
         if keyword.is_empty() || !keyword.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err("a keyword has other characters than letters");
+        }
+        if keyword.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return Err("keywords are in lower case");
         }
         rest = rest[end..].trim_start_matches(is_blank).strip_prefix('=').ok_or("a keyword has no value")?;
         rest = rest.trim_start_matches(is_blank);
@@ -199,6 +202,10 @@ mod tests {
             "postgresql://me:s3cret%zz@db",
             " postgresql://me:s3cret@db/x?a=b",
             "=s3cret",
+            "me:s3cret@db",
+            "//me:s3cret@db/x",
+            "POSTGRESQL://me:s3cret@db/x",
+            "host=db PASSWORD=s3cret",
         ] {
             let error = Conninfo::parse(dsn).unwrap_err().to_string();
             assert!(error.contains("--dsn cannot be read") && !error.contains("cret"), "{dsn}: {error}");
