@@ -288,6 +288,41 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
     site.assert_clean();
 }
 
+/// The load had run, and all its transactions were thrown away.
+#[test]
+fn a_load_whose_counters_cannot_be_read_is_kept() {
+    let site = or_skip!(site());
+    let real = fs::canonicalize(common::apps::program("initdb").unwrap()).unwrap();
+    let bin = site.place.beside("bin");
+    fs::create_dir(&bin).unwrap();
+    for entry in fs::read_dir(real.parent().unwrap()).unwrap().flatten() {
+        std::os::unix::fs::symlink(entry.path(), bin.join(entry.file_name())).unwrap();
+    }
+    let flag = bin.join("pgbench-began");
+    for (name, before) in [("pgbench", "case \"$*\" in *--log-prefix*)"), ("psql", "[ ! -e {} ] ||")] {
+        let then = if name == "pgbench" {
+            format!("touch {0}; chmod 666 {0};; esac", flag.display())
+        } else {
+            "exit 3".into()
+        };
+        let before = before.replace("{}", flag.to_str().unwrap());
+        let script = format!("#!/bin/sh\n{before} {then}\nexec {} \"$@\"\n", real.with_file_name(name).display());
+        let aside = site.place.beside("script");
+        fs::write(&aside, script).unwrap();
+        fs::remove_file(bin.join(name)).unwrap();
+        tool("install", &["-m", "755", aside.to_str().unwrap(), bin.join(name).to_str().unwrap()]).unwrap();
+    }
+    fs::set_permissions(&bin, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let output = run(&site, &[&BRIEF[..], &["--clients", "1", "--json", "--bindir", bin.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let step = &report["record"]["steps"][0];
+    assert!(int(&step["streams"][0]["lat"]["count"]) > 0, "{report}");
+    let counted: Vec<&Value> = list(&step["app"]["counters"]).iter().map(|counter| &counter["name"]).collect();
+    assert_eq!(counted, ["operations"], "of the server's there are none");
+    site.assert_clean();
+}
+
 #[test]
 fn postgresql_runs_on_each_filesystem_and_is_a_row_of_the_table() {
     let test = test_name!();

@@ -24,30 +24,33 @@ fn a_commit_takes_what_the_law_says_and_a_range_sync_no_flush() {
     let disk = or_skip!(Disk::named("network-block"));
     let only = "fdatasync-p1,o_dsync-p1,rwf_dsync-p1,sync_file_range-p1,fdatasync-x2-p1";
     let args = ["--quick", "--size", "16MiB", "--only", only, "--runtime", "2s", "--json", "--quiet", "--no-save"];
-    let report: Report =
-        serde_json::from_value(json(real_time(&disk.place, &[&["sync", disk.place.dir_str()], &args[..]].concat())))
-            .unwrap();
-    disk.place.assert_empty();
-    let table = report.sync.unwrap();
-    let median = |sync: Sync, writes: u32| {
-        let alike = |row: &&qd1_model::sync::SyncRow| row.method.sync == sync && row.writes_per_sync == writes;
-        let row = table.rows.iter().find(alike).unwrap_or_else(|| panic!("{sync:?} is not in {:?}", table.rows));
-        row.lat_p50_ns.value.or(row.lat_mean_ns.value).unwrap_or(f64::NAN)
-    };
+    let args = [&["sync", disk.place.dir_str()], &args[..]].concat();
     let commit = Law::commits(&disk.scenario.device, 8192, 100_000).quantile(0.5);
     let write = Law::writes(&disk.scenario.device, 8192, 100_000).quantile(0.5);
-    // A busy machine adds to it, and takes nothing away.
-    for sync in [Sync::Fdatasync, Sync::ODsync, Sync::RwfDsync] {
-        let median = median(sync, 1);
-        assert!(
-            (0.8 * commit..at_most(2.0 * commit)).contains(&median),
-            "{sync:?}: {median} ns, by the law {commit} ns"
-        );
-    }
-    let twice = median(Sync::Fdatasync, 2) - median(Sync::Fdatasync, 1);
-    assert!(twice > 0.5 * write, "the second write is in the commit: {twice} ns more, a write takes {write} ns");
-    assert!(median(Sync::SyncFileRange, 1) < 0.8 * median(Sync::Fdatasync, 1), "no flush is sent: {:?}", table.rows);
-    assert!(table.best.is_some_and(|best| best.sync != Sync::SyncFileRange), "{:?}", table.best);
+    // A busy machine adds to each figure and takes nothing away; it does not add to one of them in each of three runs.
+    let mut seen = Vec::new();
+    let is_lawful = |seen: &mut Vec<_>| {
+        let report: Report = serde_json::from_value(json(real_time(&disk.place, &args))).unwrap();
+        disk.place.assert_empty();
+        let table = report.sync.unwrap();
+        let median = |sync: Sync, writes: u32| {
+            let alike = |row: &&qd1_model::sync::SyncRow| row.method.sync == sync && row.writes_per_sync == writes;
+            let row = table.rows.iter().find(alike).unwrap_or_else(|| panic!("{sync:?} is not in {:?}", table.rows));
+            row.lat_p50_ns.value.or(row.lat_mean_ns.value).unwrap_or(f64::NAN)
+        };
+        let commits = [Sync::Fdatasync, Sync::ODsync, Sync::RwfDsync].map(|sync| median(sync, 1));
+        assert!(!commits.iter().any(|median| *median < 0.8 * commit), "{commits:?} ns, by the law {commit} ns");
+        let (twice, range) = (median(Sync::Fdatasync, 2), median(Sync::SyncFileRange, 1));
+        assert!(table.best.as_ref().is_none_or(|best| best.sync != Sync::SyncFileRange), "{:?}", table.best);
+        seen.push((commits, twice, range));
+        commits.iter().all(|median| *median < at_most(2.0 * commit))
+            // The second write is in the commit, and a range sync sends no flush.
+            && twice - commits[0] > 0.5 * write
+            && range < 0.8 * commits[0]
+            && table.best.is_some()
+    };
+    let is_one_lawful = (0..3).any(|_| is_lawful(&mut seen));
+    assert!(is_one_lawful, "a commit takes {commit} ns and a write {write} ns by the law: {seen:?}");
 }
 
 fn find_row<'a>(report: &'a Value, what: &str, clients: u64) -> Option<&'a Value> {

@@ -84,7 +84,7 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
     }
     // A load that ran to its end covers the whole window, even if no transaction completed in its last moments.
     let runtime_ns = tally.seen_ns().max(if good { window_ns } else { 1 });
-    let app = if good { app_step(access, &before, all, &stdout, site)? } else { AppStep::default() };
+    let app = if good { app_step(access, &before, all, &stdout, site, watch) } else { AppStep::default() };
     let (stream, intervals) = tally.finish(runtime_ns);
     let ended = match (interrupted, good) {
         (true, _) => Ended::Interrupted,
@@ -155,19 +155,25 @@ fn follow(
     }
 }
 
-/// Returns the server's counters and pgbench's own figures.
-fn app_step(access: &Access, before: &Stats, all: u64, output: &str, site: &Site<'_>) -> Result<AppStep> {
+/// Returns the server's counters and pgbench's own figures. The transactions were counted: without the counters, the
+/// rest is kept.
+fn app_step(
+    access: &Access,
+    before: &Stats,
+    all: u64,
+    output: &str,
+    site: &Site<'_>,
+    watch: &mut dyn Watch,
+) -> AppStep {
     // Sessions report their counters to the server when they end, a moment after pgbench.
     std::thread::sleep(Duration::from_millis(if before.is_delayed() { 1200 } else { 300 }));
-    let after = match Stats::read(access, site.cancel) {
-        Ok(after) => after,
-        // The transactions were counted; only the counters are missing.
-        Err(error) if error.is::<Cancelled>() => return Ok(AppStep::default()),
-        Err(error) => return Err(error),
-    };
     let mut counters = vec![Counter::new("operations", AppUnit::Count, all as f64)];
-    counters.extend(after.since(before));
-    Ok(AppStep { counters, reported: reported(output), ..AppStep::default() })
+    match Stats::read(access, site.cancel) {
+        Ok(after) => counters.extend(after.since(before)),
+        Err(error) if error.is::<Cancelled>() => return AppStep::default(),
+        Err(error) => watch.note(&format!("the server's counters are missing: {error:#}")),
+    }
+    AppStep { counters, reported: reported(output), ..AppStep::default() }
 }
 
 /// Returns pgbench's own figures, which cover the whole load, including the warm-up.
