@@ -410,7 +410,7 @@ mod tests {
                 .spawn()
                 .unwrap();
             let runs = || Store::open(&path).and_then(|store| store.list(usize::MAX)).map_or(0, |rows| rows.len());
-            for _ in 0..1000 {
+            for _ in 0..6_000 {
                 if runs() >= 3 {
                     break;
                 }

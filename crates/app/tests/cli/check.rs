@@ -182,10 +182,14 @@ fn each_engine_asked_for_is_the_one_that_ran() {
 
 #[test]
 fn the_null_engine_measures_the_instrument_and_asks_no_disk() {
-    let report = Place::new().report(&["--only", "read32", "--engine", "null"]);
-    let step = step(&report, "read32");
-    assert_eq!(step["engine"], "null");
-    assert!(int(&find(&step["streams"], "class", "read")["lat"]["count"]) > 1_000);
+    // Far more than a disk, unless the machine stands still.
+    let is_fast = || {
+        let report = Place::new().report(&["--only", "read32", "--engine", "null"]);
+        let step = step(&report, "read32");
+        assert_eq!(step["engine"], "null");
+        int(&find(&step["streams"], "class", "read")["lat"]["count"]) > 1_000
+    };
+    assert!((0..3).any(|_| is_fast()), "at most a thousand requests in three runs");
 }
 
 #[test]

@@ -77,11 +77,16 @@ fn reads_and_writes_by_turns_are_summed_up_apart() {
 #[test]
 fn the_interval_and_the_deadline_are_kept() {
     let place = Place::new();
-    let objects = objects(&text(ping(&place, &["-i", "100ms", "-w", "1s", "--json"])));
-    let requests = objects.len() - 2;
-    assert!((2..=10).contains(&requests), "{requests} requests in a second");
-    let at: Vec<u64> = objects[1..=requests].iter().map(|one| int(&one["at_ns"])).collect();
-    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= 100_000_000), "{at:?}");
+    let has_several = || {
+        let objects = objects(&text(ping(&place, &["-i", "100ms", "-w", "1s", "--json"])));
+        let requests = objects.len() - 2;
+        assert!(requests <= 10, "{requests} requests in a second");
+        let at: Vec<u64> = objects[1..=requests].iter().map(|one| int(&one["at_ns"])).collect();
+        assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= 100_000_000), "{at:?}");
+        requests >= 2
+    };
+    // A disk that stalls may answer one request in a second, but not in each of three.
+    assert!((0..3).any(|_| has_several()), "one request in a second, three times");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use predicates::prelude::*;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::device::{Loop, Mounted, tool};
@@ -98,7 +99,8 @@ fn a_filesystem_that_runs_full_is_told_and_left_clean() {
         run.assert_running();
         names(place.dir()).iter().any(|name| place.dir().join(name).join("files-1/d000001/f00001500").exists())
     });
-    // Somebody else takes the rest of the space, which no planner can foresee.
+    // Somebody else takes the rest of the space, which no planner can foresee, before it is done.
+    run.signal(Signal::STOP);
     let hog = fs::File::create(place.dir().join("hog")).unwrap();
     let mut piece = 1 << 30;
     let mut taken = 0;
@@ -108,6 +110,7 @@ fn a_filesystem_that_runs_full_is_told_and_left_clean() {
             Err(_) => piece /= 2,
         }
     }
+    run.signal(Signal::CONT);
     wait_until("it ends", || !run.is_running());
     let output = (std::io::read_to_string(run.0.stdout.take().unwrap()), run.0.stderr.take().unwrap());
     assert_eq!(run.0.wait().unwrap().code(), Some(1));

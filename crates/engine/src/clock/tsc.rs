@@ -98,23 +98,21 @@ pub fn use_tsc(clocksource: &str) -> bool {
 mod tests {
     use super::*;
 
+    // One test, since it is one counter.
     #[test]
-    fn the_counter_keeps_to_the_monotonic_clock_within_1e_4() {
+    fn the_counter_keeps_to_the_monotonic_clock_within_1e_3() {
+        assert!(!use_tsc("hpet"), "a source that is not trusted is not used");
         let source = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         if !use_tsc(source.unwrap_or_default().trim()) {
             return; // Not the kernel's clock source here: nothing to compare.
         }
-        let begin = (super::super::now_ns(), super::super::monotonic_ns());
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        let end = (super::super::now_ns(), super::super::monotonic_ns());
-        let (tsc, monotonic) = ((end.0 - begin.0) as f64, (end.1 - begin.1) as f64);
-        // The two readings of a pair are not simultaneous: an interruption between them costs microseconds.
-        assert!((tsc / monotonic - 1.0).abs() < 1e-3, "{tsc} ns against {monotonic} ns");
-    }
-
-    #[test]
-    fn an_untrusted_source_is_not_used() {
-        let used_before = PER_TICK.load(Ordering::Relaxed) != 0;
-        assert_eq!(use_tsc("hpet"), used_before);
+        let begin = pair();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let end = pair();
+        let counted_ns = scaled(end.0 - begin.0, scale().per_tick);
+        let spent_ns = end.1 - begin.1;
+        // Time that is kept over a network moves the monotonic clock by up to 5e-4.
+        assert!((counted_ns as f64 / spent_ns as f64 - 1.0).abs() < 1e-3, "{counted_ns} ns against {spent_ns} ns");
+        assert!(use_tsc("hpet"), "what is in use stays so");
     }
 }
