@@ -6,7 +6,7 @@ use qd1_model::plan::Stop;
 
 use crate::clock;
 use crate::run::interval_ns;
-use crate::worker::Window;
+use crate::window::Window;
 
 /// Where workers wait for each other.
 pub(crate) struct Gate {

@@ -29,6 +29,7 @@ pub mod run;
 pub mod select;
 pub mod sim;
 mod sync;
+mod window;
 mod worker;
 
 pub use engine::{Engine, Setup, Tuning};

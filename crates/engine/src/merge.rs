@@ -7,7 +7,8 @@ use qd1_model::op::Ended;
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
-use crate::worker::{Finished, RequestCounts, Window};
+use crate::window::Window;
+use crate::worker::{Finished, RequestCounts};
 
 /// The result of a step.
 #[derive(Debug)]

@@ -25,8 +25,9 @@ use crate::null::Null;
 use crate::priority::WithoutRealtime;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
+use crate::window::Window;
 pub use crate::worker::RequestCounts;
-use crate::worker::{self, Task, Window};
+use crate::worker::{self, Task};
 use crate::{clock, sim};
 
 /// One step of block I/O, ready to run.

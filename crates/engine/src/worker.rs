@@ -15,6 +15,7 @@ use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::request::{Done, Op, OpKind, Slot};
+use crate::window::Window;
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
@@ -52,25 +53,6 @@ impl RequestCounts {
             write_bytes: self.write_bytes + other.write_bytes,
             syncs: self.syncs + other.syncs,
         }
-    }
-}
-
-/// When a worker measures and stops, on the engine's clock.
-#[derive(Clone, Copy)]
-pub(crate) struct Window {
-    /// Requests issued (or due) from here on are measured.
-    pub(crate) measure_ns: u64,
-    /// No request is issued after this.
-    pub(crate) deadline_ns: u64,
-    pub(crate) interval_ns: u64,
-}
-
-impl Window {
-    /// Whether a request is measured: one that was issued (or due) after the ramp, and one that waited through the
-    /// whole window. Such a request may be all that a window saw of a disk that hangs.
-    #[inline(always)]
-    fn measures(&self, from_ns: u64, completed_ns: u64) -> bool {
-        from_ns >= self.measure_ns || completed_ns >= self.deadline_ns
     }
 }
 
