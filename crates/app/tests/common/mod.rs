@@ -70,6 +70,18 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Lets programs that tests start heed the signals that end them. Under `nohup`, or in the background of a script, the
+/// tests themselves ignore some, which programs take over; a signal with a handler they do not.
+pub(crate) fn heed_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT};
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [SIGHUP, SIGINT] {
+            signal_hook::flag::register_conditional_default(signal, std::sync::Arc::new(true.into())).unwrap();
+        }
+    });
+}
+
 /// A directory to measure and a history, both of this test alone.
 pub(crate) struct Place {
     // Dropped first: the mount before its history.
@@ -99,6 +111,7 @@ impl Place {
     }
 
     fn below(root: TempDir) -> Self {
+        heed_signals();
         let dir = root.path().join("target");
         fs::create_dir(&dir).unwrap();
         fs::create_dir(root.path().join("state")).unwrap();
@@ -106,7 +119,7 @@ impl Place {
         for path in [root.path(), &dir] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
-        fs::set_permissions(root.path().join("state"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(root.path().join("state"), fs::Permissions::from_mode(0o1777)).unwrap();
         Self { _disk: None, root, dir }
     }
 
@@ -200,6 +213,7 @@ impl Place {
 
 /// A new directory that every user can enter: beside the build where that is open to all.
 pub(crate) fn open_to_all() -> TempDir {
+    heed_signals();
     let beside = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let is_open = |dir: &Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 1 == 1);
     // Not /tmp, which is often in memory.
