@@ -2,14 +2,15 @@
 
 use std::fs::{File, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
 use crate::args::{OutputArgs, When};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::{Style, redact, render};
+use qd1_system::destination::Destination;
 
 /// Columns when the width is not known.
 const WIDTH: usize = 80;
@@ -47,7 +48,7 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    create_temporary(&resolve_links(path)).map(drop)
+    create_temporary(path, &destination("-o", path)?).map(drop)
 }
 
 /// Creates a file to be written in place, or empties it; fifos, terminals and the like are opened as they are.
@@ -57,11 +58,16 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
 pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
     refuse_disk(option, path)?;
     let cannot = |error| Problem::usage(cannot_write(option, path, &error));
-    let file = File::options().write(true).create(true).truncate(false).open(path).map_err(cannot)?;
+    let special = is_special(path);
+    let opened = if special { File::options().write(true).open(path) } else { destination(option, path)?.open() };
+    let file = opened.map_err(cannot)?;
     let found = file.metadata().map_err(cannot)?;
     // Another one may have come to this name meanwhile.
     if found.file_type().is_block_device() {
         return Err(disk(option, path).into());
+    }
+    if found.is_file() && special {
+        return Err(cannot(std::io::Error::other("it has just become another file")).into());
     }
     if found.is_file() {
         file.set_len(0).map_err(cannot)?;
@@ -80,8 +86,8 @@ pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
     let checked = match std::fs::metadata(path) {
         // Opening a fifo waits for its reader.
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
-        Ok(_) => File::options().write(true).open(path).map(drop),
-        Err(_) => tempfile::tempfile_in(parent(path)).map(drop),
+        Ok(_) => File::options().write(true).open(destination(option, path)?.path()).map(drop),
+        Err(_) => tempfile::tempfile_in(destination(option, path)?.dir_path()).map(drop),
     };
     Ok(checked.map_err(cannot)?)
 }
@@ -108,33 +114,30 @@ fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Resolves symbolic links, so that a link remains a link.
-fn resolve_links(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Creates a file that can be renamed over `path`, with the permissions of the file there, or those of any new file.
-fn create_temporary(path: &Path) -> Result<tempfile::NamedTempFile> {
+/// Follows links, so that a link remains a link; none of another user.
+fn destination(option: &str, path: &Path) -> Result<Destination> {
     if path.is_dir() {
-        return Err(Problem::usage(format!("-o {}: is a directory; name a file", path.display())).into());
+        return Err(Problem::usage(format!("{option} {}: is a directory; name a file", path.display())).into());
     }
+    Ok(Destination::of(path).map_err(|error| Problem::usage(cannot_write(option, path, &error)))?)
+}
+
+/// Creates a file that can be renamed over the one at `there`, with its permissions, or those of any new file.
+fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".qd1-");
-    let old = std::fs::metadata(path).ok();
+    let cannot = |error| Problem::usage(cannot_write("-o", path, &error));
+    let old = there.stat().map_err(cannot)?;
     if old.is_none() {
         // The umask is applied to it.
         builder.permissions(Permissions::from_mode(0o666));
     }
-    let cannot = |error| Problem::usage(cannot_write("-o", path, &error));
-    let file = builder.tempfile_in(parent(path)).map_err(cannot)?;
+    // Of the error only its kind: its path is one of ours.
+    let file = builder.tempfile_in(there.dir_path()).map_err(|error| cannot(error.kind().into()))?;
     if let Some(old) = old {
         // Before the permissions, which it may reset. Only root can give a file away; another user's stays the writer's.
-        let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.uid()), Some(old.gid()));
-        file.as_file().set_permissions(Permissions::from_mode(old.mode() & 0o777)).map_err(cannot)?;
+        let _ = std::os::unix::fs::fchown(file.as_file(), Some(old.st_uid), Some(old.st_gid));
+        file.as_file().set_permissions(Permissions::from_mode(old.st_mode & 0o777)).map_err(cannot)?;
     }
     Ok(file)
 }
@@ -156,11 +159,11 @@ pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
         let written = create_in_place("-o", path)?.write_all(text.as_bytes());
         return written.with_context(|| format!("cannot write {}", path.display()));
     }
-    let path = &resolve_links(path);
-    let mut file = create_temporary(path)?;
+    let there = destination("-o", path)?;
+    let mut file = create_temporary(path, &there)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.persist(there.path()).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(())
 }
 

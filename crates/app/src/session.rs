@@ -8,7 +8,7 @@ use anyhow::{Error, Result};
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
-use qd1_model::{Grade, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
+use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
@@ -16,6 +16,7 @@ use qd1_runner::{RunContext, destroy, id};
 use qd1_store::Store;
 use qd1_suites::thresholds;
 use qd1_system::state::default_path;
+use qd1_system::trust;
 
 use crate::args::{CommonArgs, FailOn, OutputArgs};
 use crate::command_line::{CommandLine, PATH};
@@ -227,7 +228,15 @@ pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> 
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn history() -> Result<Store> {
-    Store::open(&default_path(|name| std::env::var_os(name))?)
+    let path = default_path(|name| std::env::var_os(name))?;
+    // In another user's directory, a link of theirs decides what root writes.
+    if let Some(dir) = trust::leads_root_astray(&path) {
+        let (path, dir) = (path.display(), dir.display());
+        let advice = "use `sudo -H`, or set QD1_STORE to a file in a directory of root's";
+        let message = format!("another user can change {dir}, so root does not write {path}; {advice}");
+        return Err(Problem::new(ProblemKind::Capability, message).into());
+    }
+    Store::open(&path)
 }
 
 /// Opens the history to look at it.

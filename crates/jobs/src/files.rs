@@ -75,6 +75,19 @@ pub(crate) fn changes(job: &FioJob, file: &FilePlan) -> bool {
     }
 }
 
+/// Whether the job makes this file.
+pub(crate) fn makes(job: &FioJob, file: &FilePlan) -> bool {
+    match file.kind {
+        FileKind::Regular => !file.exists,
+        FileKind::Nothing => {
+            let by_name =
+                [EngineName::Filecreate, EngineName::Filestat, EngineName::Filedelete].contains(&job.ioengine);
+            by_name && file.path.symlink_metadata().is_err()
+        }
+        FileKind::Block | FileKind::Character => false,
+    }
+}
+
 /// Looks at the files of one clone and determines the part of each that is used.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ pub struct Surroundings<'a> {
     pub cancel: &'a AtomicBool,
     /// Reads the calling thread's cost so far.
     pub thread_cost: fn() -> ThreadCost,
-    /// Whether a block device, or a file that was there before, may be changed or deleted; else why not.
+    /// Whether a block device or a file may be made, changed or deleted; else why not.
     pub may_change: &'a dyn Fn(&Path) -> Result<(), String>,
     /// A random number, for jobs that do not repeat the run before.
     pub drawn: u64,

@@ -11,11 +11,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
 use qd1_engine::clock;
-use qd1_model::Bytes;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::program::Program;
 use qd1_model::plan::{StepPlan, Stop};
 use qd1_model::record::program::{AppStep, Setting};
+use qd1_model::{Bytes, Problem, ProblemKind};
 use rusqlite::{Connection, params};
 
 use crate::options::{JournalMode, SqliteOptions, Synchronous};
@@ -24,6 +24,7 @@ use crate::tally::Tally;
 use qd1_runner::watch::{Pacer, Watch};
 use qd1_system::child::Cancelled;
 use qd1_system::scratch::Scratch;
+use qd1_system::trust;
 
 /// Bytes of a row's value.
 const VALUE: usize = 200;
@@ -86,12 +87,19 @@ impl Driver for Sqlite {
 
     fn check(&mut self) -> Result<()> {
         if self.options.runtime_ns == 0 {
-            bail!(qd1_model::Problem::usage("--runtime needs some time, for example 5s"));
+            bail!(Problem::usage("--runtime needs some time, for example 5s"));
         }
         Ok(())
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        // SQLite takes a path apart and opens the files by their names, whatever is behind them by then.
+        if let Some(dir) = trust::leads_root_astray(site.path) {
+            let dir = dir.display();
+            let why = format!("another user can change {dir}, and so lead SQLite as root to other files");
+            let advice = "run this as that user, or name a directory of root's";
+            bail!(Problem::new(ProblemKind::Unsafe, format!("{why}; {advice}")));
+        }
         watch.note(&format!("filling a table with {} rows", self.options.rows));
         let dir = site.scratch()?;
         let file = dir.path().join("base.db");

@@ -6,7 +6,7 @@
 
 mod names;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use qd1_model::environment::{Device, Environment, Filesystem};
 use qd1_model::{Finding, Report};
@@ -59,7 +59,7 @@ pub fn redact(report: &mut Report) -> serde_json::Result<()> {
 fn redact_machine(report: &mut Report) {
     let secrets = Secrets::of(report);
     let record = &mut report.record;
-    redact_command(&mut record.command, &record.plan.suite, &record.plan.target.path);
+    redact_command(&mut record.command, &record.plan.suite);
     record.plan.target.path = PathBuf::from("<path>");
     redact_environment(&mut record.environment);
     for step in &mut record.steps {
@@ -164,27 +164,50 @@ fn is_kernel_name(source: &str) -> bool {
     name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
-/// Removes all arguments that are paths, and the target typed as a bare name.
-fn redact_command(command: &mut [String], suite: &str, target: &Path) {
-    let last = target.file_name().map(|name| name.to_string_lossy().into_owned());
-    for (flag, mark) in [("--dsn", "<server>"), ("--output", "<path>"), ("-o", "<path>")] {
-        for at in 1..command.len() {
-            if command[at].strip_prefix(flag).is_some_and(|rest| rest.starts_with('=')) {
-                command[at] = format!("{flag}={mark}");
-            } else if command[at - 1] == flag {
-                command[at] = mark.into();
-            }
-        }
-    }
+/// Words of a command line that say what is done.
+const COMMANDS: &str = "app caches check etcd filesystems fio history identify limits meta ping postgres predict \
+    rocksdb run show sqlite suites sweep sync sysbench";
+
+/// Options whose values are numbers, sizes, times or one of a few words. What is not here may be a name or a place.
+const PLAIN: &str = "--area --benchmarks --bs --builtin --burst --cache --chunk --clients --color --count --deadline \
+    --disk --engine --fail-on --files --file-size --format --fsync --interval --iodepth --journal --limit --load --mode \
+    --num --ops --order --passes --per-dir --ram --rate --rounds --rows --runtime --rw --scale --seed --size \
+    --suite --sync --synchronous --threads --value-size --verify --warmup --workers -S -a -c -i -s";
+
+/// Removes every argument that may be a name or a place: what is known to be neither is left.
+fn redact_command(command: &mut [String], suite: &str) {
+    let is = |at: usize, word: &str| command.get(at).is_some_and(|arg| arg == word);
+    let is_fio = is(1, "fio") || command.first().is_some_and(|program| program.ends_with("fio"));
+    // The steps of the built-in suites are no secret.
+    let is_own_suite = is(1, "run") && !command.iter().any(|arg| arg == suite);
+    let is_in = |words: &str, word: &str| words.split(' ').any(|known| known == word);
+    let is_plain = |flag: &str, value: &str| {
+        let is_known = is_fio || is_in(PLAIN, flag) || (flag == "--only" && !is_own_suite);
+        is_known && !value.contains('/')
+    };
+    let mark = |flag: &str| match flag {
+        "--dsn" => "<server>",
+        "--user" => "<user>",
+        "--only" => "<steps>",
+        _ => "<path>",
+    };
+    let mut flag = String::new();
     for (at, arg) in command.iter_mut().enumerate() {
+        let before = std::mem::take(&mut flag);
+        let attached = arg.split_once('=').map(|(name, value)| (name, "=", value)).or_else(|| {
+            let is_short = !arg.starts_with("--") && arg.is_char_boundary(2) && arg.len() > 2;
+            is_short.then(|| (&arg[..2], "", &arg[2..]))
+        });
         if at == 0 {
             *arg = "qd1".into();
-        } else if let Some((flag, value)) = arg.split_once('=').filter(|(flag, _)| flag.starts_with('-')) {
-            if value.contains('/') || Some(value) == last.as_deref() {
-                *arg = format!("{flag}=<path>");
+        } else if arg.starts_with('-') && arg.len() > 1 {
+            match attached {
+                Some((name, _, value)) if is_plain(name, value) => {}
+                Some((name, sign, _)) => *arg = format!("{name}{sign}{}", mark(name)),
+                None => flag = arg.clone(),
             }
-        } else if arg.contains('/') || (last.as_deref() == Some(arg) && arg != suite) {
-            *arg = "<path>".into();
+        } else if (before.is_empty() || !is_plain(&before, arg)) && !is_in(COMMANDS, arg) && arg != suite {
+            *arg = mark(&before).into();
         }
     }
 }
@@ -322,7 +345,7 @@ mod tests {
             "--quick",
         ]
         .map(String::from);
-        redact_command(&mut command, "check", Path::new("/srv/data"));
+        redact_command(&mut command, "check");
         assert_eq!(command, ["qd1", "run", "<path>", "<path>", "-o", "<path>", "--destroy=<path>", "--quick"]);
     }
 
@@ -332,9 +355,14 @@ mod tests {
             ("qd1 app postgres --dsn host=db -q", "qd1 app postgres --dsn <server> -q"),
             ("qd1 app postgres --dsn=a --dsn b data", "qd1 app postgres --dsn=<server> --dsn <server> <path>"),
             ("qd1 check -o acme.json --output=acme.csv", "qd1 check -o <path> --output=<path>"),
+            ("qd1 check -oacme.json --quick acme", "qd1 check -o<path> --quick <path>"),
+            ("qd1 check --only commit1,wal --size=1g", "qd1 check --only commit1,wal --size=1g"),
+            ("qd1 run acme.toml --only orders --runtime 5s", "qd1 run <path> --only <steps> --runtime 5s"),
+            ("qd1 app postgres --script acme.sql --user=alice", "qd1 app postgres --script <path> --user=<user>"),
+            ("qd1 app postgres -c fsync=on --clients 4 -- acme", "qd1 app postgres -c fsync=on --clients 4 -- <path>"),
         ] {
             let mut command: Vec<String> = typed.split(' ').map(String::from).collect();
-            redact_command(&mut command, "check", Path::new("/srv/data"));
+            redact_command(&mut command, "check");
             assert_eq!(command.join(" "), expected);
         }
     }

@@ -25,6 +25,8 @@ use crate::user::User;
 const POLL: Duration = Duration::from_millis(20);
 /// Tells the guard to run the program as the user of qd1.
 const OWN: &str = "-";
+/// What a program of another user is given of the environment.
+const FOR_ALL: [&str; 3] = ["PATH", "LD_LIBRARY_PATH", "TZ"];
 /// Last lines of a program's messages that an error quotes.
 const QUOTED_LINES: usize = 4;
 
@@ -87,7 +89,9 @@ impl<'a> Program<'a> {
         // A user's own settings for clients (PGHOST, PGOPTIONS, ETCDCTL_ENDPOINTS) are not meant for a server of ours.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if self.clears(&text) {
+            // Another user has no business with the rest, which may hold passwords.
+            let is_others = self.user.is_some() && !FOR_ALL.contains(&text.as_ref());
+            if is_others || self.clears(&text) {
                 command.env_remove(name);
             }
         }

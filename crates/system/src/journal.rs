@@ -7,73 +7,31 @@
 //! harmless, and each change names something that only we can have made. Each line has a checksum: what is not understood
 //! is reported and kept, and what is, is undone. A journal that another user could have written is not obeyed.
 
-use std::ffi::OsString;
+mod change;
+
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::sync::Once;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::FlockOperation;
-use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::helper::helper;
-use crate::scratch::{self, Scratch};
-use crate::tool::{find, retry_while_busy, tool};
+use crate::scratch::{self, Held, Scratch};
+use crate::state;
 use crate::trust::changeable_by_others;
-use crate::{loops, mounts, schema, state};
 use qd1_model::{Problem, ProblemKind};
+
+pub use change::{Change, POOL_PREFIX, Secret};
 
 /// End of a journal's name.
 const SUFFIX: &str = ".journal";
-/// How the names of our ZFS pools begin.
-pub const POOL_PREFIX: &str = "qd1_";
-/// The servers that a journal may name.
-const DAEMONS: [&str; 1] = ["zfs-fuse"];
 /// No journal is as long as this, bytes: a run makes a few dozen changes.
 const LONGEST: u64 = 16 << 20;
-
-/// One change of the system. A new kind is a variant here and an arm in [`Change::undo`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum Change {
-    /// A scratch directory of ours, with its contents.
-    Scratch {
-        /// Its path.
-        dir: PathBuf,
-    },
-    /// Loop devices over this file.
-    Loop {
-        /// Path of the file.
-        file: PathBuf,
-    },
-    /// A mount on this directory.
-    Mount {
-        /// The directory.
-        point: PathBuf,
-    },
-    /// A ZFS pool.
-    Pool {
-        /// Its name.
-        name: String,
-    },
-    /// A server that we started; its process id is in the file.
-    Daemon {
-        /// Its name, as the kernel shows it.
-        program: String,
-        /// Path of the file.
-        pidfile: PathBuf,
-    },
-    /// A schema in somebody's PostgreSQL server.
-    Schema {
-        /// How to connect to it, without secrets.
-        server: String,
-        /// Its name.
-        name: String,
-    },
-}
 
 /// A line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
@@ -87,9 +45,6 @@ enum Line {
     Undone,
 }
 
-/// A variable of the environment that undoing needs and the journal must not hold, such as PGPASSWORD.
-pub type Secret = (&'static str, OsString);
-
 /// The journal of this run.
 pub struct Journal {
     path: PathBuf,
@@ -98,101 +53,8 @@ pub struct Journal {
     made: Vec<Change>,
     helper: Option<Child>,
     secrets: Vec<Secret>,
-}
-
-impl Change {
-    /// Returns true if it names only what qd1 makes.
-    pub fn is_ours(&self) -> bool {
-        match self {
-            Self::Scratch { dir } => is_direct(dir) && scratch::is_scratch(dir),
-            Self::Loop { file: path } | Self::Mount { point: path } => is_direct(path) && scratch::is_inside(path),
-            Self::Pool { name } => name.starts_with(POOL_PREFIX),
-            Self::Daemon { program, pidfile } => {
-                DAEMONS.contains(&program.as_str()) && is_direct(pidfile) && scratch::is_inside(pidfile)
-            }
-            Self::Schema { name, .. } => schema::is_ours(name),
-        }
-    }
-
-    /// Returns the change with the paths that another process can use: a descriptor of ours means nothing to it.
-    fn resolved(mut self) -> Result<Self> {
-        match &mut self {
-            Self::Scratch { dir: path }
-            | Self::Loop { file: path }
-            | Self::Mount { point: path }
-            | Self::Daemon { pidfile: path, .. } => {
-                if let (Some(dir), Some(name)) =
-                    (path.parent().filter(|dir| dir.starts_with("/proc/self")), path.file_name())
-                {
-                    *path = std::fs::canonicalize(dir)?.join(name);
-                }
-            }
-            Self::Pool { .. } | Self::Schema { .. } => {}
-        }
-        Ok(self)
-    }
-
-    /// Undoes the change; returns what was done, `None` when nothing was left of it.
-    ///
-    /// # Errors
-    /// When it is in use, or names something that qd1 does not make.
-    fn undo(&self, env: &[Secret]) -> Result<Option<String>> {
-        ensure!(self.is_ours(), "qd1 makes no such thing, so it is left alone: {}", serde_json::to_string(self)?);
-        let message = |done: bool, text: String| done.then_some(text);
-        Ok(match self {
-            Self::Scratch { dir } => message(scratch::clear(dir)?, format!("removed {}", dir.display())),
-            Self::Loop { file } => {
-                message(loops::detach(file)?, format!("detached the loop device of {}", file.display()))
-            }
-            Self::Mount { point } => message(mounts::unmount(point)?, format!("unmounted {}", point.display())),
-            Self::Pool { name } => message(destroy_pool(name)?, format!("destroyed the pool {name}")),
-            Self::Daemon { program, pidfile } => message(end(program, pidfile)?, format!("ended {program}")),
-            Self::Schema { server, name } => {
-                message(schema::drop_schema(server, name, env)?, format!("dropped the schema {name}"))
-            }
-        })
-    }
-}
-
-/// Whether a path is absolute and goes nowhere up: what it seems to be inside, it is.
-fn is_direct(path: &Path) -> bool {
-    path.is_absolute() && !path.components().any(|part| part == Component::ParentDir)
-}
-
-/// Destroys a pool; returns false if it does not exist, as when its daemon and disk are gone.
-fn destroy_pool(name: &str) -> Result<bool> {
-    if find("zpool").is_none() || tool("zpool", &["list", name]).is_err() {
-        return Ok(false);
-    }
-    retry_while_busy(|| Ok(tool("zpool", &["destroy", "-f", name]).is_ok()))?
-        .then_some(true)
-        .with_context(|| format!("the pool {name} is still in use; zpool destroy -f {name} once it is not"))
-}
-
-/// Ends the process whose id is in `pidfile` if it is still `program`; returns true if it was running.
-fn end(program: &str, pidfile: &Path) -> Result<bool> {
-    let number = std::fs::read_to_string(pidfile).ok().and_then(|text| text.trim().parse::<i32>().ok());
-    let Some(pid) = number.and_then(Pid::from_raw) else { return Ok(false) };
-    let proc = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
-    let lives = || {
-        // A child of ours has to be reaped.
-        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
-        let name = std::fs::read_to_string(proc.join("comm")).unwrap_or_default();
-        let stat = std::fs::read_to_string(proc.join("stat")).unwrap_or_default();
-        // A zombie counts as ended.
-        let ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'));
-        // The kernel keeps fifteen letters of a name.
-        name.trim_end() == &program[..program.len().min(15)] && !ended
-    };
-    if !lives() {
-        return Ok(false);
-    }
-    let _ = rustix::process::kill_process(pid, Signal::TERM);
-    if !retry_while_busy(|| Ok(!lives()))? {
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
-        ensure!(retry_while_busy(|| Ok(!lives()))?, "{program} (process {}) does not end", pid.as_raw_nonzero());
-    }
-    Ok(true)
+    /// The scratch directories of this run by their paths: wherever they are now.
+    held: Vec<(PathBuf, Held)>,
 }
 
 /// Returns the directory of the journals.
@@ -226,20 +88,19 @@ impl Journal {
     /// # Errors
     /// As [`Journal::open`].
     pub fn with_secrets(id: &str, command: &str, secrets: Vec<Secret>) -> Result<Self> {
-        for line in restore_dead(false)?.undone {
-            // Nobody may be listening; the run goes on.
-            let _ = writeln!(std::io::stderr(), "qd1: from an earlier run: {line}");
-        }
+        // Once, since what cannot be undone takes its time and would be tried, and told, again by each step.
+        static DEAD_RUNS: Once = Once::new();
+        DEAD_RUNS.call_once(undo_dead_runs);
         let open = || -> Result<Self> {
             let dir = dir()?;
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             must_be_trusted(&dir)?;
             let path = dir.join(format!("{id}{SUFFIX}"));
-            let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            let file = create(&path)?;
             // After a power cut the file has to have its name.
             File::open(&dir)?.sync_all()?;
-            Ok(Self { helper: helper(&path, &secrets), path, file, made: Vec::new(), secrets: secrets.clone() })
+            let helper = helper(&path, &secrets);
+            Ok(Self { helper, path, file, made: Vec::new(), secrets: secrets.clone(), held: Vec::new() })
         };
         let mut journal = open().map_err(|error| {
             if error.is::<Problem>() {
@@ -288,7 +149,9 @@ impl Journal {
     pub fn scratch(&mut self, dir: &Path, id: &str) -> Result<Scratch> {
         let path = scratch::place_for(dir, id)?;
         self.note(Change::Scratch { dir: path.clone() })?;
-        Scratch::journalled(&path)
+        let scratch = Scratch::journalled(&path)?;
+        self.held.push((path, scratch.held()?));
+        Ok(scratch)
     }
 
     /// Undoes changes, the last one first, until `depth` are left. Tries all of them.
@@ -300,11 +163,10 @@ impl Journal {
         let (mut failed, mut stuck) = (Vec::new(), Vec::new());
         while self.made.len() > depth {
             let Some(change) = self.made.pop() else { break };
-            match change.undo(&self.secrets) {
-                // Recorded only if all later changes are undone as well.
-                Ok(_) if failed.is_empty() => {
-                    failed.extend(self.write(&Line::Undone).err().map(|error| format!("{error:#}")));
-                }
+            match change.undo(&self.held, &self.secrets) {
+                // Recorded only if all later changes are undone as well. Where the journal's disk is full it stays
+                // unrecorded: undoing it twice is harmless.
+                Ok(_) if failed.is_empty() => drop(self.write(&Line::Undone)),
                 Ok(_) => {}
                 Err(error) => {
                     failed.push(format!("{error:#}"));
@@ -392,7 +254,7 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
             restored.undone.push(format!("would undo: {}", serde_json::to_string(&change)?));
             continue;
         }
-        match change.undo(&[]) {
+        match change.undo(&[], &[]) {
             Ok(message) => restored.undone.extend(message),
             Err(error) => restored.failed.push(format!("{error:#}")),
         }
@@ -402,9 +264,36 @@ fn undo_file(path: &Path, dry_run: bool, restored: &mut Restored) -> Result<()> 
         format!("line {line} of {path} is damaged or of a newer qd1; undo by hand what it names, and remove the file")
     }));
     if !dry_run && restored.failed.len() == before {
-        std::fs::remove_file(path).context("cannot be removed")?;
+        match std::fs::remove_file(path) {
+            // The run that was ending has removed it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.context("cannot be removed")?,
+        }
     }
     Ok(())
+}
+
+/// Undoes what dead runs left, as far as possible, and says what.
+fn undo_dead_runs() {
+    // Journals that cannot be trusted are an error of the new one's too.
+    let Ok(restored) = restore_dead(false) else { return };
+    // Nobody may be listening; the run goes on.
+    let say = |what: &str, line: &str| drop(writeln!(std::io::stderr(), "qd1: {what}: {line}"));
+    restored.undone.iter().for_each(|line| say("from an earlier run", line));
+    restored.failed.iter().for_each(|line| say("of an earlier run, `qd1 restore` tries again", line));
+}
+
+/// Creates a journal and locks it.
+fn create(path: &Path) -> Result<File> {
+    for _ in 0..100 {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+        // Until it was locked, another run could take it for a dead one's, and remove it.
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
+    bail!("another program removes {} again and again", path.display())
 }
 
 /// Opens a journal; `None` if it is gone. A link or a fifo of such a name is none.
@@ -515,25 +404,6 @@ mod tests {
         assert_eq!(remaining(newer.as_bytes()).unknown, [1]);
     }
 
-    /// `restore` undid whatever a journal named: any mount, loop device, process or pool.
-    #[test]
-    fn what_qd1_does_not_make_is_not_undone() {
-        for change in [
-            Change::Mount { point: "/home".into() },
-            Change::Mount { point: "/d/.qd1-scratch-0/../../home".into() },
-            Change::Loop { file: ".qd1-scratch-0/disk.img".into() },
-            Change::Scratch { dir: "/home/u/../.qd1-scratch-0".into() },
-            Change::Loop { file: "/var/disk.img".into() },
-            Change::Scratch { dir: "/home/u".into() },
-            Change::Pool { name: "tank".to_owned() },
-            Change::Daemon { program: "sshd".to_owned(), pidfile: "/run/sshd.pid".into() },
-            Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: "/run/zfs-fuse.pid".into() },
-        ] {
-            let error = change.undo(&[]).unwrap_err().to_string();
-            assert!(error.contains("left alone"), "{change:?}: {error}");
-        }
-    }
-
     /// The owner of the directory above renamed it, and the run panicked.
     #[test]
     fn what_was_renamed_under_a_run_is_refused() {
@@ -547,6 +417,7 @@ mod tests {
             made: Vec::new(),
             helper: None,
             secrets: Vec::new(),
+            held: Vec::new(),
         };
         let file = PathBuf::from(format!("/proc/self/fd/{}/disk.img", std::os::fd::AsRawFd::as_raw_fd(&held)));
         let error = journal.note(Change::Loop { file }).unwrap_err().to_string();
@@ -565,40 +436,20 @@ mod tests {
     }
 
     #[test]
-    fn undoing_what_is_not_there_does_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let inside = dir.path().join(".qd1-scratch-0");
-        for change in [
-            mount("/mount"),
-            Change::Loop { file: inside.join("disk.img") },
-            Change::Scratch { dir: inside.clone() },
-            Change::Daemon { program: "zfs-fuse".to_owned(), pidfile: inside.join("pid") },
-        ] {
-            assert_eq!(change.undo(&[]).unwrap(), None, "{change:?}");
-        }
-    }
-
-    #[test]
-    fn only_the_program_that_was_started_is_ended() {
-        let dir = tempfile::tempdir().unwrap();
-        let pidfile = dir.path().join("pid");
-        let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        std::fs::write(&pidfile, sleeper.id().to_string()).unwrap();
-        assert!(!end("other", &pidfile).unwrap());
-        assert!(sleeper.try_wait().unwrap().is_none());
-        assert!(end("sleep", &pidfile).unwrap());
-        // Reaped already, or to be reaped now: it did not end by itself.
-        assert!(!sleeper.wait().is_ok_and(|status| status.success()));
-    }
-
-    #[test]
     fn a_panic_undoes_what_was_made() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let inside = dir.path().join(".qd1-scratch-0");
         let run = std::panic::catch_unwind(|| {
             let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-            let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
+            let mut journal = Journal {
+                path: path.clone(),
+                file,
+                made: Vec::new(),
+                helper: None,
+                secrets: Vec::new(),
+                held: Vec::new(),
+            };
             journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
             std::fs::create_dir(&inside).unwrap();
             panic!("on purpose");
@@ -611,7 +462,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
+        let mut journal =
+            Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new(), held: Vec::new() };
         journal.note(mount("/a")).unwrap();
         let depth = journal.depth();
         journal.note(mount("/b")).unwrap();
@@ -619,12 +471,52 @@ mod tests {
         assert_eq!(remaining(&std::fs::read(&path).unwrap()).made, [mount("/a")]);
     }
 
+    /// "Not everything was undone", and exit code 1, though all was.
+    #[test]
+    fn on_a_full_disk_what_is_undone_needs_no_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join(".qd1-scratch-0");
+        std::fs::create_dir(&inside).unwrap();
+        let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let made = vec![Change::Scratch { dir: inside.clone() }];
+        let path = dir.path().join("0.journal");
+        let mut journal = Journal { path, file, made, helper: None, secrets: Vec::new(), held: Vec::new() };
+        journal.undo_to(0).unwrap();
+        assert!(!inside.exists());
+    }
+
+    /// Another run found it between its making and its locking, and removed it as that of a dead one.
+    #[test]
+    fn a_journal_that_was_made_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let make = |number: u32| {
+            let path = dir.path().join(format!("{number}{SUFFIX}"));
+            let file = create(&path).ok()?;
+            (std::fs::metadata(&path).ok()?.ino() == file.metadata().ok()?.ino()).then_some(())
+        };
+        let made = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    for entry in std::fs::read_dir(dir.path()).unwrap().flatten() {
+                        undo_file(&entry.path(), false, &mut Restored::default()).unwrap();
+                    }
+                }
+            });
+            let made = (0..500).filter_map(make).count();
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            made
+        });
+        assert_eq!(made, 500);
+    }
+
     #[test]
     fn what_could_not_be_undone_stays_in_the_journal() {
         let dir = tempfile::tempdir().unwrap();
         let (path, inside) = (dir.path().join("0.journal"), dir.path().join(".qd1-scratch-0"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new() };
+        let mut journal =
+            Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new(), held: Vec::new() };
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+pub mod destination;
 pub mod helper;
 pub mod janitor;
 pub mod journal;

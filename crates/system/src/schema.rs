@@ -9,6 +9,8 @@ use crate::tool::command;
 
 /// How the comment on each schema of ours begins.
 pub const MARK: &str = "made by qd1, run";
+/// Nobody waits for ever, whoever holds a lock on our tables.
+const LIMITS: &str = "set lock_timeout = '5s'; set statement_timeout = '60s'";
 /// How the names begin.
 const PREFIX: &str = "qd1_";
 
@@ -30,7 +32,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 pub(crate) fn drop_schema(server: &str, name: &str, env: &[(&'static str, OsString)]) -> Result<bool> {
     let ask = |sql: &str| -> Result<String> {
         let mut psql = command("psql");
-        psql.args(["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-c", sql, "-d", server]);
+        psql.args(["-X", "-A", "-t", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-c", LIMITS, "-c", sql, "-d", server]);
         psql.envs(env.iter().map(|(name, value)| (name, value))).env("PGCONNECT_TIMEOUT", "5").stdin(Stdio::null());
         let output = psql.output().context("cannot run psql")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());

@@ -87,6 +87,12 @@ impl Scratch {
         Ok(Self { path, held, _inherited: Some(inherited), undone_by })
     }
 
+    /// Returns it by descriptors of their own.
+    pub(crate) fn held(&self) -> Result<Held> {
+        let Held { above, name, dir } = &self.held;
+        Ok(Held { above: above.try_clone()?, name: name.clone(), dir: dir.try_clone()? })
+    }
+
     /// Returns its path, for this process and for programs that it starts. It begins at an open descriptor where others
     /// may rename what is on the way.
     pub fn path(&self) -> &Path {
@@ -160,7 +166,7 @@ pub fn clear(dir: &Path) -> Result<bool> {
 }
 
 /// A scratch directory by its descriptors: what its name means does not matter any more.
-struct Held {
+pub(crate) struct Held {
     above: OwnedFd,
     name: PathBuf,
     dir: OwnedFd,
@@ -199,7 +205,7 @@ impl Held {
     }
 
     /// Opens one that exists; `None` if nothing of that name was made by qd1.
-    fn open(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         let Ok((above, name)) = split(path) else { return Ok(None) };
         let dir = match openat(&above, &name, DIRECTORY, Mode::empty()) {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -238,13 +244,15 @@ impl Held {
         descriptor_path(self.dir.as_fd())
     }
 
-    /// Removes it with its contents, after unmounting everything in it.
-    fn clear(&self) -> Result<()> {
-        // Where it is now, as the tables of mounts and loop devices have it; nowhere, if it is gone already.
+    /// Returns where it is now, as the tables of mounts and loop devices have it; `None` if it is gone.
+    pub(crate) fn place(&self) -> Result<Option<PathBuf>> {
         let place = std::fs::read_link(self.path())?;
-        if fstat(&self.dir)?.st_nlink == 0 {
-            return Ok(());
-        }
+        Ok((fstat(&self.dir)?.st_nlink > 0).then_some(place))
+    }
+
+    /// Removes it with its contents, after unmounting everything in it.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let Some(place) = self.place()? else { return Ok(()) };
         mounts::unmount(&place)?;
         loops::detach(&place)?;
         // Of a file that was just closed, a filesystem in user space may keep one of another name for a moment.

@@ -17,6 +17,18 @@ pub fn changeable_by_others(path: &Path) -> Option<PathBuf> {
     path.ancestors().find(|dir| !is_safe(dir)).map(Path::to_owned)
 }
 
+/// As root, returns the directory on the path (or on its part that exists) in which another user may put a link that
+/// leads root elsewhere; `None` for other users and where there is none.
+pub fn leads_root_astray(path: &Path) -> Option<PathBuf> {
+    if !geteuid().is_root() { None } else { changeable_by_others(&existing_part(path)) }
+}
+
+/// Returns the path, or its nearest parent that exists.
+pub fn existing_part(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from("."));
+    whole.ancestors().find(|part| part.exists()).unwrap_or(Path::new("/")).to_owned()
+}
+
 /// Returns the usual directory for temporary files, or /tmp where others could rename what is in the usual one.
 pub fn temp_dir() -> PathBuf {
     let usual = std::env::temp_dir();

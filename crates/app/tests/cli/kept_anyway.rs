@@ -50,6 +50,14 @@ fn a_log_that_cannot_be_written_is_known_before_measuring() {
         refused(&output.unwrap(), 2, &["the log /", "choose another place"]);
     }
     place.assert_untouched();
+    // Those of a later thread, and of all together.
+    for (taken, options) in [("x_bw.2.log", "--write_bw_log=x --numjobs=2"), ("agg-write_bw.log", "--bandwidth-log")] {
+        fs::create_dir(place.dir().join(taken)).unwrap();
+        let output = fio(&place, &format!("--name=j --rw=write --size=1m --output-format=json {options}")).output();
+        refused(&output.unwrap(), 2, &[taken, "is a directory"]);
+        fs::remove_dir(place.dir().join(taken)).unwrap();
+    }
+    place.assert_untouched();
 }
 
 /// A log that fails on the way is reported last, after the report.

@@ -194,6 +194,33 @@ fn a_server_that_is_gone_keeps_its_schema_in_the_journal() {
     assert!(said.contains("drop schema if exists qd1_") && said.contains("PGPASSWORD"), "{said}");
 }
 
+/// The run that had ended waited as long as somebody held a lock on its tables, and was not saved before.
+#[test]
+fn a_schema_that_somebody_holds_is_told_and_dropped_later() {
+    let (site, server) = or_skip!(ready());
+    killed_with_its_helpers(&site, &server);
+    let schema = server.ask("select nspname from pg_namespace where nspname like 'qd1%'").unwrap();
+    let hold = format!("begin; lock table {schema}.pgbench_branches in access share mode; select pg_sleep(600)");
+    let mut holder = Command::new(program("psql").unwrap())
+        .args(["-XAtq", "-d", &server.dsn(), "-c", &hold])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("it is held", || {
+        let locks = "select count(*) from pg_locks where mode = 'AccessShareLock' and relation = \
+                     (select oid from pg_class where relname = 'pgbench_branches')";
+        server.ask(locks).unwrap() != "0"
+    });
+    let output = site.place.command(&["restore"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("lock timeout"), "{said}");
+    server.ask("select pg_terminate_backend(pid) from pg_stat_activity where query like '%pg_sleep(600)%'");
+    holder.wait().unwrap();
+    assert!(text(site.place.qd1(&["restore"])).contains("dropped the schema"));
+    assert_eq!(server.schemas(), "0");
+}
+
 /// Everybody can read the command lines of psql and pgbench; the history and "run it again" are kept and shared.
 #[test]
 fn the_password_of_a_server_is_nowhere_to_be_seen() {

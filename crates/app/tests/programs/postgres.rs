@@ -300,11 +300,8 @@ fn a_load_whose_counters_cannot_be_read_is_kept() {
     }
     let flag = bin.join("pgbench-began");
     for (name, before) in [("pgbench", "case \"$*\" in *--log-prefix*)"), ("psql", "[ ! -e {} ] ||")] {
-        let then = if name == "pgbench" {
-            format!("touch {0}; chmod 666 {0};; esac", flag.display())
-        } else {
-            "exit 3".into()
-        };
+        let then =
+            if name == "pgbench" { format!("env >{0}; chmod 666 {0};; esac", flag.display()) } else { "exit 3".into() };
         let before = before.replace("{}", flag.to_str().unwrap());
         let script = format!("#!/bin/sh\n{before} {then}\nexec {} \"$@\"\n", real.with_file_name(name).display());
         let aside = site.place.beside("script");
@@ -320,6 +317,8 @@ fn a_load_whose_counters_cannot_be_read_is_kept() {
     assert!(int(&step["streams"][0]["lat"]["count"]) > 0, "{report}");
     let counted: Vec<&Value> = list(&step["app"]["counters"]).iter().map(|counter| &counter["name"]).collect();
     assert_eq!(counted, ["operations"], "of the server's there are none");
+    let given = fs::read_to_string(&flag).unwrap();
+    assert!(given.contains("PATH=") && !(is_root() && given.contains("QD1_STORE=")), "another user's program: {given}");
     site.assert_clean();
 }
 

@@ -3,14 +3,15 @@
 //! Only on loop devices that the test made.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, symlink};
+use std::path::Path;
 
 use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::Side;
-use crate::common::{self, Place, find, int, list, or_skip, said, skip, test_name};
+use crate::common::{self, Place, find, int, is_root, list, or_skip, said, skip, test_name};
 
 const SIZE: u64 = 64 << 20;
 
@@ -209,4 +210,35 @@ fn a_mounted_device_is_refused_and_nothing_is_written() {
     // Reading does no harm.
     let line = format!("--name=j --filename={} --rw=read --size=1m --bs=4k", mounted.disk.path());
     assert!(Side::Ours.run(place.dir(), &line).status.success());
+}
+
+/// Root resolved another user's links by name: `-o` replaced the file they led to, a job wrote it, the history too.
+#[test]
+fn links_of_another_user_lead_root_nowhere() {
+    let place = or_skip!(if is_root() { Ok(Place::new()) } else { Err("only root can make another user's link") });
+    let another = |path: &Path| std::os::unix::fs::lchown(path, Some(65_534), Some(65_534)).unwrap();
+    let (theirs, precious, made) = (place.beside("theirs"), place.beside("precious"), place.beside("made"));
+    fs::create_dir(&theirs).unwrap();
+    fs::write(&precious, "precious").unwrap();
+    for (link, target) in [("result", &precious), ("new", &made), ("history.db", &made)] {
+        symlink(target, theirs.join(link)).unwrap();
+        another(&theirs.join(link));
+    }
+    another(&theirs);
+    let quick = ["check", ".", "--size", "32MiB", "--runtime", "50ms", "--only", "qd1"];
+    let result = theirs.join("result");
+    let said = predicate::str::contains("belongs to another user");
+    place.qd1(&[&quick[..], &["-o", result.to_str().unwrap()]].concat()).assert().code(2).stderr(said);
+    let said = predicate::str::contains("will not be kept").and(predicate::str::contains("another user can change"));
+    place.qd1(&quick).env("QD1_STORE", theirs.join("history.db")).assert().success().stderr(said);
+
+    let job = place.beside("job.fio");
+    fs::write(&job, "[j]\nfilename=new\nrw=write\nsize=64k\n").unwrap();
+    let run = ["run", job.to_str().unwrap(), theirs.to_str().unwrap(), "--quiet"];
+    place.qd1(&run).assert().code(4);
+    fs::remove_file(theirs.join("new")).unwrap();
+    let said = predicate::str::contains("would be made by root").and(predicate::str::contains("--destroy"));
+    place.qd1(&run).assert().code(4).stderr(said);
+    assert_eq!((fs::read_to_string(&precious).unwrap().as_str(), made.exists()), ("precious", false));
+    place.qd1(&[&run[..], &["--destroy", theirs.to_str().unwrap()]].concat()).assert().success();
 }

@@ -136,12 +136,22 @@ impl Target {
             (None, Some(holder)) => reopenable_path(holder),
             (None, None) => self.path.clone(),
         };
-        let open = |flags| rustix::fs::open(&path, flags, Mode::empty());
+        // Whoever owns the directory may have put something else there.
+        let nofollow = if self.name.is_some() { OFlags::NOFOLLOW } else { OFlags::empty() };
+        let open = |flags| rustix::fs::open(&path, flags | nofollow, Mode::empty());
         let opened = open(flags | BASE).or_else(|errno| if errno == Errno::PERM { open(flags) } else { Err(errno) });
+        let opened = opened.and_then(|fd| if self.is_it(&fd)? { Ok(fd) } else { Err(Errno::STALE) });
         opened.map_err(|errno| {
             let op = if how.direct && errno == Errno::INVAL { "open with O_DIRECT" } else { "open" };
             EngineError::path(op, &self.path, errno)
         })
+    }
+
+    /// Whether what was opened is the file that was made; one without a name is.
+    fn is_it(&self, fd: &OwnedFd) -> Result<bool, Errno> {
+        let (Some(_), Some(holder)) = (&self.name, &self.holder) else { return Ok(true) };
+        let (opened, made) = (rustix::fs::fstat(fd)?, rustix::fs::fstat(holder)?);
+        Ok((opened.st_dev, opened.st_ino) == (made.st_dev, made.st_ino))
     }
 
     /// Reserves `size` bytes without writing them. False where the filesystem cannot: the file is only extended.
@@ -291,6 +301,25 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         let fd = target.open(OpenAs { write: true, ..OpenAs::default() }).unwrap();
         assert_eq!(rustix::io::pwrite(&fd, b"data", 0).unwrap(), 4);
+    }
+
+    /// Where files need names, the owner of the directory can give the name to something else.
+    #[test]
+    fn what_came_in_its_place_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("name");
+        let holder = std::fs::File::create_new(&name).unwrap();
+        let target = Target::made(dir.path(), holder.into(), Some(name.clone()));
+        target.open(OpenAs { write: true, ..OpenAs::default() }).unwrap();
+        std::fs::write(dir.path().join("precious"), "x").unwrap();
+        for is_link in [true, false] {
+            std::fs::remove_file(&name).unwrap();
+            let precious = dir.path().join("precious");
+            let put =
+                if is_link { std::os::unix::fs::symlink(precious, &name) } else { std::fs::hard_link(precious, &name) };
+            put.unwrap();
+            assert!(target.open(OpenAs { write: true, ..OpenAs::default() }).is_err());
+        }
     }
 
     #[test]

@@ -90,8 +90,9 @@ fn raise_file_limit(files: u64) {
 /// Refuses to change what must not be changed.
 fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result<(), JobError> {
     let mut asked: HashSet<&Path> = HashSet::new();
-    for (thread, file) in changed(prepared) {
-        if asked.insert(&file.path) {
+    for (thread, file) in files_of(prepared) {
+        let is_written = files::changes(thread.job, file) || files::makes(thread.job, file);
+        if is_written && asked.insert(&file.path) {
             (around.may_change)(&file.path).map_err(|text| JobError {
                 target_is_unsafe: true,
                 ..JobError::new(&thread.job.name, Errno::BUSY, text)
@@ -103,8 +104,12 @@ fn refuse_unsafe(prepared: &[Prepared<'_>], around: &Surroundings<'_>) -> Result
 
 /// The files and devices that were there before and that a thread changes or deletes.
 fn changed<'b>(prepared: &'b [Prepared<'_>]) -> impl Iterator<Item = (&'b Prepared<'b>, &'b FilePlan)> {
+    files_of(prepared).filter(|(thread, file)| files::changes(thread.job, file))
+}
+
+fn files_of<'b>(prepared: &'b [Prepared<'_>]) -> impl Iterator<Item = (&'b Prepared<'b>, &'b FilePlan)> {
     let of = |thread: &'b Prepared<'_>| thread.files.iter().map(move |file| (thread, file));
-    prepared.iter().flat_map(of).filter(|(thread, file)| files::changes(thread.job, file))
+    prepared.iter().flat_map(of)
 }
 
 /// Opens the devices that are written exclusively.

@@ -5,11 +5,13 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
+use std::io::Read as _;
 use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::access::{Access, Tools};
@@ -30,6 +32,8 @@ const READY_STEPS: u32 = 6_000;
 const GONE_STEPS: u32 = 250;
 /// Longest wait for an immediate shutdown.
 const END: Duration = Duration::from_secs(10);
+/// Longest postmaster.pid, bytes; it has eight short lines.
+const PID_FILE_MAX: u64 = 4096;
 
 /// The cluster; ended and removed by [`Cluster::stop`], or on drop.
 pub(crate) struct Cluster {
@@ -107,9 +111,12 @@ impl Cluster {
         bail!("PostgreSQL's server was not ready in time: {}", self.last_messages())
     }
 
-    /// Returns a line of the server's postmaster.pid, counted from 0.
+    /// Returns a line of the server's postmaster.pid, counted from 0. The server's user could put anything there.
     fn pid_file_line(&self, line: usize) -> Option<String> {
-        let text = std::fs::read_to_string(self.data.join("postmaster.pid")).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::open(self.data.join("postmaster.pid"), flags, Mode::empty()).ok()?;
+        let mut text = String::new();
+        File::from(file).take(PID_FILE_MAX).read_to_string(&mut text).ok()?;
         Some(text.lines().nth(line)?.trim().to_owned())
     }
 
@@ -152,8 +159,9 @@ impl Cluster {
         if let Some(line) = self.pid_file_line(6)
             && let Some(segment) = line.split_whitespace().nth(1)
         {
-            let ipcrm = Path::new("/usr/bin/ipcrm");
-            let _ = Program::new(ipcrm, &[&"-m", &segment]).output(&std::sync::atomic::AtomicBool::new(false));
+            // As the server's user, who may remove no other's.
+            let ipcrm = Program::new(Path::new("/usr/bin/ipcrm"), &[&"-m", &segment]).user(self.access.user.as_ref());
+            let _ = ipcrm.output(&std::sync::atomic::AtomicBool::new(false));
         }
     }
 }

@@ -75,7 +75,7 @@ fn chain(machine: &Machine, path: &Path) -> Vec<Device> {
     if path.starts_with("/dev") && path.exists() {
         return machine.devices_of_block(path);
     }
-    let place = super::existing_part(path);
+    let place = qd1_system::trust::existing_part(path);
     let place = std::fs::canonicalize(&place).unwrap_or(place);
     machine.filesystem(&place).map(|filesystem| machine.devices(&filesystem, &place)).unwrap_or_default()
 }

@@ -28,6 +28,11 @@ pub(crate) struct Logs<'a> {
 
 /// Interval at which the bandwidth of all jobs is logged (`--bandwidth-log`), ms, as in fio.
 const AGGREGATE_MS: u64 = 500;
+const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
+
+fn aggregate_name(direction: &str) -> String {
+    format!("agg-{direction}_bw.log")
+}
 
 impl<'a> Logs<'a> {
     /// Returns the logs of these jobs. None is opened yet, but each can be.
@@ -36,11 +41,14 @@ impl<'a> Logs<'a> {
     /// When a log cannot be written, so that this is known before anything is measured.
     pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Result<Self> {
         let directory: PathBuf = invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default();
-        for job in &invocation.jobs {
-            let number = job.per_job_logs.then_some(1);
-            for (prefix, kind) in wanted(job) {
-                check_in_place("the log", &directory.join(logs::file_name(prefix, kind, number)))?;
-            }
+        let check = |name: String| check_in_place("the log", &directory.join(name));
+        for thread in qd1_jobs::threads(&invocation.jobs, 0) {
+            let job = &invocation.jobs[thread.job];
+            let number = job.per_job_logs.then_some(thread.number + 1);
+            wanted(job).try_for_each(|(prefix, kind)| check(logs::file_name(prefix, kind, number)))?;
+        }
+        if invocation.flags.bandwidth_log {
+            DIRECTIONS.into_iter().try_for_each(|direction| check(aggregate_name(direction)))?;
         }
         Ok(Self {
             jobs: &invocation.jobs,
@@ -101,12 +109,12 @@ impl<'a> Logs<'a> {
         }
         let spent_ms = elapsed_ms + AGGREGATE_MS - self.aggregate_next_ms;
         self.aggregate_next_ms = elapsed_ms + AGGREGATE_MS;
-        for (direction, name) in ["read", "write", "trim"].into_iter().enumerate() {
+        for (direction, name) in DIRECTIONS.into_iter().enumerate() {
             let moved = bytes[direction] - self.aggregate_before[direction];
             if bytes[direction] > 0 {
                 let kib = moved * 1000 / spent_ms.max(1) / 1024;
                 let line = format!("{elapsed_ms}, {kib}, {direction}, 0, 0\n");
-                self.append_to(self.directory.join(format!("agg-{name}_bw.log")), &line);
+                self.append_to(self.directory.join(aggregate_name(name)), &line);
             }
         }
         self.aggregate_before = bytes;

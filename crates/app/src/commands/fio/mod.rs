@@ -11,7 +11,7 @@ mod world;
 
 use std::io::IsTerminal as _;
 use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -28,6 +28,7 @@ use crate::session;
 use crate::signals::Signals;
 use qd1_model::{Problem, ProblemKind};
 use qd1_runner::id::random_id;
+use qd1_system::trust;
 use sink::Sink;
 use watch::Watch;
 use world::RealWorld;
@@ -177,16 +178,14 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     Ok(JobsOutcome { results, record, disks, unwritten, signal: interrupted })
 }
 
-/// Returns the path, or its nearest parent directory that exists.
-fn existing_part(path: &Path) -> PathBuf {
-    let mut path = PathBuf::from(path);
-    while !path.exists() && path.pop() {}
-    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
-}
-
-/// Checks whether a block device, or a file that was there before, may be changed. In fio's style it is, unless it is a
-/// device in use; in qd1's style `named` has to hold it, and a device must not have recognisable content either.
+/// Checks whether a block device or a file may be made or changed. In fio's style it is, unless it is a device in use; in
+/// qd1's style `named` has to hold what was there before, and a device must not have recognisable content either.
 fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> Result<(), String> {
+    if let Some(named) = named
+        && path.symlink_metadata().is_err()
+    {
+        return may_make(path, named);
+    }
     let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
     if named.is_some_and(|named| !named.is_some_and(|named| covers(named, path, is_device))) {
         let what = if is_device { "overwritten" } else { "overwritten or deleted: it was there before" };
@@ -202,6 +201,19 @@ fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> R
         None => Ok(()),
         Some(in_use) => Err(in_use.to_string()),
     }
+}
+
+/// Checks whether root may make a file in its directory: its name is opened again later, and whoever can change the
+/// directory can put a link there.
+fn may_make(path: &Path, named: Option<&Path>) -> Result<(), String> {
+    let dir = trust::existing_part(path);
+    let is_named = named.is_some_and(|named| std::fs::canonicalize(named).ok() == std::fs::canonicalize(&dir).ok());
+    let Some(changeable) = trust::leads_root_astray(&dir).filter(|_| !is_named) else { return Ok(()) };
+    let (path, dir, changeable) = (path.display(), dir.display(), changeable.display());
+    Err(format!(
+        "{path} would be made by root, and another user can change {changeable} and so lead root elsewhere; run this as \
+         that user, name a directory of root's, or add --destroy {dir}"
+    ))
 }
 
 /// Returns true if `--destroy` with this name is about the path: the same file or device, or the directory of the file.

@@ -33,7 +33,7 @@ pub(crate) struct Start {
 /// Returns the place that represents the whole run: the first file, or the directory where it will be.
 pub(crate) fn place(jobs: &[FioJob]) -> PathBuf {
     let first = jobs.iter().filter(|job| job.ioengine != EngineName::Null).find_map(|job| job.file_names(0).next());
-    let path = super::existing_part(Path::new(first.as_deref().unwrap_or_default()));
+    let path = qd1_system::trust::existing_part(Path::new(first.as_deref().unwrap_or_default()));
     std::fs::canonicalize(&path).unwrap_or(path)
 }
 

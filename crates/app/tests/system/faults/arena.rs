@@ -187,11 +187,15 @@ impl Arena {
             })
             .collect();
         let over = AtomicBool::new(false);
-        let hostile = (case.fault == Fault::HostileOwner).then(|| (self.target.clone(), self.at("victim")));
+        let hostile = (case.fault == Fault::HostileOwner).then(|| {
+            // At once in half of the runs, which meets them while things are made; later in the others.
+            let after = Duration::from_secs_f64((draw() - 0.5).max(0.0) * 2.0 * case.command.usual_s);
+            (self.target.clone(), self.at("victim"), after)
+        });
         let ended = std::thread::scope(|scope| {
-            if let Some((target, victim)) = hostile {
+            if let Some((target, victim, after)) = hostile {
                 let over = &over;
-                scope.spawn(move || meddle(&target, &victim, over));
+                scope.spawn(move || meddle(&target, &victim, after, over));
             }
             self.bring_about(case, &first, &mut draw);
             let ended = wait(&mut first);

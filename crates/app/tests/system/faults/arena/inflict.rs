@@ -140,18 +140,20 @@ pub(super) fn limits(fault: Fault) -> &'static [&'static str] {
     }
 }
 
-/// As whoever owns the directory might: renames what comes there, and puts a link to what root alone may change, or a
-/// directory of root's, in its place.
-pub(super) fn meddle(target: &Path, victim: &Path, over: &AtomicBool) {
+/// As whoever owns the directory might: after a while, renames what comes there, and puts links to what root alone may
+/// change in its place.
+pub(super) fn meddle(target: &Path, victim: &Path, after: Duration, over: &AtomicBool) {
     let mut number = 0;
+    std::thread::sleep(after);
     while !over.load(Ordering::Relaxed) {
         for entry in fs::read_dir(target).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(".qd1") && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                number += 1;
-                if fs::rename(entry.path(), target.join(format!("meddled-{number}"))).is_ok() {
-                    let _ = symlink(victim, entry.path());
-                }
+            let is_made = entry.file_name().to_string_lossy().starts_with(".qd1");
+            let kind = entry.file_type().ok().filter(|kind| is_made && !kind.is_symlink());
+            let Some(kind) = kind else { continue };
+            number += 1;
+            if fs::rename(entry.path(), target.join(format!("meddled-{number}"))).is_ok() {
+                let in_its_place = if kind.is_dir() { victim.to_owned() } else { victim.join("kept") };
+                let _ = symlink(in_its_place, entry.path());
             }
         }
         std::thread::sleep(Duration::from_micros(200));
