@@ -41,7 +41,9 @@ pub(super) fn judged(arena: &Arena, case: &Case, ended: &Ended, others: usize) -
         // Another one's file is there already.
         Some(4) if case.command.is_job && case.fault == Fault::Together => {}
         // What opens files by their names is refused to root where the owner of the directory could put links there.
-        Some(4) if ["run job", "app sqlite"].contains(&case.command.name) && case.who == Who::RootElsewhere => {}
+        Some(4) if ["run job", "app sqlite"].contains(&case.command.name) && case.who == Who::RootElsewhere => {
+            return wrong;
+        }
         None => wrong.push(format!("ended by signal {:?}", status.signal())),
         // On a busy machine a load's first operation may take longer than the load and all that waits for it.
         Some(1) if NOTHING_DONE.iter().any(|why| stdout.contains(why) || stderr.contains(why)) => {}

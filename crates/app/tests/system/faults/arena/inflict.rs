@@ -147,7 +147,9 @@ pub(super) fn meddle(target: &Path, victim: &Path, after: Duration, over: &Atomi
     std::thread::sleep(after);
     while !over.load(Ordering::Relaxed) {
         for entry in fs::read_dir(target).into_iter().flatten().flatten() {
-            let is_made = entry.file_name().to_string_lossy().starts_with(".qd1");
+            let name = entry.file_name().to_string_lossy().into_owned();
+            // Others' files have such names as well.
+            let is_made = name.starts_with(".qd1") && !name.ends_with(".txt");
             let kind = entry.file_type().ok().filter(|kind| is_made && !kind.is_symlink());
             let Some(kind) = kind else { continue };
             number += 1;
