@@ -7,8 +7,6 @@
 //! harmless, and each change names something that only we can have made. Each line has a checksum: what is not understood
 //! is reported and kept, and what is, is undone. A journal that another user could have written is not obeyed.
 
-mod change;
-
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -26,7 +24,7 @@ use crate::state;
 use crate::trust::changeable_by_others;
 use qd1_model::{Problem, ProblemKind};
 
-pub use change::{Change, POOL_PREFIX, Secret};
+pub use crate::change::{Change, POOL_PREFIX, Secret};
 
 /// End of a journal's name.
 const SUFFIX: &str = ".journal";

@@ -3,6 +3,7 @@
 //! Changes are journalled before they are made; created files are removed and started programs ended with the run.
 #![forbid(unsafe_code)]
 
+mod change;
 pub mod child;
 pub mod destination;
 pub mod helper;

@@ -73,7 +73,7 @@ impl Change {
     }
 
     /// Returns the change with the paths that another process can use: a descriptor of ours means nothing to it.
-    pub(super) fn resolved(mut self) -> Result<Self> {
+    pub(crate) fn resolved(mut self) -> Result<Self> {
         match &mut self {
             Self::Scratch { dir: path }
             | Self::Loop { file: path }
@@ -94,7 +94,7 @@ impl Change {
     ///
     /// # Errors
     /// When it is in use, or names something that qd1 does not make.
-    pub(super) fn undo(&self, held: &[(PathBuf, Held)], env: &[Secret]) -> Result<Option<String>> {
+    pub(crate) fn undo(&self, held: &[(PathBuf, Held)], env: &[Secret]) -> Result<Option<String>> {
         ensure!(self.is_ours(), "qd1 makes no such thing, so it is left alone: {}", serde_json::to_string(self)?);
         let message = |done: bool, text: String| done.then_some(text);
         Ok(match self {
@@ -201,7 +201,7 @@ mod tests {
     /// The owner of the directory put a link in the place of a scratch directory: another's loop device was detached, and
     /// what was mounted elsewhere unmounted.
     #[test]
-    fn what_is_in_anothers_directory_is_not_undone() {
+    fn what_is_in_the_directory_of_others_is_not_undone() {
         let dir = tempfile::tempdir().unwrap();
         let (elsewhere, name) = (dir.path().join("elsewhere"), dir.path().join(".qd1-scratch-0"));
         std::fs::create_dir(&elsewhere).unwrap();
