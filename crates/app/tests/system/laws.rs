@@ -174,16 +174,18 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     let scenario = disk_with_flushes_of(10e6);
     let site = or_skip!(Site::simulated(scenario.clone(), &[]));
     let args = ["app", "sqlite", site.place.dir_str(), "--rows", "2000", "--runtime", "2s", "--json"];
-    let typed: Report = serde_json::from_value(json(real_time(&site.place, &args))).unwrap();
-    let p50_ns = |name: &str| quantile_ns(&typed, name, OpClass::Commit, 0.5);
     let commit_ns = Law::commits(&scenario.device, 4096, 10_000).quantile(0.5);
-    let full = p50_ns("wal-full") / commit_ns;
-    assert!((0.9..at_most(1.6)).contains(&full), "one sync of the log: {full} commits of the disk");
-    assert!(p50_ns("wal-normal") < commit_ns / 2.0, "none: {} ns", p50_ns("wal-normal"));
-    let deleted = p50_ns("delete-full") / commit_ns;
-    assert!(
-        (2.5..at_most(6.0)).contains(&deleted),
-        "the journal, its header, its directory and the file: {deleted} syncs"
-    );
+    // A busy machine adds to each and takes nothing away; it does not add to one of them in each of three runs.
+    let mut seen = Vec::new();
+    let is_lawful = |seen: &mut Vec<_>| {
+        let typed: Report = serde_json::from_value(json(real_time(&site.place, &args))).unwrap();
+        let syncs = |name: &str| quantile_ns(&typed, name, OpClass::Commit, 0.5) / commit_ns;
+        // One sync of the log; none; the journal, its header, its directory and the file.
+        let [full, normal, deleted] = ["wal-full", "wal-normal", "delete-full"].map(syncs);
+        assert!(full >= 0.9 && deleted >= 2.5, "{full} and {deleted} syncs");
+        seen.push((full, normal, deleted));
+        full < at_most(1.6) && normal < 0.5 && deleted < at_most(6.0)
+    };
+    assert!((0..3).any(|_| is_lawful(&mut seen)), "syncs in three runs: {seen:?}");
     site.assert_clean();
 }
