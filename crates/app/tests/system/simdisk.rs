@@ -355,11 +355,21 @@ fn a_cache_that_ignores_flushes_shows_in_the_commits() {
         let law = Law::commits(&disk.scenario.device, 4096, 20_000).quantile(0.5);
         Ok((stated, law, (way.write_ns + way.flush_ns) as f64))
     };
-    let (lying, lying_truth, way) = or_skip!(p50("lying-cache"));
-    let (honest, honest_truth, _) = or_skip!(p50("honest-cache"));
-    assert!((lying - lying_truth).abs() < 0.1 * lying_truth + way, "{lying} ns, truth {lying_truth}, way {way}");
-    assert!((honest / honest_truth - 1.0).abs() < 0.1, "{honest} ns, truth {honest_truth}");
-    assert!(lying < honest / 5.0, "{lying} and {honest} ns");
+    // A busy machine adds to what is stated, but not in each of three runs.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let (lying, lying_truth, way) = or_skip!(p50("lying-cache"));
+        let (honest, honest_truth, _) = or_skip!(p50("honest-cache"));
+        let is_true =
+            (lying - lying_truth).abs() < 0.1 * lying_truth + way && (honest / honest_truth - 1.0).abs() < 0.1;
+        if is_true && lying < honest / 5.0 {
+            return;
+        }
+        seen.push(format!(
+            "lying {lying} ns, truth {lying_truth}, way {way}; honest {honest} ns, truth {honest_truth}"
+        ));
+    }
+    panic!("{}", seen.join("\n"));
 }
 
 /// Commits of 4 KiB one after the other while `rate` blocks of 256 KiB a second are written: p99 by the law, ns.
