@@ -175,11 +175,18 @@ impl Machine {
         let mut family: Vec<Block> = Vec::new();
         let mut next = Some(block.clone());
         while let Some(block) = next.take().filter(|block| !family.contains(block)) {
-            next = block.backing().and_then(|file| self.block(&file));
+            next = self.backing_block(&block);
             let relatives = block.whole().into_iter().chain(block.partitions());
             family.extend(std::iter::once(block.clone()).chain(relatives));
         }
         family
+    }
+
+    /// The block device behind a loop device, whose node may have gone since.
+    fn backing_block(&self, block: &Block) -> Option<Block> {
+        let name = block.whole().map_or_else(|| block.name.clone(), |whole| whole.name);
+        let by_number = || self.block_numbered(&self.behind(&name)?.block?);
+        block.backing().and_then(|file| self.block(&file).or_else(by_number))
     }
 }
 
@@ -300,14 +307,19 @@ impl Check<'_> {
     /// Loop devices over anything here, and other loop devices over the same file.
     fn loops(&mut self) {
         let own = self.block.whole().unwrap_or_else(|| self.block.clone());
-        let own_file = own.backing();
+        let (own_file, own_behind) = (own.backing(), self.machine.behind(&own.name));
         for name in self.machine.block_names().into_iter().filter(|name| name.starts_with("loop") && *name != own.name)
         {
             let Some(file) = self.machine.block_named(&name).and_then(|block| block.backing()) else { continue };
-            let part = if own_file.as_ref() == Some(&file) {
+            let behind = self.machine.behind(&name);
+            // A file may have several paths: hard links, bind mounts.
+            let is_same = own_file.as_ref() == Some(&file) || behind.is_some() && behind == own_behind;
+            let part = if is_same {
                 Some(file.display().to_string())
             } else {
-                self.machine.block(&file).and_then(|block| self.member(&block.number))
+                let by_number = || behind.and_then(|behind| self.machine.block_numbered(&behind.block?));
+                let member = |block: Block| self.member(&block.number);
+                self.machine.block(&file).and_then(member).or_else(|| by_number().and_then(member))
             };
             // A chain of loop devices lists the ones in between in the family; they are how this device works.
             let between = self.family.iter().any(|block| block.name == name);

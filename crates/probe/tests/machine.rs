@@ -71,6 +71,31 @@ impl Drop for Mounted {
     }
 }
 
+/// Paths were compared: a mounted filesystem over a hard link of the same file was destroyed.
+#[test]
+fn a_loop_device_over_the_same_file_by_any_path_is_seen() {
+    let Some(disk) = Loop::new() else { return };
+    let dir = disk.file.parent().unwrap();
+    let (hard, node) = (dir.join("hard"), dir.join("node"));
+    fs::hard_link(&disk.file, &hard).unwrap();
+    let number = fs::read_to_string(Path::new("/sys/block").join(disk.dev.file_name().unwrap()).join("dev")).unwrap();
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    assert!(run("mknod", &[node.to_str().unwrap(), "b", major, minor]).is_some());
+    let machine = Machine::new();
+    assert_eq!(machine.loops_of_file(&hard).len(), 1);
+    for other in [&hard, &node] {
+        assert!(machine.block_uses(&disk.dev).is_empty());
+        let over = run("losetup", &["--find", "--show", "--offset", "16777216", other.to_str().unwrap()]).unwrap();
+        // The node of a device may go while it is used.
+        fs::remove_file(other).unwrap();
+        let uses = machine.block_uses(&disk.dev);
+        run("losetup", &["--detach", &over]);
+        let wanted = over.trim_start_matches("/dev/");
+        let is_seen = |found: &InUse| matches!(found, InUse::Loop { loop_device, .. } if loop_device == wanted);
+        assert!(uses.iter().any(is_seen), "{}: {uses:?}", other.display());
+    }
+}
+
 #[test]
 fn the_environment_of_this_machine_is_filled() {
     let environment = Machine::new().environment(Path::new("/"));

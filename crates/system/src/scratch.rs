@@ -11,6 +11,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,6 +29,8 @@ use crate::{loops, mounts};
 const PREFIX: &str = ".qd1-scratch-";
 /// The file in it that says that qd1 made it. It is made once the directory is locked, and removed last.
 const MARK: &str = ".made-by-qd1";
+/// How a file begins that is made to see who owns what we make.
+const OWNER_PROBE: &str = ".qd1-owner-";
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A scratch directory.
@@ -225,15 +228,21 @@ impl Held {
     /// Who owns what we make in it: some filesystems choose that themselves (vfat with `uid=`, NFS that squashes root),
     /// and only making something tells.
     fn owner_given(&self) -> Option<u32> {
-        let name = format!(".qd1-owner-{}", std::process::id());
+        let name = format!("{OWNER_PROBE}{}", std::process::id());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let owner = fstat(openat(&self.dir, &name, flags, Mode::RUSR).ok()?).map(|found| found.st_uid);
         let _ = unlinkat(&self.dir, &name, AtFlags::empty());
         owner.ok()
     }
 
+    /// Whether nothing is in it but what a run leaves there that was killed while it made it.
     fn is_empty(&self) -> Result<bool> {
-        Ok(std::fs::read_dir(self.path())?.next().is_none())
+        for entry in std::fs::read_dir(self.path())? {
+            if !entry?.file_name().as_bytes().starts_with(OWNER_PROBE.as_bytes()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn has_mark(&self) -> bool {
@@ -323,8 +332,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dead = dead(dir.path(), "dead");
         let alive = Held::make(&dir.path().join(".qd1-scratch-alive")).unwrap();
-        clear_leftovers(dir.path());
-        assert!(!dead.exists() && alive.has_mark());
+        // A program that another test starts holds the lock until it is another program.
+        let is_removed = retry_while_busy(|| {
+            clear_leftovers(dir.path());
+            Ok(!dead.exists())
+        });
+        assert!(is_removed.unwrap() && alive.has_mark());
+    }
+
+    /// On a filesystem that chooses owners, a run that was killed as it looked who the owner is left its directory.
+    #[test]
+    fn one_that_was_not_finished_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".qd1-scratch-begun");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join(".qd1-owner-1"), b"").unwrap();
+        assert!(clear(&path).unwrap() && !path.exists());
     }
 
     /// Whoever owned the directory above could give any directory of root's such a name, and root removed it.
