@@ -1,16 +1,21 @@
 //! Where results go: stdout or a file (whole or not at all), with or without colour, at the terminal's width.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::args::{OutputArgs, When};
+use crate::{message, signals};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::{Style, redact, render};
 use qd1_system::destination::Destination;
+use qd1_system::state::default_path;
 
 /// Columns when the width is not known.
 const WIDTH: usize = 80;
@@ -45,10 +50,52 @@ fn terminal_width() -> usize {
 /// When it is a disk, or the directory is missing or cannot be written.
 pub(crate) fn check_destination(path: &Path) -> Result<()> {
     refuse_disk("-o", path)?;
+    refuse_in_use("-o", path)?;
     if is_special(path) {
         return Ok(());
     }
-    create_temporary(path, &destination("-o", path)?).map(drop)
+    let there = destination("-o", path)?;
+    if there.is_frozen() {
+        let error = std::io::Error::other("it, or its directory, is immutable or append-only (chattr)");
+        return Err(Problem::usage(cannot_write("-o", path, &error)).into());
+    }
+    create_temporary(path, &there).map(drop)
+}
+
+/// Refuses a file that this command reads, the history among them: a result would take its place.
+fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let is_it = |other: &Path| std::fs::metadata(other).is_ok_and(|other| found.is_file() && same_file(&found, &other));
+    let history: Option<PathBuf> = default_path(|name| std::env::var_os(name)).ok();
+    let what = if history.is_some_and(|history| is_it(&history)) {
+        "is the history of runs"
+    } else if arguments().iter().any(|argument| is_it(argument)) {
+        "is read by this command"
+    } else {
+        return Ok(());
+    };
+    Err(Problem::usage(format!("{option} {}: {what}; name another file", path.display())).into())
+}
+
+fn same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Returns what may be paths among the arguments of this process, but for those that name what may be written.
+fn arguments() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut words = std::env::args_os().skip(1);
+    while let Some(word) = words.next() {
+        match word.to_str() {
+            Some("-o" | "--output" | "--destroy") => _ = words.next(),
+            Some(text) if ["--output=", "-o", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
+            Some(text) => {
+                found.extend(text.split_once('=').into_iter().map(|(_, value)| value.into()).chain([text.into()]))
+            }
+            None => found.push(word.into()),
+        }
+    }
+    found
 }
 
 /// Creates a file to be written in place, or empties it; fifos, terminals and the like are opened as they are.
@@ -57,9 +104,13 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
 /// When it cannot be opened, or is a disk. `option` is what names it.
 pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
     refuse_disk(option, path)?;
+    refuse_in_use(option, path)?;
     let cannot = |error| Problem::usage(cannot_write(option, path, &error));
+    if is_descriptor(path) {
+        return Ok(File::options().append(true).open(path).map_err(cannot)?);
+    }
     let special = is_special(path);
-    let opened = if special { File::options().write(true).open(path) } else { destination(option, path)?.open() };
+    let opened = if special { open_special(path) } else { destination(option, path)?.open() };
     let file = opened.map_err(cannot)?;
     let found = file.metadata().map_err(cannot)?;
     // Another one may have come to this name meanwhile.
@@ -82,6 +133,7 @@ pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
 /// As it.
 pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
     refuse_disk(option, path)?;
+    refuse_in_use(option, path)?;
     let cannot = |error| Problem::usage(cannot_write(option, path, &error));
     let checked = match std::fs::metadata(path) {
         // Opening a fifo waits for its reader.
@@ -92,10 +144,17 @@ pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
     Ok(checked.map_err(cannot)?)
 }
 
-/// Refuses a block device, whose data a result would overwrite, mounted or not.
+/// Refuses a block device, whose data a result would overwrite, mounted or not; and a socket, which cannot be opened.
 fn refuse_disk(option: &str, path: &Path) -> Result<()> {
-    let is_disk = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
-    if is_disk { Err(disk(option, path).into()) } else { Ok(()) }
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    if found.file_type().is_block_device() {
+        return Err(disk(option, path).into());
+    }
+    if found.file_type().is_socket() && !is_descriptor(path) {
+        let message = format!("{option} {}: is a socket; name a file or a fifo", path.display());
+        return Err(Problem::usage(message).into());
+    }
+    Ok(())
 }
 
 fn disk(option: &str, path: &Path) -> Problem {
@@ -108,10 +167,47 @@ fn cannot_write(option: &str, path: &Path, error: &std::io::Error) -> String {
     format!("{option} {}: cannot write there: {error}; choose another place", path.display())
 }
 
-/// Returns true for a special file: a fifo, a terminal, /dev/null. It is written in place: renaming a file over it
-/// would destroy it.
+/// Returns true for a special file: a fifo, a terminal, /dev/null, /dev/stdout. It is written in place: renaming a file
+/// over it would destroy it.
 fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) || is_descriptor(path)
+}
+
+/// Returns true for an open descriptor: /dev/stdout, /dev/fd/3. Behind it may be a file that a shell appends to.
+fn is_descriptor(path: &Path) -> bool {
+    let mut path = path.to_path_buf();
+    // /dev/stdout is a link to /proc/self/fd/1, which is one to the file.
+    for _ in 0..8 {
+        let Some(dir) = path.parent().and_then(|dir| dir.canonicalize().ok()) else { return false };
+        if dir.starts_with("/proc") && dir.ends_with("fd") {
+            return true;
+        }
+        let Ok(target) = std::fs::read_link(&path) else { return false };
+        path = dir.join(target);
+    }
+    false
+}
+
+/// Opens a special file. A fifo waits for its reader; once a signal has come, not for long.
+fn open_special(path: &Path) -> std::io::Result<File> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let mut pauses_left = 100;
+    loop {
+        let opened = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
+        let is_unread = opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()));
+        if !is_unread {
+            let file = opened?;
+            rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+            return Ok(file);
+        }
+        if signals::received().is_some() {
+            pauses_left -= 1;
+        }
+        if pauses_left == 0 {
+            return Err(std::io::Error::other("nobody reads it"));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// Follows links, so that a link remains a link; none of another user.
@@ -142,29 +238,46 @@ fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedT
     Ok(file)
 }
 
-/// Writes `text` to stdout, or to the file of `-o` by renaming a finished file over it; special files are written in
-/// place.
+/// Writes `text` to stdout, or to the file of `-o`. Where that cannot be written any more, it goes to stdout, and is not
+/// lost.
 ///
 /// # Errors
-/// When it cannot be written. A closed pipe (`| head`) is not an error.
+/// When it cannot be written where it was to go. A closed pipe (`| head`) is not an error.
 pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
-    let Some(path) = &args.output else {
-        let mut stdout = std::io::stdout().lock();
-        return match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            outcome => outcome.context("cannot write to stdout"),
-        };
+    let Some(path) = &args.output else { return print(text) };
+    write_to(path, text).inspect_err(|_| {
+        if print(text).is_ok() {
+            message::print("qd1: what was to go to the file of -o is on stdout");
+        }
+    })
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.context("cannot write to stdout"),
+    }
+}
+
+/// Renames a finished file over the one at `path`; special files are written in place, and so is one that no other can
+/// be renamed over: a mount point, or another user's in a sticky directory.
+fn write_to(path: &Path, text: &str) -> Result<()> {
+    // Its own text names a path of ours.
+    let cannot = |error: std::io::Error| {
+        let error = error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error);
+        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
     };
     if is_special(path) {
-        let written = create_in_place("-o", path)?.write_all(text.as_bytes());
-        return written.with_context(|| format!("cannot write {}", path.display()));
+        return create_in_place("-o", path)?.write_all(text.as_bytes()).map_err(cannot);
     }
     let there = destination("-o", path)?;
     let mut file = create_temporary(path, &there)?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-    file.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
-    file.persist(there.path()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(())
+    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(cannot)?;
+    let Err(error) = file.persist(there.path()) else { return Ok(()) };
+    drop(error.file);
+    let mut file = there.open().map_err(|_| cannot(error.error))?;
+    file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).map_err(cannot)
 }
 
 /// Renders a report in the requested form and writes it.

@@ -23,7 +23,7 @@ use crate::command_line::{CommandLine, PATH};
 use crate::message;
 use crate::output;
 use crate::progress::Progress;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// The settings of a run that every command specifies.
 pub(crate) struct Request<'a> {
@@ -171,6 +171,8 @@ impl<'a> Session<'a> {
             keep(store, &record);
         }
         let reported = self.report(record).and_then(|report| failure.map_or(Ok(report), Err));
+        // A signal may have come while nobody read the report.
+        let signal = signal.or_else(signals::received);
         exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)), signal)
     }
 
@@ -254,7 +256,9 @@ fn open_store() -> Option<Store> {
 }
 
 fn keep(store: &Store, record: &Record) {
-    if let Err(error) = store.save(record) {
+    // A history that was removed or replaced during the run is opened anew.
+    let saved = if store.is_in_place() { store.save(record) } else { history().and_then(|store| store.save(record)) };
+    if let Err(error) = saved {
         message::print(format_args!("qd1: this run was not kept: {error:#}"));
     }
 }

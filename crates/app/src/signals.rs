@@ -1,10 +1,23 @@
-//! SIGINT, SIGTERM and SIGHUP: the first signal stops the run in an orderly way, the second ends the process.
+//! SIGINT, SIGTERM and SIGHUP: the first signal stops the run in an orderly way, a later one ends the process.
 
-use std::sync::Arc;
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+/// A second signal within this time is the same request: `timeout` sends one to the process and one to its group.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
+/// Those of this process, once the handlers are installed.
+static INSTALLED: OnceLock<Signals> = OnceLock::new();
+
+/// Returns the exit code for the signal that this process has received so far, as [`Signals::exit_code`].
+pub(crate) fn received() -> Option<u8> {
+    INSTALLED.get().and_then(Signals::exit_code)
+}
 
 /// Whether to stop, and which signal requested it.
 #[derive(Clone, Default)]
@@ -21,16 +34,20 @@ impl Signals {
     pub(crate) fn install() -> Result<Self> {
         let signals = Self::default();
         let ignored = ignored();
+        let (first, notify) = UnixStream::pair().context("cannot set signal handlers")?;
+        let ends = set_after_the_first(first).unwrap_or_else(|| signals.stop.clone());
         // What is ignored from the start stays so: SIGHUP under nohup, SIGINT in the background of a script.
         for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0) {
             // In this order: with the flag already set, the default action (death) comes first.
-            signal_hook::flag::register_conditional_default(signal, signals.stop.clone())
+            signal_hook::flag::register_conditional_default(signal, ends.clone())
                 .and_then(|_| signal_hook::flag::register(signal, signals.stop.clone()))
                 .and_then(|_| signal_hook::flag::register_usize(signal, signals.which.clone(), signal as usize))
+                .and_then(|_| signal_hook::low_level::pipe::register(signal, notify.try_clone()?))
                 .context("cannot set signal handlers")?;
         }
         // Beyond a limit of the file size (ulimit -f), the write is to fail and not the process.
         signal_hook::flag::register(SIGXFSZ, Arc::default()).context("cannot set signal handlers")?;
+        let _ = INSTALLED.set(signals.clone());
         Ok(signals)
     }
 
@@ -46,6 +63,20 @@ impl Signals {
             signal => Some(128 + signal as u8),
         }
     }
+}
+
+/// Returns a flag that a thread sets some time after the first signal; `None` where there can be no more threads.
+fn set_after_the_first(mut signal: UnixStream) -> Option<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = flag.clone();
+    let wait = move || {
+        if signal.read(&mut [0]).is_ok_and(|read| read > 0) {
+            std::thread::sleep(SAME_REQUEST);
+            set.store(true, Ordering::Relaxed);
+        }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).ok()?;
+    Some(flag)
 }
 
 /// Returns a bit for each signal that this process ignores, the lowest one for signal 1.

@@ -44,6 +44,8 @@ pub struct Surroundings<'a> {
     pub thread_cost: fn() -> ThreadCost,
     /// Whether a block device or a file may be made, changed or deleted; else why not.
     pub may_change: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// Whether the files that it makes are removed at its end, unless a job only makes them (`create_only`).
+    pub removes_new_files: bool,
     /// A random number, for jobs that do not repeat the run before.
     pub drawn: u64,
     /// How often a whole report is wanted while the jobs run.
@@ -112,8 +114,11 @@ pub fn run<'a>(
         let flows = flows(&prepared);
         Controller { around, watcher, prepared: &mut prepared, flows: &flows, steady: Vec::new() }.run();
     }
-    for thread in prepared.iter().filter(|thread| thread.job.unlink) {
-        for file in thread.files.iter().filter(|file| file.kind == FileKind::Regular) {
+    for thread in &prepared {
+        let removes_new = around.removes_new_files && !thread.job.create_only;
+        let goes =
+            |file: &&FilePlan| file.kind == FileKind::Regular && (thread.job.unlink || removes_new && !file.exists);
+        for file in thread.files.iter().filter(goes) {
             // Clones share files: the first one has deleted it.
             let _ = std::fs::remove_file(&file.path);
         }

@@ -87,6 +87,7 @@ fn run_at_cost(
             let is_device = path.starts_with("/dev");
             if is_device { Err(format!("{} is mounted", path.display())) } else { Ok(()) }
         },
+        removes_new_files: false,
         drawn: 7,
         status_interval: status,
     };

@@ -250,7 +250,7 @@ impl FilesWork {
         }
         // Where each file is synced there is one at a time.
         let at_once = if self.sync.is_none() { self.count } else { 1 };
-        let data = at_once.saturating_mul(self.size.0.next_multiple_of(4096));
+        let data = at_once.saturating_mul(self.size.0.saturating_add(4095) / 4096 * 4096);
         // What a check measures is small enough for its inodes not to count, and its plan has always said so.
         if is_classic(&self.ops) {
             return data;

@@ -9,6 +9,7 @@
 mod blob;
 mod file;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,11 @@ pub use blob::unpack;
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
 
 /// What the history is opened for, which decides what to advise where that is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub struct Store {
     db: Connection,
     path: PathBuf,
     access: Access,
+    /// Device and inode of the file.
+    file: Option<(u64, u64)>,
 }
 
 impl Store {
@@ -55,7 +63,7 @@ impl Store {
     pub fn open(path: &Path) -> Result<Self> {
         let access = Access::Keep;
         let db = file::open(path).map_err(|error| with_advice(error, path, access))?;
-        Ok(Self { db, path: path.to_owned(), access })
+        Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
     }
 
     /// Opens the history at `path` to look at it, also where nothing can be written. One that does not exist is empty.
@@ -65,7 +73,14 @@ impl Store {
     pub fn read(path: &Path) -> Result<Self> {
         let access = Access::Read;
         let db = file::read(path).map_err(|error| with_advice(error, path, access))?;
-        Ok(Self { db, path: path.to_owned(), access })
+        Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
+    }
+
+    /// Returns true while its path leads to the file that was opened. Whoever has removed or replaced it meanwhile would
+    /// lose what is saved.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.file.is_some() && identity(&self.path) == self.file
     }
 
     /// Adds a run, whole or not at all.

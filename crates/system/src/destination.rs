@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
 /// As many as the kernel follows.
@@ -89,6 +89,17 @@ impl Destination {
             Err(Errno::NOENT) => Ok(None),
             found => Ok(Some(found?)),
         }
+    }
+
+    /// Returns true if no other file may take its place, since it or its directory is immutable or append-only.
+    pub fn is_frozen(&self) -> bool {
+        let attributes = |dir: &OwnedFd, name: &OsStr| {
+            let found =
+                rustix::fs::statx(dir, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
+            found.map_or(StatxAttributes::empty(), |found| found.stx_attributes)
+        };
+        let both = attributes(&self.dir, OsStr::new("")) | attributes(&self.dir, &self.name);
+        both.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
     }
 
     /// Opens it for writing, and makes it where there is none.

@@ -47,6 +47,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     match &args.command {
         None => list(&store, args)?,
         Some(HistoryCommand::Show { id, thresholds, output }) => {
+            output.output.iter().try_for_each(|path| output::check_destination(path))?;
             let record = store.load(id)?;
             let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
             session::show(record, &thresholds, output)?;

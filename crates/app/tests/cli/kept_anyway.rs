@@ -160,9 +160,27 @@ fn a_job_file_changes_no_file_that_was_there_unless_it_is_named() {
     }
     // What is not there may be made, and fio's own command does as fio.
     fs::write(place.beside("job.fio"), "[j]\nfilename=new\nrw=write\nsize=64k\n").unwrap();
+    // It is removed again, so that the command that is printed to run it again does.
+    place.qd1(&["run", "../job.fio", "--quiet"]).assert().success();
+    place.qd1(&["run", "../job.fio", "--quiet"]).assert().success();
+    fs::write(place.beside("job.fio"), "[j]\nfilename=new\nrw=write\nsize=64k\ncreate_only=1\n").unwrap();
     place.qd1(&["run", "../job.fio", "--quiet"]).assert().success();
     exits(&fio(&place, "--name=j --filename=theirs --rw=write --size=64k --output-format=json").output().unwrap(), 0);
     assert_eq!(names(place.dir()), ["new", "theirs"]);
+}
+
+#[test]
+fn a_log_that_was_there_is_replaced_only_where_it_is_named() {
+    let place = Place::new();
+    let log = place.dir().join("x_bw.log");
+    fs::write(place.beside("job.fio"), "[j]\nfilename=new\nrw=write\nsize=64k\nwrite_bw_log=x\nper_job_logs=0\n")
+        .unwrap();
+    fs::write(&log, "theirs").unwrap();
+    let run = |args: &[&str]| place.command(&[&["run", "../job.fio", "--quiet"], args].concat()).output().unwrap();
+    refused(&run(&[]), 4, &["x_bw.log", "was there before", "--destroy"]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "theirs");
+    exits(&run(&["--destroy", "x_bw.log"]), 0);
+    assert_ne!(fs::read_to_string(&log).unwrap(), "theirs");
 }
 
 /// Workers that had been started waited for ever for the one that had not, and no signal ended them.

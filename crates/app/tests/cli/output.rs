@@ -7,7 +7,9 @@ use std::process::Stdio;
 use predicates::prelude::*;
 use serde_json::Value;
 
-use crate::common::{Place, find, int, names, said, text};
+use crate::common::fio::words;
+use crate::common::refusal::refused;
+use crate::common::{Place, Running, find, int, names, said, text, wait_until};
 use crate::kept::kept;
 
 #[test]
@@ -93,6 +95,86 @@ fn a_result_goes_into_a_fifo_or_device_and_does_not_replace_it() {
     let kind = std::os::unix::fs::FileTypeExt::is_fifo(&fs::metadata(&fifo).unwrap().file_type());
     assert!(kind, "the fifo was replaced by a file");
     assert!(reader.join().unwrap().contains("\"schema_version\""));
+}
+
+/// It waited for ever, and the first signal was lost.
+#[test]
+fn a_fifo_that_nobody_reads_is_given_up_at_a_signal() {
+    let place = Place::new();
+    let fifo = place.beside("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let args = ["check", place.dir_str(), "--size", "32MiB", "--runtime", "100ms", "--only", "read32", "--json"];
+    let mut run = Running::start(place.command(&[&args[..], &["-o", fifo.to_str().unwrap()]].concat()));
+    wait_until("the run is kept", || place.history().exists() && !place.runs().is_empty());
+    run.signal(rustix::process::Signal::INT);
+    let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!(report["record"]["id"], place.runs()[0]["id"], "what nobody reads there is printed");
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+}
+
+/// Each was replaced by the report, and what was in it was lost.
+#[test]
+fn a_result_does_not_take_the_place_of_what_the_command_reads() {
+    let place = Place::new();
+    place.report(&["--only", "read32"]);
+    let (suite, job, file) = (place.beside("own.toml"), place.beside("job.fio"), place.beside("data"));
+    fs::write(&suite, "name = \"own\"\n[[job]]\nname = \"r\"\nrw = \"randread\"\n").unwrap();
+    fs::write(&job, "[j]\nrw=read\nsize=64k\n").unwrap();
+    fs::write(&file, vec![0x5A; 16 << 20]).unwrap();
+    let (history, link) = (place.history(), place.beside("link"));
+    std::os::unix::fs::symlink(&suite, &link).unwrap();
+    let path = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    for (line, kept) in [
+        (format!("run {} . -o {}", path(&suite), path(&suite)), &suite),
+        (format!("run {} . -o {}", path(&suite), path(&link)), &suite),
+        (format!("check {} --only read32 -o {}", path(&file), path(&file)), &file),
+        (format!("fio --output={} {}", path(&job), path(&job)), &job),
+        (format!("check . --only read32 -o {}", path(&history)), &history),
+    ] {
+        let before = fs::read(kept).unwrap();
+        let output = place.qd1(&words(&line)).output().unwrap();
+        refused(&output, 2, &["name another file"]);
+        assert!(fs::read(kept).unwrap() == before, "{line}");
+    }
+    assert_eq!(place.runs().len(), 1);
+}
+
+/// It was saved in a file that had no name any more.
+#[test]
+fn a_history_that_is_removed_during_a_run_is_begun_anew() {
+    let place = Place::new();
+    let args = ["check", place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1"];
+    let mut run = Running::start(place.command(&args));
+    run.wait_until_it_measures();
+    for name in names(place.history().parent().unwrap()).iter().filter(|name| name.starts_with("history.db")) {
+        fs::remove_file(place.history().with_file_name(name)).unwrap();
+    }
+    run.signal(rustix::process::Signal::INT);
+    std::io::read_to_string(run.0.stdout.take().unwrap()).unwrap();
+    assert_eq!((run.0.wait().unwrap().code(), place.runs().len()), (Some(130), 1));
+}
+
+#[test]
+fn sizes_beyond_what_can_be_counted_are_refused() {
+    let place = Place::new();
+    for size in ["18446744073709551615", "18446744073709000000"] {
+        let output = place.qd1(&["check", ".", "--size", size]).output().unwrap();
+        refused(&output, 4, &["not enough space", "smaller --size"]);
+    }
+}
+
+/// The file behind it was replaced, with what a shell had put there.
+#[test]
+fn a_result_on_dev_stdout_goes_where_stdout_goes() {
+    let place = Place::new();
+    let log = place.beside("log");
+    fs::write(&log, "first\n").unwrap();
+    let append = fs::File::options().append(true).open(&log).unwrap();
+    let id = place.report(&["--only", "read32"])["record"]["id"].as_str().unwrap().to_owned();
+    let mut show = place.command(&["history", "show", &id, "-o", "/dev/stdout"]);
+    assert!(show.stdout(append).status().unwrap().success());
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.starts_with("first\n") && text.contains("read32"), "{text}");
 }
 
 #[test]

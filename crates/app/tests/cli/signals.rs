@@ -118,11 +118,29 @@ fn a_second_sigint_ends_at_once() {
     run.wait_until_it_measures();
     run.signal(Signal::INT);
     wait_until("the run is kept", || place.history().exists() && !place.runs().is_empty());
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(800));
     assert!(run.is_running(), "the first signal lets it finish");
     run.signal(Signal::INT);
     wait_until("it ends", || !run.is_running());
     assert_eq!(run.0.wait().unwrap().signal(), Some(2));
+    place.assert_empty();
+}
+
+/// `timeout` sends a signal to its child and to its group: two runs in ten had nothing printed and nothing kept.
+#[test]
+fn the_same_signal_twice_at_once_is_one_request() {
+    let place = Place::new();
+    for _ in 0..5 {
+        let mut run = Running::start(place.command(&LONG));
+        run.wait_until_it_measures();
+        run.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(2));
+        run.signal(Signal::TERM);
+        let report: Value = serde_json::from_reader(run.0.stdout.take().unwrap()).unwrap();
+        assert_eq!(report["record"]["interrupted"], true);
+        assert_eq!(run.0.wait().unwrap().code(), Some(143));
+    }
+    assert_eq!(place.runs().len(), 5);
     place.assert_empty();
 }
 

@@ -67,6 +67,10 @@ impl Loop {
         self.device.to_str().unwrap()
     }
 
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// MAJOR:MINOR, as cgroups name it.
     pub(crate) fn number(&self) -> String {
         let device = fs::metadata(&self.device).unwrap().rdev();

@@ -5,10 +5,10 @@ use std::fs;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::common::device::{Loop, Mounted};
+use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::words;
 use crate::common::refusal::refused;
-use crate::common::{Place, Running, or_skip, wait_until};
+use crate::common::{Place, Running, names, or_skip, said, wait_until};
 
 /// `-o` and fio's `--output` wrote a report over the superblock of a mounted filesystem.
 #[test]
@@ -39,6 +39,54 @@ fn a_result_is_never_written_to_a_disk() {
         assert!(disk.content() == before, "{device} was written");
     }
     place.assert_empty();
+}
+
+/// What was on the mounted loop device was destroyed through its file.
+#[test]
+fn a_file_behind_a_loop_device_is_not_overwritten() {
+    let disk = or_skip!(Loop::ext4(64 << 20));
+    let place = Place::new();
+    let (before, file) = (disk.content(), disk.file());
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let job = format!("[j]\ndirectory={}\nfilename={name}\nrw=write\nsize=1m\n", file.parent().unwrap().display());
+    fs::write(place.beside("job.fio"), job).unwrap();
+    let destroy = file.to_str().unwrap();
+    let output = place.qd1(&["run", "../job.fio", "--quiet", "--destroy", destroy]).output().unwrap();
+    refused(&output, 4, &["in use as /dev/loop", "losetup -d"]);
+    assert!(disk.content() == before);
+}
+
+/// A container's own file, which is a mount point, cannot be replaced: the run was lost, and half of a name left.
+#[test]
+fn a_result_file_that_cannot_be_replaced_is_written_or_refused() {
+    let place = Place::new();
+    place.report(&["--only", "read32"]);
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    let (source, file) = (place.beside("source"), place.beside("result.json"));
+    fs::write(&source, "old, and longer than nothing").unwrap();
+    fs::write(&file, "").unwrap();
+    let [from, to] = [&source, &file].map(|path| path.to_str().unwrap());
+    or_skip!(tool("mount", &["--bind", from, to]));
+    let written = place.qd1(&["history", "show", &id, "--json", "-o", to]).output().unwrap();
+    tool("umount", &[to]).unwrap();
+    assert!(written.status.success(), "{}", said(&written.stderr));
+    assert!(fs::read_to_string(&source).unwrap().contains("schema_version"));
+    assert!(!names(file.parent().unwrap()).iter().any(|name| name.starts_with(".qd1-")));
+
+    let dir = place.beside("appended");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("x.json"), "old").unwrap();
+    for (attribute, frozen) in [("a", dir.clone()), ("i", dir.join("x.json"))] {
+        let [frozen, out] = [frozen, dir.join("x.json")].map(|path| path.to_str().unwrap().to_owned());
+        // Some filesystems have no such attributes.
+        if tool("chattr", &[&format!("+{attribute}"), &frozen]).is_err() {
+            return;
+        }
+        let output = place.qd1(&["check", ".", "--only", "read32", "-o", &out]).output().unwrap();
+        tool("chattr", &[&format!("-{attribute}"), &frozen]).unwrap();
+        refused(&output, 2, &["append-only", "choose another place"]);
+    }
+    assert_eq!(names(&dir), ["x.json"]);
 }
 
 /// While a job of `qd1 run` wrote it, mkfs and mount took the device.

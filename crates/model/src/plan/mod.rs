@@ -399,13 +399,13 @@ impl Plan {
     pub fn space_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
         let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
-        Bytes(shared + if self.target.kind == TargetKind::Directory { own } else { 0 })
+        Bytes(shared.saturating_add(if self.target.kind == TargetKind::Directory { own } else { 0 }))
     }
 
     /// Returns the most bytes written, preparation included.
     pub fn writes_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
-        Bytes(shared + self.steps.iter().map(|step| step.writes_max.0).sum::<u64>())
+        Bytes(self.steps.iter().fold(shared, |sum, step| sum.saturating_add(step.writes_max.0)))
     }
 }
 
@@ -432,12 +432,12 @@ impl StepPlan {
     fn space(&self) -> u64 {
         let files = match &self.work {
             // If each is synced, there is one at a time.
-            Work::Files(files) if !files.sync.is_none() => files.size.0.next_multiple_of(4096),
+            Work::Files(files) if !files.sync.is_none() => files.size.0.saturating_add(4095) / 4096 * 4096,
             Work::Files(files) => files.space(),
             Work::Io(_) | Work::App(_) => 0,
         };
         let own = self.works().filter(|io| io.file != FileUse::Shared);
-        files + own.map(|io| io.size.0 * u64::from(io.numjobs)).sum::<u64>()
+        own.fold(files, |sum, io| sum.saturating_add(io.size.0.saturating_mul(u64::from(io.numjobs))))
     }
 }
 

@@ -209,7 +209,7 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
         _ => Vec::new(),
     };
     let written: u64 = background.iter().map(|io| load::writes_max(io, &stop)).sum();
-    let writes_max = Bytes(writes_max(&work, &stop) + written);
+    let writes_max = Bytes(writes_max(&work, &stop).saturating_add(written));
     Ok(Ok(StepPlan { name: job.name.clone(), title, work, background, stop, writes_max }))
 }
 
@@ -334,9 +334,9 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
             return Ok(Err("needs a filesystem"));
         }
         file if target.kind == TargetKind::Directory => (file, own),
-        _ => (FileUse::Shared, (own * u64::from(numjobs)).min(target.size.0)),
+        _ => (FileUse::Shared, own.saturating_mul(u64::from(numjobs)).min(target.size.0)),
     };
-    if size < largest * u64::from(numjobs) {
+    if size < largest.saturating_mul(u64::from(numjobs)) {
         return Err(
             Problem::usage(format!("{}: {} is smaller than one block for each worker", job.name, Bytes(size))).into()
         );

@@ -17,7 +17,7 @@ const WRITE_NS_MIN: u64 = 10_000;
 pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
     match work {
         Work::Files(files) if !files.sync.is_none() => {
-            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN) * files.size.0
+            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN).saturating_mul(files.size.0)
         }
         Work::Files(files) => files.writes_max(),
         // A program's load has a planner of its own.
@@ -29,8 +29,8 @@ pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
             let in_flight = f64::from(io.in_flight());
             let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
             let share = 1.0 - f64::from(io.rwmixread) / 100.0;
-            let fill = if io.file == FileUse::Own { io.size.0 * u64::from(io.numjobs) } else { 0 };
-            (per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64 + fill
+            let fill = if io.file == FileUse::Own { io.size.0.saturating_mul(u64::from(io.numjobs)) } else { 0 };
+            fill.saturating_add((per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64)
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use qd1_fio::output::logs::{self, LogKind};
 use qd1_fio::{FioJob, Invocation};
 use qd1_jobs::ThreadPlan;
 use qd1_jobs::log::{Chunk, KINDS};
+use qd1_model::{Problem, ProblemKind};
 
 use crate::output::{check_in_place, create_in_place};
 
@@ -38,10 +39,25 @@ impl<'a> Logs<'a> {
     /// Returns the logs of these jobs. None is opened yet, but each can be.
     ///
     /// # Errors
-    /// When a log cannot be written, so that this is known before anything is measured.
-    pub(crate) fn new(invocation: &'a Invocation, start_unix_ms: u64) -> Result<Self> {
+    /// When a log cannot be written, so that this is known before anything is measured; or one is there already that
+    /// must not be replaced.
+    pub(crate) fn new(
+        invocation: &'a Invocation,
+        start_unix_ms: u64,
+        may_replace: &dyn Fn(&Path) -> bool,
+    ) -> Result<Self> {
         let directory: PathBuf = invocation.flags.aux_path.as_ref().map(PathBuf::from).unwrap_or_default();
-        let check = |name: String| check_in_place("the log", &directory.join(name));
+        let check = |name: String| {
+            let path = directory.join(name);
+            if path.is_file() && !may_replace(&path) {
+                let path = path.display();
+                let message = format!(
+                    "the log {path} would be overwritten: it was there before; if it may, add --destroy {path}"
+                );
+                return Err(Problem::new(ProblemKind::Unsafe, message).into());
+            }
+            check_in_place("the log", &path)
+        };
         for thread in qd1_jobs::threads(&invocation.jobs, 0) {
             let job = &invocation.jobs[thread.job];
             let number = job.per_job_logs.then_some(thread.number + 1);

@@ -155,11 +155,13 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
         cancel: signals.stop(),
         thread_cost: qd1_probe::thread_cost,
         may_change: &may_change,
+        removes_new_files: named.is_some(),
         drawn: u64::from_str_radix(&start.id, 16).unwrap_or(1),
         status_interval: invocation.flags.status_interval,
     };
     let mut kernel = kernel::JobCounters::new(&machine, &environment.devices, jobs.len());
-    let mut watch = Watch::new(invocation, style, &watched, &mut kernel)?;
+    let may_replace = |log: &Path| named.is_none_or(|named| named.is_some_and(|named| covers(named, log, false)));
+    let mut watch = Watch::new(invocation, style, &watched, &mut kernel, &may_replace)?;
     let results = qd1_jobs::run(jobs, &around, &mut watch).map_err(|error| {
         let kind = match error.errno {
             _ if error.target_is_unsafe => ProblemKind::Unsafe,
@@ -194,7 +196,13 @@ fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> R
         return Err(format!("{path} would be {what}; if all data on it may be lost, add --destroy {path}{hint}"));
     }
     if !is_device {
-        return Ok(());
+        return match machine.loops_of_file(path).first().filter(|_| named.is_some()) {
+            None => Ok(()),
+            Some(device) => Err(format!(
+                "{} would be overwritten, and it is in use as /dev/{device}; detach that first (losetup -d /dev/{device})",
+                path.display()
+            )),
+        };
     }
     let uses = machine.block_uses(path);
     match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {

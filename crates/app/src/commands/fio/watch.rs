@@ -1,5 +1,7 @@
 //! Watches a run of jobs: shows progress, writes logs and interim reports.
 
+use std::path::Path;
+
 use anyhow::Result;
 use qd1_engine::clock;
 use qd1_fio::{FioJob, Format, Invocation};
@@ -30,7 +32,7 @@ pub(crate) struct Watch<'a, 'b> {
 }
 
 impl<'a, 'b> Watch<'a, 'b> {
-    /// Returns a watcher of these jobs.
+    /// Returns a watcher of these jobs. `may_replace` is asked about a log of an earlier run.
     ///
     /// # Errors
     /// When a log cannot be written.
@@ -39,8 +41,9 @@ impl<'a, 'b> Watch<'a, 'b> {
         style: RunStyle<'b>,
         disks: &'b Disks<'a>,
         kernel: &'b mut JobCounters<'a>,
+        may_replace: &dyn Fn(&Path) -> bool,
     ) -> Result<Self> {
-        let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000)?;
+        let logs = Logs::new(invocation, clock::wall_ns() / 1_000_000, may_replace)?;
         let (sink, program, quiet) = match style {
             RunStyle::Fio(sink) => (Some(sink), "fio", false),
             RunStyle::Own { quiet, .. } => (None, "qd1", quiet),
