@@ -134,11 +134,8 @@ mod tests {
     #[test]
     fn limits_of_percentiles_do_not_contradict_each_other() {
         let of = |value, low, high| Estimate { value, low: Some(low), high, ..Estimate::default() };
-        let [p50, p99, p999] = in_order([
-            of(Some(1.0), 0.9, Some(1.1)),
-            of(Some(2.0), 1.4, Some(6.0)),
-            of(Some(3.0), 0.9, Some(5.0)),
-        ]);
+        let [p50, p99, p999] =
+            in_order([of(Some(1.0), 0.9, Some(1.1)), of(Some(2.0), 1.4, Some(6.0)), of(Some(3.0), 0.9, Some(5.0))]);
         assert_eq!((p50.low, p50.high), (Some(0.9), Some(1.1)));
         assert_eq!((p99.low, p99.high), (Some(1.4), Some(5.0)));
         assert_eq!((p999.low, p999.high), (Some(1.4), Some(5.0)));
