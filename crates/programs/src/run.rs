@@ -89,13 +89,10 @@ impl ProgramRun {
         let name = self.0.program().name();
         if needed.0 > space.usable {
             let message = format!(
-                "not enough space in {}: {} needs about {needed}, and {} may be used ({} free, of which {} stay free); \
-                 free some space, or choose a smaller load (see `qd1 app {name} --help`)",
+                "not enough space in {}: {} {}, or choose a smaller load (see `qd1 app {name} --help`)",
                 place.path.display(),
                 self.title(),
-                Bytes(space.usable),
-                Bytes(space.free),
-                Bytes(space.leave),
+                space.shortage(needed.0),
             );
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }

@@ -47,7 +47,9 @@ impl Run<'_> {
             debug_assert!(filled.prepare.bytes.0 <= size, "more was written than the test file holds");
             self.shrink_to(filled.prepare.bytes.0);
             self.plan.steps.iter_mut().for_each(|step| limit_load(&mut step.background, &filled.prepare));
-            self.prepared = Some(filled.prepare);
+            // Where the user ended it, it is not slow.
+            let shortened = filled.prepare.shortened && !self.context.is_cancelled();
+            self.prepared = Some(Prepare { shortened, ..filled.prepare });
         }
         self.shared = Some(shared);
         Ok(())

@@ -17,8 +17,8 @@ pub(crate) struct HistoryArgs {
     #[command(subcommand)]
     pub(crate) command: Option<HistoryCommand>,
     /// How many runs to list, the newest first
-    #[arg(long, default_value_t = 20)]
-    pub(crate) limit: usize,
+    #[arg(long, default_value = "20")]
+    pub(crate) limit: std::num::NonZeroUsize,
     /// List as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
 }
 
 fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
-    let rows = store.list(args.limit)?;
+    let rows = store.list(args.limit.get())?;
     let to_stdout = OutputArgs::stdout();
     let text = if args.json {
         qd1_report::history_json(&rows)

@@ -57,6 +57,12 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     }
     words.push(file.display().to_string());
     let invocation = fio::invocation(&words)?;
+    let is_used = |directory: &String| Path::new(directory) == args.path;
+    if args.path != Path::new(".") && !invocation.jobs.iter().any(|job| job.directory.iter().any(is_used)) {
+        let path = args.path.display();
+        let message = format!("{} sets its own directory, so {path} would not be used; leave one out", file.display());
+        return Err(Problem::usage(message).into());
+    }
     if how.common.dry_run {
         return session.show_plan(&fio::command_lines(&invocation));
     }

@@ -169,6 +169,18 @@ fn a_job_file_changes_no_file_that_was_there_unless_it_is_named() {
     assert_eq!(names(place.dir()), ["new", "theirs"]);
 }
 
+/// It measured the job's directory, and said nothing of the other one.
+#[test]
+fn a_path_that_a_job_file_does_not_use_is_refused() {
+    let place = Place::new();
+    fs::write(place.beside("job.fio"), format!("[j]\ndirectory={}\nrw=read\nsize=64k\n", place.dir_str())).unwrap();
+    let other = place.beside("other");
+    fs::create_dir(&other).unwrap();
+    let output = place.qd1(&["run", "../job.fio", other.to_str().unwrap()]).output().unwrap();
+    refused(&output, 2, &["sets its own directory", "leave one out"]);
+    assert!(names(place.dir()).is_empty() && names(&other).is_empty());
+}
+
 #[test]
 fn a_log_that_was_there_is_replaced_only_where_it_is_named() {
     let place = Place::new();

@@ -103,6 +103,7 @@ pub fn fill(
         fsync_ns: end_ns - fsync_begin_ns,
         lat,
         shortened: written < size,
+        planned: Bytes(size),
         extents: if target.made { target.extents(written) } else { None },
     };
     Ok(Filled { prepare, errors: outcome.errors })

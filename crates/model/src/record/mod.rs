@@ -67,6 +67,9 @@ pub struct Prepare {
     pub lat: Hist,
     /// Whether the file was made smaller than planned because writing was slow.
     pub shortened: bool,
+    /// The size that was planned; 0 in records of earlier versions.
+    #[serde(default)]
+    pub planned: Bytes,
     /// Extents of the file afterwards, from FIEMAP; absent if the filesystem does not support it.
     pub extents: Option<Extents>,
 }

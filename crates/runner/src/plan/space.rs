@@ -45,6 +45,18 @@ pub struct Space {
     pub usable: u64,
 }
 
+impl Space {
+    /// Returns why so many bytes do not fit, and what would make them fit.
+    pub fn shortage(&self, needed: u64) -> String {
+        let Self { free, leave, usable } = *self;
+        let [missing, needed, usable, free, leave] =
+            [needed.saturating_sub(usable), needed, usable, free, leave].map(Bytes);
+        format!(
+            "needs {needed}, and {usable} may be used: {free} are free, and {leave} have to stay free; free {missing} more"
+        )
+    }
+}
+
 /// Returns how much of the place's space may be used.
 pub fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
@@ -57,8 +69,8 @@ pub fn space(place: &Place) -> Space {
 /// # Errors
 /// When it cannot be made to fit.
 pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()> {
-    let Space { free, leave, usable } = space(place);
-    let needed = plan.space_max().0;
+    let space = space(place);
+    let (usable, needed) = (space.usable, plan.space_max().0);
     if needed <= usable {
         return Ok(());
     }
@@ -71,18 +83,12 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
         works.filter(|io| io.file == FileUse::Shared).for_each(|io| io.size = io.size.min(Bytes(smaller)));
         return Ok(());
     }
-    let message = format!(
-        "not enough space in {}: the test needs {}, and {} may be used ({} free, of which {} stay free); free some \
-         space, {}",
-        place.path.display(),
-        Bytes(needed),
-        Bytes(usable),
-        Bytes(free),
-        Bytes(leave),
-        match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-            true => "or ask for fewer or smaller files (qd1 meta --help)",
-            false => "give a smaller --size, or choose steps with --only",
-        }
-    );
+    let path = place.path.display();
+    let fewer = match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
+        true => "or ask for fewer or smaller files (qd1 meta --help)",
+        false => "give a smaller --size, or choose steps with --only",
+    };
+    let hint = if usable < super::SIZE_MIN { String::new() } else { format!(", {fewer}") };
+    let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }

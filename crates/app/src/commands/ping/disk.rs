@@ -106,12 +106,10 @@ pub(crate) fn check_settings(
 fn area(settings: &PingSettings, place: &Place) -> Result<u64> {
     let path = place.path.display();
     let (PathKind::File(length) | PathKind::Block(length)) = place.kind else {
-        let plan::Space { free, leave, usable } = plan::space(place);
-        if settings.own_area.0 > usable {
-            let (free, leave) = (Bytes(free), Bytes(leave));
-            let message = format!(
-                "not enough space in {path}: {free} are free, of which {leave} stay free; give a smaller --area"
-            );
+        let space = plan::space(place);
+        if settings.own_area.0 > space.usable {
+            let hint = if space.usable == 0 { "" } else { ", or give a smaller --area" };
+            let message = format!("not enough space in {path}: ping {}{hint}", space.shortage(settings.own_area.0));
             return Err(Problem::new(ProblemKind::Unsafe, message).into());
         }
         return Ok(settings.own_area.0);
