@@ -6,7 +6,7 @@ use qd1_model::metric::{Better, Metric, metric};
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::{Judged, ThresholdClass};
-use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
+use qd1_model::{Estimate, Grade, Record, Summary, Thresholds, Verdict};
 
 /// Grades every class of `thresholds`.
 ///
@@ -22,8 +22,8 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// | fail | absent (not resolved) | fail: even the lower bound is beyond the ceiling |
 /// | other | absent | not resolved: too few samples |
 ///
-/// A percentile that is not resolved also fails when a lower one of the same stream (p99 for p99.9, the median
-/// for p99) already fails: it can only be worse. Not resolved, with the reason, as well: a step that did not run
+/// A percentile's lower bound is at least that of a lower percentile of the same stream, so that it fails where that one
+/// does. Not resolved, with the reason, as well: a step that did not run
 /// or has no such operations, a figure without an interval, and a step whose requests failed, for the latencies of
 /// the others say nothing about a disk that returns errors.
 ///
@@ -164,43 +164,8 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     if step.errors > 0 {
         return open(Some(figure), format!("{} requests of step {} failed", step.errors, step.name));
     }
-    let (mut grade, mut why) = grade_figure(metric, criterion, &figure);
-    if grade == Grade::NotResolved
-        && let Some((title, bound)) = failing_lower_percentile(metric, criterion, stream)
-    {
-        grade = Grade::Fail;
-        why = format!("already {title} is at least {}", metric.unit.format(bound));
-    }
+    let (grade, why) = grade_figure(metric, criterion, &figure);
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
-}
-
-/// The nearest lower percentile of the stream whose lower bound already fails, and that bound: a higher percentile
-/// can only be worse.
-fn failing_lower_percentile(
-    metric: &Metric,
-    criterion: &Criterion,
-    stream: &StreamSummary,
-) -> Option<(&'static str, f64)> {
-    let mut name = metric.name;
-    while let Some(lower) = lower_percentile(name) {
-        let bound = (lower.get)(stream).and_then(|figure| figure.low);
-        if let (Some(bound), Some(Grade::Fail)) = (bound, end_grade(lower, criterion, bound)) {
-            return Some((lower.title, bound));
-        }
-        name = lower.name;
-    }
-    None
-}
-
-/// The percentile below, of which a higher one can only be worse.
-fn lower_percentile(name: &str) -> Option<&'static Metric> {
-    metric(match name {
-        "lat_p9999_ns" => "lat_p999_ns",
-        "lat_p999_ns" => "lat_p99_ns",
-        "lat_p99_ns" => "lat_p50_ns",
-        "sync_p99_ns" => "sync_p50_ns",
-        _ => return None,
-    })
 }
 
 /// Grade of one end of an interval.

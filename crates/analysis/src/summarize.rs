@@ -46,7 +46,7 @@ fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream)
     let class = stream.class;
     let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
-    let sync = |q| of_sync.as_ref().map(|quantiles| quantiles.at(q));
+    let of_sync = of_sync.map(|quantiles| in_order([0.5, 0.99].map(|q| quantiles.at(q))));
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(|q| quantiles.at(q)));
     StreamSummary {
@@ -60,8 +60,8 @@ fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream)
         lat_p999_ns: p999,
         lat_p9999_ns: p9999,
         lat_max_ns: stream.lat.max_ns(),
-        sync_p50_ns: sync(0.5),
-        sync_p99_ns: sync(0.99),
+        sync_p50_ns: of_sync.map(|[p50, _]| p50),
+        sync_p99_ns: of_sync.map(|[_, p99]| p99),
     }
 }
 
@@ -72,9 +72,9 @@ fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
         quantiles[at].low = [quantiles[at].low, quantiles[at - 1].low].into_iter().flatten().reduce(f64::max);
     }
     for at in (1..N).rev() {
-        let lower = &quantiles[at - 1];
-        let least = lower.high.and_then(|high| Some(high.min(quantiles[at].high?))).or(lower.high);
-        quantiles[at - 1].high = least;
+        if let (Some(lower), Some(upper)) = (quantiles[at - 1].high, quantiles[at].high) {
+            quantiles[at - 1].high = Some(lower.min(upper));
+        }
     }
     quantiles
 }

@@ -64,8 +64,10 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
 
 /// Refuses a file that this command reads, the history among them: a result would take its place.
 fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
-    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
-    let is_it = |other: &Path| std::fs::metadata(other).is_ok_and(|other| found.is_file() && same_file(&found, &other));
+    let Some(found) = std::fs::metadata(path).ok().filter(Metadata::is_file) else { return Ok(()) };
+    let is_it = |other: &Path| {
+        std::fs::metadata(other).is_ok_and(|other| (found.dev(), found.ino()) == (other.dev(), other.ino()))
+    };
     let history: Option<PathBuf> = default_path(|name| std::env::var_os(name)).ok();
     let what = if history.is_some_and(|history| is_it(&history)) {
         "is the history of runs"
@@ -75,10 +77,6 @@ fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
         return Ok(());
     };
     Err(Problem::usage(format!("{option} {}: {what}; name another file", path.display())).into())
-}
-
-fn same_file(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Returns what may be paths among the arguments of this process, but for those that name what may be written.

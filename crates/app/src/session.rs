@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
         let measured = job.execute(plan, &context, &mut progress)?;
         drop(progress);
         match measured {
-            Some(measured) => self.finish(measured, store.as_ref(), signals.exit_code()),
+            Some(measured) => self.finish(measured, store.as_ref()),
             None => {
                 message::print("qd1: stopped before anything was measured");
                 Ok(ExitCode::from(signals.exit_code().unwrap_or(ProblemKind::Failed.exit_code())))
@@ -164,16 +164,14 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// When the report cannot be written, or an error ended the run early.
-    pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>, signal: Option<u8>) -> Result<ExitCode> {
+    pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>) -> Result<ExitCode> {
         let Measured { record, failure } = measured;
         assert_eq!(record.plan.subject, self.request.subject, "the plan's subject is that of the request");
         if let Some(store) = store {
             keep(store, &record);
         }
         let reported = self.report(record).and_then(|report| failure.map_or(Ok(report), Err));
-        // A signal may have come while nobody read the report.
-        let signal = signal.or_else(signals::received);
-        exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)), signal)
+        exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)))
     }
 
     /// Analyses a run and reports it.
@@ -182,12 +180,13 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Returns the exit code of a run: that of the signal that ended it, whatever else went wrong, else the outcome's.
+/// Returns the exit code of a run: that of the signal that ended it, also while nobody read its report, whatever else
+/// went wrong; else the outcome's.
 ///
 /// # Errors
 /// The outcome's, without a signal.
-pub(crate) fn exit_code(outcome: Result<u8>, signal: Option<u8>) -> Result<ExitCode> {
-    match (outcome, signal) {
+pub(crate) fn exit_code(outcome: Result<u8>) -> Result<ExitCode> {
+    match (outcome, signals::received()) {
         (outcome, None) => outcome.map(ExitCode::from),
         (Ok(_), Some(code)) => Ok(ExitCode::from(code)),
         (Err(error), Some(code)) => {

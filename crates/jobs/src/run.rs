@@ -29,7 +29,7 @@ use crate::plan::{ThreadPlan, threads};
 use crate::steady::Steady;
 use crate::thread::{ThreadContext, ThreadOutcome};
 use crate::watch::{Now, Stage, ThreadNow, Watcher};
-use prepare::{flows, plan_is_first, prepare};
+use prepare::{flows, lay_out, plan_is_first, prepare};
 
 /// How often the controller looks at its threads.
 const LOOK: Duration = Duration::from_millis(20);
@@ -108,21 +108,23 @@ pub fn run<'a>(
     around: &'a Surroundings<'a>,
     watcher: &mut dyn Watcher,
 ) -> Result<Vec<ThreadResult>, JobError> {
-    let (mut prepared, _held) = prepare(jobs, around, watcher)?;
-    if !jobs.iter().all(|job| job.create_only) {
+    let (mut prepared, _held) = prepare(jobs, around)?;
+    let laid_out = lay_out(&prepared, around, watcher);
+    if laid_out.is_ok() && !jobs.iter().all(|job| job.create_only) {
         watcher.starting(prepared.len());
         let flows = flows(&prepared);
         Controller { around, watcher, prepared: &mut prepared, flows: &flows, steady: Vec::new() }.run();
     }
     for thread in &prepared {
         let removes_new = around.removes_new_files && !thread.job.create_only;
-        let goes =
-            |file: &&FilePlan| file.kind == FileKind::Regular && (thread.job.unlink || removes_new && !file.exists);
+        let unlinks = thread.job.unlink && laid_out.is_ok();
+        let goes = |file: &&FilePlan| file.kind == FileKind::Regular && (unlinks || removes_new && !file.exists);
         for file in thread.files.iter().filter(goes) {
             // Clones share files: the first one has deleted it.
             let _ = std::fs::remove_file(&file.path);
         }
     }
+    laid_out?;
     Ok(prepared.into_iter().map(Prepared::into_result).collect())
 }
 

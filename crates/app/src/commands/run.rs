@@ -75,7 +75,7 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     let style = fio::RunStyle::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() };
     let ran = fio::execute(&invocation, style)?;
     let measured = Measured { record: ran.record, failure: ran.unwritten };
-    session.finish(measured, store.as_ref(), ran.signal)
+    session.finish(measured, store.as_ref())
 }
 
 /// Refuses flags that change a suite's steps. A job file sets these things itself, and overrides options before it.

@@ -182,6 +182,18 @@ fn a_path_that_a_job_file_does_not_use_is_refused() {
 }
 
 #[test]
+fn a_job_file_that_cannot_be_laid_out_leaves_nothing() {
+    let place = Place::new();
+    let job = "[global]\nrw=read\n[a]\nfilename=one\nsize=64k\n[b]\nfilename=two\nsize=16m\n";
+    fs::write(place.beside("job.fio"), job).unwrap();
+    let mut limited = Command::new("prlimit");
+    limited.args(["--fsize=9000000", qd1(), "run", "../job.fio", "--quiet"]).current_dir(place.dir());
+    let output = place.environment(&mut limited).output().unwrap();
+    assert!(!output.status.success() && said(&output.stderr).contains("EFBIG"), "{}", said(&output.stderr));
+    place.assert_empty();
+}
+
+#[test]
 fn a_log_that_was_there_is_replaced_only_where_it_is_named() {
     let place = Place::new();
     let log = place.dir().join("x_bw.log");

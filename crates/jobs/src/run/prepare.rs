@@ -8,12 +8,11 @@ use qd1_fio::types::Verify;
 use super::*;
 use crate::verify::header_bytes;
 
-/// Looks at all files of all threads, refuses what is not safe, lays out what has to be there. While the devices that
-/// are returned live, nobody else can mount them or write a filesystem to them.
+/// Looks at all files of all threads and refuses what is not safe. While the devices that are returned live, nobody else
+/// can mount them or write a filesystem to them.
 pub(super) fn prepare<'a>(
     jobs: &'a [FioJob],
     around: &Surroundings<'_>,
-    watcher: &mut dyn Watcher,
 ) -> Result<(Vec<Prepared<'a>>, Vec<Target>), JobError> {
     let mut prepared = Vec::new();
     for plan in threads(jobs, around.drawn) {
@@ -39,8 +38,17 @@ pub(super) fn prepare<'a>(
     refuse_unsafe(&prepared, around)?;
     let held = hold_devices(&prepared)?;
     raise_file_limit(prepared.iter().map(|thread| thread.files.len() as u64).sum());
+    Ok((prepared, held))
+}
+
+/// Lays out the files that have to be there.
+pub(super) fn lay_out(
+    prepared: &[Prepared<'_>],
+    around: &Surroundings<'_>,
+    watcher: &mut dyn Watcher,
+) -> Result<(), JobError> {
     let mut made = LaidOutFiles::default();
-    for thread in &prepared {
+    for thread in prepared {
         if plan_is_first(&thread.plan) {
             crate::honest::doubts(thread.job, &thread.files).iter().for_each(|text| watcher.warn(text));
         }
@@ -50,7 +58,7 @@ pub(super) fn prepare<'a>(
             files::lay_out(thread.job, &thread.files, &mut made, &cancelled, &mut show)?;
         }
     }
-    Ok((prepared, held))
+    Ok(())
 }
 
 pub(super) fn plan_is_first(plan: &ThreadPlan) -> bool {

@@ -84,11 +84,11 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
         return Ok(());
     }
     let path = place.path.display();
-    let fewer = match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-        true => "or ask for fewer or smaller files (qd1 meta --help)",
-        false => "give a smaller --size, or choose steps with --only",
+    let hint = match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
+        true if usable > 0 => ", or ask for fewer or smaller files (qd1 meta --help)",
+        false if usable >= super::SIZE_MIN => ", give a smaller --size, or choose steps with --only",
+        _ => "",
     };
-    let hint = if usable < super::SIZE_MIN { String::new() } else { format!(", {fewer}") };
     let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }

@@ -77,8 +77,8 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     let outcome = execute(invocation, RunStyle::Fio(&mut sink))?;
     keep(&outcome.record);
     let printed = sink.write(&render(invocation, &outcome, flags.status_interval.is_some()));
-    let (code, signal) = (u8::from(outcome.has_failed()), outcome.signal);
-    session::exit_code(printed.and(outcome.unwritten.map_or(Ok(code), Err)), signal)
+    let code = u8::from(outcome.has_failed());
+    session::exit_code(printed.and(outcome.unwritten.map_or(Ok(code), Err)))
 }
 
 /// Parses a command line of fio that has jobs.
@@ -121,8 +121,6 @@ pub(crate) struct JobsOutcome {
     disks: Vec<output::DiskUtil>,
     /// What could not be written while it ran: a log, an interim report.
     pub(crate) unwritten: Option<anyhow::Error>,
-    /// The exit code of the signal that ended it.
-    pub(crate) signal: Option<u8>,
 }
 
 impl JobsOutcome {
@@ -175,9 +173,9 @@ pub(crate) fn execute(invocation: &Invocation, style: RunStyle<'_>) -> Result<Jo
     }
     let unwritten = watch.finish().err();
     let disks = watched.end();
-    let interrupted = signals.exit_code();
-    let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted.is_some());
-    Ok(JobsOutcome { results, record, disks, unwritten, signal: interrupted })
+    let interrupted = signals.exit_code().is_some();
+    let record = record::record(jobs, &results, environment, &start, &place, &kernel, interrupted);
+    Ok(JobsOutcome { results, record, disks, unwritten })
 }
 
 /// Checks whether a block device or a file may be made or changed. In fio's style it is, unless it is a device in use; in
@@ -196,13 +194,11 @@ fn may_change(machine: &Machine, path: &Path, named: Option<Option<&Path>>) -> R
         return Err(format!("{path} would be {what}; if all data on it may be lost, add --destroy {path}{hint}"));
     }
     if !is_device {
-        return match machine.loops_of_file(path).first().filter(|_| named.is_some()) {
-            None => Ok(()),
-            Some(device) => Err(format!(
-                "{} would be overwritten, and it is in use as /dev/{device}; detach that first (losetup -d /dev/{device})",
-                path.display()
-            )),
-        };
+        let over = if named.is_some() { machine.loops_of_file(path) } else { Vec::new() };
+        let Some(device) = over.first() else { return Ok(()) };
+        let path = path.display();
+        let advice = format!("detach that first (losetup -d /dev/{device})");
+        return Err(format!("{path} would be overwritten, and it is in use as /dev/{device}; {advice}"));
     }
     let uses = machine.block_uses(path);
     match uses.iter().find(|in_use| named.is_some() || !in_use.is_only_content()) {
