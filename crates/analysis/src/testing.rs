@@ -103,6 +103,7 @@ pub(crate) fn step<'a>(
         work: Work::Io(work),
         background: Vec::new(),
         stop: Stop { min_ns: 0, max_ns: 2_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
+        visits: 1,
         writes_max: Bytes(0),
     });
     record.steps.push(StepRecord {

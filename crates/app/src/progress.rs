@@ -21,13 +21,21 @@ const LINE_EVERY_NS: u64 = 10_000_000_000;
 /// Progress of one run.
 pub(crate) struct Progress {
     mode: Mode,
-    /// Name and longest time, ns, of each step.
-    steps: Vec<(String, u64)>,
+    steps: Vec<Budget>,
     current: usize,
     figures: String,
     line_ns: u64,
     /// Whether the steps are so many and so short that a line for each would only scroll by.
     brief: bool,
+}
+
+/// The time of a step.
+struct Budget {
+    name: String,
+    /// Longest time of each visit, ns.
+    visit_ns: u64,
+    /// Visits to come.
+    left: u64,
 }
 
 enum Mode {
@@ -80,13 +88,14 @@ impl Progress {
     }
 }
 
-fn name_and_budget(step: &StepPlan) -> (String, u64) {
-    (step.name.clone(), step.stop.ramp_ns + step.stop.max_ns)
+fn budget(step: &StepPlan) -> Budget {
+    let left = u64::from(step.visits.max(1));
+    Budget { name: step.name.clone(), visit_ns: step.duration_max_ns() / left, left }
 }
 
 impl Watch for Progress {
     fn begin(&mut self, plan: &Plan) {
-        self.steps = plan.steps.iter().map(name_and_budget).collect();
+        self.steps = plan.steps.iter().map(budget).collect();
         self.brief = plan.subject.has_many_short_steps();
         if plan.subject == Subject::Filesystems {
             // One of many short runs, which the heading before it names.
@@ -123,14 +132,17 @@ impl Watch for Progress {
 
     /// Inserts a step that was decided during the run, unless the plan already has it at that index.
     fn insert(&mut self, index: usize, step: &StepPlan) {
-        if self.steps.get(index).is_none_or(|(name, _)| *name != step.name) {
-            self.steps.insert(index.min(self.steps.len()), name_and_budget(step));
+        if self.steps.get(index).is_none_or(|known| known.name != step.name) {
+            self.steps.insert(index.min(self.steps.len()), budget(step));
         }
     }
 
     fn step(&mut self, index: usize, step: &StepPlan) {
         self.current = index;
         self.figures.clear();
+        if let Some(budget) = self.steps.get_mut(index) {
+            budget.left = budget.left.saturating_sub(1);
+        }
         self.show(&format!("{} {}: {}", self.position(), step.name, step.title));
     }
 
@@ -153,9 +165,9 @@ impl Watch for Progress {
     }
 
     fn tick(&mut self, elapsed_ns: u64, stop: &Stop) {
-        let later: u64 = self.steps.iter().skip(self.current + 1).map(|(_, budget_ns)| budget_ns).sum();
+        let later: u64 = self.steps.iter().map(|budget| budget.left * budget.visit_ns).sum();
         let left = format_span_ns(later + stop.max_ns.saturating_sub(elapsed_ns));
-        let name = self.steps.get(self.current).map_or("", |(name, _)| name.as_str());
+        let name = self.steps.get(self.current).map_or("", |budget| budget.name.as_str());
         let position = self.position();
         let line = format!("{position} {name}, at most {left} left  {}", self.figures);
         self.show(&line);
@@ -184,7 +196,7 @@ impl Watch for Progress {
             failed => format!("; {failed} requests FAILED"),
         };
         let position = self.position();
-        let width = self.steps.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(9);
+        let width = self.steps.iter().map(|budget| budget.name.chars().count()).max().unwrap_or(0).max(9);
         self.print(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
     }
 }

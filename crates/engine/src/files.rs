@@ -25,7 +25,7 @@ pub use tree::Tree;
 
 use crate::clock;
 use crate::error::EngineError;
-use crate::merge::{Merger, merge_stream};
+use crate::merge::Merger;
 use crate::meter::Outbox;
 use crate::run::{Decision, Outcome, Progress, RequestCounts, too_many_threads};
 use block::Block;
@@ -319,7 +319,7 @@ impl Step<'_> {
 
     /// Adds a worker's result and returns what its body gave.
     fn take<T>(&mut self, worker: WorkerShare<T>) -> T {
-        worker.streams.into_iter().for_each(|stream| merge_stream(&mut self.outcome.streams, stream));
+        worker.streams.into_iter().for_each(|stream| stream.add_to(&mut self.outcome.streams));
         worker.errors.into_iter().for_each(|error| error.add_to(&mut self.outcome.errors));
         self.outcome.requests = self.outcome.requests.plus(&worker.requests);
         self.outcome.cost = self.outcome.cost.plus(&worker.cost);

@@ -5,7 +5,6 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use qd1_model::plan::Stop;
 
 use crate::clock;
-use crate::run::interval_ns;
 use crate::window::Window;
 
 /// Where workers wait for each other.
@@ -28,13 +27,13 @@ impl Gate {
     }
 
     /// Waits for the other workers. Returns when the step measures; `None` if one of them cannot take part.
-    pub(crate) fn pass(&self, stop: &Stop) -> Option<Window> {
+    pub(crate) fn pass(&self, stop: &Stop, interval_ns: u64) -> Option<Window> {
         let mut state = self.lock();
         state.arrived += 1;
         if state.arrived == self.workers && !state.abandoned {
             let measure_ns = clock::now_ns() + stop.ramp_ns;
             let deadline_ns = measure_ns + stop.max_ns;
-            state.window = Some(Window { measure_ns, deadline_ns, interval_ns: interval_ns(stop) });
+            state.window = Some(Window { measure_ns, deadline_ns, interval_ns });
             self.changed.notify_all();
         }
         while state.window.is_none() && !state.abandoned {
@@ -83,7 +82,7 @@ mod tests {
     fn all_workers_get_the_same_window() {
         let gate = Gate::new(3);
         let windows: Vec<_> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| gate.pass(&STOP).unwrap().measure_ns)).collect();
+            let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| gate.pass(&STOP, 100).unwrap().measure_ns)).collect();
             workers.into_iter().map(|worker| worker.join().unwrap()).collect()
         });
         assert!(windows.iter().all(|window| *window == windows[0]));
@@ -95,17 +94,17 @@ mod tests {
     fn workers_that_wait_for_one_that_cannot_come_are_sent_away() {
         let gate = Gate::new(3);
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..2).map(|_| scope.spawn(|| gate.pass(&STOP).is_none())).collect();
+            let workers: Vec<_> = (0..2).map(|_| scope.spawn(|| gate.pass(&STOP, 100).is_none())).collect();
             drop(gate.abandon_on_leaving());
             assert!(workers.into_iter().all(|worker| worker.join().unwrap()));
         });
-        assert!(gate.pass(&STOP).is_none() && gate.window().is_none());
+        assert!(gate.pass(&STOP, 100).is_none() && gate.window().is_none());
     }
 
     #[test]
     fn a_worker_that_has_ended_sends_nobody_away_who_passed() {
         let gate = Gate::new(1);
-        assert!(gate.pass(&STOP).is_some());
+        assert!(gate.pass(&STOP, 100).is_some());
         gate.abandon();
         assert!(gate.window().is_some());
     }

@@ -64,9 +64,7 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
         caveat: String::new(),
     };
     for worker in results {
-        for stream in worker.finished.streams {
-            merge_stream(&mut outcome.streams, stream);
-        }
+        worker.finished.streams.into_iter().for_each(|stream| stream.add_to(&mut outcome.streams));
         worker.finished.errors.into_iter().for_each(|error| error.add_to(&mut outcome.errors));
         outcome.requests = outcome.requests.plus(&worker.finished.requests);
         outcome.cost = outcome.cost.plus(&worker.cost);
@@ -84,29 +82,6 @@ fn adds_up(outcome: &Outcome) -> bool {
         streams.filter(|stream| stream.class == class).map(|stream| stream.ios).sum::<u64>()
     };
     outcome.streams.iter().all(|stream| in_intervals(stream.class) == stream.lat.count())
-}
-
-/// Adds a stream to those of its kind.
-pub fn merge_stream(streams: &mut Vec<Stream>, other: Stream) {
-    let Some(mine) = streams.iter_mut().find(|stream| stream.class == other.class) else {
-        streams.push(other);
-        return;
-    };
-    mine.bytes.0 += other.bytes.0;
-    mine.lat.merge(&other.lat);
-    for (mine, other) in [
-        (&mut mine.slat, other.slat),
-        (&mut mine.clat, other.clat),
-        (&mut mine.write_part, other.write_part),
-        (&mut mine.sync_part, other.sync_part),
-    ] {
-        if let (Some(mine), Some(other)) = (mine.as_mut(), other) {
-            mine.merge(&other);
-        }
-    }
-    mine.slowest.extend(other.slowest);
-    mine.slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-    mine.slowest.truncate(qd1_model::record::SLOWEST_MAX);
 }
 
 /// Puts the workers' intervals of the same number together.

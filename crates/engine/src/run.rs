@@ -36,6 +36,8 @@ pub struct IoJob<'a> {
     pub work: &'a IoWork,
     /// When to stop.
     pub stop: &'a Stop,
+    /// Length of an interval, ns; see [`interval_ns`].
+    pub interval_ns: u64,
     /// The engine, already chosen.
     pub kind: EngineKind,
     /// One file for all workers, or one each. Empty only for `null` and `sim`.
@@ -69,7 +71,7 @@ pub enum Decision {
     Enough,
 }
 
-/// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
+/// Length of an interval for a step of this length, all visits together: a hundredth of it, 10 to 100 ms.
 pub fn interval_ns(stop: &Stop) -> u64 {
     (stop.max_ns / 100).clamp(10_000_000, 100_000_000)
 }
@@ -190,7 +192,7 @@ impl WorkerStart<'_> {
     fn run<E: Engine>(self, opened: Result<E, EngineError>) -> Result<WorkerResult, EngineError> {
         let (job, shared) = (self.job, self.shared);
         let mut engine = opened?;
-        let Some(window) = shared.gate.pass(job.stop) else {
+        let Some(window) = shared.gate.pass(job.stop, job.interval_ns) else {
             return Err(EngineError::Worker("another worker could not begin".to_owned()));
         };
         let task = Task {
@@ -301,7 +303,7 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
     let measure_ns = disk.now_ns() + job.stop.ramp_ns;
     let mut engine = Sim::of(disk, buffers.clone(), work.iodepth).written_through(work.sync.is_in_the_write());
     let outboxes: Vec<Outbox> = vec![Arc::new(Mutex::new(Vec::new()))];
-    let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: interval_ns(job.stop) };
+    let window = Window { measure_ns, deadline_ns: measure_ns + job.stop.max_ns, interval_ns: job.interval_ns };
     let task = Task {
         region: Region { start: job.offset, length: work.size.0 },
         seed: worker_seed(job.seed, 0),

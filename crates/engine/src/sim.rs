@@ -23,7 +23,7 @@ pub use layers::{FirstTouch, Layers, Unwritten};
 pub use reduction::Reduction;
 
 pub use model::{Bucket, Cache, Device, Limit, Scope, Stall, State};
-pub use noise::{Link, Neighbours};
+pub use noise::{Link, Neighbours, Phases};
 pub use seek::Mechanics;
 
 use crate::buf::Buffers;

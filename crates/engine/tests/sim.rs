@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{Decision, IoJob, Outcome, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, interval_ns, run_io};
 use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
@@ -41,6 +41,7 @@ fn run_until(work: &IoWork, device: Device, stop: &Stop) -> Outcome {
     let job = IoJob {
         work,
         stop,
+        interval_ns: interval_ns(stop),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

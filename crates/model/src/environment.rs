@@ -278,6 +278,27 @@ impl DeviceCounters {
             flush_ticks_ms: self.flush_ticks_ms.saturating_sub(before.flush_ticks_ms),
         }
     }
+
+    /// Sum over two times.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            read_merges: self.read_merges + other.read_merges,
+            read_bytes: self.read_bytes + other.read_bytes,
+            read_ticks_ms: self.read_ticks_ms + other.read_ticks_ms,
+            writes: self.writes + other.writes,
+            write_merges: self.write_merges + other.write_merges,
+            write_bytes: self.write_bytes + other.write_bytes,
+            write_ticks_ms: self.write_ticks_ms + other.write_ticks_ms,
+            busy_ms: self.busy_ms + other.busy_ms,
+            queue_ms: self.queue_ms + other.queue_ms,
+            discards: self.discards + other.discards,
+            discard_bytes: self.discard_bytes + other.discard_bytes,
+            flushes: self.flushes + other.flushes,
+            flush_ticks_ms: self.flush_ticks_ms + other.flush_ticks_ms,
+        }
+    }
 }
 
 /// What a thread cost, or several summed.

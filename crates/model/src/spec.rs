@@ -229,6 +229,8 @@ pub struct Job {
     pub with_load: Option<bool>,
     /// A job on many small files instead of `rw`.
     pub files: Option<FilesJob>,
+    /// In how many visits, spread over the run, its time is measured. Default 1.
+    pub visits: Option<PerEffort<u32>>,
     /// Why it cannot run here, where that was found out before; no key of a suite's file.
     #[serde(skip)]
     pub refused: Option<String>,

@@ -141,6 +141,7 @@ pub(crate) fn step(program: Program, name: String, title: String, clients: u32, 
         work: Work::App(AppWork { program, clients, rate: None }),
         background: Vec::new(),
         stop: Stop { min_ns: max_ns, max_ns, ramp_ns, quantile: 0.0, tolerance: 0.0 },
+        visits: 1,
         writes_max: Bytes(0),
     }
 }

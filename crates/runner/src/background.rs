@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::backing::{OpenAs, drop_cache};
-use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, interval_ns, run_io};
 use qd1_engine::select::choose;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
@@ -87,6 +87,7 @@ impl<'a> BackgroundLoad<'a> {
         let job = IoJob {
             work,
             stop: &stop,
+            interval_ns: interval_ns(&stop),
             kind: choose(work, files.first())?.kind,
             files,
             offset: 0,

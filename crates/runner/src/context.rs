@@ -1,5 +1,6 @@
 //! The context of a run, and the state that its steps share.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use qd1_engine::clock;
@@ -40,6 +41,8 @@ pub(crate) struct Run<'a> {
     pub(crate) prepared: Option<Prepare>,
     /// Files that one step leaves for the next; removed at the end of the run.
     pub(crate) files: Option<Files>,
+    /// The files that belong to one step alone, by its name, kept from one of its visits to the next.
+    pub(crate) kept: BTreeMap<String, Vec<TestFile>>,
     pub(crate) counters: Counters<'a>,
     pub(crate) begin_ns: u64,
 }

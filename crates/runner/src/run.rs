@@ -1,17 +1,18 @@
 //! Runs a Plan and returns its Record: prepares the target, runs each step, reads the machine around it.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use qd1_engine::clock;
 use qd1_model::op::Ended;
-use qd1_model::plan::{Plan, Work};
+use qd1_model::plan::{Plan, Visit, Work};
 use qd1_model::record::{Interval, Record, StepRecord};
 
 use crate::context::{Run, RunContext};
 use crate::counters::Counters;
 use crate::environment::{environment, sort_ns};
-use crate::step;
+use crate::step::{self, Follower};
 use crate::watch::{AdaptiveSteps, Watch};
 
 /// Runs the plan to its end, or until the run is cancelled, and returns what was measured.
@@ -47,33 +48,43 @@ fn run(
     let started_unix_ns = clock::wall_ns();
     watch.begin(&plan);
     let counters = Counters::new(context.machine, &environment.devices);
-    let mut run = Run { plan, context, shared: None, prepared: None, files: None, counters, begin_ns };
+    let mut run =
+        Run { plan, context, shared: None, prepared: None, files: None, kept: BTreeMap::new(), counters, begin_ns };
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
-    if let Some(adaptive) = adaptive.as_deref_mut() {
-        adaptive.begin(std::mem::take(&mut run.plan.steps));
-    }
-    for index in 0.. {
+    let mut visits: VecDeque<Visit> = match adaptive.as_deref_mut() {
+        Some(adaptive) => {
+            adaptive.begin(std::mem::take(&mut run.plan.steps));
+            VecDeque::new()
+        }
+        None => run.plan.schedule().into(),
+    };
+    loop {
         if let Some(adaptive) = adaptive.as_deref_mut()
             && let Some((pause_ns, step)) = adaptive.next(&run.plan, &steps)
         {
-            debug_assert_eq!(index, run.plan.steps.len(), "adaptive steps are appended in order");
+            let index = run.plan.steps.len();
             watch.insert(index, &step);
             run.plan.steps.push(step);
+            visits.push_back(Visit { step: index, number: 0 });
             pause(pause_ns, context.cancel);
         }
-        if context.is_cancelled() || index >= run.plan.steps.len() {
-            break;
-        }
-        let step = run.plan.steps[index].clone();
+        let Some(visit) = visits.pop_front().filter(|_| !context.is_cancelled()) else { break };
+        let step = run.plan.steps[visit.step].clone();
         // After a failed step on files, the next one would fail as well, or find too few of them.
         if matches!(step.work, Work::Files(_)) && has_failed_on_files(&run.plan, &steps) {
             continue;
         }
-        watch.step(index, &step);
+        let earlier = steps.iter().position(|record| record.name == step.name);
+        if earlier.is_some_and(|at| steps[at].ended == Ended::Failed) {
+            continue;
+        }
+        watch.step(visit.step, &step);
         let enough = |intervals: &[Interval]| adaptive.as_deref().is_some_and(|adaptive| adaptive.enough(intervals));
         let started_ns = clock::now_ns() - begin_ns;
-        let record = match step::run(&mut run, &step, watch, &enough) {
+        let so_far = earlier.map_or(&[][..], |at| &steps[at].intervals);
+        let follower = Follower { watch: &mut *watch, so_far, enough: &enough };
+        let record = match step::run(&mut run, &step, visit, follower) {
             // What was measured so far is worth keeping; if the first step cannot run, the target as a whole is at
             // fault.
             Err(error) if !steps.is_empty() => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
@@ -84,11 +95,25 @@ fn run(
             break;
         }
         assert_eq!(record.name, step.name, "a step's record has the step's name");
-        watch.step_done(&record);
         // The pauses of an adaptive run are a part of what it measures.
         let sort_ns = if adaptive.is_none() { sort_ns() } else { None };
-        steps.push(StepRecord { sort_ns, ..record });
+        let record = StepRecord { sort_ns, ..record };
+        let at = match earlier {
+            Some(at) => {
+                steps[at].add_visit(record);
+                at
+            }
+            None => {
+                steps.push(record);
+                steps.len() - 1
+            }
+        };
+        if visits.iter().all(|later| later.step != visit.step) {
+            watch.step_done(&steps[at]);
+        }
     }
+    let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
+    steps.sort_by_key(place);
     Ok(run.into_record(environment, started_unix_ns, steps))
 }
 

@@ -6,11 +6,11 @@ use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::backing::{OpenAs, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
-use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, interval_ns, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_model::OpClass;
 use qd1_model::op::Ended;
-use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Work};
+use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Visit, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::format_span_ns;
 
@@ -23,18 +23,29 @@ use crate::watch::{Pacer, Watch};
 use qd1_system::scratch::Scratch;
 
 /// Whether a running step has measured enough, in addition to its own [`Stop`].
-type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
+pub(crate) type Enough<'a> = &'a dyn Fn(&[Interval]) -> bool;
 
-/// Runs one step.
+/// Who follows a step, and may end it.
+pub(crate) struct Follower<'a> {
+    pub(crate) watch: &'a mut dyn Watch,
+    /// The intervals of the step's earlier visits, which count in the figures shown.
+    pub(crate) so_far: &'a [Interval],
+    pub(crate) enough: Enough<'a>,
+}
+
+/// Runs one visit of a step, which is all of it for most steps.
 ///
 /// # Errors
 /// When its files or its engine are not available.
-pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, watch: &mut dyn Watch, enough: Enough<'_>) -> Result<StepRecord> {
-    let seed = step_seed(run.plan.seed, &step.name);
-    match &step.work {
-        Work::Io(work) => io(run, step, work, seed, watch, enough).with_context(|| format!("step {}", step.name)),
-        Work::Files(work) if !work.sync.is_none() => durable_files(run, step, work, seed, watch, enough),
-        Work::Files(work) => files(run, step, work, seed, watch, enough).with_context(|| format!("step {}", step.name)),
+pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower: Follower<'_>) -> Result<StepRecord> {
+    let seed = step_seed(run.plan.seed, &step.name).wrapping_add(u64::from(visit.number) << 48);
+    let (part, follower) = (&step.visit(), &mut follower);
+    match &part.work {
+        Work::Io(work) => {
+            io(run, part, work, seed, interval_ns(&step.stop), follower).with_context(|| format!("step {}", step.name))
+        }
+        Work::Files(work) if !work.sync.is_none() => durable_files(run, part, work, seed, follower),
+        Work::Files(work) => files(run, part, work, seed, follower).with_context(|| format!("step {}", step.name)),
         Work::App(_) => anyhow::bail!("step {}: `qd1 app` runs it, not this", step.name),
     }
 }
@@ -44,12 +55,11 @@ fn durable_files(
     step: &StepPlan,
     work: &FilesWork,
     seed: u64,
-    watch: &mut dyn Watch,
-    enough: Enough<'_>,
+    follower: &mut Follower<'_>,
 ) -> Result<StepRecord> {
     let scratch = Scratch::create(&run.plan.target.path, &run.context.id)?;
     let before = run.counters.now();
-    let mut check = stop_check(&step.stop, watch, enough);
+    let mut check = follower.check(&step.stop);
     let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
     let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut check)?;
     let change = run.counters.since(&before, &outcome.requests);
@@ -61,8 +71,7 @@ fn files(
     step: &StepPlan,
     work: &FilesWork,
     seed: u64,
-    watch: &mut dyn Watch,
-    enough: Enough<'_>,
+    follower: &mut Follower<'_>,
 ) -> Result<StepRecord> {
     let mut files = match run.files.take() {
         Some(files) => files,
@@ -72,7 +81,7 @@ fn files(
         }
     };
     let before = run.counters.now();
-    let mut check = stop_check(&step.stop, watch, enough);
+    let mut check = follower.check(&step.stop);
     let cost = qd1_probe::thread_cost;
     let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut check)?;
     let change = run.counters.since(&before, &outcome.requests);
@@ -103,14 +112,17 @@ fn io(
     step: &StepPlan,
     work: &IoWork,
     seed: u64,
-    watch: &mut dyn Watch,
-    enough: Enough<'_>,
+    interval_ns: u64,
+    follower: &mut Follower<'_>,
 ) -> Result<StepRecord> {
     let mut work = work.clone();
     bound_buffered(run, step, &mut work);
     let open_as = OpenAs { write: work.rw.writes(), direct: work.direct, sync: work.sync };
     // Kept until the step is over: unnamed files live as long as they are open.
-    let own = own_targets(run, &work, seed)?;
+    let own = match run.kept.remove(&step.name) {
+        Some(kept) => kept,
+        None => own_targets(run, &work, seed)?,
+    };
     let mut files: Vec<OwnedFd> = own.iter().map(|target| target.open(open_as)).collect::<Result<_, _>>()?;
     if own.is_empty() {
         let shared = run.shared.as_ref().context("the plan has no shared file")?;
@@ -124,6 +136,7 @@ fn io(
     let job = IoJob {
         work: &work,
         stop: &step.stop,
+        interval_ns,
         kind: chosen.kind,
         files: &files,
         offset: 0,
@@ -134,11 +147,15 @@ fn io(
     };
     let load = BackgroundLoad::open(run, step, seed)?;
     let before = run.counters.now();
-    let measure = || Ok(run_io(&job, run.context.cancel, &mut stop_check(&step.stop, watch, enough))?);
+    let measure = || Ok(run_io(&job, run.context.cancel, &mut follower.check(&step.stop))?);
     let (outcome, load) = load.around(measure)?;
     let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
     let fault = used_up_in_ramp(&outcome, &work, &step.stop);
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
+    // A recycled segment stays; one that is new or empty is made anew for each visit.
+    if step.visits > 1 && work.file == FileUse::Own {
+        run.kept.insert(step.name.clone(), own);
+    }
     Ok(StepRecord { background: load.background, fault, ..record })
 }
 
@@ -199,20 +216,22 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
     work.io_size.0 = bytes.max(16 * block).min(wanted);
 }
 
-/// Returns a callback that shows a step's figures and ends it once they are precise enough.
-fn stop_check<'a>(
-    stop: &'a Stop,
-    watch: &'a mut dyn Watch,
-    enough: Enough<'a>,
-) -> impl FnMut(&Watched<'_>) -> Decision + 'a {
-    let mut pacer = Pacer::default();
-    move |now| {
-        let is_over = pacer.take(now.elapsed_ns, || {
-            watch.figures(now.intervals);
-            now.elapsed_ns >= stop.min_ns && (precise(now, stop) || enough(now.intervals))
-        });
-        watch.tick(now.elapsed_ns, stop);
-        if is_over == Some(true) { Decision::Enough } else { Decision::Continue }
+impl Follower<'_> {
+    /// Returns a callback that shows a step's figures and ends it once they are precise enough.
+    fn check(&mut self, stop: &Stop) -> impl FnMut(&Watched<'_>) -> Decision {
+        let mut pacer = Pacer::default();
+        move |now| {
+            let is_over = pacer.take(now.elapsed_ns, || {
+                if self.so_far.is_empty() {
+                    self.watch.figures(now.intervals);
+                } else {
+                    self.watch.figures(&[self.so_far, now.intervals].concat());
+                }
+                now.elapsed_ns >= stop.min_ns && (precise(now, stop) || (self.enough)(now.intervals))
+            });
+            self.watch.tick(now.elapsed_ns, stop);
+            if is_over == Some(true) { Decision::Enough } else { Decision::Continue }
+        }
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) const JOB: &[&str] = &[
     "files",
     "effort",
     "runtime",
+    "visits",
     "ramp_time",
     "adaptive",
     "stop_percentile",
@@ -63,7 +64,8 @@ pub(super) const FILES: &[&str] = &[
 /// Keys of a time or size that depends on `--quick` and `--full`.
 pub(super) const EFFORT: &[&str] = &["quick", "default", "full"];
 /// Keys of a job that a sweep cannot vary: they are names or contain other keys.
-pub(super) const NOT_SWEPT: &[&str] = &["name", "title", "files", "bssplit", "effort", "runtime", "sweep", "criterion"];
+pub(super) const NOT_SWEPT: &[&str] =
+    &["name", "title", "files", "bssplit", "effort", "runtime", "visits", "sweep", "criterion"];
 
 /// An error in a suite's text, with its position.
 #[derive(Debug)]

@@ -85,6 +85,7 @@ pub(super) fn suite(text: &str) -> Result<Suite, Fault> {
 fn add_job(suite: &mut Suite, mut table: DeTable<'_>, at: Range<usize>, text: &str) -> Result<(), Fault> {
     keys::check(&table, keys::JOB, "[[job]]")?;
     check_effort(&table, "runtime")?;
+    check_effort(&table, "visits")?;
     if let Some(files) = table.get("files").and_then(|files| files.get_ref().as_table()) {
         keys::check(files, keys::FILES, "files")?;
     }

@@ -127,6 +127,7 @@ fn measure(device: &Device) -> Record {
             work: Work::Io(work(&probe)),
             background: Vec::new(),
             stop: Stop { min_ns: 0, max_ns, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
+            visits: 1,
             writes_max: Bytes(0),
         });
         record.steps.push(StepRecord {

@@ -1,24 +1,22 @@
 //! `qd1 identify` on disks of nine kinds: the confusion table.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use qd1_analysis::identify::identify;
-use qd1_engine::run::{Decision, IoJob, run_io};
+use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
 use qd1_engine::sim::Device;
 use qd1_model::environment::ThreadCost;
 use qd1_model::identity::{Identity, StorageKind};
-use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, StepPlan, Stop, Work,
-};
+use qd1_model::plan::{EngineKind, StepPlan, Work};
 use qd1_model::record::StepRecord;
-use qd1_model::spec::{Job, PerEffort};
+use qd1_model::spec::{Effort, PerEffort};
 use qd1_model::{Bytes, Record, Subject};
 
 use crate::Seeds;
 use crate::kinds::{Drawn, Labels, draw};
 use crate::machines::environment;
+use crate::parallel::on_all_processors;
 use crate::suite;
 
 /// The suite that the product runs: its steps are these steps.
@@ -60,22 +58,7 @@ impl Judged {
 
 /// The disks numbered `numbers`: the kind is the number's remainder by nine.
 pub fn judged(seeds: Seeds, numbers: std::ops::Range<u64>) -> Vec<Judged> {
-    let numbers: Vec<u64> = numbers.collect();
-    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let one = judge(seeds, *number);
-                    all.lock().expect("no thread panics with it").push((*number, one));
-                }
-            });
-        }
-    });
-    let mut all = all.into_inner().expect("no thread panics with it");
-    all.sort_by_key(|(number, _)| *number);
-    all.into_iter().map(|(_, one)| one).collect()
+    on_all_processors(numbers, |number| judge(seeds, number))
 }
 
 fn judge(seeds: Seeds, number: u64) -> Judged {
@@ -91,37 +74,11 @@ fn record(drawn: &Drawn) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
     let mut record = suite::record("identify", Subject::Identify, sizes.default, environment(drawn));
-    record.plan.steps = suite::jobs(&table).iter().map(|job| step(job, sizes.default)).collect();
+    record.plan.steps =
+        suite::jobs(&table).iter().map(|job| suite::step(job, Effort::Default, sizes.default.0)).collect();
     let steps = record.plan.steps.iter().enumerate();
     record.steps = steps.map(|(index, step)| run(drawn, index as u64, step)).collect();
     record
-}
-
-/// A job of the suite as a step, as the application's planner makes it.
-fn step(job: &Job, size: Bytes) -> StepPlan {
-    let rw = job.rw.expect("it has no jobs on files");
-    let work = IoWork {
-        ioengine: EngineChoice::Auto,
-        rw,
-        rwmixread: if rw.writes() { 0 } else { 100 },
-        order: if rw.is_random() { Order::Random } else { Order::Sequential },
-        blocks: vec![BlockShare { bytes: job.bs.unwrap_or(Bytes(4096)).0 as u32, weight: 1 }],
-        iodepth: job.iodepth.unwrap_or(1),
-        numjobs: 1,
-        direct: true,
-        sync: job.sync.unwrap_or_default(),
-        file: FileUse::Shared,
-        size: job.size.unwrap_or(size),
-        io_size: job.io_size.unwrap_or_default(),
-        arrival: Arrival::Closed,
-        data: Data::default(),
-        writes_per_sync: 1,
-    };
-    let max_ns = job.runtime.expect("every job says how long").default.0;
-    let ramp_ns = (max_ns / 20).min(250_000_000);
-    let stop = Stop { min_ns: max_ns / 4, max_ns, ramp_ns, quantile: 0.0, tolerance: 0.05 };
-    let (name, work) = (job.name.clone(), Work::Io(work));
-    StepPlan { name, title: String::new(), work, background: Vec::new(), stop, writes_max: Bytes(0) }
 }
 
 /// Runs a step on the disk. Each meets it at another time: neighbours are elsewhere in what they do.
@@ -131,6 +88,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
     let job = IoJob {
         work,
         stop: &step.stop,
+        interval_ns: interval_ns(&step.stop),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,
@@ -141,19 +99,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
     };
     let outcome =
         run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).expect("a simulated device never breaks");
-    StepRecord {
-        name: step.name.clone(),
-        // As on a real disk: records of a simulated one are not judged.
-        engine: Some(EngineKind::Psync),
-        direct: true,
-        runtime_ns: outcome.runtime_ns,
-        ended: outcome.ended,
-        streams: outcome.streams,
-        intervals: outcome.intervals,
-        errors: outcome.errors,
-        cost: outcome.cost,
-        ..StepRecord::default()
-    }
+    suite::measured(&step.name, outcome)
 }
 
 /// Short names for the table's columns.

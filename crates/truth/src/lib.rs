@@ -15,7 +15,9 @@ pub mod identify;
 pub mod kinds;
 pub mod limits;
 mod machines;
+mod parallel;
 mod random;
+pub mod repeat;
 mod scenario;
 mod suite;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! one of them.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits};
+use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits, repeat};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -17,6 +17,8 @@ const TABLES: &[(&str, Table)] = &[
     ("change", changes::table),
     // Half as many again: 300.
     ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
+    // Five times as many: 1,000.
+    ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
 ];
 
 fn main() {

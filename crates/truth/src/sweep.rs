@@ -7,7 +7,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{Decision, IoJob, run_io};
+use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
 use qd1_engine::sim::{Bucket, Device, Mode, Service, Stall};
 use qd1_model::Record;
 use qd1_model::environment::ThreadCost;
@@ -56,6 +56,7 @@ fn sweep(grid: &Grid, seed: u64, span_ns: u64, device: At<'_>, in_flight: impl F
             work: Work::Io(work),
             background: Vec::new(),
             stop,
+            visits: 1,
             writes_max: Bytes(0),
         });
     }
@@ -87,6 +88,7 @@ fn step(name: &str, work: &IoWork, stop: &Stop, sim: Device) -> StepRecord {
     let job = IoJob {
         work,
         stop,
+        interval_ns: interval_ns(stop),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

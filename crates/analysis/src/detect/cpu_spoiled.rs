@@ -44,7 +44,7 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
     let workers = io_of(record, step).map_or(1, |io| workers(io, step));
     let delay_ns = step.cost.run_delay_ns as f64;
     // The workers' cost is counted from their start, ramp included.
-    let ramp_ns = plan_of(record, step).map_or(0, |plan| plan.stop.ramp_ns);
+    let ramp_ns = plan_of(record, step).map_or(0, |plan| plan.duration_max_ns() - plan.stop.max_ns);
     let share = delay_ns / ((step.runtime_ns + ramp_ns).max(1) as f64 * workers as f64);
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
     let per_op_ns = delay_ns / ios.max(1) as f64;

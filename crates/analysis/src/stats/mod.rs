@@ -11,6 +11,7 @@
 pub(crate) mod contrast;
 mod episodes;
 mod invert;
+mod level;
 pub(crate) mod long_run;
 mod rank;
 mod series;
@@ -54,6 +55,8 @@ pub struct Quantiles {
     sorted: Sorted,
     series: Series,
     episodes: Episodes,
+    /// Half width that the time between visits adds, as a logarithm.
+    level: f64,
     n: u64,
 }
 
@@ -62,13 +65,15 @@ impl Quantiles {
     #[must_use]
     pub fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
         let series = Series::while_active(intervals, class);
-        Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, n: hist.count() }
+        let level = level::half_width(&series, level::Of::Latency);
+        Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, level, n: hist.count() }
     }
 
     /// Returns [`quantile`] `q`.
     #[must_use]
     pub fn at(&self, q: f64) -> Estimate {
-        quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank))
+        let within = quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank));
+        widened(within, self.level)
     }
 }
 
@@ -91,7 +96,8 @@ pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estima
 #[must_use]
 pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
     let series = Series::while_active(intervals, class);
-    let mut estimate = ratio(&series, Quantity::LatSum, Quantity::Ios);
+    let within = ratio(&series, Quantity::LatSum, Quantity::Ios);
+    let mut estimate = widened(within, level::half_width(&series, level::Of::Latency));
     if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
@@ -107,7 +113,7 @@ pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
 /// Operations of `class` per second.
 #[must_use]
 pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(ratio(&Series::new(intervals, class), Quantity::Ios, Quantity::Length), 1e9)
+    scaled(per_time(intervals, class, Quantity::Ios), 1e9)
 }
 
 /// Operations of `class` per second of their own time, for steps in which one worker does different things one
@@ -121,7 +127,34 @@ pub fn rate_of_own_time(intervals: &[Interval], class: OpClass) -> Estimate {
 /// Bytes moved by `class` per second.
 #[must_use]
 pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(ratio(&Series::new(intervals, class), Quantity::Bytes, Quantity::Length), 1e9)
+    scaled(per_time(intervals, class, Quantity::Bytes), 1e9)
+}
+
+/// A quantity per ns.
+fn per_time(intervals: &[Interval], class: OpClass, quantity: Quantity) -> Estimate {
+    let series = Series::new(intervals, class);
+    widened(ratio(&series, quantity, Quantity::Length), level::half_width(&series, level::Of::Rate))
+}
+
+/// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`.
+fn widened(estimate: Estimate, level: f64) -> Estimate {
+    if level == 0.0 {
+        return estimate;
+    }
+    let Some(value) = estimate.value.filter(|value| *value > 0.0) else {
+        return Estimate { low: estimate.low.map(|low| low * (-level).exp()), ..estimate };
+    };
+    let joined = |limit: f64| (limit / value).ln().hypot(level);
+    let half = |low: f64, high: f64| (high / low).ln();
+    let low = estimate.low.map(|low| value * (-joined(low)).exp());
+    let high = estimate.high.map(|high| value * joined(high).exp());
+    let narrower = match (estimate.low.zip(estimate.high), low.zip(high)) {
+        (Some((low, high)), Some((wider_low, wider_high))) if low > 0.0 => {
+            (half(low, high) / half(wider_low, wider_high)).powi(2)
+        }
+        _ => 1.0,
+    };
+    Estimate { low, high, n_effective: estimate.n_effective * narrower, ..estimate }
 }
 
 /// Whether the half width of the interval is at most `tolerance` times the value; never where it is not resolved, so

@@ -5,6 +5,8 @@
 //! estimates here are ratios of two sums over intervals (exceedances per operation, latency per operation,
 //! operations per second), so one kind of series, numerator and denominator, serves all of them.
 
+use std::ops::Range;
+
 use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
@@ -30,6 +32,8 @@ pub(crate) struct Series {
 /// What one batch holds.
 #[derive(Debug, Default)]
 struct Batch {
+    /// ns since the step's measurement began.
+    start_ns: f64,
     length_ns: f64,
     ios: f64,
     bytes: f64,
@@ -67,10 +71,13 @@ impl Series {
         let merge = intervals.len().div_ceil(most).max(1);
         let mut totals = vec![0; COARSE_BINS];
         let mut merged = vec![0; COARSE_BINS];
+        // No batch has a part in two visits.
+        let goes_on = |one: &Interval, next: &Interval| one.start_ns.saturating_add(one.length_ns) >= next.start_ns;
         let batches = intervals
-            .chunks(merge)
+            .chunk_by(goes_on)
+            .flat_map(|visit| visit.chunks(merge))
             .map(|chunk| {
-                let mut batch = Batch::default();
+                let mut batch = Batch { start_ns: chunk[0].start_ns as f64, ..Batch::default() };
                 for interval in chunk {
                     batch.length_ns += interval.length_ns as f64;
                     let Some(stream) = of_class(interval, class) else { continue };
@@ -134,6 +141,42 @@ impl Series {
             }
         }
         best.map(|(bin, p, _)| (bin, p))
+    }
+
+    /// The batches of each visit: those without a gap between them.
+    pub(crate) fn visits(&self) -> Vec<Range<usize>> {
+        let goes_on = |one: &Batch, next: &Batch| one.start_ns + one.length_ns >= next.start_ns;
+        let mut from = 0;
+        let range = |visit: &[Batch]| {
+            from += visit.len();
+            from - visit.len()..from
+        };
+        self.batches.chunk_by(goes_on).map(range).collect()
+    }
+
+    /// Time of the middle of some batches, ns since the step's measurement began.
+    pub(crate) fn middle_ns(&self, batches: Range<usize>) -> f64 {
+        let part = &self.batches[batches];
+        let end = part.last().map_or(0.0, |last| last.start_ns + last.length_ns);
+        0.5 * (part.first().map_or(0.0, |first| first.start_ns) + end)
+    }
+
+    /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins.
+    pub(crate) fn median_of(&self, batches: Range<usize>) -> f64 {
+        let mut bins: Vec<(u16, u32)> =
+            self.batches[batches].iter().flat_map(|batch| batch.bins.iter().copied()).collect();
+        bins.sort_unstable_by_key(|(bin, _)| *bin);
+        let half = 0.5 * bins.iter().map(|(_, count)| f64::from(*count)).sum::<f64>();
+        let mut below = 0.0;
+        for (bin, count) in bins {
+            let count = f64::from(count);
+            if below + count >= half {
+                let (low, high) = bin_ends_ns(usize::from(bin));
+                return (low + (high - low) * (half - below) / count).max(1.0);
+            }
+            below += count;
+        }
+        1.0
     }
 
     /// The latency at fractional 1-based `rank`, ns, interpolated inside the coarse bin as if its operations

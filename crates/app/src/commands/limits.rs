@@ -177,6 +177,7 @@ fn step(probe: &Probe, plan: &Plan, ioengine: EngineChoice) -> StepPlan {
         work: Work::Io(work),
         background: Vec::new(),
         stop: Stop { min_ns: 0, max_ns: probe.max_ns, ramp_ns: 0, quantile: 0.0, tolerance: 0.0 },
+        visits: 1,
         writes_max: Bytes(if rw.writes() { probe.bytes_max * (100 - u64::from(rwmixread)) / 100 } else { 0 }),
     }
 }

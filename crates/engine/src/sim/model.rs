@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::draw::{Service, draw_bytes};
 use super::layers::{LayerOutcome, Layers, LayersState};
-use super::noise::{Link, NeighbourLoad, Neighbours, Wire};
+use super::noise::{Link, NeighbourLoad, Neighbours, Phases, PhasesOver, Wire};
 use super::seek::{Heads, Mechanics};
 use crate::request::{Op, OpKind};
 
@@ -102,6 +102,8 @@ pub struct Device {
     pub link: Option<Link>,
     /// Who else uses it.
     pub neighbours: Option<Neighbours>,
+    /// Slow phases.
+    pub phases: Option<Phases>,
     /// What lies above it: caches, first touches, compression.
     pub layers: Layers,
 }
@@ -124,6 +126,7 @@ impl Default for Device {
             mechanics: None,
             link: None,
             neighbours: None,
+            phases: None,
             layers: Layers::default(),
         }
     }
@@ -170,6 +173,7 @@ pub struct State {
     heads: Option<Heads>,
     wire: Option<Wire>,
     load: Option<NeighbourLoad>,
+    phases: Option<PhasesOver>,
     /// Where the last read ended.
     read_to: u64,
     layers: LayersState,
@@ -188,6 +192,7 @@ impl State {
             heads: device.mechanics.map(Heads::new),
             wire: device.link.map(|link| Wire::new(link, device.seed)),
             load: device.neighbours.map(|neighbours| NeighbourLoad::new(neighbours, device.seed)),
+            phases: device.phases.map(|phases| PhasesOver::new(phases, device.seed)),
             read_to: u64::MAX,
             layers: LayersState::new(&device.layers),
             rng,
@@ -238,7 +243,10 @@ impl State {
             Some(wire) => wire.crossed_ns(op.len, now_ns),
             None => now_ns,
         };
-        let end_ns = self.served_ns(op, data, arrived_ns);
+        let mut end_ns = self.served_ns(op, data, arrived_ns);
+        if let Some(phases) = &mut self.phases {
+            end_ns = arrived_ns + (end_ns - arrived_ns) * phases.slowness(arrived_ns);
+        }
         match &mut self.load {
             Some(load) => {
                 let slowed_ns = arrived_ns + (end_ns - arrived_ns) * load.slowness(arrived_ns);

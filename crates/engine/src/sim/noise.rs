@@ -1,7 +1,7 @@
 //! What others add to a request: neighbours on the same hardware, and the network in between.
 
 use rand_core::SeedableRng as _;
-use rand_distr::{Distribution as _, Exp1, LogNormal, StandardNormal};
+use rand_distr::{Distribution as _, Exp1, LogNormal, Open01, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Neighbours who share the device: their load makes it slower and faster over seconds, and now and then they take it
@@ -31,6 +31,18 @@ pub struct Link {
     pub per_byte_ns: f64,
     /// Whether flushes are sent. Devices whose writes are durable when answered do not ask for any.
     pub sends_flushes: bool,
+}
+
+/// Slow phases: the whole device is slower for a while, then fast again, at times that nobody can foresee (both lengths
+/// exponential).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phases {
+    /// Mean length of a slow phase, ns.
+    pub slow_ns: f64,
+    /// Mean time between two, ns.
+    pub fast_ns: f64,
+    /// By how much it is slower.
+    pub factor: f64,
 }
 
 /// Step of the wandering load, ns: well below what its memory is measured in.
@@ -86,6 +98,42 @@ impl NeighbourLoad {
     }
 }
 
+/// The slow phases over time.
+#[derive(Clone, Debug)]
+pub(super) struct PhasesOver {
+    phases: Phases,
+    rng: Xoshiro256PlusPlus,
+    is_slow: bool,
+    /// When this phase ends.
+    until_ns: f64,
+}
+
+impl PhasesOver {
+    pub(super) fn new(phases: Phases, seed: u64) -> Self {
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x7068_6173);
+        // Begins anywhere: in a slow phase with the share that these have, and an exponential one has no past.
+        let at: f64 = Open01.sample(&mut rng);
+        let is_slow = at < phases.slow_ns / (phases.slow_ns + phases.fast_ns);
+        let mut over = Self { phases, rng, is_slow, until_ns: 0.0 };
+        over.until_ns = over.length_ns();
+        over
+    }
+
+    fn length_ns(&mut self) -> f64 {
+        let length: f64 = Exp1.sample(&mut self.rng);
+        length * if self.is_slow { self.phases.slow_ns } else { self.phases.fast_ns }
+    }
+
+    /// By how much the device is slower than by itself at `at_ns`.
+    pub(super) fn slowness(&mut self, at_ns: f64) -> f64 {
+        while self.until_ns <= at_ns {
+            self.is_slow = !self.is_slow;
+            self.until_ns += self.length_ns();
+        }
+        if self.is_slow { self.phases.factor } else { 1.0 }
+    }
+}
+
 /// The link over time.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
@@ -128,6 +176,16 @@ mod tests {
         assert!(mean.abs() < 0.1 && (product(0).sqrt() - 0.5).abs() < 0.07, "{mean} {}", product(0).sqrt());
         let after_a_second = product(20) / product(0);
         assert!((0.2..0.55).contains(&after_a_second), "{after_a_second}");
+    }
+
+    #[test]
+    fn slow_phases_take_their_share_of_the_time_and_last() {
+        let phases = Phases { slow_ns: 1e9, fast_ns: 3e9, factor: 5.0 };
+        let mut over = PhasesOver::new(phases, 7);
+        let slow: Vec<bool> = (0..40_000).map(|step| over.slowness(f64::from(step) * 1e8) > 1.0).collect();
+        let share = slow.iter().filter(|slow| **slow).count() as f64 / slow.len() as f64;
+        let begun = slow.windows(2).filter(|pair| !pair[0] && pair[1]).count();
+        assert!((0.2..0.3).contains(&share) && (800..1100).contains(&begun), "{share} {begun}");
     }
 
     #[test]

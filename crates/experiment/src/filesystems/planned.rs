@@ -218,7 +218,7 @@ pub(super) fn dry_run(planned: &Planned, participants: &Participants) -> String 
         let _ = writeln!(text, "  {:<9} up to {longest:>7}  writes {} of random data", "prepare", plan.target.size);
     }
     for step in &plan.steps {
-        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
+        let longest = format_span_ns(step.duration_max_ns());
         let _ = writeln!(text, "  {:<9} up to {longest:>7}  {}", step.name, step.title);
     }
     let count = u64::from(comparison.rounds) * comparison.names.len() as u64;

@@ -7,6 +7,7 @@ mod files;
 pub mod filesystems;
 pub mod prediction;
 pub mod program;
+mod schedule;
 pub mod sweep;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use engine::{EngineChoice, EngineKind};
+pub use schedule::Visit;
 
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::plan::criterion::Criterion;
@@ -277,9 +279,9 @@ pub enum Work {
 pub struct Stop {
     /// Shortest measured time, ns.
     pub min_ns: u64,
-    /// Longest measured time, ns.
+    /// Longest measured time, of all visits together, ns.
     pub max_ns: u64,
-    /// Time at the start that is not measured, ns.
+    /// Time at the start that is not measured, of each visit, ns.
     pub ramp_ns: u64,
     /// End early when the 95 % interval of this quantile (0..1) is within `tolerance`; never if 0.
     pub quantile: f64,
@@ -301,6 +303,9 @@ pub struct StepPlan {
     pub background: Vec<IoWork>,
     /// When it ends.
     pub stop: Stop,
+    /// In how many parts it is measured, at times spread over the run; 1 for a step that is measured in one go.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub visits: u32,
     /// Most bytes that it can write: limited by size, or estimated from the run time at 4 GB/s.
     pub writes_max: Bytes,
 }
@@ -385,7 +390,7 @@ impl Plan {
 
     /// Returns the longest duration of all steps and the preparation, ns.
     pub fn duration_max_ns(&self) -> u64 {
-        let steps: u64 = self.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).sum();
+        let steps: u64 = self.steps.iter().map(StepPlan::duration_max_ns).sum();
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }
 
@@ -395,10 +400,13 @@ impl Plan {
             && self.steps.iter().any(|step| step.works().any(|io| io.file == FileUse::Shared))
     }
 
-    /// Returns the most space taken at one moment, bytes: the shared file and the largest step's own files.
+    /// Returns the most space taken at one moment, bytes: the shared file, the files that steps keep from one visit to
+    /// the next, and those of the largest other step.
     pub fn space_max(&self) -> Bytes {
         let shared = if self.needs_shared_file() { self.target.size.0 } else { 0 };
-        let own = self.steps.iter().map(StepPlan::space).max().unwrap_or(0);
+        let (kept, others): (Vec<_>, Vec<_>) = self.steps.iter().partition(|step| step.visits > 1);
+        let kept = kept.into_iter().map(StepPlan::space).fold(0, u64::saturating_add);
+        let own = others.into_iter().map(StepPlan::space).max().unwrap_or(0).saturating_add(kept);
         Bytes(shared.saturating_add(if self.target.kind == TargetKind::Directory { own } else { 0 }))
     }
 
@@ -410,6 +418,11 @@ impl Plan {
 }
 
 impl StepPlan {
+    /// Returns the longest time of all its visits, ns.
+    pub fn duration_max_ns(&self) -> u64 {
+        (self.stop.ramp_ns * u64::from(self.visits.max(1))).saturating_add(self.stop.max_ns)
+    }
+
     /// Returns all its block I/O: what is measured, and the background load.
     pub fn works(&self) -> impl Iterator<Item = &IoWork> {
         let measured = match &self.work {

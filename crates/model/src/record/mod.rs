@@ -5,6 +5,7 @@
 mod check;
 pub mod mounts;
 pub mod program;
+mod visits;
 
 use crate::op::{Ended, OpClass};
 use schemars::JsonSchema;
@@ -104,7 +105,7 @@ pub struct StepRecord {
     pub direct: bool,
     /// When measurement began, ns since the run began.
     pub started_ns: u64,
-    /// Measured time, ns.
+    /// Measured time, of all visits together, ns.
     pub runtime_ns: u64,
     /// Time of the final fsync if the step has one (`end_fsync`), ns; part of `runtime_ns`.
     pub end_fsync_ns: u64,
@@ -118,7 +119,8 @@ pub struct StepRecord {
     /// What its background load did, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// Consecutive intervals of at most about 100 ms, all workers merged.
+    /// Intervals of at most about 100 ms in time order, all workers merged: consecutive within a visit, with a gap
+    /// between one visit and the next.
     pub intervals: Vec<Interval>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,

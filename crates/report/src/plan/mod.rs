@@ -41,8 +41,9 @@ pub fn dry_run(plan: &Plan) -> String {
         let _ = writeln!(text, "  {line}");
     }
     for step in &plan.steps[..listed] {
-        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
-        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}", step.name, step.title);
+        let longest = format_span_ns(step.duration_max_ns());
+        let visits = if step.visits > 1 { format!(", {} visits", step.visits) } else { String::new() };
+        let _ = writeln!(text, "  {:<width$} up to {longest:>7}  {}{visits}", step.name, step.title);
     }
     for skipped in &plan.skipped {
         let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);

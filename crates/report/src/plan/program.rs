@@ -12,7 +12,7 @@ pub fn dry_run(plan: &Plan, title: &str, space: Bytes, afterwards: &str) -> Stri
     let _ = writeln!(text, "plan of {}: {title} in {}", plan.suite, plan.target.path.display());
     let width = plan.steps.iter().map(|step| step.name.chars().count()).max().unwrap_or(0).max(9);
     for step in &plan.steps {
-        let longest = format_span_ns(step.stop.ramp_ns + step.stop.max_ns);
+        let longest = format_span_ns(step.duration_max_ns());
         let _ = writeln!(text, "  {:<width$} {longest:>10}  {}", step.name, step.title);
     }
     let _ = writeln!(text, "time      {} and making the data", format_span_ns(plan.duration_max_ns()));

@@ -24,7 +24,7 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
         values.sort_by_key(|value| value.parse::<Bytes>().map_or(0, |bytes| bytes.0));
         values.join(", ")
     };
-    let longest = plan.steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).max().unwrap_or(0);
+    let longest = plan.steps.iter().map(|step| step.duration_max_ns()).max().unwrap_or(0);
     let passes = if sweep.passes == 1 { "1 pass".to_owned() } else { format!("{} passes", sweep.passes) };
     vec![
         format!("rw        {}", listed(&|cell| cell.0.clone())),

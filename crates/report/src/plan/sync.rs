@@ -12,7 +12,7 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
     }
     let mut lines = Vec::new();
     let mut list = |label: &str, steps: Vec<&StepPlan>, what: &str| {
-        let longest = steps.iter().map(|step| step.stop.ramp_ns + step.stop.max_ns).max();
+        let longest = steps.iter().map(|step| step.duration_max_ns()).max();
         if let Some(longest) = longest {
             lines.push(format!("{label:<11} {:>3} of up to {}: {what}", steps.len(), format_span_ns(longest)));
         }

@@ -59,6 +59,7 @@ fn report(suite: &str, subject: Subject, works: Vec<(&str, FilesWork)>) -> Repor
         work: Work::Files(work),
         background: Vec::new(),
         stop,
+        visits: 1,
         writes_max: Bytes(0),
     };
     report.record.plan.steps = works.into_iter().map(plan).collect();

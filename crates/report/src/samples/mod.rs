@@ -254,6 +254,7 @@ fn step_plan(step: &Step) -> StepPlan {
         work: step.work.clone(),
         background: Vec::new(),
         stop,
+        visits: 1,
         writes_max: Bytes::gib(2),
     }
 }

@@ -6,7 +6,7 @@
 
 use qd1_model::Bytes;
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Stop, Sync, TargetPlan,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Sync, TargetPlan,
 };
 use qd1_model::spec::Job;
 
@@ -71,10 +71,10 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
 }
 
 /// Returns the most bytes that a background job may write in a step's time.
-pub(super) fn writes_max(io: &IoWork, stop: &Stop) -> u64 {
+pub(super) fn writes_max(io: &IoWork, longest_ns: u64) -> u64 {
     match io.arrival {
         Arrival::Fixed { iops } | Arrival::Poisson { iops } if io.rw.writes() => {
-            let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
+            let seconds = longest_ns as f64 / 1e9;
             (iops * f64::from(io.block_max()) * seconds) as u64
         }
         _ => 0,

@@ -28,6 +28,8 @@ const OWN_SIZE: Bytes = Bytes::mib(16);
 const RAMP_NS_MAX: u64 = 250_000_000;
 /// Most workers and bytes of buffers: more are surely a mistake in a suite, and would exhaust the machine.
 const NUMJOBS_MAX: u32 = 1024;
+/// Most visits: each opens its files anew.
+const VISITS_MAX: u32 = 1000;
 const BUFFERS_MAX: u64 = 1 << 30;
 
 /// Plans the steps of `spec` for `place`.
@@ -190,11 +192,12 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
             Err(why) => return Ok(Err(why)),
         }
     };
-    let adaptive = job.adaptive.unwrap_or(true) && job.files.is_none();
+    let visits = job.visits.map_or(1, |visits| visits.get(spec.effort));
+    let adaptive = job.adaptive.unwrap_or(true) && job.files.is_none() && visits == 1;
     let ramp_ns = match job.ramp_time {
         _ if job.files.is_some() || job.sync == Some(Sync::EndFsync) => 0,
         Some(ramp) => ramp.0,
-        None => (max_ns / 20).min(RAMP_NS_MAX),
+        None => (max_ns / u64::from(visits) / 20).min(RAMP_NS_MAX),
     };
     let stop = Stop {
         min_ns: max_ns / 4,
@@ -208,9 +211,11 @@ fn step(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::Resu
         Some(true) => load::background(target),
         _ => Vec::new(),
     };
-    let written: u64 = background.iter().map(|io| load::writes_max(io, &stop)).sum();
-    let writes_max = Bytes(writes_max(&work, &stop).saturating_add(written));
-    Ok(Ok(StepPlan { name: job.name.clone(), title, work, background, stop, writes_max }))
+    let mut step = StepPlan { name: job.name.clone(), title, work, background, stop, visits, writes_max: Bytes(0) };
+    let longest_ns = step.duration_max_ns();
+    let written: u64 = step.background.iter().map(|io| load::writes_max(io, longest_ns)).sum();
+    step.writes_max = Bytes(writes_max(&step.work, longest_ns).saturating_add(written));
+    Ok(Ok(step))
 }
 
 /// Refuses figures that are out of range or would exhaust the machine.
@@ -224,6 +229,14 @@ fn check_ranges(job: &Job) -> Result<()> {
     }
     if let Some(percentile) = job.stop_percentile.filter(|percentile| !(*percentile > 0.0 && *percentile < 100.0)) {
         return refuse(format!("stop_percentile must be between 0 and 100, not {percentile}"));
+    }
+    for visits in job.visits.iter().flat_map(|visits| [visits.quick, visits.default, visits.full]) {
+        if !(1..=VISITS_MAX).contains(&visits) {
+            return refuse(format!("visits must be between 1 and {VISITS_MAX}, not {visits}"));
+        }
+        if visits > 1 && (job.files.is_some() || job.sync == Some(Sync::EndFsync)) {
+            return refuse("a job on files, or with one fsync at its end, is measured in one visit".to_owned());
+        }
     }
     let numjobs = job.numjobs.unwrap_or(1).max(1);
     if numjobs > NUMJOBS_MAX {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::plan::{FileUse, Plan, StepPlan, Stop, Work};
+use qd1_model::plan::{FileUse, Plan, StepPlan, Work};
 
 use crate::place::Place;
 use qd1_model::{Problem, ProblemKind};
@@ -14,10 +14,10 @@ const WRITE_RATE_MAX: u64 = 8 << 30;
 const WRITE_NS_MIN: u64 = 10_000;
 
 /// Returns the most bytes a step can write: its own limit, or what the fastest disk could write in its time.
-pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
+pub(super) fn writes_max(work: &Work, longest_ns: u64) -> u64 {
     match work {
         Work::Files(files) if !files.sync.is_none() => {
-            files.count.min((stop.max_ns + stop.ramp_ns) / WRITE_NS_MIN).saturating_mul(files.size.0)
+            files.count.min(longest_ns / WRITE_NS_MIN).saturating_mul(files.size.0)
         }
         Work::Files(files) => files.writes_max(),
         // A program's load has a planner of its own.
@@ -25,7 +25,7 @@ pub(super) fn writes_max(work: &Work, stop: &Stop) -> u64 {
         Work::Io(io) if !io.rw.writes() => 0,
         Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
         Work::Io(io) => {
-            let seconds = (stop.max_ns + stop.ramp_ns) as f64 / 1e9;
+            let seconds = longest_ns as f64 / 1e9;
             let in_flight = f64::from(io.in_flight());
             let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
             let share = 1.0 - f64::from(io.rwmixread) / 100.0;

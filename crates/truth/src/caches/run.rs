@@ -1,13 +1,13 @@
 //! Runs the suite on a disk: its own steps, the real worker, a Record, the detectors.
 
-use qd1_engine::run::{IoJob, Outcome, run_on};
+use qd1_engine::run::{IoJob, Outcome, interval_ns, run_on};
 use qd1_engine::sim::Disk;
 use qd1_model::environment::{Device as BlockDevice, Environment, Filesystem, ThreadCost};
 use qd1_model::plan::{
-    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, StepPlan, Stop, Sync, Work,
+    Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Stop, Sync, Work,
 };
-use qd1_model::record::{Prepare, StepRecord};
-use qd1_model::spec::{Effort, Job};
+use qd1_model::record::Prepare;
+use qd1_model::spec::Effort;
 use qd1_model::{Bytes, Finding, Record, Subject};
 
 use super::scenario::{FILE, Scenario};
@@ -22,41 +22,6 @@ const BETWEEN_NS: u64 = 20_000_000;
 /// Times are those of a run without flags.
 const EFFORT: Effort = Effort::Default;
 
-/// One job as the planner makes it a step; what the suite does not use is left out.
-fn step(job: &Job, file: u64) -> StepPlan {
-    let rw = job.rw.expect("the suite has no jobs of files");
-    let data = match (job.zero_buffers, job.buffer_compress_percentage, job.dedupe_percentage) {
-        (Some(true), ..) => Data::Zeros,
-        (_, Some(percent), _) => Data::Compressible { percent },
-        (_, _, Some(_)) => Data::Repeated,
-        _ => Data::Random,
-    };
-    let place = job.file.unwrap_or_default();
-    let own = job.size.unwrap_or(Bytes::mib(16)).0;
-    let work = IoWork {
-        ioengine: EngineChoice::Kind(EngineKind::Sim),
-        rw,
-        rwmixread: if rw.writes() { 0 } else { 100 },
-        order: if job.full_coverage == Some(true) { Order::RandomFull } else { Order::Random },
-        blocks: vec![BlockShare { bytes: job.bs.unwrap_or(Bytes::kib(4)).0 as u32, weight: 1 }],
-        iodepth: job.iodepth.unwrap_or(1),
-        numjobs: 1,
-        direct: true,
-        sync: job.sync.unwrap_or_default(),
-        file: place,
-        size: Bytes(if place == FileUse::Shared { job.size.map_or(file, |size| size.0.min(file)) } else { own }),
-        io_size: job.io_size.unwrap_or_default(),
-        arrival: job.rate_iops.map_or(Arrival::Closed, |iops| Arrival::Fixed { iops }),
-        data,
-        writes_per_sync: 1,
-    };
-    let max_ns = job.runtime.expect("each job of the suite names its time").get(EFFORT).0;
-    let ramp_ns = job.ramp_time.map_or(max_ns / 20, |ramp| ramp.0);
-    let stop = Stop { min_ns: 0, max_ns, ramp_ns, quantile: 0.0, tolerance: 0.0 };
-    let (name, work) = (job.name.clone(), Work::Io(work));
-    StepPlan { name, title: String::new(), work, background: Vec::new(), stop, writes_max: Bytes(0) }
-}
-
 /// A disk in use: its state, and where the next file begins.
 struct InUse {
     disk: Option<Disk>,
@@ -70,6 +35,7 @@ impl InUse {
         let job = IoJob {
             work,
             stop,
+            interval_ns: interval_ns(stop),
             kind: EngineKind::Sim,
             files: &[],
             offset,
@@ -126,32 +92,16 @@ pub(super) fn findings(scenario: &Scenario) -> Vec<Finding> {
     let file = disk.prepare();
     let mut record = empty(file);
     for job in suite::jobs(&suite::table(SUITE)).iter().filter(|job| job.runs_at(EFFORT)) {
-        let plan = step(job, file);
+        let plan = suite::step(job, EFFORT, file);
         let Work::Io(work) = &plan.work else { continue };
         let offset = if work.file == FileUse::Shared { 0 } else { disk.free };
         disk.free += if work.file == FileUse::Shared { 0 } else { work.size.0 };
         let outcome = disk.run_work(work, &plan.stop, offset);
-        record.steps.push(measured(&plan.name, outcome));
+        record.steps.push(suite::measured(&plan.name, outcome));
         record.plan.steps.push(plan);
     }
     let summary = qd1_analysis::summarize(&record);
     qd1_analysis::findings(&record, &summary)
-}
-
-fn measured(name: &str, outcome: Outcome) -> StepRecord {
-    StepRecord {
-        name: name.to_owned(),
-        // The simulated device stands for one that a real engine would be used on.
-        engine: Some(EngineKind::Psync),
-        direct: true,
-        started_ns: outcome.started_ns,
-        runtime_ns: outcome.runtime_ns,
-        ended: outcome.ended,
-        streams: outcome.streams,
-        intervals: outcome.intervals,
-        errors: outcome.errors,
-        ..StepRecord::default()
-    }
 }
 
 /// A Record without steps, on a virtual disk of which the kernel knows nothing but its name.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use qd1_engine::clock;
-use qd1_engine::merge::{Merger, merge_stream};
+use qd1_engine::merge::Merger;
 use qd1_fio::FioJob;
 use qd1_fio::engines::EngineName;
 use qd1_fio::types::{Amount, Distribution, SyncMode};
@@ -155,7 +155,7 @@ fn step_plan(job: &FioJob, name: &str) -> StepPlan {
     let title = if job.description.is_empty() { qd1_fio::output::job_line(job, 0) } else { job.description.clone() };
     let max_ns = job.runtime.as_nanos() as u64;
     let stop = Stop { min_ns: max_ns, max_ns, ramp_ns: job.ramp_time.as_nanos() as u64, quantile: 0.0, tolerance: 0.0 };
-    StepPlan { name: name.to_owned(), title, work, background: Vec::new(), stop, writes_max: Bytes(0) }
+    StepPlan { name: name.to_owned(), title, work, background: Vec::new(), stop, visits: 1, writes_max: Bytes(0) }
 }
 
 /// Returns the job as work of a Plan, as far as a Plan can express it: detectors need it.
@@ -226,7 +226,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
     let mut merger = Merger::default();
     let mut cost = ThreadCost::default();
     for result in results {
-        result.streams.iter().cloned().for_each(|stream| merge_stream(&mut streams, stream));
+        result.streams.iter().cloned().for_each(|stream| stream.add_to(&mut streams));
         merger.add(result.intervals.iter().cloned());
         result.errors.iter().cloned().for_each(|error| error.add_to(&mut errors));
         cost = cost.plus(&result.stat.cost);

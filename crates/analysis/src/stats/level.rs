@@ -1,0 +1,184 @@
+//! What a step that was measured in visits does not know of the time between and around them.
+//!
+//! A disk has a *level*, by which all its latencies rise and fall together: neighbours, temperature, garbage
+//! collection. It moves over fractions of a second or over minutes. The dependence within a visit is known from its
+//! neighbouring intervals (see `long_run.rs`); how far the level of these visits lies from that of the long run is the
+//! question here, and a variance between twelve visits would answer it only if the level had forgotten itself from one
+//! visit to the next.
+//!
+//! So the logarithm of the median latency (or of the rate) in short stretches of all visits is taken as a mean, plus a
+//! level that is a stationary Gaussian process with correlation exp(-distance / tau) (Ornstein-Uhlenbeck), plus
+//! independent noise. Neither tau nor the share of the level in the variance is estimated: every pair of them on a grid
+//! counts with its posterior probability, mean and scale integrated out (flat, and 1 / scale^2: the marginal likelihood
+//! of Gaussian regression, O'Hagan and Forster 2004, Bayesian Inference, section 11.3). For each pair the average of the
+//! level over the visits misses its long-run mean by a Student's t; their mixture gives the half width. A level that
+//! hardly moves gives almost nothing; one that drifts through the whole run a wide interval, since a minute of it says
+//! little of the next.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::series::{Quantity, Series};
+
+/// Fewest visits of which this is known.
+const VISITS_MIN: usize = 5;
+/// Stretches that all visits are cut into together.
+const STRETCHES: usize = 96;
+/// Fewest operations of a stretch with a median.
+const OPS_MIN: f64 = 4.0;
+/// Times in which the level forgets itself, s: from a stretch to twice a minute, each twice the one before.
+const TAU_MIN_S: f64 = 0.1;
+const TAUS: usize = 11;
+/// Shares of the level in the variance of a stretch.
+const SHARES: [f64; 13] = [0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.999];
+
+/// A figure that moves with the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Median latency.
+    Latency,
+    /// Operations per second.
+    Rate,
+}
+
+/// A stretch of a visit.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// Its middle, s.
+    at_s: f64,
+    /// Logarithm of the figure.
+    log: f64,
+    /// Operations.
+    ios: f64,
+}
+
+/// Half width of the 95 % interval of the level's average over the visits of `series` about its long-run mean, as a
+/// logarithm; 0 for a step that was measured in one go.
+pub(super) fn half_width(series: &Series, of: Of) -> f64 {
+    let visits = series.visits();
+    if visits.len() < VISITS_MIN {
+        return 0.0;
+    }
+    let each = STRETCHES.div_ceil(visits.len());
+    let stretches: Vec<Stretch> = visits.iter().flat_map(|visit| cut(series, visit.clone(), each, of)).collect();
+    if stretches.len() < 2 * VISITS_MIN {
+        return f64::INFINITY;
+    }
+    mixture_half_width(&hypotheses(&stretches), (stretches.len() - 1) as f64)
+}
+
+/// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches.
+fn cut(series: &Series, visit: std::ops::Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
+    let size = visit.len().div_ceil(most).max(1);
+    let bounds = visit.clone().step_by(size).map(|from| from..(from + size).min(visit.end));
+    let stretch = |range: std::ops::Range<usize>| {
+        let sum = |quantity| series.each(quantity)[range.clone()].iter().sum::<f64>();
+        let (ios, length_ns) = (sum(Quantity::Ios), sum(Quantity::Length));
+        let log = match of {
+            Of::Latency if ios >= OPS_MIN => series.median_of(range.clone()).ln(),
+            Of::Latency => return None,
+            Of::Rate => (ios.max(0.5) / length_ns.max(1.0)).ln(),
+        };
+        Some(Stretch { at_s: series.middle_ns(range) / 1e9, log, ios: ios.max(1.0) })
+    };
+    bounds.filter_map(stretch).collect()
+}
+
+/// One pair of parameters.
+#[derive(Clone, Copy, Debug)]
+struct Hypothesis {
+    /// Logarithm of its posterior probability, up to a constant.
+    log_weight: f64,
+    /// Standard deviation of the level's average over the visits about its long-run mean.
+    sd: f64,
+}
+
+/// All pairs of parameters with their weights.
+fn hypotheses(stretches: &[Stretch]) -> Vec<Hypothesis> {
+    let count = stretches.len() as f64;
+    let total: f64 = stretches.iter().map(|stretch| stretch.ios).sum();
+    let weights: Vec<f64> = stretches.iter().map(|stretch| stretch.ios / total).collect();
+    // Variance of the noise of each, on average 1.
+    let noise: Vec<f64> = stretches.iter().map(|stretch| 1.0 / stretch.ios).collect();
+    let mean_noise = noise.iter().sum::<f64>() / count;
+    let noise: Vec<f64> = noise.into_iter().map(|one| one / mean_noise).collect();
+    let mut all = Vec::with_capacity(TAUS * SHARES.len());
+    for tau in (0..TAUS).map(|power| TAU_MIN_S * f64::from(1u32 << power)) {
+        let average = variance_of_average(stretches, &weights, tau);
+        for share in SHARES {
+            let fit = Fit::new(stretches, &noise, tau, share);
+            let log_weight = -0.5 * (fit.log_det + fit.ones.ln()) - 0.5 * (count - 1.0) * fit.residual.ln();
+            let sd = (fit.residual / (count - 1.0) * share * average).sqrt();
+            all.push(Hypothesis { log_weight, sd });
+        }
+    }
+    all
+}
+
+/// Variance of the weighted average of a level of variance 1.
+fn variance_of_average(stretches: &[Stretch], weights: &[f64], tau_s: f64) -> f64 {
+    // Each with all before it: what these add up to decays from one to the next.
+    let (mut sum, mut before, mut last_s) = (0.0, 0.0, 0.0);
+    for (stretch, weight) in stretches.iter().zip(weights) {
+        before *= (-(stretch.at_s - last_s) / tau_s).exp();
+        sum += weight * (weight + 2.0 * before);
+        before += weight;
+        last_s = stretch.at_s;
+    }
+    sum
+}
+
+/// The generalised least squares fit of a constant under one pair of parameters, by a Kalman filter: the level is
+/// Markov, so that no matrix has to be inverted.
+#[derive(Debug)]
+struct Fit {
+    /// Logarithm of the determinant of the covariance.
+    log_det: f64,
+    /// 1' C^-1 1.
+    ones: f64,
+    /// Weighted sum of squares about the fitted constant.
+    residual: f64,
+}
+
+impl Fit {
+    fn new(stretches: &[Stretch], noise: &[f64], tau_s: f64, share: f64) -> Self {
+        let (mut log_det, mut ones, mut both, mut values) = (0.0, 0.0, 0.0, 0.0);
+        // What is expected of the level, once for the values and once for the constant, and its variance.
+        let (mut of_values, mut of_ones, mut variance, mut last_s) = (0.0, 0.0, share, f64::NEG_INFINITY);
+        for (stretch, noise) in stretches.iter().zip(noise) {
+            let keeps = (-(stretch.at_s - last_s) / tau_s).exp();
+            (of_values, of_ones) = (keeps * of_values, keeps * of_ones);
+            variance = keeps * keeps * variance + (1.0 - keeps * keeps) * share;
+            let (new_value, new_one) = (stretch.log - of_values, 1.0 - of_ones);
+            let expected = variance + (1.0 - share) * noise;
+            log_det += expected.ln();
+            ones += new_one * new_one / expected;
+            both += new_one * new_value / expected;
+            values += new_value * new_value / expected;
+            let gain = variance / expected;
+            (of_values, of_ones) = (of_values + gain * new_value, of_ones + gain * new_one);
+            variance *= 1.0 - gain;
+            last_s = stretch.at_s;
+        }
+        // All alike: nothing moves, and the logarithm of the sum stays finite.
+        Self { log_det, ones, residual: (values - both * both / ones).max(1e-12) }
+    }
+}
+
+/// Where the mixture of Student's t with `df` degrees of freedom leaves 2.5 % on each side.
+fn mixture_half_width(all: &[Hypothesis], df: f64) -> f64 {
+    let most = all.iter().map(|one| one.log_weight).fold(f64::NEG_INFINITY, f64::max);
+    let weighted: Vec<(f64, f64)> = all.iter().map(|one| ((one.log_weight - most).exp(), one.sd)).collect();
+    let total: f64 = weighted.iter().map(|(weight, _)| weight).sum();
+    let Ok(t) = StudentsT::new(0.0, 1.0, df) else { return f64::INFINITY };
+    let beyond = |half: f64| {
+        let tail = |(weight, sd): &(f64, f64)| if *sd > 0.0 { weight * t.cdf(-half / sd) } else { 0.0 };
+        weighted.iter().map(tail).sum::<f64>() / total
+    };
+    let widest = weighted.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
+    let (mut low, mut high) = (0.0, 10.0 * widest);
+    for _ in 0..40 {
+        let middle = 0.5 * (low + high);
+        if beyond(middle) > 0.025 { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}

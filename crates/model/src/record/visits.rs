@@ -1,0 +1,159 @@
+//! A step that was measured in several visits: how one more is added to those before it.
+
+use super::{DeviceDelta, SLOWEST_MAX, StepRecord, Stream};
+use crate::environment::Pressure;
+use crate::op::Ended;
+use crate::units::Bytes;
+
+impl StepRecord {
+    /// Adds a later visit of the same step. Times count from the first visit, the gaps between visits included.
+    ///
+    /// # Panics
+    /// When it is of another step.
+    pub fn add_visit(&mut self, mut visit: Self) {
+        assert_eq!(self.name, visit.name, "only visits of one step are added up");
+        let later_ns = visit.started_ns.saturating_sub(self.started_ns);
+        for interval in &mut visit.intervals {
+            interval.start_ns = interval.start_ns.saturating_add(later_ns);
+        }
+        for stream in &mut visit.streams {
+            stream.slowest.iter_mut().for_each(|slow| slow.at_ns = slow.at_ns.saturating_add(later_ns));
+        }
+        let share = visit.runtime_ns as f64 / (self.runtime_ns + visit.runtime_ns).max(1) as f64;
+        let mean = |before: f64, now: f64| before + (now - before) * share;
+        self.steal = mean(self.steal, visit.steal);
+        self.busy = mean(self.busy, visit.busy);
+        self.pressure = match (self.pressure, visit.pressure) {
+            (Some(before), Some(now)) => Some(Pressure {
+                io: mean(before.io, now.io),
+                memory: mean(before.memory, now.memory),
+                cpu: mean(before.cpu, now.cpu),
+            }),
+            (before, now) => before.or(now),
+        };
+        self.sort_ns = self.sort_ns.into_iter().chain(visit.sort_ns).reduce(f64::max);
+        self.runtime_ns += visit.runtime_ns;
+        self.end_fsync_ns += visit.end_fsync_ns;
+        // Time is the least of reasons; all others say why there is less of it.
+        if self.ended == Ended::Time || visit.ended == Ended::Failed {
+            self.ended = visit.ended;
+        }
+        if self.fault.is_empty() {
+            self.fault = visit.fault;
+        }
+        if self.engine.is_none() {
+            (self.engine, self.engine_why, self.direct) = (visit.engine, visit.engine_why, visit.direct);
+        }
+        visit.streams.into_iter().for_each(|stream| stream.add_to(&mut self.streams));
+        self.streams.sort_by_key(|stream| stream.class);
+        self.intervals.append(&mut visit.intervals);
+        visit.errors.into_iter().for_each(|error| error.add_to(&mut self.errors));
+        self.device = match (self.device, visit.device) {
+            (Some(before), Some(now)) => Some(before.plus(&now)),
+            (before, now) => before.or(now),
+        };
+        self.cost = self.cost.plus(&visit.cost);
+        for (number, background) in visit.background.into_iter().enumerate() {
+            let Some(mine) = self.background.get_mut(number) else {
+                self.background.push(background);
+                continue;
+            };
+            mine.runtime_ns += background.runtime_ns;
+            background.streams.into_iter().for_each(|stream| stream.add_to(&mut mine.streams));
+            background.errors.into_iter().for_each(|error| error.add_to(&mut mine.errors));
+        }
+    }
+}
+
+impl Stream {
+    /// Adds the operations to those of the same kind in `streams`.
+    pub fn add_to(self, streams: &mut Vec<Self>) {
+        let Some(mine) = streams.iter_mut().find(|stream| stream.class == self.class) else {
+            streams.push(self);
+            return;
+        };
+        mine.bytes.0 += self.bytes.0;
+        mine.lat.merge(&self.lat);
+        for (mine, other) in [
+            (&mut mine.slat, self.slat),
+            (&mut mine.clat, self.clat),
+            (&mut mine.write_part, self.write_part),
+            (&mut mine.sync_part, self.sync_part),
+        ] {
+            if let (Some(mine), Some(other)) = (mine.as_mut(), other) {
+                mine.merge(&other);
+            }
+        }
+        mine.slowest.extend(self.slowest);
+        mine.slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
+        mine.slowest.truncate(SLOWEST_MAX);
+    }
+}
+
+impl DeviceDelta {
+    /// Sum over two times.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            counted: self.counted.plus(&other.counted),
+            asked_reads: self.asked_reads + other.asked_reads,
+            asked_read_bytes: Bytes(self.asked_read_bytes.0 + other.asked_read_bytes.0),
+            asked_writes: self.asked_writes + other.asked_writes,
+            asked_write_bytes: Bytes(self.asked_write_bytes.0 + other.asked_write_bytes.0),
+            asked_syncs: self.asked_syncs + other.asked_syncs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hist::Hist;
+    use crate::op::OpClass;
+    use crate::record::{Interval, IntervalStream, IoErrors, Slow};
+
+    /// A visit of `count` reads of so many ns, which began at a time of the run.
+    fn visit(started_ns: u64, count: u64, lat_ns: u64) -> StepRecord {
+        let mut lat = Hist::new();
+        (0..count).for_each(|_| lat.record(lat_ns));
+        let class = OpClass::Read;
+        let (bytes, slowest) = (Bytes(count * 4096), vec![Slow { at_ns: 5, lat_ns }]);
+        let stream = Stream { class, bytes, lat, slat: None, clat: None, write_part: None, sync_part: None, slowest };
+        let (ios, lat_sum_ns) = (count, count * lat_ns);
+        let of_interval =
+            IntervalStream { class, ios, bytes: bytes.0, lat_sum_ns, lat_max_ns: lat_ns, bins: Vec::new() };
+        StepRecord {
+            name: "reads".to_owned(),
+            started_ns,
+            runtime_ns: 100,
+            steal: 0.1,
+            streams: vec![stream],
+            intervals: vec![Interval { start_ns: 0, length_ns: 100, streams: vec![of_interval] }],
+            device: Some(DeviceDelta { asked_reads: count, ..DeviceDelta::default() }),
+            ..StepRecord::default()
+        }
+    }
+
+    #[test]
+    fn visits_add_up_and_their_times_stay_apart() {
+        let mut step = visit(1000, 10, 50);
+        step.add_visit(visit(3000, 30, 90));
+        let stream = step.stream(OpClass::Read).unwrap();
+        assert_eq!((stream.lat.count(), stream.bytes, step.runtime_ns), (40, Bytes(40 * 4096), 200));
+        assert_eq!(stream.slowest, [Slow { at_ns: 2005, lat_ns: 90 }, Slow { at_ns: 5, lat_ns: 50 }]);
+        let starts: Vec<u64> = step.intervals.iter().map(|interval| interval.start_ns).collect();
+        assert_eq!((starts, step.started_ns), (vec![0, 2000], 1000));
+        assert_eq!(step.device.unwrap().asked_reads, 40);
+    }
+
+    #[test]
+    fn shares_are_weighted_by_time_and_the_worst_end_stays() {
+        let mut step = visit(0, 1, 1);
+        let long = StepRecord { runtime_ns: 300, steal: 0.5, ended: Ended::Failed, ..visit(500, 1, 1) };
+        let failed = StepRecord { errors: vec![IoErrors::once("EIO", 7)], fault: "gone".to_owned(), ..long };
+        step.add_visit(failed);
+        step.add_visit(StepRecord { steal: 0.0, ..visit(900, 1, 1) });
+        assert!((step.steal - 0.32).abs() < 1e-12, "{}", step.steal);
+        assert_eq!((step.ended, step.fault.as_str(), step.errors.len()), (Ended::Failed, "gone", 1));
+    }
+}

@@ -1,0 +1,247 @@
+//! Do the figures of `check` repeat? Its own steps, visits, schedule and analysis, on disks that change from one second to
+//! the next.
+//!
+//! Each cell is a disk; each run of it meets it at another time. The truth is the figure of all runs pooled, which is
+//! that of the long run: hours of it. An interval that is printed is to hold it in 93 % of the runs; how often one is
+//! printed stands beside.
+
+use std::fmt::Write as _;
+
+use qd1_engine::run::{IoJob, interval_ns, run_on};
+use qd1_engine::sim::{Device, Disk, Neighbours, Phases, Service};
+use qd1_model::environment::{Environment, ThreadCost};
+use qd1_model::op::OpClass;
+use qd1_model::plan::{EngineKind, FileUse, StepPlan, Work};
+use qd1_model::record::StepRecord;
+use qd1_model::spec::{Effort, PerEffort};
+use qd1_model::{Bytes, Estimate, Hist, StreamSummary, Subject};
+
+use crate::parallel::on_all_processors;
+use crate::{Seeds, suite};
+
+/// The suite that the product runs.
+const SUITE: &str = include_str!("../../suites/src/check.toml");
+/// Time between two visits, ns: opening files and an engine.
+const BETWEEN_NS: u64 = 20_000_000;
+/// Standard deviation of the logarithm of a moving level.
+const LEVEL_SIGMA: f64 = 0.2;
+const SECOND_NS: f64 = 1e9;
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Its name in the table.
+    pub name: String,
+    device: Device,
+}
+
+/// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s, a
+/// tenth of the time each, and rare stalls.
+#[must_use]
+pub fn cells() -> Vec<Cell> {
+    let quiet = Device {
+        read: Service::log_normal(300e3, 0.3),
+        write: Service::log_normal(200e3, 0.3),
+        flush: Service::log_normal(400e3, 0.3),
+        ..Device::default()
+    };
+    let neighbours = |sigma, memory_s: f64, stalls_per_s| Neighbours {
+        sigma,
+        memory_ns: memory_s * SECOND_NS,
+        stalls_per_s,
+        stall_ns: 50e6,
+        stall_sigma: 0.5,
+    };
+    let cell = |name: String, device: Device| Cell { name, device };
+    let level = |memory_s: f64| {
+        let neighbours = Some(neighbours(LEVEL_SIGMA, memory_s, 0.0));
+        cell(format!("level, {memory_s} s"), Device { neighbours, ..quiet.clone() })
+    };
+    let phases = |slow_s: f64| {
+        let phases = Phases { slow_ns: slow_s * SECOND_NS, fast_ns: 9.0 * slow_s * SECOND_NS, factor: 3.0 };
+        cell(format!("phases, {slow_s} s"), Device { phases: Some(phases), ..quiet.clone() })
+    };
+    let stalls = Device { neighbours: Some(neighbours(0.0, 1.0, 0.2)), ..quiet.clone() };
+    std::iter::once(cell("independent".to_owned(), quiet.clone()))
+        .chain([0.3, 1.0, 3.0, 10.0, 30.0].map(level))
+        .chain([0.1, 1.0, 10.0].map(phases))
+        .chain([cell("a stall in 5 s".to_owned(), stalls)])
+        .collect()
+}
+
+/// The figures looked at.
+const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "mean", "rate"];
+
+/// The figures of one kind of operation in one step, in the order of [`FIGURES`].
+fn figures(stream: &StreamSummary) -> [Estimate; 5] {
+    [stream.lat_p50_ns, stream.lat_p99_ns, stream.lat_p999_ns, stream.lat_mean_ns, stream.iops]
+}
+
+/// What one run gave for one kind of operation of one step.
+struct Part {
+    step: String,
+    class: OpClass,
+    figures: [Estimate; 5],
+    lat: Hist,
+    runtime_ns: u64,
+}
+
+/// One run of the steps with visits.
+fn run(cell: &Cell, seed: u64) -> Vec<Part> {
+    let table = suite::table(SUITE);
+    let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
+    let file = sizes.default.0;
+    let mut record = suite::record("check", Subject::Check, Bytes(file), Environment::default());
+    record.plan.seed = seed;
+    let jobs = suite::jobs(&table);
+    // Files are no work for a simulated disk; they come after the visits.
+    let of_disk = jobs.iter().filter(|job| job.runs_at(Effort::Default) && job.rw.is_some());
+    record.plan.steps = of_disk.map(|job| suite::step(job, Effort::Default, file)).collect();
+    let mut disk = Disk::new(Device { seed, ..cell.device.clone() });
+    let last = record.plan.schedule().iter().rposition(|visit| record.plan.steps[visit.step].visits > 1);
+    let visits = &record.plan.schedule()[..=last.expect("the suite has visits")];
+    for visit in visits {
+        let step = &record.plan.steps[visit.step];
+        disk.idle(BETWEEN_NS);
+        if step.visits == 1 {
+            disk.idle(step.duration_max_ns());
+            continue;
+        }
+        let (after, one) = run_visit(disk, step, seed ^ u64::from(visit.number) << 40 ^ (visit.step as u64) << 32);
+        disk = after;
+        match record.steps.iter_mut().find(|known| known.name == step.name) {
+            Some(known) => known.add_visit(one),
+            None => record.steps.push(one),
+        }
+    }
+    let planned = &record.plan.steps;
+    record.steps.sort_by_key(|step| planned.iter().position(|plan| plan.name == step.name));
+    let summary = qd1_analysis::summarize(&record);
+    let parts = record.steps.iter().flat_map(|step| {
+        let summary = &summary;
+        step.streams.iter().map(move |stream| Part {
+            step: step.name.clone(),
+            class: stream.class,
+            figures: figures(summary.stream(&step.name, stream.class).expect("each is summarised")),
+            lat: stream.lat.clone(),
+            runtime_ns: step.runtime_ns,
+        })
+    });
+    parts.collect()
+}
+
+fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
+    let part = step.visit();
+    let Work::Io(work) = &part.work else { unreachable!("only I/O has visits") };
+    let job = IoJob {
+        work,
+        stop: &part.stop,
+        interval_ns: interval_ns(&step.stop),
+        kind: EngineKind::Sim,
+        files: &[],
+        offset: if work.file == FileUse::Shared { 0 } else { 1 << 40 },
+        seed,
+        sim: None,
+        batch_min: 1,
+        thread_cost: ThreadCost::default,
+    };
+    let (disk, outcome) = run_on(disk, &job).expect("the simulated engine needs nothing but memory");
+    (disk, suite::measured(&step.name, outcome))
+}
+
+/// How often the interval of one figure held the truth.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The disk.
+    pub cell: String,
+    /// The step and its kind of operation.
+    pub step: String,
+    /// Which figure.
+    pub figure: &'static str,
+    /// Runs.
+    pub runs: usize,
+    /// Of them, those that printed an interval.
+    pub printed: usize,
+    /// Of these, those whose interval held the truth.
+    pub held: usize,
+    /// Median of the upper over the lower limit.
+    pub ratio: f64,
+}
+
+impl Row {
+    /// Share of the printed intervals that held the truth; 1 where none was printed.
+    #[must_use]
+    pub fn coverage(&self) -> f64 {
+        if self.printed == 0 { 1.0 } else { self.held as f64 / self.printed as f64 }
+    }
+}
+
+/// `count` runs of a disk: a row for each figure of each kind of operation of each step.
+#[must_use]
+pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
+    let runs = on_all_processors(0..count, |number| run(cell, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
+    let first = runs.first().expect("at least one run");
+    let mut rows = Vec::new();
+    for (at, part) in first.iter().enumerate() {
+        let same = |run: &Vec<Part>| run.get(at).is_some_and(|one| one.step == part.step && one.class == part.class);
+        assert!(runs.iter().all(same), "every run has the same kinds of operation");
+        let mut all = Hist::new();
+        runs.iter().for_each(|run| all.merge(&run[at].lat));
+        let seconds: f64 = runs.iter().map(|run| run[at].runtime_ns as f64 / 1e9).sum();
+        let quantile = |q: f64| all.quantile(q) as f64;
+        let truths = [quantile(0.5), quantile(0.99), quantile(0.999), all.mean_ns(), all.count() as f64 / seconds];
+        for (index, (figure, truth)) in FIGURES.into_iter().zip(truths).enumerate() {
+            let intervals: Vec<(f64, f64)> = runs
+                .iter()
+                .map(|run| run[at].figures[index])
+                .filter(Estimate::is_resolved)
+                .filter_map(|estimate| estimate.low.zip(estimate.high))
+                .collect();
+            let held = intervals.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
+            let mut ratios: Vec<f64> = intervals.iter().map(|(low, high)| high / low).collect();
+            ratios.sort_by(f64::total_cmp);
+            rows.push(Row {
+                cell: cell.name.clone(),
+                step: format!("{} {}", part.step, part.class.name()),
+                figure,
+                runs: runs.len(),
+                printed: intervals.len(),
+                held,
+                ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
+            });
+        }
+    }
+    rows
+}
+
+/// The table.
+pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
+    let mut text = format!("repeat: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
+    let _ = writeln!(
+        text,
+        "  % of the printed 95 % intervals that hold the long-run figure (% printed; median of upper / lower limit)"
+    );
+    let _ = writeln!(text, "  {:<32}{}", "", FIGURES.map(|figure| format!("{figure:>20}")).concat());
+    let (mut least, mut below, mut all) = (1.0f64, 0, 0);
+    for cell in cells() {
+        let rows = study(&cell, seeds, count);
+        for of_step in rows.chunks(FIGURES.len()) {
+            let show = |row: &Row| {
+                let (held, printed) = (100.0 * row.coverage(), 100.0 * row.printed as f64 / row.runs as f64);
+                format!("{:>20}", format!("{held:.1} ({printed:.0}; {:.2})", row.ratio))
+            };
+            let cells: Vec<String> = of_step.iter().map(show).collect();
+            let _ = writeln!(text, "  {:<16}{:<16}{}", cell.name, of_step[0].step, cells.concat());
+        }
+        for row in &rows {
+            least = least.min(row.coverage());
+            below += usize::from(row.coverage() < 0.93);
+            all += 1;
+            if is_verbose && row.coverage() < 0.93 {
+                let _ = writeln!(text, "  - {} {} {}: {:.3}", row.cell, row.step, row.figure, row.coverage());
+            }
+        }
+    }
+    let _ = writeln!(text, "  {below} of {all} below 93 % (target: none); the least {:.1} %", 100.0 * least);
+    text
+}
