@@ -133,6 +133,7 @@ impl Mean {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     fn rounds(values: &[f64], spread: f64) -> Vec<RoundFigure> {
@@ -148,18 +149,6 @@ mod tests {
             },
         };
         values.iter().enumerate().map(one).collect()
-    }
-
-    /// Numbers about 0, the same each time (a sum of twelve uniform ones).
-    fn normal(seed: u64) -> impl FnMut() -> f64 {
-        let mut state = seed;
-        move || {
-            let mut next = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 11) as f64 / (1u64 << 53) as f64
-            };
-            (0..12).map(|_| next()).sum::<f64>() - 6.0
-        }
     }
 
     #[test]
@@ -213,16 +202,16 @@ mod tests {
     #[test]
     fn equal_ways_differ_in_at_most_one_table_in_twenty() {
         let (tables, ways, figures, count) = (400, 3, 8, 5);
-        let mut normal = normal(5);
+        let mut random = Random::new(5);
         let mut wrong = 0;
         for _ in 0..tables {
             let mut chances = Vec::new();
             for _ in 0..figures {
-                let shared: Vec<f64> = (0..count).map(|_| normal()).collect();
+                let shared: Vec<f64> = (0..count).map(|_| random.normal()).collect();
                 let of: Vec<Vec<RoundFigure>> = (0..ways)
                     .map(|_| {
                         let values: Vec<f64> =
-                            shared.iter().map(|round| (0.5 * round + 0.1 * normal()).exp()).collect();
+                            shared.iter().map(|round| (0.5 * round + 0.1 * random.normal()).exp()).collect();
                         rounds(&values, 0.01)
                     })
                     .collect();

@@ -21,6 +21,7 @@ mod judge;
 pub mod limits;
 pub mod meta;
 pub mod predict;
+mod random;
 pub mod stats;
 mod steal;
 mod summarize;

@@ -6,11 +6,12 @@ use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
-use crate::stats::{self, Quantiles};
+use crate::stats::{self, Around, Meanwhile, Quantiles, both};
 
 /// Every figure of every step, with intervals.
 #[must_use]
 pub fn summarize(record: &Record) -> Summary {
+    let meanwhile = Meanwhile::new(&record.steps);
     let steps = record
         .steps
         .iter()
@@ -23,7 +24,7 @@ pub fn summarize(record: &Record) -> Summary {
                 runtime_ns: step.runtime_ns,
                 ended: step.ended,
                 errors: step.errors.iter().map(|error| error.count).sum(),
-                streams: step.streams.iter().map(|stream| summarize_stream(step, plan, stream)).collect(),
+                streams: step.streams.iter().map(|stream| summarize_stream(step, plan, stream, &meanwhile)).collect(),
                 background: step.background.iter().flat_map(load).collect(),
             }
         })
@@ -42,19 +43,27 @@ fn load(background: &Background) -> impl Iterator<Item = LoadSummary> {
 }
 
 /// One stream.
-fn summarize_stream(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> StreamSummary {
+fn summarize_stream(
+    step: &StepRecord,
+    plan: Option<&StepPlan>,
+    stream: &Stream,
+    meanwhile: &Meanwhile,
+) -> StreamSummary {
     let class = stream.class;
+    let around = meanwhile.around(step, class);
+    let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
     let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
     let of_sync = of_sync.map(|quantiles| in_order([0.5, 0.99].map(|q| quantiles.at(q))));
     let (iops, bytes_per_second) = rates(step, plan, stream);
-    let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(|q| quantiles.at(q)));
+    let quantile = |q: f64| in_run(quantiles.at(q), &|around| around.quantile(q));
+    let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     StreamSummary {
         class,
         ios: stream.lat.count(),
-        iops,
-        bytes_per_second,
-        lat_mean_ns: stats::mean(&stream.lat, &step.intervals, class),
+        iops: in_run(iops, &Around::rate),
+        bytes_per_second: in_run(bytes_per_second, &Around::byte_rate),
+        lat_mean_ns: in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
         lat_p50_ns: p50,
         lat_p99_ns: p99,
         lat_p999_ns: p999,

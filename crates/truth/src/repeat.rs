@@ -35,8 +35,8 @@ pub struct Cell {
     device: Device,
 }
 
-/// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s, a
-/// tenth of the time each, and rare stalls.
+/// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s (those
+/// of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), and rare stalls.
 #[must_use]
 pub fn cells() -> Vec<Cell> {
     let quiet = Device {
@@ -57,14 +57,15 @@ pub fn cells() -> Vec<Cell> {
         let neighbours = Some(neighbours(LEVEL_SIGMA, memory_s, 0.0));
         cell(format!("level, {memory_s} s"), Device { neighbours, ..quiet.clone() })
     };
-    let phases = |slow_s: f64| {
-        let phases = Phases { slow_ns: slow_s * SECOND_NS, fast_ns: 9.0 * slow_s * SECOND_NS, factor: 3.0 };
-        cell(format!("phases, {slow_s} s"), Device { phases: Some(phases), ..quiet.clone() })
+    let phases = |(slow_s, times): (f64, f64)| {
+        let phases = Phases { slow_ns: slow_s * SECOND_NS, fast_ns: times * slow_s * SECOND_NS, factor: 3.0 };
+        let name = format!("{slow_s} s in {}", (1.0 + times) * slow_s);
+        cell(name, Device { phases: Some(phases), ..quiet.clone() })
     };
     let stalls = Device { neighbours: Some(neighbours(0.0, 1.0, 0.2)), ..quiet.clone() };
     std::iter::once(cell("independent".to_owned(), quiet.clone()))
         .chain([0.3, 1.0, 3.0, 10.0, 30.0].map(level))
-        .chain([0.1, 1.0, 10.0].map(phases))
+        .chain([(0.1, 9.0), (1.0, 9.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0)].map(phases))
         .chain([cell("a stall in 5 s".to_owned(), stalls)])
         .collect()
 }
@@ -164,6 +165,8 @@ pub struct Row {
     pub printed: usize,
     /// Of these, those whose interval held the truth.
     pub held: usize,
+    /// Of the others, those whose interval lies wholly above the truth.
+    pub above: usize,
     /// Median of the upper over the lower limit.
     pub ratio: f64,
 }
@@ -198,6 +201,7 @@ pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
                 .filter_map(|estimate| estimate.low.zip(estimate.high))
                 .collect();
             let held = intervals.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
+            let above = intervals.iter().filter(|(low, _)| *low > truth).count();
             let mut ratios: Vec<f64> = intervals.iter().map(|(low, high)| high / low).collect();
             ratios.sort_by(f64::total_cmp);
             rows.push(Row {
@@ -207,6 +211,7 @@ pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
                 runs: runs.len(),
                 printed: intervals.len(),
                 held,
+                above,
                 ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
             });
         }
@@ -238,7 +243,16 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
             below += usize::from(row.coverage() < 0.93);
             all += 1;
             if is_verbose && row.coverage() < 0.93 {
-                let _ = writeln!(text, "  - {} {} {}: {:.3}", row.cell, row.step, row.figure, row.coverage());
+                let _ = writeln!(
+                    text,
+                    "  - {} {} {}: {:.3}, {} above, {} below",
+                    row.cell,
+                    row.step,
+                    row.figure,
+                    row.coverage(),
+                    row.above,
+                    row.printed - row.held - row.above
+                );
             }
         }
     }

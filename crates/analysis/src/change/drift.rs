@@ -7,9 +7,9 @@
 //! series has too few blocks for that to be wide enough, so the interval is at least that of a regression with the
 //! long-run variance of the residuals ([`crate::stats`]).
 
-use super::random::Random;
 use super::segment::inflation;
 use super::trace::median;
+use crate::random::Random;
 use crate::stats::long_run::long_run;
 
 /// Most points a slope is taken from.

@@ -8,13 +8,12 @@
 mod drift;
 mod periodic;
 mod points;
-mod random;
 mod segment;
 mod steady;
 mod trace;
 
 pub use drift::Drift;
-pub use periodic::{Periodic, Recurrence, periodic};
+pub use periodic::{Periodic, Recurrence, periodic, stalls_of_run};
 pub use points::{Change, ChangeKind, Ratio, Stretch};
 pub use steady::{Steady, WINDOW_MIN_NS, steady_state, steady_state_of};
 

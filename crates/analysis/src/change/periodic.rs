@@ -18,7 +18,7 @@
 
 use std::f64::consts::{LN_2, TAU};
 
-use qd1_model::record::Interval;
+use qd1_model::record::{Interval, StepRecord};
 use statrs::function::factorial::ln_binomial;
 use statrs::function::gamma::gamma_ur;
 
@@ -27,6 +27,8 @@ use crate::stats::long_run::t_975;
 
 /// Most intervals looked at, from the end: two minutes.
 const INTERVALS_MAX: usize = 1200;
+/// Length of a time slot of a whole run, ns.
+const SLOT_NS: u64 = 100_000_000;
 /// Shortest period, intervals.
 const PERIOD_MIN: f64 = 3.0;
 /// Fewest episodes of periodic stalls.
@@ -86,11 +88,44 @@ pub struct Periodic {
     pub false_alarm: f64,
 }
 
-/// Finds what recurs in `intervals` at a fixed period: stalls if there are any, else a swing.
+/// Finds what recurs in `intervals` at a fixed period: stalls if there are any, else a swing; nothing in the visits of a
+/// step, for which see [`stalls_of_run`].
 #[must_use]
 pub fn periodic(intervals: &[Interval]) -> Option<Periodic> {
     let part = &intervals[intervals.len().saturating_sub(INTERVALS_MAX)..];
-    stalls(part).or_else(|| swing(part))
+    if has_gaps(part) {
+        return None;
+    }
+    let (first, last) = (part.first()?, part.last()?);
+    let slot_ns = (last.start_ns - first.start_ns) as f64 / (part.len() - 1).max(1) as f64;
+    let found = stalls(&slowness(part), slot_ns, |slot| part[slot].start_ns as f64);
+    found.or_else(|| swing(part))
+}
+
+/// Finds stalls that recur at a fixed period in steps whose visits take turns: each saw only some of them, all together
+/// saw most. Times are those of the run.
+#[must_use]
+pub fn stalls_of_run(steps: &[StepRecord]) -> Option<Periodic> {
+    let visited = || steps.iter().filter(|step| has_gaps(&step.intervals));
+    let from_ns = visited().map(|step| step.started_ns).min()?;
+    let mut slots: Vec<Option<(f64, f64)>> = Vec::new();
+    for step in visited() {
+        for (interval, slow) in step.intervals.iter().zip(slowness(&step.intervals)) {
+            let at_ns = (step.started_ns - from_ns).saturating_add(interval.start_ns + interval.length_ns / 2);
+            let slot = (at_ns / SLOT_NS) as usize;
+            if slot >= INTERVALS_MAX {
+                break;
+            }
+            slots.resize(slots.len().max(slot + 1), None);
+            slots[slot] = slots[slot].into_iter().chain(slow).max_by(|a, b| a.0.total_cmp(&b.0));
+        }
+    }
+    stalls(&slots, SLOT_NS as f64, |slot| (from_ns + slot as u64 * SLOT_NS) as f64)
+}
+
+/// Whether the intervals are those of several visits.
+fn has_gaps(intervals: &[Interval]) -> bool {
+    intervals.windows(2).any(|pair| pair[0].start_ns.saturating_add(pair[0].length_ns) < pair[1].start_ns)
 }
 
 /// One slow episode.
@@ -143,15 +178,15 @@ struct Arc {
     members: Vec<Episode>,
 }
 
-fn stalls(intervals: &[Interval]) -> Option<Periodic> {
-    let count = intervals.len();
-    let slowness = slowness(intervals);
+/// Finds them in the slowness of time slots of equal length, which begin at `start_ns`.
+fn stalls(slowness: &[Option<(f64, f64)>], slot_ns: f64, start_ns: impl Fn(usize) -> f64) -> Option<Periodic> {
+    let count = slowness.len();
     let mut sorted: Vec<f64> = slowness.iter().flatten().map(|(value, _)| *value).collect();
     sorted.sort_unstable_by(|a, b| b.total_cmp(a));
     let mut sets: Vec<Vec<Episode>> = Vec::new();
     for slowest in SLOWEST.into_iter().filter(|slowest| slowest * 6 <= count && *slowest <= sorted.len()) {
         let level = sorted[slowest - 1];
-        let set = if level >= SLOW_MIN { episodes(&slowness, level) } else { Vec::new() };
+        let set = if level >= SLOW_MIN { episodes(slowness, level) } else { Vec::new() };
         if set.len() >= EPISODES_MIN {
             sets.push(set);
         }
@@ -172,11 +207,10 @@ fn stalls(intervals: &[Interval]) -> Option<Periodic> {
     }
     let best = best?;
     let mut fitted = fit_line(&best)?;
-    let to_ns = (intervals[count - 1].start_ns - intervals[0].start_ns) as f64 / (count - 1) as f64;
     let mut latencies: Vec<f64> = best.members.iter().map(|episode| episode.latency_ns).collect();
-    fitted.first_ns = intervals[best.members[0].at as usize].start_ns as f64;
+    fitted.first_ns = start_ns(best.members[0].at as usize);
     (fitted.period_ns, fitted.low_ns, fitted.high_ns) =
-        (fitted.period_ns * to_ns, fitted.low_ns * to_ns, fitted.high_ns * to_ns);
+        (fitted.period_ns * slot_ns, fitted.low_ns * slot_ns, fitted.high_ns * slot_ns);
     fitted.recurrence = Recurrence::Stalls { latency_ns: median(&mut latencies), episodes: best.members.len() };
     fitted.false_alarm = (best.log_chance + trials.ln()).exp();
     Some(fitted)

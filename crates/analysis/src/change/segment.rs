@@ -166,7 +166,7 @@ pub(super) fn inflation(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::random::Random;
+    use crate::random::Random;
 
     fn noise(count: usize, rho: f64, seed: u64) -> Vec<f64> {
         let mut random = Random::new(seed);

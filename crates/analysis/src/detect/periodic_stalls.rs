@@ -7,12 +7,11 @@
 //! Blind to periods below three intervals (0.3 s) and to fewer than five stalls; a task of this machine that wakes up
 //! by a timer looks the same as one of the disk's.
 
-use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, percent};
-use crate::change::{Periodic, Recurrence, periodic};
+use crate::change::{Periodic, Recurrence, periodic, stalls_of_run};
 
 /// Shortest stall reported, ns.
 const LATENCY_MIN_NS: f64 = 2e6;
@@ -28,27 +27,32 @@ const KNOWN: [(f64, &str); 2] = [
 ];
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    record.steps.iter().filter_map(returning).collect()
+    let of_steps = record
+        .steps
+        .iter()
+        .filter_map(|step| finding(&periodic(&step.intervals)?, &step.name, &format!("step {}", step.name)));
+    // Steps whose visits take turns see the same stalls.
+    let of_run = stalls_of_run(&record.steps).and_then(|found| finding(&found, "", "the disk"));
+    of_run.into_iter().chain(of_steps).collect()
 }
 
-fn returning(step: &StepRecord) -> Option<Finding> {
-    let periodic = periodic(&step.intervals)?;
+fn finding(periodic: &Periodic, step: &str, who: &str) -> Option<Finding> {
     let period = format!("every {:.2} s", periodic.period_ns / 1e9);
     let (title, severity, seen) = match periodic.recurrence {
         Recurrence::Stalls { latency_ns, episodes } if latency_ns >= LATENCY_MIN_NS => (
-            format!("step {} was slow {period}: requests took up to {} then", step.name, format_ns(latency_ns)),
+            format!("{who} was slow {period}: requests took up to {} then", format_ns(latency_ns)),
             if latency_ns >= WARNING_NS { Severity::Warning } else { Severity::Info },
             format!("{episodes} slow episodes in {} cycles", periodic.cycles),
         ),
         Recurrence::Swing { factor } if factor >= SWING_MIN => (
-            format!("the speed of step {} swings {period}, by a factor of {factor:.2}", step.name),
+            format!("the speed of {who} swings {period}, by a factor of {factor:.2}"),
             if factor >= SWING_WARNING { Severity::Warning } else { Severity::Info },
             format!("{} cycles", periodic.cycles),
         ),
         _ => return None,
     };
     Some(Finding {
-        step: step.name.clone(),
+        step: step.to_owned(),
         title,
         evidence: format!(
             "{seen}, period {:.2} s ({:.2} to {:.2}), the first at {:.1} s; chance of that without a period at most {}",
@@ -58,7 +62,7 @@ fn returning(step: &StepRecord) -> Option<Finding> {
             periodic.first_ns / 1e9,
             percent(periodic.false_alarm.max(1e-3)),
         ),
-        advice: advice(&periodic),
+        advice: advice(periodic),
         ..base_finding("periodic_stalls", severity, if periodic.false_alarm < 1e-5 { 0.95 } else { 0.85 })
     })
 }
@@ -118,5 +122,25 @@ mod tests {
         }
         assert_eq!(testing::run(detect, &record), []);
         assert_eq!(testing::run(detect, &testing::record()), []);
+    }
+
+    /// Two steps that take turns of half a second, and a stall every 3 s that meets whichever is there.
+    #[test]
+    fn stalls_are_found_in_steps_that_take_turns() {
+        let mut record = stalled(500, 80_000_000);
+        let all = std::mem::take(&mut record.steps[0].intervals);
+        let mut other = record.steps[0].clone();
+        other.name = "other".to_owned();
+        for (at, mut interval) in all.into_iter().enumerate() {
+            if at % 30 == 7 {
+                interval.streams[0].lat_max_ns = 80_000_000;
+            }
+            let step = if at / 5 % 2 == 0 { &mut record.steps[0] } else { &mut other };
+            step.intervals.push(interval);
+        }
+        record.steps.insert(1, other);
+        let found = testing::run(detect, &record);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].step.is_empty() && found[0].title.contains("every 3.00 s"), "{}", found[0].title);
     }
 }

@@ -15,8 +15,11 @@
 //! hardly moves gives almost nothing; one that drifts through the whole run a wide interval, since a minute of it says
 //! little of the next.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
+use qd1_model::Estimate;
+
+use super::long_run::Z_975;
 use super::series::{Quantity, Series};
 
 /// Fewest visits of which this is known.
@@ -27,7 +30,7 @@ const STRETCHES: usize = 96;
 const OPS_MIN: f64 = 4.0;
 /// Times in which the level forgets itself, s: from a stretch to twice a minute, each twice the one before.
 const TAU_MIN_S: f64 = 0.1;
-const TAUS: usize = 11;
+const TAUS: usize = 12;
 /// Shares of the level in the variance of a stretch.
 const SHARES: [f64; 13] = [0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.999];
 
@@ -64,6 +67,24 @@ pub(super) fn half_width(series: &Series, of: Of) -> f64 {
         return f64::INFINITY;
     }
     mixture_half_width(&hypotheses(&stretches), (stretches.len() - 1) as f64)
+}
+
+/// Quantile `q` of the visits, widened to what the long run's may be: by the level, and upwards by what these visits did
+/// not see of it.
+///
+/// The long run mixes more levels than a short one, and a tail is made by the slowest. The quantile over the median
+/// gives the spread seen; the part of the level's spread that was not seen is that of its average, in `half_width`.
+/// Spreads add as variances (all taken as log-normal).
+pub(super) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64) -> Estimate {
+    let estimate = super::widened(quantile, half_width);
+    let z = Normal::standard().inverse_cdf(q);
+    let (Some(value), Some(high)) = (estimate.value, estimate.high) else { return estimate };
+    if z <= 0.0 || half_width == 0.0 {
+        return estimate;
+    }
+    let seen = ((value / median_ns.max(1.0)).ln() / z).max(0.0);
+    let further = z * (seen.hypot(half_width / Z_975) - seen);
+    Estimate { high: Some(high * further.exp()), ..estimate }
 }
 
 /// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches.
@@ -181,4 +202,70 @@ fn mixture_half_width(all: &[Hypothesis], df: f64) -> f64 {
         if beyond(middle) > 0.025 { low = middle } else { high = middle }
     }
     0.5 * (low + high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Twelve visits of 1 s, 4 s apart, cut into eight stretches each: a level of this spread and memory, and noise.
+    fn visits(random: &mut Random, sigma: f64, tau_s: f64, noise: f64) -> (Vec<Stretch>, f64) {
+        let mut level = sigma * random.normal();
+        let (mut stretches, mut last_s, mut sum) = (Vec::new(), 0.0, 0.0);
+        for number in 0..96 {
+            let at_s = f64::from(number / 8) * 4.0 + f64::from(number % 8) / 8.0;
+            let keeps = (-(at_s - last_s) / tau_s).exp();
+            level = keeps * level + (1.0 - keeps * keeps).sqrt() * sigma * random.normal();
+            stretches.push(Stretch { at_s, log: 12.0 + level + noise * random.normal(), ios: 100.0 });
+            (last_s, sum) = (at_s, sum + level);
+        }
+        (stretches, sum / 96.0)
+    }
+
+    fn half_width_of(stretches: &[Stretch]) -> f64 {
+        mixture_half_width(&hypotheses(stretches), 95.0)
+    }
+
+    /// The claim itself: how often the level's average lies within its half width, from a level that forgets itself
+    /// within a visit to one that lasts as long as the run.
+    #[test]
+    fn the_half_width_holds_the_levels_average() {
+        let mut random = Random::new(11);
+        for tau_s in [0.3, 1.0, 3.0, 10.0, 30.0] {
+            let runs = 200;
+            let held = (0..runs).filter(|_| {
+                let (stretches, average) = visits(&mut random, 0.2, tau_s, 0.02);
+                average.abs() <= half_width_of(&stretches)
+            });
+            let held = held.count();
+            // Of 95 %, less two standard errors and what a level as long as the run costs.
+            assert!(held >= 178, "tau {tau_s} s: {held} of {runs}");
+        }
+    }
+
+    #[test]
+    fn a_level_that_does_not_move_adds_next_to_nothing() {
+        let mut random = Random::new(12);
+        let widths: Vec<f64> = (0..20).map(|_| half_width_of(&visits(&mut random, 0.0, 1.0, 0.02).0)).collect();
+        assert!(widths.iter().all(|width| *width < 0.02), "{widths:?}");
+        let same = vec![Stretch { at_s: 0.0, log: 12.0, ios: 100.0 }; 1];
+        let same: Vec<Stretch> = (0..96).map(|at| Stretch { at_s: f64::from(at), ..same[0] }).collect();
+        assert!(half_width_of(&same) < 1e-5, "{}", half_width_of(&same));
+    }
+
+    #[test]
+    fn a_level_that_lasts_longer_is_known_worse() {
+        let mut random = Random::new(13);
+        let mut median = |tau_s| {
+            let mut widths: Vec<f64> =
+                (0..41).map(|_| half_width_of(&visits(&mut random, 0.2, tau_s, 0.02).0)).collect();
+            widths.sort_by(f64::total_cmp);
+            widths[20]
+        };
+        let (short, long) = (median(0.3), median(10.0));
+        assert!(long > 1.5 * short, "{short} {long}");
+        // Twelve independent visits alone would say 0.13.
+        assert!(long > 0.2, "{long}");
+    }
 }

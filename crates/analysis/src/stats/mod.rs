@@ -13,6 +13,7 @@ mod episodes;
 mod invert;
 mod level;
 pub(crate) mod long_run;
+mod meanwhile;
 mod rank;
 mod series;
 
@@ -24,6 +25,7 @@ use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
 use long_run::{LongRun, long_run};
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
+pub use meanwhile::{Around, Meanwhile, both};
 use series::{Quantity, Series};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
@@ -73,7 +75,7 @@ impl Quantiles {
     #[must_use]
     pub fn at(&self, q: f64) -> Estimate {
         let within = quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank));
-        widened(within, self.level)
+        level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, self.level)
     }
 }
 

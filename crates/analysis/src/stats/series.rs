@@ -31,14 +31,15 @@ pub(crate) struct Series {
 
 /// What one batch holds.
 #[derive(Debug, Default)]
-struct Batch {
+pub(super) struct Batch {
     /// ns since the step's measurement began.
-    start_ns: f64,
-    length_ns: f64,
-    ios: f64,
-    bytes: f64,
-    lat_sum_ns: f64,
-    bins: Vec<(u16, u32)>,
+    pub(super) start_ns: f64,
+    pub(super) length_ns: f64,
+    pub(super) ios: f64,
+    pub(super) bytes: f64,
+    pub(super) lat_sum_ns: f64,
+    /// Coarse bins in rising order, and how many operations are in each.
+    pub(super) bins: Vec<(u16, u32)>,
 }
 
 /// A quantity of a batch.
@@ -96,6 +97,22 @@ impl Series {
             })
             .collect();
         Self { batches, totals, n }
+    }
+
+    /// The batches in time order.
+    pub(super) fn batches(&self) -> &[Batch] {
+        &self.batches
+    }
+
+    /// This series and more batches, in time order.
+    pub(super) fn with(mut self, more: Vec<Batch>) -> Self {
+        for (bin, count) in more.iter().flat_map(|batch| &batch.bins) {
+            self.totals[usize::from(*bin)] += u64::from(*count);
+        }
+        self.n += more.iter().map(|batch| batch.ios as u64).sum::<u64>();
+        self.batches.extend(more);
+        self.batches.sort_by(|a, b| a.start_ns.total_cmp(&b.start_ns));
+        self
     }
 
     /// One value per batch.
@@ -218,7 +235,7 @@ fn bin_ends_ns(bin: usize) -> (f64, f64) {
 }
 
 /// Its middle.
-fn bin_middle_ns(bin: usize) -> f64 {
+pub(super) fn bin_middle_ns(bin: usize) -> f64 {
     let (low, high) = bin_ends_ns(bin);
     0.5 * (low + high)
 }

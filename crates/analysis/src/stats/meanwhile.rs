@@ -1,0 +1,398 @@
+//! What the other steps of a run saw of the disk while one step was not measured.
+//!
+//! Steps whose visits take turns have seconds each, and together nearly the whole run. A phase in which the disk was
+//! slow may have met commits and no reads; the next one will meet reads. So each step's figures are computed once more
+//! with the time that the other steps saw: as what this step would have measured then. Its own operations, freed from
+//! the level of their moment, are its *base*; wherever another step's median latency was f times its usual one, the
+//! base is taken f times slower (and that much rarer: one request waits for the one before). Single requests that took
+//! many times what is usual then are stalls, which last as long for everybody; they are taken over as they are.
+//!
+//! Nothing becomes surer by this: the interval shown is the step's own one, widened to hold the other. That reads and
+//! commits suffer alike is an assumption; where it is wrong, intervals are too wide.
+
+use std::collections::BTreeMap;
+
+use qd1_model::OpClass;
+use qd1_model::hist::{COARSE_BINS, coarse_index};
+use qd1_model::record::StepRecord;
+
+use super::episodes::Episodes;
+use super::level::{self, Of};
+use super::series::{Batch, Quantity, Series, bin_middle_ns};
+use super::{Estimate, quantile_of, ratio, scaled, widened};
+
+/// Fewest operations whose median tells the level.
+const OPS_MIN: f64 = 32.0;
+/// From so many times the median of its moment on a request met a stall.
+const STALL: f64 = 20.0;
+
+/// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
+const AT_ONCE_MIN: f64 = 0.05;
+
+/// The level of the disk in a part of a step, by one kind of operation.
+struct Moment {
+    /// ns of the run.
+    start_ns: f64,
+    length_ns: f64,
+    /// Median latency over the usual one.
+    factor: f64,
+    /// Requests that met stalls: coarse bins and how many, one request at a time.
+    stalls: Vec<(u16, f64)>,
+}
+
+/// One kind of operation of one visited step.
+struct Course {
+    step: String,
+    moments: Vec<Moment>,
+}
+
+/// The courses of all steps of a run whose visits take turns.
+#[derive(Default)]
+pub struct Meanwhile {
+    courses: Vec<Course>,
+}
+
+impl Meanwhile {
+    /// Of the steps of a run; empty where none of them has visits.
+    #[must_use]
+    pub fn new(steps: &[StepRecord]) -> Self {
+        let visited = steps.iter().filter_map(|step| {
+            // The most frequent kind of operation of each tells most of its times.
+            let most = step.streams.iter().max_by_key(|stream| stream.lat.count())?;
+            let series = Series::while_active(&step.intervals, most.class);
+            let is_visited = series.visits().len() > 1;
+            is_visited.then(|| Course { step: step.name.clone(), moments: moments(&series, step.started_ns as f64) })
+        });
+        Self { courses: visited.collect() }
+    }
+
+    /// What `step` would have measured of `class`, had it been there all the time; `None` without visits or other steps.
+    #[must_use]
+    pub fn around(&self, step: &StepRecord, class: OpClass) -> Option<Around> {
+        let others: Vec<&Course> = self.courses.iter().filter(|course| course.step != step.name).collect();
+        if others.is_empty() || self.courses.len() == others.len() {
+            return None;
+        }
+        let own = Series::while_active(&step.intervals, class);
+        let started_ns = step.started_ns as f64;
+        let mut base = Base::new(&own, &moments(&own, started_ns))?;
+        let moments = others.iter().flat_map(|course| &course.moments);
+        let there = moments.map(|moment| base.at(moment, moment.start_ns - started_ns)).collect();
+        let series = own.with(there);
+        Some(Around { episodes: Episodes::new(&series), level: level::half_width(&series, Of::Latency), series })
+    }
+}
+
+/// The figures of a step over the time of the whole run.
+pub struct Around {
+    series: Series,
+    episodes: Episodes,
+    /// As in [`super::Quantiles`].
+    level: f64,
+}
+
+impl Around {
+    /// Quantile `q` of the latencies, ns.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Estimate {
+        let at = |rank| self.series.at_rank(rank);
+        level::beyond(
+            quantile_of(&self.series, &self.episodes, self.series.n, q, at),
+            at(0.5 * self.series.n as f64),
+            q,
+            self.level,
+        )
+    }
+
+    /// Mean latency, ns.
+    #[must_use]
+    pub fn mean(&self) -> Estimate {
+        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level)
+    }
+
+    /// Operations per second.
+    #[must_use]
+    pub fn rate(&self) -> Estimate {
+        self.per_second(Quantity::Ios)
+    }
+
+    /// Bytes per second.
+    #[must_use]
+    pub fn byte_rate(&self) -> Estimate {
+        self.per_second(Quantity::Bytes)
+    }
+
+    fn per_second(&self, quantity: Quantity) -> Estimate {
+        let rate = ratio(&self.series, quantity, Quantity::Length);
+        scaled(widened(rate, level::half_width(&self.series, Of::Rate)), 1e9)
+    }
+}
+
+/// A step's own figure with an interval that holds both; not resolved where one of them is not.
+#[must_use]
+pub fn both(own: Estimate, around: Option<Estimate>) -> Estimate {
+    let Some(around) = around else { return own };
+    let low = own.low.zip(around.low).map(|(own, around)| own.min(around));
+    if own.is_resolved() && !around.is_resolved() {
+        let longer = around.n_needed as f64 / around.n.max(1) as f64;
+        let n_needed = (own.n as f64 * longer.max(1.0)).ceil() as u64;
+        return Estimate { value: None, low, high: None, n_needed, ..own };
+    }
+    let high = own.high.zip(around.high).map(|(own, around)| own.max(around));
+    let widths = [own.high.zip(own.low), high.zip(low)].map(|ends| ends.map(|(high, low)| (high / low).ln()));
+    let narrower = match widths {
+        [Some(own), Some(both)] if both > 0.0 => (own / both).powi(2),
+        _ => 1.0,
+    };
+    Estimate { low, high, n_effective: own.n_effective * narrower, ..own }
+}
+
+/// The level over time: as many neighbouring batches of a visit as hold [`OPS_MIN`] operations are a moment.
+fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
+    let mut all: Vec<(Moment, f64)> = Vec::new();
+    for visit in series.visits() {
+        let mut from = visit.start;
+        while from < visit.end {
+            let mut to = from;
+            let mut ios = 0.0;
+            while to < visit.end && ios < OPS_MIN {
+                ios += series.batches()[to].ios;
+                to += 1;
+            }
+            // What is left of a visit goes with its last moment.
+            if series.batches()[to..visit.end].iter().map(|batch| batch.ios).sum::<f64>() < OPS_MIN {
+                to = visit.end;
+            }
+            let part = &series.batches()[from..to];
+            let (length_ns, lat_sum_ns) =
+                part.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.length_ns, sum.1 + batch.lat_sum_ns));
+            let at_once = (lat_sum_ns / length_ns.max(1.0)).max(AT_ONCE_MIN);
+            let median = series.median_of(from..to);
+            let is_stall = |bin: u16| bin_middle_ns(usize::from(bin)) > STALL * median;
+            let bins = part.iter().flat_map(|batch| batch.bins.iter());
+            let stalls = bins.filter(|(bin, _)| is_stall(*bin)).map(|(bin, count)| (*bin, f64::from(*count) / at_once));
+            let moment =
+                Moment { start_ns: started_ns + part[0].start_ns, length_ns, factor: median, stalls: stalls.collect() };
+            all.push((moment, median));
+            from = to;
+        }
+    }
+    let usual = weighted_median(all.iter().map(|(moment, median)| (*median, moment.length_ns)).collect());
+    all.into_iter().map(|(moment, median)| Moment { factor: median / usual.max(1.0), ..moment }).collect()
+}
+
+/// The value with half of the weight on each side; 1 of none.
+fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = 0.5 * values.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut below = 0.0;
+    let middle = values.iter().find(|(_, weight)| {
+        below += weight;
+        below >= half
+    });
+    middle.map_or(1.0, |(value, _)| *value)
+}
+
+/// What a step measures of the disk at its usual level, without stalls.
+struct Base {
+    /// Share of the operations in each coarse bin.
+    shares: Vec<(usize, f64)>,
+    /// Sum of the latencies over that of the middles of their bins.
+    exact: f64,
+    /// Operations per ns.
+    rate: f64,
+    /// Bytes of each.
+    bytes: f64,
+    /// Requests on their way at a time.
+    at_once: f64,
+    /// Parts of operations that are still owed, of each entry of `shares`, and of stalls.
+    owed: Vec<f64>,
+    owed_stalls: f64,
+}
+
+impl Base {
+    fn new(own: &Series, moments: &[Moment]) -> Option<Self> {
+        let mut bins = vec![0.0; COARSE_BINS];
+        let (mut ios, mut usual_ns, mut exact_sum, mut middle_sum) = (0.0, 0.0, 0.0, 0.0);
+        let usual_median = own.at_rank(0.5 * own.n as f64);
+        let first = own.batches().first()?;
+        let started_ns = moments.first()?.start_ns - first.start_ns;
+        let mut later = moments.iter().peekable();
+        let mut factor = 1.0;
+        for batch in own.batches() {
+            while let Some(moment) = later.next_if(|moment| moment.start_ns <= started_ns + batch.start_ns) {
+                factor = moment.factor;
+            }
+            let (mut stalled_ns, mut stalls) = (0.0, 0.0);
+            for (bin, count) in &batch.bins {
+                let (lat_ns, count) = (bin_middle_ns(usize::from(*bin)), f64::from(*count));
+                if lat_ns > STALL * usual_median * factor {
+                    (stalled_ns, stalls) = (stalled_ns + count * lat_ns, stalls + count);
+                    continue;
+                }
+                bins[coarse_index((lat_ns / factor) as u64).min(COARSE_BINS - 1)] += count;
+                middle_sum += count * lat_ns / factor;
+            }
+            ios += batch.ios - stalls;
+            exact_sum += (batch.lat_sum_ns - stalled_ns).max(0.0) / factor;
+            usual_ns += batch.length_ns / factor;
+        }
+        let sum = |of: fn(&Batch) -> f64| own.batches().iter().map(of).sum::<f64>();
+        let filled = bins.iter().enumerate().filter(|(_, count)| **count > 0.0);
+        let shares: Vec<(usize, f64)> = filled.map(|(bin, count)| (bin, count / ios)).collect();
+        (ios > 0.0 && usual_ns > 0.0).then(|| Self {
+            owed: vec![0.5; shares.len()],
+            shares,
+            exact: exact_sum / middle_sum,
+            rate: ios / usual_ns,
+            bytes: sum(|batch| batch.bytes) / own.n as f64,
+            at_once: sum(|batch| batch.lat_sum_ns) / sum(|batch| batch.length_ns),
+            owed_stalls: 0.5,
+        })
+    }
+
+    /// What it measures in a moment of the disk.
+    fn at(&mut self, moment: &Moment, start_ns: f64) -> Batch {
+        let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut batch = Batch { start_ns, length_ns: moment.length_ns, ..Batch::default() };
+        let mut add = |bin: usize, count: f64, lat_ns: f64| {
+            if count > 0.0 {
+                *counts.entry(bin.min(COARSE_BINS - 1)).or_default() += count as u32;
+                (batch.ios, batch.lat_sum_ns) = (batch.ios + count, batch.lat_sum_ns + count * lat_ns);
+            }
+        };
+        let mut waited_ns = 0.0;
+        for (bin, count) in &moment.stalls {
+            let lat_ns = bin_middle_ns(usize::from(*bin));
+            waited_ns += count * lat_ns;
+            add(usize::from(*bin), whole(&mut self.owed_stalls, count * self.at_once), lat_ns);
+        }
+        let ready_ns = (moment.length_ns - waited_ns).max(0.0);
+        let expected = self.rate * ready_ns / moment.factor;
+        for ((bin, share), owed) in self.shares.iter().zip(&mut self.owed) {
+            let lat_ns = bin_middle_ns(*bin) * moment.factor;
+            add(coarse_index(lat_ns as u64), whole(owed, expected * share), lat_ns * self.exact);
+        }
+        batch.bytes = batch.ios * self.bytes;
+        batch.bins = counts.into_iter().map(|(bin, count)| (bin as u16, count)).collect();
+        batch
+    }
+}
+
+/// Adds `more` to what is owed, and takes the whole operations of it: over many moments each bin gets its share.
+fn whole(owed: &mut f64, more: f64) -> f64 {
+    *owed += more;
+    let whole = owed.floor();
+    *owed -= whole;
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::Hist;
+    use qd1_model::hist::CoarseHist;
+    use qd1_model::record::{Interval, IntervalStream, Stream};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// Twelve visits of half a second, 4 s apart from `started_ns` on; the latencies of an interval of 100 ms by the
+    /// number of its visit.
+    fn step(name: &str, class: OpClass, started_ns: u64, latencies: impl Fn(u64) -> Vec<u64>) -> StepRecord {
+        let mut lat = Hist::new();
+        let mut intervals = Vec::new();
+        for number in 0..12 * 5 {
+            let mut coarse = CoarseHist::default();
+            let all = latencies(number / 5);
+            all.iter().for_each(|lat_ns| {
+                lat.record(*lat_ns);
+                coarse.record(*lat_ns);
+            });
+            let (ios, lat_sum_ns, lat_max_ns) = (all.len() as u64, all.iter().sum(), *all.iter().max().unwrap());
+            let stream =
+                IntervalStream { class, ios, bytes: ios * 4096, lat_sum_ns, lat_max_ns, bins: coarse.sparse() };
+            let start_ns = number / 5 * 4 * SECOND_NS + number % 5 * 100_000_000;
+            intervals.push(Interval { start_ns, length_ns: 100_000_000, streams: vec![stream] });
+        }
+        let parts = (None, None, None, None);
+        let stream = Stream {
+            class,
+            bytes: qd1_model::Bytes(lat.count() * 4096),
+            lat,
+            slat: parts.0,
+            clat: parts.1,
+            write_part: parts.2,
+            sync_part: parts.3,
+            slowest: Vec::new(),
+        };
+        StepRecord { name: name.to_owned(), started_ns, streams: vec![stream], intervals, ..StepRecord::default() }
+    }
+
+    /// As many of about this latency as fit into 100 ms, one after another.
+    fn busy(lat_ns: u64) -> Vec<u64> {
+        (0..100_000_000 / lat_ns).map(|number| lat_ns + lat_ns / 10 * (number * 7 % 5) / 5).collect()
+    }
+
+    fn reads() -> StepRecord {
+        step("reads", OpClass::Read, 0, |_| busy(100_000))
+    }
+
+    /// Commits whose visits lie between those of the reads.
+    fn commits(latencies: impl Fn(u64) -> Vec<u64>) -> StepRecord {
+        step("commits", OpClass::Commit, 2 * SECOND_NS, latencies)
+    }
+
+    fn around(steps: &[StepRecord; 2]) -> Around {
+        Meanwhile::new(steps).around(&steps[0], OpClass::Read).unwrap()
+    }
+
+    #[test]
+    fn steady_others_leave_a_step_as_it_is() {
+        let steps = [reads(), commits(|_| busy(1_000_000))];
+        let (around, own) =
+            (around(&steps), super::super::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read));
+        let ratio = around.mean().value.unwrap() / own.value.unwrap();
+        assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+        let rate = around.rate().value.unwrap() / super::super::rate(&steps[0].intervals, OpClass::Read).value.unwrap();
+        assert!((rate - 1.0).abs() < 0.02, "{rate}");
+    }
+
+    #[test]
+    fn a_slow_phase_that_only_commits_met_is_in_the_interval_of_reads() {
+        let slow = |visit| if visit == 5 || visit == 9 { busy(5_000_000) } else { busy(1_000_000) };
+        let steps = [reads(), commits(slow)];
+        let own = super::super::quantile(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read, 0.99);
+        let seen = both(own, Some(around(&steps).quantile(0.99)));
+        assert!(own.high.unwrap() < 120_000.0, "{own:?}");
+        assert!(seen.high.is_none_or(|high| high > 450_000.0), "{seen:?}");
+        assert!(seen.low.unwrap() <= own.low.unwrap() && seen.value.is_none_or(|value| Some(value) == own.value));
+    }
+
+    #[test]
+    fn stalls_that_others_met_are_in_the_mean() {
+        let stalled = |visit| {
+            let mut latencies = busy(1_000_000);
+            if visit % 3 == 1 {
+                latencies.truncate(90);
+                latencies.push(60_000_000);
+            }
+            latencies
+        };
+        let steps = [reads(), commits(stalled)];
+        let own = super::super::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read);
+        let seen = both(own, Some(around(&steps).mean()));
+        // Five of 60 intervals in each stalled visit: a third of them hold a stall of 60 ms in 100.
+        assert!(seen.high.unwrap() > 1.1 * own.high.unwrap(), "{own:?} {seen:?}");
+    }
+
+    #[test]
+    fn without_visits_or_without_others_there_is_nothing_around() {
+        let steps = [reads()];
+        assert!(Meanwhile::new(&steps).around(&steps[0], OpClass::Read).is_none());
+        let mut steps = [reads(), commits(|_| busy(1_000_000))];
+        for step in &mut steps {
+            step.intervals.iter_mut().enumerate().for_each(|(at, one)| one.start_ns = at as u64 * 100_000_000);
+        }
+        assert!(Meanwhile::new(&steps).around(&steps[0], OpClass::Read).is_none());
+    }
+}
