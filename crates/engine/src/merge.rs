@@ -45,7 +45,11 @@ pub(crate) struct WorkerResult {
 /// Merges the results of all workers of a step.
 pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window, mut ended: Ended) -> Outcome {
     let last_ns = results.iter().map(|worker| worker.finished.last_ns).max().unwrap_or(window.measure_ns);
-    let runtime_ns = last_ns.saturating_sub(window.measure_ns).max(1);
+    let first_ns = results.iter().map(|worker| worker.finished.first_ns).min().unwrap_or(window.measure_ns);
+    let whole_ns = last_ns.saturating_sub(window.measure_ns).max(1);
+    // A request of the ramp that ended late is not measured, and neither is the wait for it.
+    let lead_ns = first_ns.saturating_sub(window.measure_ns).min(whole_ns - 1);
+    let runtime_ns = whole_ns - lead_ns;
     if results.iter().any(|worker| worker.finished.failed) {
         ended = Ended::Failed;
     } else if ended == Ended::Time && results.iter().all(|worker| worker.finished.exhausted) {
@@ -53,8 +57,8 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
     }
     let mut outcome = Outcome {
         streams: Vec::new(),
-        intervals: merger.finish(window.interval_ns, runtime_ns),
-        started_ns: window.measure_ns,
+        intervals: without_lead(merger.finish(window.interval_ns, whole_ns), lead_ns),
+        started_ns: window.measure_ns + lead_ns,
         runtime_ns,
         end_fsync_ns: 0,
         ended,
@@ -71,8 +75,21 @@ pub(crate) fn merge(results: Vec<WorkerResult>, merger: Merger, window: &Window,
         outcome.caveat = worker.caveat;
     }
     outcome.streams.sort_by_key(|stream| stream.class);
+    let slowest = outcome.streams.iter_mut().flat_map(|stream| &mut stream.slowest);
+    slowest.for_each(|slow| slow.at_ns = slow.at_ns.saturating_sub(lead_ns));
     debug_assert!(adds_up(&outcome), "the intervals hold each operation that the histograms hold");
     outcome
+}
+
+/// The intervals from `lead_ns` on, before which nothing was measured, counted from there.
+fn without_lead(mut intervals: Vec<Interval>, lead_ns: u64) -> Vec<Interval> {
+    intervals.retain(|interval| interval.start_ns + interval.length_ns > lead_ns || !interval.streams.is_empty());
+    for interval in &mut intervals {
+        let cut_ns = lead_ns.saturating_sub(interval.start_ns).min(interval.length_ns);
+        interval.length_ns -= cut_ns;
+        interval.start_ns = (interval.start_ns + cut_ns).saturating_sub(lead_ns);
+    }
+    intervals
 }
 
 /// Whether the intervals and the histograms count the same operations.
@@ -187,6 +204,15 @@ fn merge_interval(interval: &mut Interval, other: IntervalStream) {
 mod tests {
     use super::*;
     use qd1_model::op::OpClass;
+
+    #[test]
+    fn what_lies_before_the_first_request_is_cut_off() {
+        let mut merger = Merger::default();
+        merger.add([interval(2, 5), interval(3, 7)]);
+        let cut = without_lead(merger.finish(10, 40), 23);
+        let lengths: Vec<_> = cut.iter().map(|one| (one.start_ns, one.length_ns, one.streams[0].ios)).collect();
+        assert_eq!(lengths, [(0, 7, 5), (7, 10, 7)]);
+    }
 
     fn interval(number: u64, ios: u64) -> (u64, Interval) {
         let stream =

@@ -75,6 +75,8 @@ pub(crate) struct Finished {
     pub(crate) streams: Vec<qd1_model::record::Stream>,
     pub(crate) requests: RequestCounts,
     pub(crate) errors: Vec<IoErrors>,
+    /// Since when it measured: with one request at a time, from the end of the ramp's last one on.
+    pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
     pub(crate) failed: bool,
     /// Ended because its budget was used up.
@@ -144,6 +146,8 @@ struct Worker<'a> {
     syncs: u64,
     errors: Vec<IoErrors>,
     error_count: u64,
+    /// When the last request completed that was not measured.
+    unmeasured_ns: u64,
     last_ns: u64,
     stopping: bool,
     exhausted: bool,
@@ -192,6 +196,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         syncs: 0,
         errors: Vec::new(),
         error_count: 0,
+        unmeasured_ns: 0,
         last_ns: start_ns,
         stopping: false,
         exhausted: false,
@@ -209,6 +214,9 @@ impl Worker<'_> {
             self.keep_full(engine)?;
         }
         let [reads, writes] = self.moved;
+        let one_at_a_time = self.slots.len() == 1 && self.arrivals.is_none();
+        let first_ns =
+            if one_at_a_time { self.unmeasured_ns.max(self.window.measure_ns) } else { self.window.measure_ns };
         // A write to a file opened O_SYNC or O_DSYNC is a sync as well.
         let written_through = if self.commits && self.sync_op.is_none() { writes.ios } else { 0 };
         Ok(Finished {
@@ -222,6 +230,7 @@ impl Worker<'_> {
             },
             failed: self.error_count > ERRORS_MAX || (self.error_count > 0 && reads.ios + writes.ios == 0),
             errors: self.errors,
+            first_ns,
             last_ns: self.last_ns,
             exhausted: self.exhausted,
         })
@@ -385,6 +394,8 @@ impl Worker<'_> {
             let lat_ns = done.completed_ns.saturating_sub(done.issued_ns);
             let part_ns = done.submitted_ns.saturating_sub(done.issued_ns);
             self.meter.record(lane, op.len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
+        } else {
+            self.unmeasured_ns = done.completed_ns;
         }
     }
 
@@ -432,6 +443,8 @@ impl Worker<'_> {
         };
         if self.window.measures(from_ns, done.completed_ns) {
             self.meter.record(lane, len, &Timing { lat_ns, part_ns, completed_ns: done.completed_ns });
+        } else {
+            self.unmeasured_ns = done.completed_ns;
         }
         self.refill(number);
     }

@@ -217,6 +217,16 @@ fn a_hang_through_the_whole_window_is_what_it_saw() {
     }
 }
 
+/// Each of a step's visits has such a beginning: of a disk that takes 50 ms a request it made 1 % of the time, and more.
+#[test]
+fn the_wait_for_the_ramps_last_request_is_not_measured() {
+    let device = Device { read: constant(50e6), ..Device::default() };
+    let outcome = run_until(&work(Rw::Randread, 4096, 1), device, &Stop { ramp_ns: 30_000_000, ..stop(1) });
+    near(outcome.runtime_ns as f64, outcome.streams[0].lat.count() as f64 * 50e6, 1e-6);
+    assert_eq!(outcome.intervals.iter().map(|interval| interval.length_ns).sum::<u64>(), outcome.runtime_ns);
+    assert!(outcome.streams[0].slowest.iter().any(|slow| slow.at_ns == 0), "{:?}", outcome.streams[0].slowest);
+}
+
 #[test]
 fn a_cache_acknowledges_until_full_and_a_flush_waits_for_it() {
     let cache = Cache { capacity: 64e6, drain: 100e6, ack_ns: 20e3, honours_flush: true };

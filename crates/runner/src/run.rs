@@ -52,6 +52,7 @@ fn run(
         Run { plan, context, shared: None, prepared: None, files: None, kept: BTreeMap::new(), counters, begin_ns };
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
+    let mut first_error = None;
     let mut visits: VecDeque<Visit> = match adaptive.as_deref_mut() {
         Some(adaptive) => {
             adaptive.begin(std::mem::take(&mut run.plan.steps));
@@ -85,10 +86,22 @@ fn run(
         let so_far = earlier.map_or(&[][..], |at| &steps[at].intervals);
         let follower = Follower { watch: &mut *watch, so_far, enough: &enough };
         let record = match step::run(&mut run, &step, visit, follower) {
-            // What was measured so far is worth keeping; if the first step cannot run, the target as a whole is at
-            // fault.
-            Err(error) if !steps.is_empty() => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
-            outcome => outcome?,
+            // What was measured so far is worth keeping.
+            Err(error) if steps.iter().any(|step| step.ended != Ended::Failed) => {
+                StepRecord::failed(&step.name, format!("{error:#}"), started_ns)
+            }
+            // If the first step cannot run, the target as a whole is at fault. Where the first is drawn by lot, one
+            // more is tried.
+            Err(error) => {
+                let is_drawn = step.visits > 1 && visits.iter().any(|later| later.step != visit.step);
+                if first_error.is_some() || !is_drawn {
+                    return Err(first_error.unwrap_or(error));
+                }
+                let record = StepRecord::failed(&step.name, format!("{error:#}"), started_ns);
+                first_error = Some(error);
+                record
+            }
+            Ok(record) => record,
         };
         // Stopped in its ramp, before anything was measured: treated as if it had not begun.
         if context.is_cancelled() && record.streams.is_empty() {
