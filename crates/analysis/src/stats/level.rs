@@ -250,8 +250,7 @@ mod tests {
         let widths: Vec<f64> = (0..20).map(|_| half_width_of(&visits(&mut random, 0.0, 1.0, 0.02).0)).collect();
         // The noise of the average alone is 0.002.
         assert!(widths.iter().all(|width| *width < 0.03), "{widths:?}");
-        let same = vec![Stretch { at_s: 0.0, log: 12.0, ios: 100.0 }; 1];
-        let same: Vec<Stretch> = (0..96).map(|at| Stretch { at_s: f64::from(at), ..same[0] }).collect();
+        let same: Vec<Stretch> = (0..96).map(|at| Stretch { at_s: f64::from(at), log: 12.0, ios: 100.0 }).collect();
         assert!(half_width_of(&same) < 1e-5, "{}", half_width_of(&same));
     }
 

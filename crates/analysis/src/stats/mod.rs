@@ -138,10 +138,17 @@ fn per_time(intervals: &[Interval], class: OpClass, quantity: Quantity) -> Estim
     widened(ratio(&series, quantity, Quantity::Length), level::half_width(&series, level::Of::Rate))
 }
 
-/// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`.
+/// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`. Not resolved
+/// where that alone is more than a factor of ten.
 fn widened(estimate: Estimate, level: f64) -> Estimate {
     if level == 0.0 {
         return estimate;
+    }
+    if level > FACTOR_MAX.ln() {
+        let longer = if level.is_finite() { (level / FACTOR_MAX.ln()).powi(2) } else { 4.0 };
+        let n_needed = (estimate.n.max(1) as f64 * longer).ceil().max(estimate.n_needed as f64) as u64;
+        let low = estimate.low.map(|low| low * (-level).exp()).filter(|low| *low > 0.0);
+        return Estimate { n: estimate.n, n_needed, low, ..Estimate::default() };
     }
     let Some(value) = estimate.value.filter(|value| *value > 0.0) else {
         return Estimate { low: estimate.low.map(|low| low * (-level).exp()), ..estimate };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::{self, Place, Running, find, int, list, names, wait_until};
 
 /// A run that would take a minute.
-const LONG: [&str; 7] = ["--size", "32MiB", "--runtime", "60s", "--only", "read32,write32", "--json"];
+const LONG: [&str; 7] = ["--size", "32MiB", "--runtime", "60s", "--only", "qd1,write32", "--json"];
 
 /// Interrupts a long run while it reads; its exit code and what it printed.
 fn interrupted_by(place: &Place, signal: Signal) -> (Option<i32>, Value) {
