@@ -54,9 +54,10 @@ fn summarize_stream(
     let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
     let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
-    let of_sync = of_sync.map(|quantiles| in_order([0.5, 0.99].map(|q| quantiles.at(q))));
-    let (iops, bytes_per_second) = rates(step, plan, stream);
     let quantile = |q: f64| in_run(quantiles.at(q), &|around| around.quantile(q));
+    // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
+    let of_sync = of_sync.map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
+    let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     StreamSummary {
         class,
@@ -72,6 +73,18 @@ fn summarize_stream(
         sync_p50_ns: of_sync.map(|[p50, _]| p50),
         sync_p99_ns: of_sync.map(|[_, p99]| p99),
     }
+}
+
+/// The figure of a part, its limits as much further out as those of the whole's went from `own` to `seen`.
+fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
+    let further = |part: Option<f64>, own: Option<f64>, seen: Option<f64>| Some(part? * (seen? / own?));
+    if own.is_resolved() && !seen.is_resolved() {
+        let low = further(part.low, own.low, seen.low);
+        return Estimate { value: None, low, high: None, n_needed: seen.n_needed, ..part };
+    }
+    let low = further(part.low, own.low, seen.low).or(part.low);
+    let high = further(part.high, own.high, seen.high).or(part.high);
+    Estimate { low, high, ..part }
 }
 
 /// Percentiles from the lowest to the highest, each limit no lower than that of the one before: what bounds a percentile
@@ -150,6 +163,17 @@ mod tests {
         assert_eq!((p999.low, p999.high), (Some(1.4), Some(5.0)));
         let [p99, p999] = in_order([of(Some(2.0), 1.4, Some(6.0)), of(None, 0.9, None)]);
         assert_eq!((p99.high, p999.low, p999.high), (Some(6.0), Some(1.4), None));
+    }
+
+    #[test]
+    fn a_parts_interval_goes_out_with_that_of_the_whole() {
+        let of = |value, low, high| Estimate { value, low: Some(low), high, n: 100, ..Estimate::default() };
+        let (part, own) = (of(Some(10.0), 8.0, Some(12.0)), of(Some(20.0), 16.0, Some(24.0)));
+        let wider = as_much(part, own, of(Some(20.0), 12.0, Some(48.0)));
+        assert_eq!((wider.value, wider.low, wider.high), (Some(10.0), Some(6.0), Some(24.0)));
+        assert_eq!(as_much(part, own, own), part);
+        let open = as_much(part, own, Estimate { n_needed: 7, ..of(None, 8.0, None) });
+        assert_eq!((open.value, open.low, open.high, open.n_needed), (None, Some(4.0), None, 7));
     }
 
     #[test]
