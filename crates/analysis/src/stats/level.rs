@@ -22,10 +22,10 @@ use qd1_model::Estimate;
 use super::long_run::Z_975;
 use super::series::{Quantity, Series};
 
-/// Fewest visits of which this is known.
-const VISITS_MIN: usize = 5;
 /// Stretches that all visits are cut into together.
 const STRETCHES: usize = 96;
+/// Fewest stretches that tell anything of a level.
+const STRETCHES_MIN: usize = 10;
 /// Fewest operations of a stretch with a median.
 const OPS_MIN: f64 = 4.0;
 /// Times in which the level forgets itself, s: from a stretch to twice a minute, each twice the one before.
@@ -58,12 +58,12 @@ struct Stretch {
 /// logarithm; 0 for a step that was measured in one go.
 pub(super) fn half_width(series: &Series, of: Of) -> f64 {
     let visits = series.visits();
-    if visits.len() < VISITS_MIN {
+    if visits.len() < 2 {
         return 0.0;
     }
     let each = STRETCHES.div_ceil(visits.len());
     let stretches: Vec<Stretch> = visits.iter().flat_map(|visit| cut(series, visit.clone(), each, of)).collect();
-    if stretches.len() < 2 * VISITS_MIN {
+    if stretches.len() < STRETCHES_MIN {
         return f64::INFINITY;
     }
     mixture_half_width(&hypotheses(&stretches), (stretches.len() - 1) as f64)

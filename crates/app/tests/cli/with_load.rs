@@ -17,6 +17,8 @@ fn each_step_of_commits_is_planned_again_under_load() {
             assert!(plan.contains(&format!("  {name} ")), "{args:?}:\n{plan}");
         }
         assert_eq!(plan.matches("-load ").count(), 3, "and nothing else: {plan}");
+        let loaded = plan.lines().filter(|line| line.contains("-load "));
+        assert!(loaded.clone().all(|line| !line.contains("visits")), "after all others, in one go: {plan}");
     }
     assert!(!dry(&[]).contains("-load"));
 }

@@ -133,7 +133,7 @@ fn a_disk_that_runs_full_gives_one_error_and_is_left_empty() {
 fn sigint_during_a_hang_waits_for_the_disk_and_then_ends() {
     let disk = or_skip!(Disk::named("hanging"));
     let args =
-        ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1,commit1", "--json"];
+        ["check", disk.place.dir_str(), "--size", "32MiB", "--runtime", "60s", "--only", "qd1,write32", "--json"];
     let mut run = Running::start(disk.place.real_time(&args));
     let hung = |disk: &Disk| disk.mounted.served().reads >= 8000;
     wait_until("the disk hangs", || hung(&disk));

@@ -32,6 +32,8 @@ pub(super) fn copy(job: &Job) -> Job {
         name: format!("{}{SUFFIX}", job.name),
         title: Some(format!("{title}, while others write and read")),
         with_load: Some(true),
+        // It leaves dirty pages behind, which would disturb the visits of others.
+        visits: None,
         ..job.clone()
     }
 }

@@ -234,8 +234,10 @@ fn check_ranges(job: &Job) -> Result<()> {
         if !(1..=VISITS_MAX).contains(&visits) {
             return refuse(format!("visits must be between 1 and {VISITS_MAX}, not {visits}"));
         }
-        if visits > 1 && (job.files.is_some() || job.sync == Some(Sync::EndFsync)) {
-            return refuse("a job on files, or with one fsync at its end, is measured in one visit".to_owned());
+        let disturbs = job.files.is_some() || job.sync == Some(Sync::EndFsync) || job.with_load == Some(true);
+        if visits > 1 && disturbs {
+            let what = "a job on files, under load, or with one fsync at its end, is measured in one visit";
+            return refuse(what.to_owned());
         }
     }
     let numjobs = job.numjobs.unwrap_or(1).max(1);
@@ -464,6 +466,9 @@ mod tests {
             ("numjobs = 5000", "numjobs"),
             ("rwmixread = 101", "rwmixread"),
             ("stop_percentile = 100.0", "stop_percentile"),
+            ("visits = 0", "between 1 and 1000"),
+            ("visits = { quick = 6, default = 1001, full = 24 }", "between 1 and 1000"),
+            ("visits = 2\nwith_load = true", "one visit"),
         ] {
             let error = check_ranges(&job(&format!("rw = \"randrw\"\n{keys}"))).unwrap_err().to_string();
             assert!(error.starts_with("a: ") && error.contains(word), "{error}");
