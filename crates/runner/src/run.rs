@@ -77,19 +77,15 @@ fn run(
             continue;
         }
         let earlier = steps.iter().position(|record| record.name == step.name);
-        if earlier.is_some_and(|at| steps[at].ended == Ended::Failed) {
-            continue;
-        }
         watch.step(visit.step, &step);
         let enough = |intervals: &[Interval]| adaptive.as_deref().is_some_and(|adaptive| adaptive.enough(intervals));
         let started_ns = clock::now_ns() - begin_ns;
         let so_far = earlier.map_or(&[][..], |at| &steps[at].intervals);
         let follower = Follower { watch: &mut *watch, so_far, enough: &enough };
+        let has_begun = steps.iter().any(|step| step.fault.is_empty() || !step.streams.is_empty());
         let record = match step::run(&mut run, &step, visit, follower) {
             // What was measured so far is worth keeping.
-            Err(error) if steps.iter().any(|step| step.ended != Ended::Failed) => {
-                StepRecord::failed(&step.name, format!("{error:#}"), started_ns)
-            }
+            Err(error) if has_begun => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
             // If the first step cannot run, the target as a whole is at fault. Where the first is drawn by lot, one
             // more is tried.
             Err(error) => {
@@ -121,6 +117,10 @@ fn run(
                 steps.len() - 1
             }
         };
+        // What failed once is not tried again.
+        if steps[at].ended == Ended::Failed {
+            visits.retain(|later| later.step != visit.step);
+        }
         if visits.iter().all(|later| later.step != visit.step) {
             watch.step_done(&steps[at]);
         }

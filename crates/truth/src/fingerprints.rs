@@ -13,7 +13,7 @@ use qd1_model::record::{IntervalStream, Record, StepRecord};
 use qd1_model::{Bytes, Subject, Summary};
 
 use crate::Seeds;
-use crate::limits::each;
+use crate::parallel::each;
 use crate::scenario::{Scenario, limited, unlimited};
 use crate::suite;
 use crate::virtual_disk::VirtualDisk;

@@ -16,7 +16,7 @@ use qd1_model::{Bytes, Record, Subject};
 use crate::Seeds;
 use crate::kinds::{Drawn, Labels, draw};
 use crate::machines::environment;
-use crate::parallel::on_all_processors;
+use crate::parallel::each;
 use crate::suite;
 
 /// The suite that the product runs: its steps are these steps.
@@ -58,7 +58,7 @@ impl Judged {
 
 /// The disks numbered `numbers`: the kind is the number's remainder by nine.
 pub fn judged(seeds: Seeds, numbers: std::ops::Range<u64>) -> Vec<Judged> {
-    on_all_processors(numbers, |number| judge(seeds, number))
+    each(numbers, |number| judge(seeds, number))
 }
 
 fn judge(seeds: Seeds, number: u64) -> Judged {

@@ -1,14 +1,13 @@
 //! `qd1 limits` on disks with known limits and on disks without any: the table.
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use qd1_analysis::limits::{Options, Procedure};
 use qd1_engine::sim::Scope;
 use qd1_model::limits::{Direction, Limit, Limits, Quantity};
 
 use crate::Seeds;
+use crate::parallel::each;
 use crate::scenario::{Scenario, Truth, limited, unlimited};
 use crate::virtual_disk::{VirtualDisk, limits_of};
 
@@ -133,27 +132,6 @@ fn sum(tallies: Vec<Tally>) -> Tally {
         all.add(tally);
         all
     })
-}
-
-/// Spreads the numbers over the processors; each disk is a run of its own, so the order does not matter.
-pub(crate) fn each<T: Send>(numbers: impl IntoIterator<Item = u64>, one: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let numbers: Vec<u64> = numbers.into_iter().collect();
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = one(*number);
-                    done.lock().expect("no thread panics with it").push((*number, outcome));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().expect("no thread panics with it");
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 fn judge(tally: &mut Tally, scenario: &Scenario, limits: &Limits, direction: Direction) {

@@ -16,7 +16,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, PerEffort};
 use qd1_model::{Bytes, Estimate, Hist, StreamSummary, Subject};
 
-use crate::parallel::on_all_processors;
+use crate::parallel::each;
 use crate::{Seeds, suite};
 
 /// The suite that the product runs.
@@ -182,7 +182,7 @@ impl Row {
 /// `count` runs of a disk: a row for each figure of each kind of operation of each step.
 #[must_use]
 pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
-    let runs = on_all_processors(0..count, |number| run(cell, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
+    let runs = each(0..count, |number| run(cell, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
     let first = runs.first().expect("at least one run");
     let mut rows = Vec::new();
     for (at, part) in first.iter().enumerate() {

@@ -33,6 +33,8 @@ use series::{Quantity, Series};
 /// be the ones that resolve it.
 const PILOT_EXCEEDANCES: f64 = 60.0;
 
+/// VIF from which operations that all lie in one bin depend on each other.
+const VIF_DOUBTFUL: f64 = 2.0;
 /// A mean or rate known no better than within this factor is not resolved.
 const FACTOR_MAX: f64 = 10.0;
 /// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
@@ -284,13 +286,36 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
     let at_share = |share: f64| value_at((share * (count + 1.0)).clamp(1.0, count));
     let resolved = low.is_some() && high.is_some();
     let n_needed = (needed * inflation.vif_t).ceil() as u64;
-    Estimate {
+    let estimate = Estimate {
         value: resolved.then(|| value_at((q * count).ceil().clamp(1.0, count))),
         low: low.map(at_share),
         high: high.filter(|_| resolved).map(at_share),
         n,
         n_effective: count / inflation.vif,
         n_needed: if resolved { 0 } else { n_needed },
+    };
+    within_one_bin(series, estimate)
+}
+
+/// A quantile of operations that all lie in one coarse bin, which no edge divides: only their sums tell how they depend
+/// on each other, and one of them varies as if they were spread evenly over the bin. Where they do, so long a run knows
+/// the bin and not more.
+fn within_one_bin(series: &Series, estimate: Estimate) -> Estimate {
+    let Some((bottom, top)) = series.only_bin_ns().filter(|_| estimate.is_resolved()) else { return estimate };
+    let (sums, ios) = (series.each(Quantity::LatSum), series.each(Quantity::Ios));
+    let Some(run) = residual_run(&sums, &ios, sums.iter().sum::<f64>() / ios.iter().sum::<f64>()) else {
+        return estimate;
+    };
+    let vif = run.variance / (series.n as f64 * (top - bottom).powi(2) / 12.0);
+    if vif < VIF_DOUBTFUL {
+        return estimate;
+    }
+    let n_effective = estimate.n_effective / vif;
+    Estimate {
+        low: estimate.low.map(|low| low.min(bottom)),
+        high: estimate.high.map(|high| high.max(top)),
+        n_effective,
+        ..estimate
     }
 }
 
@@ -332,12 +357,9 @@ fn inflation(series: &Series, q: f64) -> Option<Inflation> {
 fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
     let ios = series.each(Quantity::Ios);
     let Some((edge, p)) = series.edge_for(share) else {
-        // All in one bin: whatever varies is below the resolution, and there is nothing to be correlated.
-        return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation {
-            vif: 1.0,
-            vif_t: 1.0,
-            df: ios.len() as f64,
-        });
+        // All in one bin: what varies is below the resolution, but for what their sums tell (see `within_one_bin`).
+        let df = ios.len() as f64;
+        return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df });
     };
     let run = residual_run(&series.exceedances(edge), &ios, p)?;
     let vif = run.variance / (series.n as f64 * p * (1.0 - p));
@@ -462,6 +484,24 @@ mod tests {
         };
         assert!(of(&shuffled) > 9_000.0);
         assert!(of(&halves) < 20.0);
+    }
+
+    #[test]
+    fn all_in_one_bin_is_no_proof_of_independence() {
+        // One coarse bin holds both, and either half of the run has one of them.
+        let of = |latency: &dyn Fn(usize, usize) -> u64| {
+            let latencies: Vec<Vec<u64>> = (0..100).map(|at| (0..100).map(|op| latency(at, op)).collect()).collect();
+            let (hist, intervals) = run_of(&latencies);
+            assert!(intervals.iter().all(|interval| interval.streams[0].bins.len() == 1));
+            quantile(&hist, &intervals, CLASS, 0.5)
+        };
+        let either = |is_late: bool| if is_late { 102_300 } else { 98_500 };
+        let mixed = of(&|at, op| either((op * 7 + at) % 13 < 6));
+        assert!(mixed.n_effective > 3_000.0, "{mixed:?}");
+        let halves = of(&|at, _| either(at >= 50));
+        assert!(halves.n_effective < 20.0, "{halves:?}");
+        // The other half may be all there is from now on.
+        assert!(halves.low.unwrap() < 98_500.0 && halves.high.unwrap() > 102_300.0, "{halves:?}");
     }
 
     #[test]

@@ -160,6 +160,13 @@ impl Series {
         best.map(|(bin, p, _)| (bin, p))
     }
 
+    /// Both ends of the one coarse bin that holds all operations, ns; `None` where there are several.
+    pub(super) fn only_bin_ns(&self) -> Option<(f64, f64)> {
+        let mut filled = self.totals.iter().enumerate().filter(|(_, count)| **count > 0);
+        let (bin, _) = filled.next()?;
+        filled.next().is_none().then(|| bin_ends_ns(bin))
+    }
+
     /// The batches of each visit: those without a gap between them.
     pub(crate) fn visits(&self) -> Vec<Range<usize>> {
         let goes_on = |one: &Batch, next: &Batch| one.start_ns + one.length_ns >= next.start_ns;

@@ -245,6 +245,8 @@ fn a_step_without_space_is_reported_and_the_others_are_kept() {
     let disk = or_skip!(Disk::new(scenario));
     let output = disk.check(&["--json", "--size", "32MiB", "--runtime", "1s", "--only", "qd1,commit1,read32"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output.stderr));
+    let told = said(&output.stderr);
+    assert_eq!(told.matches("FAILED").count(), 1, "{told}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(step(&report, "commit1")["fault"].as_str().unwrap().contains("ENOSPC"), "{}", step(&report, "commit1"));
     assert!(ids(&report).contains(&"short_or_failed_io.step"), "{:?}", ids(&report));
