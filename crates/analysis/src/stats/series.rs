@@ -72,10 +72,12 @@ impl Series {
         let merge = intervals.len().div_ceil(most).max(1);
         let mut totals = vec![0; COARSE_BINS];
         let mut merged = vec![0; COARSE_BINS];
-        // No batch has a part in two visits.
+        // No batch has a part in two visits. While a slow disk is measured there are gaps where nothing completed: these
+        // are no visits, and too many.
         let goes_on = |one: &Interval, next: &Interval| one.start_ns.saturating_add(one.length_ns) >= next.start_ns;
+        let are_visits = intervals.chunk_by(goes_on).count() * merge <= intervals.len();
         let batches = intervals
-            .chunk_by(goes_on)
+            .chunk_by(|one, next| !are_visits || goes_on(one, next))
             .flat_map(|visit| visit.chunks(merge))
             .map(|chunk| {
                 let mut batch = Batch { start_ns: chunk[0].start_ns as f64, ..Batch::default() };
@@ -250,4 +252,33 @@ pub(super) fn bin_middle_ns(bin: usize) -> f64 {
 /// The entry of `class` in `interval`.
 fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
     interval.streams.iter().find(|stream| stream.class == class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An interval of 100 ms from `tenths` of a second on, with so many operations.
+    fn interval(tenths: u64, ios: u32) -> Interval {
+        let (class, bins) = (OpClass::Read, vec![(100, ios)]);
+        let (ios, bytes) = (u64::from(ios), u64::from(ios) * 4096);
+        let stream = IntervalStream { class, ios, bytes, lat_sum_ns: ios * 1000, lat_max_ns: 1000, bins };
+        Interval { start_ns: tenths * 100_000_000, length_ns: 100_000_000, streams: vec![stream] }
+    }
+
+    #[test]
+    fn no_batch_has_a_part_in_two_visits() {
+        let intervals: Vec<Interval> = (0..3u64).flat_map(|v| (0..7).map(move |i| interval(v * 40 + i, 1))).collect();
+        let series = Series::new(&intervals, OpClass::Read);
+        assert_eq!((series.n, series.visits().len()), (21, 3));
+        // Two operations to a batch, and one for what is left of a visit.
+        assert_eq!(series.each(Quantity::Ios), [3.0, 3.0, 1.0].repeat(3));
+    }
+
+    #[test]
+    fn gaps_of_a_slow_disk_are_no_visits() {
+        let intervals: Vec<Interval> = (0..40).map(|number| interval(number * 3, 1)).collect();
+        let series = Series::new(&intervals, OpClass::Read);
+        assert!(series.each(Quantity::Ios).iter().all(|ios| *ios == 2.0), "{:?}", series.each(Quantity::Ios));
+    }
 }
