@@ -76,58 +76,56 @@ fn run(
         if matches!(step.work, Work::Files(_)) && has_failed_on_files(&run.plan, &steps) {
             continue;
         }
-        let earlier = steps.iter().position(|record| record.name == step.name);
         watch.step(visit.step, &step);
         let enough = |intervals: &[Interval]| adaptive.as_deref().is_some_and(|adaptive| adaptive.enough(intervals));
         let started_ns = clock::now_ns() - begin_ns;
-        let so_far = earlier.map_or(&[][..], |at| &steps[at].intervals);
+        let earlier = steps.iter().find(|record| record.name == step.name);
+        let so_far = earlier.map_or(&[][..], |earlier| &earlier.intervals);
         let follower = Follower { watch: &mut *watch, so_far, enough: &enough };
-        let has_begun = steps.iter().any(|step| step.fault.is_empty() || !step.streams.is_empty());
         let record = match step::run(&mut run, &step, visit, follower) {
-            // What was measured so far is worth keeping.
-            Err(error) if has_begun => StepRecord::failed(&step.name, format!("{error:#}"), started_ns),
-            // If the first step cannot run, the target as a whole is at fault. Where the first is drawn by lot, one
-            // more is tried.
-            Err(error) => {
-                let is_drawn = step.visits > 1 && visits.iter().any(|later| later.step != visit.step);
-                if first_error.is_some() || !is_drawn {
-                    return Err(first_error.unwrap_or(error));
-                }
-                let record = StepRecord::failed(&step.name, format!("{error:#}"), started_ns);
-                first_error = Some(error);
-                record
-            }
             Ok(record) => record,
+            // What was measured so far is worth keeping. If the first step cannot run, the target as a whole is at fault.
+            Err(error) => {
+                let failed = StepRecord::failed(&step.name, format!("{error:#}"), started_ns);
+                let has_begun = steps.iter().any(|step| step.fault.is_empty() || !step.streams.is_empty());
+                if !has_begun {
+                    let is_drawn = step.visits > 1 && visits.iter().any(|later| later.step != visit.step);
+                    excuse(error, is_drawn, &mut first_error)?;
+                }
+                failed
+            }
         };
         // Stopped in its ramp, before anything was measured: treated as if it had not begun.
         if context.is_cancelled() && record.streams.is_empty() {
             break;
         }
-        assert_eq!(record.name, step.name, "a step's record has the step's name");
         // The pauses of an adaptive run are a part of what it measures.
         let sort_ns = if adaptive.is_none() { sort_ns() } else { None };
-        let record = StepRecord { sort_ns, ..record };
-        let at = match earlier {
-            Some(at) => {
-                steps[at].add_visit(record);
-                at
-            }
-            None => {
-                steps.push(record);
-                steps.len() - 1
-            }
-        };
+        let record = StepRecord { sort_ns, ..record }.add_to(&mut steps);
+        assert_eq!(record.name, step.name, "a step's record has the step's name");
         // What failed once is not tried again.
-        if steps[at].ended == Ended::Failed {
+        if record.ended == Ended::Failed {
             visits.retain(|later| later.step != visit.step);
         }
         if visits.iter().all(|later| later.step != visit.step) {
-            watch.step_done(&steps[at]);
+            watch.step_done(record);
         }
     }
     let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
     steps.sort_by_key(place);
     Ok(run.into_record(environment, started_unix_ns, steps))
+}
+
+/// Lets a run go on whose first step could not run, if that was drawn by lot and was the first to fail.
+///
+/// # Errors
+/// The first error, where the run cannot go on.
+fn excuse(error: anyhow::Error, is_drawn: bool, first_error: &mut Option<anyhow::Error>) -> Result<()> {
+    if first_error.is_some() || !is_drawn {
+        return Err(first_error.take().unwrap_or(error));
+    }
+    *first_error = Some(error);
+    Ok(())
 }
 
 fn has_failed_on_files(plan: &Plan, done: &[StepRecord]) -> bool {

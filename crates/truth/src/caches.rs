@@ -7,12 +7,11 @@ mod run;
 mod scenario;
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use qd1_model::{Finding, Severity};
 
 use crate::Seeds;
+use crate::parallel::each;
 pub use scenario::Property;
 use scenario::{Scenario, draw};
 
@@ -42,25 +41,15 @@ pub struct Tally {
 
 /// The disks numbered `numbers`, each once with and once without the property.
 pub fn tally(seeds: Seeds, property: Property, numbers: impl IntoIterator<Item = u64>) -> Tally {
-    let cases: Vec<(u64, bool)> = numbers.into_iter().flat_map(|number| [(number, true), (number, false)]).collect();
-    let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((number, has)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let scenario = draw(seeds.seed(*number), property, *has);
-                    let findings = run::findings(&scenario);
-                    outcomes.lock().expect("no thread panics with it").push((*number, *has, scenario, findings));
-                }
-            });
-        }
+    let outcomes = each(numbers, |number| {
+        [false, true].map(|has| {
+            let scenario = draw(seeds.seed(number), property, has);
+            let findings = run::findings(&scenario);
+            (has, scenario, findings)
+        })
     });
-    let mut outcomes = outcomes.into_inner().expect("no thread panics with it");
-    outcomes.sort_by_key(|(number, has, ..)| (*number, *has));
     let mut tally = Tally::default();
-    for (_, has, scenario, findings) in &outcomes {
+    for (has, scenario, findings) in outcomes.iter().flatten() {
         judge(&mut tally, property, *has, scenario, findings);
     }
     tally

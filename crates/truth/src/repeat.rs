@@ -14,7 +14,7 @@ use qd1_model::op::OpClass;
 use qd1_model::plan::{EngineKind, FileUse, StepPlan, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::spec::{Effort, PerEffort};
-use qd1_model::{Bytes, Estimate, Hist, StreamSummary, Subject};
+use qd1_model::{Bytes, Estimate, Hist, Record, StreamSummary, Subject};
 
 use crate::parallel::each;
 use crate::{Seeds, suite};
@@ -87,22 +87,28 @@ struct Part {
     runtime_ns: u64,
 }
 
-/// One run of the steps with visits.
-fn run(cell: &Cell, seed: u64) -> Vec<Part> {
+/// The check's steps as planned, without those on files: they are no work for a simulated disk, and come after the visits.
+fn planned() -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
-    let file = sizes.default.0;
-    let mut record = suite::record("check", Subject::Check, Bytes(file), Environment::default());
-    record.plan.seed = seed;
+    let file = sizes.default;
+    let mut record = suite::record("check", Subject::Check, file, Environment::default());
     let jobs = suite::jobs(&table);
-    // Files are no work for a simulated disk; they come after the visits.
     let of_disk = jobs.iter().filter(|job| job.runs_at(Effort::Default) && job.rw.is_some());
-    record.plan.steps = of_disk.map(|job| suite::step(job, Effort::Default, file)).collect();
+    record.plan.steps = of_disk.map(|job| suite::step(job, Effort::Default, file.0)).collect();
+    record
+}
+
+/// One run of the steps with visits.
+fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
+    let mut record = planned.clone();
+    record.plan.seed = seed;
+    let steps = &record.plan.steps;
+    let schedule = record.plan.schedule();
+    let last = schedule.iter().rposition(|visit| steps[visit.step].visits > 1).expect("the suite has visits");
     let mut disk = Disk::new(Device { seed, ..cell.device.clone() });
-    let last = record.plan.schedule().iter().rposition(|visit| record.plan.steps[visit.step].visits > 1);
-    let visits = &record.plan.schedule()[..=last.expect("the suite has visits")];
-    for visit in visits {
-        let step = &record.plan.steps[visit.step];
+    for visit in &schedule[..=last] {
+        let step = &steps[visit.step];
         disk.idle(BETWEEN_NS);
         if step.visits == 1 {
             disk.idle(step.duration_max_ns());
@@ -110,13 +116,9 @@ fn run(cell: &Cell, seed: u64) -> Vec<Part> {
         }
         let (after, one) = run_visit(disk, step, seed ^ u64::from(visit.number) << 40 ^ (visit.step as u64) << 32);
         disk = after;
-        match record.steps.iter_mut().find(|known| known.name == step.name) {
-            Some(known) => known.add_visit(one),
-            None => record.steps.push(one),
-        }
+        one.add_to(&mut record.steps);
     }
-    let planned = &record.plan.steps;
-    record.steps.sort_by_key(|step| planned.iter().position(|plan| plan.name == step.name));
+    record.steps.sort_by_key(|step| steps.iter().position(|plan| plan.name == step.name));
     let summary = qd1_analysis::summarize(&record);
     let parts = record.steps.iter().flat_map(|step| {
         let summary = &summary;
@@ -182,7 +184,8 @@ impl Row {
 /// `count` runs of a disk: a row for each figure of each kind of operation of each step.
 #[must_use]
 pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
-    let runs = each(0..count, |number| run(cell, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
+    let planned = planned();
+    let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
     let first = runs.first().expect("at least one run");
     let mut rows = Vec::new();
     for (at, part) in first.iter().enumerate() {

@@ -120,12 +120,12 @@ pub fn stalls_of_run(steps: &[StepRecord]) -> Option<Periodic> {
             slots[slot] = slots[slot].into_iter().chain(slow).max_by(|a, b| a.0.total_cmp(&b.0));
         }
     }
-    stalls(&slots, SLOT_NS as f64, |slot| (from_ns + slot as u64 * SLOT_NS) as f64)
+    stalls(&slots, SLOT_NS as f64, |slot| from_ns as f64 + slot as f64 * SLOT_NS as f64)
 }
 
 /// Whether the intervals are those of several visits.
 fn has_gaps(intervals: &[Interval]) -> bool {
-    intervals.windows(2).any(|pair| pair[0].start_ns.saturating_add(pair[0].length_ns) < pair[1].start_ns)
+    intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]))
 }
 
 /// One slow episode.

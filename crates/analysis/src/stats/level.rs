@@ -15,12 +15,14 @@
 //! hardly moves gives almost nothing; one that drifts through the whole run a wide interval, since a minute of it says
 //! little of the next.
 
+use std::ops::Range;
+
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use qd1_model::Estimate;
 
 use super::long_run::Z_975;
-use super::series::{Quantity, Series};
+use super::series::Series;
 
 /// Stretches that all visits are cut into together.
 const STRETCHES: usize = 96;
@@ -88,12 +90,13 @@ pub(super) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64
 }
 
 /// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches.
-fn cut(series: &Series, visit: std::ops::Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
+fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
     let size = visit.len().div_ceil(most).max(1);
     let bounds = visit.clone().step_by(size).map(|from| from..(from + size).min(visit.end));
-    let stretch = |range: std::ops::Range<usize>| {
-        let sum = |quantity| series.each(quantity)[range.clone()].iter().sum::<f64>();
-        let (ios, length_ns) = (sum(Quantity::Ios), sum(Quantity::Length));
+    let stretch = |range: Range<usize>| {
+        let part = &series.batches()[range.clone()];
+        let ios: f64 = part.iter().map(|batch| batch.ios).sum();
+        let length_ns: f64 = part.iter().map(|batch| batch.length_ns).sum();
         let log = match of {
             Of::Latency if ios >= OPS_MIN => series.median_of(range.clone()).ln(),
             Of::Latency => return None,

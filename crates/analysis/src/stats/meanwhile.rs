@@ -19,7 +19,7 @@ use qd1_model::record::StepRecord;
 use super::episodes::Episodes;
 use super::level::{self, Of};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
-use super::{Estimate, quantile_of, ratio, scaled, widened};
+use super::{Estimate, quantile_of, ratio, scaled, widened, with_limits};
 
 /// Fewest operations whose median tells the level.
 const OPS_MIN: f64 = 32.0;
@@ -139,17 +139,13 @@ pub fn both(own: Estimate, around: Option<Estimate>) -> Estimate {
         return Estimate { value: None, low, high: None, n_needed, ..own };
     }
     let high = own.high.zip(around.high).map(|(own, around)| own.max(around));
-    let widths = [own.high.zip(own.low), high.zip(low)].map(|ends| ends.map(|(high, low)| (high / low).ln()));
-    let narrower = match widths {
-        [Some(own), Some(both)] if both > 0.0 => (own / both).powi(2),
-        _ => 1.0,
-    };
-    Estimate { low, high, n_effective: own.n_effective * narrower, ..own }
+    with_limits(own, low, high)
 }
 
 /// The level over time: as many neighbouring batches of a visit as hold [`OPS_MIN`] operations are a moment.
 fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
-    let mut all: Vec<(Moment, f64)> = Vec::new();
+    // First with the median itself as its factor.
+    let mut all: Vec<Moment> = Vec::new();
     for visit in series.visits() {
         let mut from = visit.start;
         while from < visit.end {
@@ -171,14 +167,14 @@ fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
             let is_stall = |bin: u16| bin_middle_ns(usize::from(bin)) > STALL * median;
             let bins = part.iter().flat_map(|batch| batch.bins.iter());
             let stalls = bins.filter(|(bin, _)| is_stall(*bin)).map(|(bin, count)| (*bin, f64::from(*count) / at_once));
-            let moment =
-                Moment { start_ns: started_ns + part[0].start_ns, length_ns, factor: median, stalls: stalls.collect() };
-            all.push((moment, median));
+            let (start_ns, stalls) = (started_ns + part[0].start_ns, stalls.collect());
+            all.push(Moment { start_ns, length_ns, factor: median, stalls });
             from = to;
         }
     }
-    let usual = weighted_median(all.iter().map(|(moment, median)| (*median, moment.length_ns)).collect());
-    all.into_iter().map(|(moment, median)| Moment { factor: median / usual.max(1.0), ..moment }).collect()
+    let usual = weighted_median(all.iter().map(|moment| (moment.factor, moment.length_ns)).collect());
+    all.iter_mut().for_each(|moment| moment.factor /= usual.max(1.0));
+    all
 }
 
 /// The value with half of the weight on each side; 1 of none.

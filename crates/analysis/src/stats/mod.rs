@@ -156,13 +156,16 @@ fn widened(estimate: Estimate, level: f64) -> Estimate {
         return Estimate { low: estimate.low.map(|low| low * (-level).exp()), ..estimate };
     };
     let joined = |limit: f64| (limit / value).ln().hypot(level);
-    let half = |low: f64, high: f64| (high / low).ln();
     let low = estimate.low.map(|low| value * (-joined(low)).exp());
     let high = estimate.high.map(|high| value * joined(high).exp());
-    let narrower = match (estimate.low.zip(estimate.high), low.zip(high)) {
-        (Some((low, high)), Some((wider_low, wider_high))) if low > 0.0 => {
-            (half(low, high) / half(wider_low, wider_high)).powi(2)
-        }
+    with_limits(estimate, low, high)
+}
+
+/// `estimate` with wider limits, and as many effective samples fewer as that takes.
+fn with_limits(estimate: Estimate, low: Option<f64>, high: Option<f64>) -> Estimate {
+    let width = |low: Option<f64>, high: Option<f64>| Some((high? / low?).ln());
+    let narrower = match (width(estimate.low, estimate.high), width(low, high)) {
+        (Some(before), Some(now)) if before.is_finite() && now > 0.0 => (before / now).powi(2),
         _ => 1.0,
     };
     Estimate { low, high, n_effective: estimate.n_effective * narrower, ..estimate }

@@ -74,10 +74,9 @@ impl Series {
         let mut merged = vec![0; COARSE_BINS];
         // No batch has a part in two visits. While a slow disk is measured there are gaps where nothing completed: these
         // are no visits, and too many.
-        let goes_on = |one: &Interval, next: &Interval| one.start_ns.saturating_add(one.length_ns) >= next.start_ns;
-        let are_visits = intervals.chunk_by(goes_on).count() * merge <= intervals.len();
+        let are_visits = intervals.chunk_by(Interval::goes_on).count() * merge <= intervals.len();
         let batches = intervals
-            .chunk_by(|one, next| !are_visits || goes_on(one, next))
+            .chunk_by(|one, next| !are_visits || one.goes_on(next))
             .flat_map(|visit| visit.chunks(merge))
             .map(|chunk| {
                 let mut batch = Batch { start_ns: chunk[0].start_ns as f64, ..Batch::default() };

@@ -420,7 +420,7 @@ impl Plan {
 impl StepPlan {
     /// Returns the longest time of all its visits, ns.
     pub fn duration_max_ns(&self) -> u64 {
-        (self.stop.ramp_ns * u64::from(self.visits.max(1))).saturating_add(self.stop.max_ns)
+        self.stop.ramp_ns.saturating_mul(u64::from(self.visits.max(1))).saturating_add(self.stop.max_ns)
     }
 
     /// Returns all its block I/O: what is measured, and the background load.

@@ -206,6 +206,13 @@ pub struct Interval {
     pub streams: Vec<IntervalStream>,
 }
 
+impl Interval {
+    /// Whether `next` begins where it ends. Where the intervals of a step have a gap, another visit begins.
+    pub fn goes_on(&self, next: &Self) -> bool {
+        self.start_ns.saturating_add(self.length_ns) >= next.start_ns
+    }
+}
+
 /// One kind of operation in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct IntervalStream {

@@ -6,12 +6,18 @@ use crate::op::Ended;
 use crate::units::Bytes;
 
 impl StepRecord {
-    /// Adds a later visit of the same step. Times count from the first visit, the gaps between visits included.
-    ///
-    /// # Panics
-    /// When it is of another step.
-    pub fn add_visit(&mut self, mut visit: Self) {
-        assert_eq!(self.name, visit.name, "only visits of one step are added up");
+    /// Adds it to the earlier visits of its step in `steps`, and returns them together. Times count from the first visit,
+    /// the gaps between visits included.
+    pub fn add_to(self, steps: &mut Vec<Self>) -> &Self {
+        let at = steps.iter().position(|step| step.name == self.name).unwrap_or(steps.len());
+        match steps.get_mut(at) {
+            Some(earlier) => earlier.add_visit(self),
+            None => steps.push(self),
+        }
+        &steps[at]
+    }
+
+    fn add_visit(&mut self, mut visit: Self) {
         let later_ns = visit.started_ns.saturating_sub(self.started_ns);
         for interval in &mut visit.intervals {
             interval.start_ns = interval.start_ns.saturating_add(later_ns);
@@ -136,8 +142,10 @@ mod tests {
 
     #[test]
     fn visits_add_up_and_their_times_stay_apart() {
-        let mut step = visit(1000, 10, 50);
-        step.add_visit(visit(3000, 30, 90));
+        let mut steps = vec![StepRecord { name: "other".to_owned(), ..visit(0, 1, 1) }];
+        visit(1000, 10, 50).add_to(&mut steps);
+        let step = visit(3000, 30, 90).add_to(&mut steps).clone();
+        assert_eq!((steps.len(), &steps[1]), (2, &step));
         let stream = step.stream(OpClass::Read).unwrap();
         assert_eq!((stream.lat.count(), stream.bytes, step.runtime_ns), (40, Bytes(40 * 4096), 200));
         assert_eq!(stream.slowest, [Slow { at_ns: 2005, lat_ns: 90 }, Slow { at_ns: 5, lat_ns: 50 }]);
