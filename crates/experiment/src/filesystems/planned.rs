@@ -166,7 +166,7 @@ fn check(
             "not enough space on {path}: the filesystems need {shown} there, and {} may be used{}; give a \
              smaller --size or --disk",
             Bytes(usable),
-            if place.kind == PathKind::Directory { " (a tenth, at least 1 GiB, stays free)" } else { "" }
+            if place.kind == PathKind::Directory { " (a tenth, at least 1 and at most 4 GiB, stays free)" } else { "" }
         );
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }

@@ -7,8 +7,11 @@ use qd1_model::plan::{FileUse, Plan, StepPlan, Work};
 use crate::place::Place;
 use qd1_model::{Problem, ProblemKind};
 
-/// Space always left free: the larger of this and a tenth of the filesystem.
-const LEAVE_FREE: u64 = 1 << 30;
+/// Space always left free is a tenth of the filesystem within these bounds. It is for what other programs write during
+/// the run: on a small filesystem a tenth may be too little, and on a large one a tenth would refuse a test of 1 GiB
+/// beside 20 free ones.
+const LEAVE_FREE_MIN: u64 = 1 << 30;
+const LEAVE_FREE_MAX: u64 = 4 << 30;
 /// Bounds for the most that a step may write: no disk is faster than this rate, and no request than this time.
 const WRITE_RATE_MAX: u64 = 8 << 30;
 const WRITE_NS_MIN: u64 = 10_000;
@@ -60,8 +63,12 @@ impl Space {
 /// Returns how much of the place's space may be used.
 pub fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
-    let leave = LEAVE_FREE.max(total / 10);
+    let leave = left_free(total);
     Space { free, leave, usable: free.saturating_sub(leave) }
+}
+
+fn left_free(total: u64) -> u64 {
+    (total / 10).clamp(LEAVE_FREE_MIN, LEAVE_FREE_MAX)
 }
 
 /// Makes the plan fit into the space that may be used.
@@ -91,4 +98,16 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
     };
     let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with 252 GiB, of which 20 were free, refused a test of 32 MiB.
+    #[test]
+    fn a_tenth_stays_free_but_neither_too_little_nor_too_much() {
+        let gib = |number: u64| number << 30;
+        assert_eq!([5, 20, 252, 8 << 10].map(gib).map(left_free), [gib(1), gib(2), gib(4), gib(4)]);
+    }
 }
