@@ -6,12 +6,18 @@ use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
-use crate::stats::{self, Around, Meanwhile, Quantiles, both};
+use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, both};
 
 /// Every figure of every step, with intervals.
 #[must_use]
 pub fn summarize(record: &Record) -> Summary {
-    let meanwhile = Meanwhile::new(&record.steps);
+    let meanwhile = Meanwhile::new(record);
+    let of_classes = OpClass::ALL.map(|class| (class, Stalls::new(record, class)));
+    let stalls_of = |plan: Option<&StepPlan>, stream: &Stream| {
+        let is_visited = plan.is_some_and(|plan| plan.visits > 1);
+        let mut of_class = of_classes.iter().filter(|(class, _)| is_visited && *class == stream.class);
+        of_class.find_map(|(_, stalls)| stalls.as_ref())
+    };
     let steps = record
         .steps
         .iter()
@@ -24,7 +30,15 @@ pub fn summarize(record: &Record) -> Summary {
                 runtime_ns: step.runtime_ns,
                 ended: step.ended,
                 errors: step.errors.iter().map(|error| error.count).sum(),
-                streams: step.streams.iter().map(|stream| summarize_stream(step, plan, stream, &meanwhile)).collect(),
+                streams: step
+                    .streams
+                    .iter()
+                    .map(|stream| StreamSummary {
+                        stall_longest_ns: stalls_of(plan, stream).map(Stalls::longest),
+                        stall_share: stalls_of(plan, stream).map(Stalls::share),
+                        ..summarize_stream(step, plan, stream, &meanwhile)
+                    })
+                    .collect(),
                 background: step.background.iter().flat_map(load).collect(),
             }
         })
@@ -72,6 +86,8 @@ fn summarize_stream(
         lat_max_ns: stream.lat.max_ns(),
         sync_p50_ns: of_sync.map(|[p50, _]| p50),
         sync_p99_ns: of_sync.map(|[_, p99]| p99),
+        stall_longest_ns: None,
+        stall_share: None,
     }
 }
 

@@ -19,6 +19,8 @@ use crate::window::Window;
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
 const STOP_LOOK_NS: u64 = 50_000_000;
+/// How long after its deadline an open loop goes on at most, while requests that were due before wait.
+const OVERTIME_MAX_NS: u64 = 1_000_000_000;
 /// Errors after which a worker gives up, when nothing at all succeeded.
 const ERRORS_WITHOUT_SUCCESS: u64 = 16;
 /// Errors after which a worker gives up in any case.
@@ -61,6 +63,8 @@ pub(crate) struct Task<'a> {
     pub(crate) work: &'a IoWork,
     pub(crate) region: Region,
     pub(crate) seed: u64,
+    /// Where in the gap between two requests of an open loop it begins, 0..1.
+    pub(crate) phase: f64,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) outbox: Outbox,
@@ -180,7 +184,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
     let start_ns = engine.now_ns();
     let worker = Worker {
         load: RequestStream::new(task.work, task.region, task.seed),
-        arrivals: Arrivals::new(task.work.arrival, start_ns, task.seed),
+        arrivals: Arrivals::new(task.work.arrival, start_ns, task.phase, task.seed),
         sync_op,
         commits,
         writes_per_sync,
@@ -304,9 +308,15 @@ impl Worker<'_> {
     }
 
     /// Queues a request for each free slot, as far as requests are due.
+    ///
+    /// A disk that stands still at the deadline is still asked: else a step would see the beginnings of stalls alone, and
+    /// never one as long as it is. Requests go on coming due until all that were due before the deadline are done, and none
+    /// waits to be issued.
     fn fill_due(&mut self, now_ns: u64) {
         self.last_ns = self.last_ns.max(now_ns.min(self.window.deadline_ns));
-        if now_ns >= self.window.deadline_ns || self.task.stop.load(Ordering::Relaxed) {
+        let is_over = now_ns >= self.window.deadline_ns
+            && (now_ns - self.window.deadline_ns >= OVERTIME_MAX_NS || !self.owes_any(now_ns));
+        if is_over || self.task.stop.load(Ordering::Relaxed) {
             self.stopping = true;
         }
         while !self.stopping
@@ -318,6 +328,14 @@ impl Worker<'_> {
             arrivals.advance();
             self.draw(slot, due_ns);
         }
+    }
+
+    /// Whether a request is due and not issued, or was due before the deadline and is not done.
+    fn owes_any(&self, now_ns: u64) -> bool {
+        let deadline_ns = self.window.deadline_ns;
+        let is_unsent = self.arrivals.as_ref().is_some_and(|arrivals| arrivals.due_ns() < now_ns);
+        let is_under_way = |slot: usize| self.flows[slot].from_ns < deadline_ns && !self.free.contains(&(slot as u32));
+        is_unsent || (0..self.slots.len()).any(is_under_way)
     }
 
     /// The next request, its data stamped into the buffer of `slot`; none once the budget is used up.
@@ -360,7 +378,8 @@ impl Worker<'_> {
         match &self.arrivals {
             Some(arrivals) if !self.stopping => {
                 let due_ns = if self.free.is_empty() { u64::MAX } else { arrivals.due_ns() };
-                due_ns.min(now_ns + STOP_LOOK_NS).min(self.window.deadline_ns)
+                let wait_ns = due_ns.min(now_ns + STOP_LOOK_NS);
+                if now_ns < self.window.deadline_ns { wait_ns.min(self.window.deadline_ns) } else { wait_ns }
             }
             _ => u64::MAX,
         }
@@ -473,8 +492,12 @@ impl Worker<'_> {
     /// The slot is free: draws the next request at once under a closed loop, unless it is time to stop.
     #[inline(always)]
     fn refill(&mut self, slot: u32) {
+        if self.arrivals.is_some() {
+            self.free.push(slot);
+            return;
+        }
         self.stopping |= self.last_ns >= self.window.deadline_ns;
-        if self.stopping || self.arrivals.is_some() {
+        if self.stopping {
             self.free.push(slot);
         } else {
             self.draw(slot, 0);

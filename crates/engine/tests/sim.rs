@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{Decision, IoJob, Outcome, interval_ns, run_io};
-use qd1_engine::sim::{Bucket, Cache, Device, Mode, Service, Stall};
+use qd1_engine::run::{Decision, IoJob, Outcome, interval_ns, run_io, run_on};
+use qd1_engine::sim::{Bucket, Cache, Device, Disk, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::*;
@@ -38,7 +38,12 @@ fn run(work: &IoWork, device: Device, seconds: u64) -> Outcome {
 }
 
 fn run_until(work: &IoWork, device: Device, stop: &Stop) -> Outcome {
-    let job = IoJob {
+    let job = IoJob { sim: Some(device), ..job(work, stop) };
+    run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).unwrap()
+}
+
+fn job<'a>(work: &'a IoWork, stop: &'a Stop) -> IoJob<'a> {
+    IoJob {
         work,
         stop,
         interval_ns: interval_ns(stop),
@@ -46,11 +51,10 @@ fn run_until(work: &IoWork, device: Device, stop: &Stop) -> Outcome {
         files: &[],
         offset: 0,
         seed: 7,
-        sim: Some(device),
+        sim: None,
         batch_min: 1,
         thread_cost: ThreadCost::default,
-    };
-    run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).unwrap()
+    }
 }
 
 fn near(value: f64, truth: f64, tolerance: f64) {
@@ -193,6 +197,39 @@ fn a_stall_is_not_hidden_from_an_open_loop() {
     assert!(served.count_above(10_000_000) <= 10 && served.quantile(0.999) < 200_000);
 }
 
+/// A step that ended at its deadline saw the beginnings of stalls alone: 7 % of the requests in place of 17.
+#[test]
+fn an_open_loop_sees_a_stall_to_its_end() {
+    let stall = Some(Stall { period_ns: 4_800_000_000, length_ns: 800_000_000 });
+    let mut open = work(Rw::Randread, 4096, 32);
+    open.arrival = Arrival::Fixed { iops: 100.0 };
+    let (mut late, mut all) = (0, 0);
+    // Visits one after another, each from the end of the one before.
+    let mut disk = Disk::new(Device { read: constant(100e3), stall, ..Device::default() });
+    for _ in 0..300 {
+        let (after, outcome) = run_on(disk, &job(&open, &Stop { max_ns: 600_000_000, ..stop(0) })).unwrap();
+        disk = after;
+        late += outcome.streams[0].lat.count_above(1_000_000);
+        all += outcome.streams[0].lat.count();
+        let runtime_ns = outcome.runtime_ns;
+        assert!((590_000_000..1_410_000_000).contains(&runtime_ns), "{runtime_ns}");
+    }
+    near(late as f64 / all as f64, 0.8 / 4.8, 0.1);
+}
+
+/// A disk that never gets through what is due does not keep a step for ever.
+#[test]
+fn an_open_loop_ends_though_its_disk_is_too_slow() {
+    let device = Device { read: constant(50e6), channels: 1, ..Device::default() };
+    let mut open = work(Rw::Randread, 4096, 8);
+    open.arrival = Arrival::Fixed { iops: 100.0 };
+    let (_, outcome) = run_on(Disk::new(device), &job(&open, &stop(5))).unwrap();
+    // A second of overtime, and what is on its way then.
+    assert!((6_000_000_000..6_500_000_000).contains(&outcome.runtime_ns), "{}", outcome.runtime_ns);
+    let ios = outcome.streams[0].lat.count();
+    assert!((120..=130).contains(&ios), "{ios}");
+}
+
 #[test]
 fn a_hang_through_the_whole_window_is_what_it_saw() {
     // Requests of the ramp are not measured, unless a disk that hangs leaves nothing else to see.
@@ -206,9 +243,12 @@ fn a_hang_through_the_whole_window_is_what_it_saw() {
         let stop = Stop { ramp_ns: 2_100_000_000, ..stop(1) };
         let through = run_until(&work, hang(1_500_000_000), &stop);
         let seen = &through.streams[0].lat;
-        assert_eq!((seen.count(), through.ended), (u64::from(depth), Ended::Time), "{arrival:?}");
+        // A closed loop asks nothing meanwhile; of an open one all that was due, in the ramp and after the window too, is
+        // issued in the end.
+        let due = if arrival.is_open() { 1_480..1_560 } else { u64::from(depth)..u64::from(depth) + 1 };
+        assert!(due.contains(&seen.count()) && through.ended == Ended::Time, "{arrival:?}: {}", seen.count());
         near(seen.max_ns() as f64, 1.5e9, 0.01);
-        near(through.runtime_ns as f64, 1.4e9, 0.01);
+        near(through.runtime_ns as f64, 1.4e9, 0.03);
         // One that ends in the window is of the ramp alone under a closed loop; who was due meanwhile has waited.
         let partly = run_until(&work, hang(900_000_000), &stop);
         let waited = partly.streams[0].lat.count_above(10_000_000);

@@ -64,6 +64,13 @@ pub struct StreamSummary {
     pub sync_p50_ns: Option<Estimate>,
     /// Sync part of commits, 99th percentile, ns.
     pub sync_p99_ns: Option<Estimate>,
+    /// Longest wait of this kind of operation in any step with visits, ns; its interval is what another run of the same
+    /// length would see. Absent without visits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_longest_ns: Option<Estimate>,
+    /// Share of the moments at which a request of this kind would wait longer than 100 ms, 0..1, by all steps with visits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_share: Option<Estimate>,
 }
 
 /// One step, summed up.

@@ -1,7 +1,7 @@
 //! The table of metrics: one row each, from which text, CSV, HTML, comparison and thresholds follow.
 
 use crate::figure::{Estimate, StreamSummary};
-use crate::units::{format_count, format_ns, format_rate};
+use crate::units::{format_count, format_ns, format_rate, format_share};
 
 /// Unit of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Unit {
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
+    /// A share, 0..1.
+    Share,
 }
 
 /// Which direction is better.
@@ -61,6 +63,20 @@ pub static METRICS: &[Metric] = &[
         better: Better::Higher,
         get: |s| Some(s.bytes_per_second).filter(|rate| rate.value.is_none_or(|value| value > 0.0)),
     },
+    Metric {
+        name: "stall_longest_ns",
+        title: "longest stall",
+        unit: Unit::Ns,
+        better: Better::Lower,
+        get: |s| s.stall_longest_ns,
+    },
+    Metric {
+        name: "stall_share",
+        title: "share of time in stalls",
+        unit: Unit::Share,
+        better: Better::Lower,
+        get: |s| s.stall_share,
+    },
 ];
 
 /// The metric called `name`.
@@ -75,6 +91,7 @@ impl Unit {
             Self::Ns => format_ns(value),
             Self::PerSecond => format_count(value),
             Self::BytesPerSecond => format_rate(value),
+            Self::Share => format_share(value),
         }
     }
 }

@@ -196,6 +196,16 @@ pub fn format_count(value: f64) -> String {
     }
 }
 
+/// A share for people, in percent: `0 %`, `0.12 %`, `3.4 %`, `51 %`.
+pub fn format_share(value: f64) -> String {
+    match value * 100.0 {
+        0.0 => "0 %".to_owned(),
+        v if v.abs() < 0.995 => format!("{v:.2} %"),
+        v if v.abs() < 9.95 => format!("{v:.1} %"),
+        v => format!("{v:.0} %"),
+    }
+}
+
 fn three_digits(value: f64) -> String {
     if value < 9.995 {
         format!("{value:.2}")

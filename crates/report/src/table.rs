@@ -54,8 +54,8 @@ pub(crate) fn columns(width: usize) -> Vec<Column> {
     let room = width.saturating_sub(LABEL) / CELL;
     let metrics = METRICS.iter().filter(|metric| match metric.name {
         "lat_p9999_ns" => room > 5,
-        // The sync part has its own rows, and a mean shows little of a tail.
-        name => !name.starts_with("sync_") && name != "lat_mean_ns",
+        // The sync part has its own rows, stalls are those of several steps, and a mean shows little of a tail.
+        name => !name.starts_with("sync_") && !name.starts_with("stall_") && name != "lat_mean_ns",
     });
     let mut columns: Vec<_> = metrics.map(Column::Metric).collect();
     if room > 6 {

@@ -39,6 +39,7 @@ fn scale(unit: Unit, value: f64) -> f64 {
         Unit::PerSecond if value < 999.5 => 1.0,
         Unit::PerSecond if value < 999.5e3 => 1e3,
         Unit::PerSecond => 1e6,
+        Unit::Share => 0.01,
         _ if value < 999.5 => 1.0,
         _ if value < 999.5e3 => 1e3,
         _ if value < 999.5e6 => 1e6,

@@ -131,6 +131,8 @@ fn io(
     files.iter().for_each(drop_cache);
     let chosen = choose(&work, files.first())?;
     if chosen.spread {
+        // The rate is that of a job, whose workers now are several.
+        work.arrival = work.arrival.shared_by(work.iodepth);
         (work.numjobs, work.iodepth) = (work.numjobs * work.iodepth, 1);
     }
     let job = IoJob {

@@ -111,6 +111,7 @@ fn text_of(keys: &DeTable<'_>, key: &str) -> Result<Option<String>, Fault> {
 /// Reads a bound: `">= 5000"` for a metric where higher is better, `"<= 10ms"` where lower is.
 fn bound_of(key: &str, value: &Spanned<DeValue<'_>>, metric: &Metric) -> Result<f64, Fault> {
     let (sign, example) = match (metric.better, metric.unit) {
+        (Better::Lower, Unit::Share) => ("<=", "<= 1%"),
         (Better::Lower, _) => ("<=", "<= 10ms"),
         (Better::Higher, Unit::BytesPerSecond) => (">=", ">= 200MB/s"),
         (Better::Higher, _) => (">=", ">= 5000"),
@@ -137,6 +138,7 @@ fn figure_of(unit: Unit, text: &str) -> Option<f64> {
         (_, Unit::Ns) => parse_duration_ns(text).ok()? as f64,
         (_, Unit::PerSecond) => text.replace('_', "").strip_suffix("/s")?.trim().parse().ok()?,
         (_, Unit::BytesPerSecond) => text.strip_suffix("/s")?.parse::<Bytes>().ok()?.0 as f64,
+        (_, Unit::Share) => text.strip_suffix('%')?.trim().parse::<f64>().ok()? / 100.0,
     };
     (figure.is_finite() && figure >= 0.0).then_some(figure)
 }

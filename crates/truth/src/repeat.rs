@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use qd1_engine::run::{IoJob, interval_ns, run_on};
-use qd1_engine::sim::{Device, Disk, Neighbours, Phases, Service};
+use qd1_engine::sim::{Device, Disk, Neighbours, Phases, Service, Stall};
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::op::OpClass;
 use qd1_model::plan::{EngineKind, FileUse, StepPlan, Work};
@@ -23,6 +23,8 @@ use crate::{Seeds, suite};
 const SUITE: &str = include_str!("../../suites/src/check.toml");
 /// Time between two visits, ns: opening files and an engine.
 const BETWEEN_NS: u64 = 20_000_000;
+/// A run begins at a time below this, ns.
+const START_MAX_NS: u64 = 60_000_000_000;
 /// Standard deviation of the logarithm of a moving level.
 const LEVEL_SIGMA: f64 = 0.2;
 const SECOND_NS: f64 = 1e9;
@@ -36,7 +38,8 @@ pub struct Cell {
 }
 
 /// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s (those
-/// of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), and rare stalls.
+/// of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), rare stalls, and one
+/// that stands still for 0.8 s in every 4.8.
 #[must_use]
 pub fn cells() -> Vec<Cell> {
     let quiet = Device {
@@ -63,12 +66,16 @@ pub fn cells() -> Vec<Cell> {
         cell(name, Device { phases: Some(phases), ..quiet.clone() })
     };
     let stalls = Device { neighbours: Some(neighbours(0.0, 1.0, 0.2)), ..quiet.clone() };
+    let frozen = Device { stall: Some(Stall { length_ns: FROZEN_NS.0, period_ns: FROZEN_NS.1 }), ..quiet.clone() };
     std::iter::once(cell("independent".to_owned(), quiet.clone()))
         .chain([0.3, 1.0, 3.0, 10.0, 30.0].map(level))
         .chain([(0.1, 9.0), (1.0, 9.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0)].map(phases))
-        .chain([cell("a stall in 5 s".to_owned(), stalls)])
+        .chain([cell("a stall in 5 s".to_owned(), stalls), cell("frozen".to_owned(), frozen)])
         .collect()
 }
+
+/// Length of a freeze of the disk "frozen", and from one to the next, ns.
+pub const FROZEN_NS: (u64, u64) = (800_000_000, 4_800_000_000);
 
 /// The figures looked at.
 const FIGURES: [&str; 5] = ["p50", "p99", "p99.9", "mean", "rate"];
@@ -78,11 +85,15 @@ fn figures(stream: &StreamSummary) -> [Estimate; 5] {
     [stream.lat_p50_ns, stream.lat_p99_ns, stream.lat_p999_ns, stream.lat_mean_ns, stream.iops]
 }
 
+/// Those of the stalls that one kind of operation met in all steps.
+const OF_STALLS: [&str; 2] = ["longest", "share"];
+
 /// What one run gave for one kind of operation of one step.
 struct Part {
     step: String,
     class: OpClass,
     figures: [Estimate; 5],
+    stalls: [Estimate; 2],
     lat: Hist,
     runtime_ns: u64,
 }
@@ -99,14 +110,20 @@ fn planned() -> Record {
     record
 }
 
-/// One run of the steps with visits.
-fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
+/// One run of check's steps with visits, on a disk that is met at any time of its own.
+#[must_use]
+pub fn record(cell: &Cell, seed: u64) -> Record {
+    measured(cell, &planned(), seed)
+}
+
+fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
     let mut record = planned.clone();
     record.plan.seed = seed;
     let steps = &record.plan.steps;
     let schedule = record.plan.schedule();
     let last = schedule.iter().rposition(|visit| steps[visit.step].visits > 1).expect("the suite has visits");
     let mut disk = Disk::new(Device { seed, ..cell.device.clone() });
+    disk.idle(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % START_MAX_NS);
     for visit in &schedule[..=last] {
         let step = &steps[visit.step];
         disk.idle(BETWEEN_NS);
@@ -119,15 +136,25 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
         one.add_to(&mut record.steps);
     }
     record.steps.sort_by_key(|step| steps.iter().position(|plan| plan.name == step.name));
+    record
+}
+
+/// The figures of one run.
+fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
+    let record = measured(cell, planned, seed);
     let summary = qd1_analysis::summarize(&record);
     let parts = record.steps.iter().flat_map(|step| {
         let summary = &summary;
-        step.streams.iter().map(move |stream| Part {
-            step: step.name.clone(),
-            class: stream.class,
-            figures: figures(summary.stream(&step.name, stream.class).expect("each is summarised")),
-            lat: stream.lat.clone(),
-            runtime_ns: step.runtime_ns,
+        step.streams.iter().map(move |stream| {
+            let summed = summary.stream(&step.name, stream.class).expect("each is summarised");
+            Part {
+                step: step.name.clone(),
+                class: stream.class,
+                figures: figures(summed),
+                stalls: [summed.stall_longest_ns, summed.stall_share].map(Option::unwrap_or_default),
+                lat: stream.lat.clone(),
+                runtime_ns: step.runtime_ns,
+            }
         })
     });
     parts.collect()
@@ -220,6 +247,64 @@ pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// How often the figures of stalls held: the longest against those of all other runs, the share against that of all runs.
+#[must_use]
+pub fn stalls(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
+    let planned = planned();
+    let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
+    let mut rows = Vec::new();
+    for class in [OpClass::Read, OpClass::Commit] {
+        let of_class = |run: &Vec<Part>| run.iter().find(|part| part.class == class).map(|part| part.stalls);
+        let all: Vec<[Estimate; 2]> = runs.iter().filter_map(of_class).collect();
+        let value = |which: usize| all.iter().filter_map(move |one| one[which].value);
+        let mean_share = value(1).sum::<f64>() / value(1).count().max(1) as f64;
+        for (which, figure) in OF_STALLS.into_iter().enumerate() {
+            let truths: Vec<f64> = if which == 0 { value(0).collect() } else { vec![mean_share] };
+            let printed: Vec<(f64, f64)> = all.iter().filter_map(|one| one[which].low.zip(one[which].high)).collect();
+            let pairs = printed.iter().flat_map(|limits| truths.iter().map(move |truth| (limits, truth)));
+            let held = pairs.clone().filter(|((low, high), truth)| (low..=high).contains(truth)).count();
+            let above = pairs.filter(|((low, _), truth)| low > truth).count();
+            let mut ratios: Vec<f64> = printed.iter().map(|(low, high)| high / low).collect();
+            ratios.sort_by(f64::total_cmp);
+            rows.push(Row {
+                cell: cell.name.clone(),
+                step: class.name().to_owned(),
+                figure,
+                runs: all.len() * truths.len(),
+                printed: printed.len() * truths.len(),
+                held,
+                above,
+                ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
+            });
+        }
+    }
+    rows
+}
+
+/// The table of [`stalls`].
+pub fn stalls_table(seeds: Seeds, count: u64, _is_verbose: bool) -> String {
+    let mut text = format!("stalls: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
+    let _ = writeln!(
+        text,
+        "  % of the 95 % intervals of the longest wait that hold another run's, and of the share of moments with a wait of\n  \
+         100 ms that hold the long run's (% printed; % too high; median of upper / lower limit)"
+    );
+    let _ = writeln!(text, "  {:<24}{}", "", OF_STALLS.map(|figure| format!("{figure:>28}")).concat());
+    for cell in cells() {
+        for of_class in stalls(&cell, seeds, count).chunks(OF_STALLS.len()) {
+            let show = |row: &Row| {
+                let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
+                let (held, printed) = (100.0 * row.coverage(), percent(row.printed, row.runs));
+                let high = percent(row.above, row.printed);
+                format!("{:>28}", format!("{held:.1} ({printed:.0}; {high:.1}; {:.2})", row.ratio))
+            };
+            let shown: Vec<String> = of_class.iter().map(show).collect();
+            let _ = writeln!(text, "  {:<16}{:<8}{}", cell.name, of_class[0].step, shown.concat());
+        }
+    }
+    text
 }
 
 /// The table.

@@ -1,8 +1,9 @@
 //! The figures of `check` on disks that change, on a sample of the table that `cargo xtask truth --only repeat` prints:
 //! what is printed holds the figure of the long run.
 
+use qd1_model::{Grade, OpClass};
 use qd1_truth::Seeds;
-use qd1_truth::repeat::{cells, study};
+use qd1_truth::repeat::{FROZEN_NS, cells, record, study};
 
 /// Runs of a disk. Of 30, fewer than 24 hold the truth in one of 10,000 samples, if 95 % of all do.
 const RUNS: u64 = 30;
@@ -12,7 +13,7 @@ const HELD_MIN: f64 = 0.8;
 fn holds(name: &str) -> f64 {
     let cell = cells().into_iter().find(|cell| cell.name == name).expect("there is such a disk");
     let rows = study(&cell, Seeds::Tuning, RUNS);
-    assert_eq!(rows.len(), 25, "five kinds of operation, five figures");
+    assert_eq!(rows.len(), 35, "seven kinds of operation, five figures");
     for row in &rows {
         let coverage = row.coverage();
         assert!(coverage >= HELD_MIN, "{name}: {} {}: {} of {}", row.step, row.figure, row.held, row.printed);
@@ -41,4 +42,21 @@ fn figures_of_a_disk_whose_level_moves_in_seconds_hold() {
 #[test]
 fn figures_of_a_disk_with_rare_stalls_hold() {
     holds("a stall in 5 s");
+}
+
+/// A disk that stands still for 0.8 s in every 4.8 was "p99 143 us, precise, PASS".
+#[test]
+fn a_disk_that_freezes_passes_for_no_database_and_no_etcd() {
+    let frozen = cells().into_iter().find(|cell| cell.name == "frozen").expect("there is such a disk");
+    let thresholds = qd1_suites::thresholds::builtin();
+    for seed in 0..20 {
+        let report = qd1_analysis::analyse(record(&frozen, Seeds::Tuning.seed(seed)), &thresholds);
+        for class in ["etcd", "database"] {
+            let verdict = report.verdicts.iter().find(|verdict| verdict.class == class).expect("it is judged");
+            assert!(matches!(verdict.grade, Grade::Fail | Grade::NotResolved), "seed {seed}: {verdict:?}");
+        }
+        let paced = report.summary.stream("paced", OpClass::Commit).expect("it has commits");
+        let longest_ns = paced.stall_longest_ns.and_then(|longest| longest.value).expect("it is resolved");
+        assert!((longest_ns / FROZEN_NS.0 as f64 - 1.0).abs() < 0.1, "seed {seed}: {longest_ns}");
+    }
 }

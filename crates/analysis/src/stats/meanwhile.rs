@@ -10,11 +10,12 @@
 //! Nothing becomes surer by this: the interval shown is the step's own one, widened to hold the other. That reads and
 //! commits suffer alike is an assumption; where it is wrong, intervals are too wide.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use qd1_model::OpClass;
 use qd1_model::hist::{COARSE_BINS, coarse_index};
+use qd1_model::plan::Work;
 use qd1_model::record::StepRecord;
+use qd1_model::{OpClass, Record};
 
 use super::episodes::Episodes;
 use super::level::{self, Of};
@@ -26,6 +27,8 @@ const OPS_MIN: f64 = 32.0;
 /// From so many times the median of its moment on a request met a stall.
 const STALL: f64 = 20.0;
 
+/// Parts into which the requests that come during a stall are divided by how long they wait.
+const STALL_PARTS: u32 = 16;
 /// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
 const AT_ONCE_MIN: f64 = 0.05;
 
@@ -50,20 +53,30 @@ struct Course {
 #[derive(Default)]
 pub struct Meanwhile {
     courses: Vec<Course>,
+    /// Steps whose requests are due at their own times.
+    is_open: BTreeSet<String>,
 }
 
 impl Meanwhile {
     /// Of the steps of a run; empty where none of them has visits.
     #[must_use]
-    pub fn new(steps: &[StepRecord]) -> Self {
-        let visited = steps.iter().filter_map(|step| {
+    pub fn new(record: &Record) -> Self {
+        let mut is_open = BTreeSet::new();
+        for planned in &record.plan.steps {
+            if matches!(&planned.work, Work::Io(io) if io.arrival.is_open()) {
+                is_open.insert(planned.name.clone());
+            }
+        }
+        let visited = record.steps.iter().filter_map(|step| {
             // The most frequent kind of operation of each tells most of its times.
             let most = step.streams.iter().max_by_key(|stream| stream.lat.count())?;
             let series = Series::while_active(&step.intervals, most.class);
             let is_visited = series.visits().len() > 1;
-            is_visited.then(|| Course { step: step.name.clone(), moments: moments(&series, step.started_ns as f64) })
+            // What comes at its own times comes too rarely to tell the level.
+            let moments = |series| if is_open.contains(&step.name) { Vec::new() } else { moments(series, step.started_ns as f64) };
+            is_visited.then(|| Course { step: step.name.clone(), moments: moments(&series) })
         });
-        Self { courses: visited.collect() }
+        Self { courses: visited.collect(), is_open }
     }
 
     /// What `step` would have measured of `class`, had it been there all the time; `None` without visits or other steps.
@@ -75,7 +88,7 @@ impl Meanwhile {
         }
         let own = Series::while_active(&step.intervals, class);
         let started_ns = step.started_ns as f64;
-        let mut base = Base::new(&own, &moments(&own, started_ns))?;
+        let mut base = Base::new(&own, &moments(&own, started_ns), self.is_open.contains(&step.name))?;
         let moments = others.iter().flat_map(|course| &course.moments);
         let there = moments.map(|moment| base.at(moment, moment.start_ns - started_ns)).collect();
         let series = own.with(there);
@@ -201,13 +214,16 @@ struct Base {
     bytes: f64,
     /// Requests on their way at a time.
     at_once: f64,
+    /// Whether requests are due at their own times: as many then, however slow the disk is, and all of them meet a stall
+    /// that come during it.
+    is_open: bool,
     /// Parts of operations that are still owed, of each entry of `shares`, and of stalls.
     owed: Vec<f64>,
     owed_stalls: f64,
 }
 
 impl Base {
-    fn new(own: &Series, moments: &[Moment]) -> Option<Self> {
+    fn new(own: &Series, moments: &[Moment], is_open: bool) -> Option<Self> {
         let mut bins = vec![0.0; COARSE_BINS];
         let (mut ios, mut usual_ns, mut exact_sum, mut middle_sum) = (0.0, 0.0, 0.0, 0.0);
         let usual_median = own.at_rank(0.5 * own.n as f64);
@@ -231,13 +247,14 @@ impl Base {
             }
             ios += batch.ios - stalls;
             exact_sum += (batch.lat_sum_ns - stalled_ns).max(0.0) / factor;
-            usual_ns += batch.length_ns / factor;
+            usual_ns += if is_open { batch.length_ns } else { batch.length_ns / factor };
         }
         let sum = |of: fn(&Batch) -> f64| own.batches().iter().map(of).sum::<f64>();
         let filled = bins.iter().enumerate().filter(|(_, count)| **count > 0.0);
         let shares: Vec<(usize, f64)> = filled.map(|(bin, count)| (bin, count / ios)).collect();
         (ios > 0.0 && usual_ns > 0.0).then(|| Self {
             owed: vec![0.5; shares.len()],
+            is_open,
             shares,
             exact: exact_sum / middle_sum,
             rate: ios / usual_ns,
@@ -261,10 +278,19 @@ impl Base {
         for (bin, count) in &moment.stalls {
             let lat_ns = bin_middle_ns(usize::from(*bin));
             waited_ns += count * lat_ns;
-            add(usize::from(*bin), whole(&mut self.owed_stalls, count * self.at_once), lat_ns);
+            if !self.is_open {
+                add(usize::from(*bin), whole(&mut self.owed_stalls, count * self.at_once), lat_ns);
+                continue;
+            }
+            // Those that come early in it wait long, and those that come late wait shortly.
+            for part in 0..STALL_PARTS {
+                let left_ns = lat_ns * (f64::from(part) + 0.5) / f64::from(STALL_PARTS);
+                let here = count * self.rate * lat_ns / f64::from(STALL_PARTS);
+                add(coarse_index(left_ns as u64), whole(&mut self.owed_stalls, here), left_ns);
+            }
         }
         let ready_ns = (moment.length_ns - waited_ns).max(0.0);
-        let expected = self.rate * ready_ns / moment.factor;
+        let expected = self.rate * if self.is_open { ready_ns } else { ready_ns / moment.factor };
         for ((bin, share), owed) in self.shares.iter().zip(&mut self.owed) {
             let lat_ns = bin_middle_ns(*bin) * moment.factor;
             add(coarse_index(lat_ns as u64), whole(owed, expected * share), lat_ns * self.exact);
@@ -339,7 +365,11 @@ mod tests {
     }
 
     fn around(steps: &[StepRecord; 2]) -> Around {
-        Meanwhile::new(steps).around(&steps[0], OpClass::Read).unwrap()
+        meanwhile(steps).around(&steps[0], OpClass::Read).unwrap()
+    }
+
+    fn meanwhile(steps: &[StepRecord]) -> Meanwhile {
+        Meanwhile::new(&Record { steps: steps.to_vec(), ..crate::testing::empty() })
     }
 
     #[test]
@@ -384,11 +414,11 @@ mod tests {
     #[test]
     fn without_visits_or_without_others_there_is_nothing_around() {
         let steps = [reads()];
-        assert!(Meanwhile::new(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
         let mut steps = [reads(), commits(|_| busy(1_000_000))];
         for step in &mut steps {
             step.intervals.iter_mut().enumerate().for_each(|(at, one)| one.start_ns = at as u64 * 100_000_000);
         }
-        assert!(Meanwhile::new(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod long_run;
 mod meanwhile;
 mod rank;
 mod series;
+mod stalls;
 
 use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
@@ -27,6 +28,7 @@ use long_run::{LongRun, long_run};
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
 pub use meanwhile::{Around, Meanwhile, both};
 use series::{Quantity, Series};
+pub use stalls::{STALL_NS, Stalls};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that
 /// has as many: a handful of exceedances says little of how they cluster, and runs in which they happen not to would

@@ -249,7 +249,7 @@ pub(super) fn bin_middle_ns(bin: usize) -> f64 {
 }
 
 /// The entry of `class` in `interval`.
-fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
+pub(super) fn of_class(interval: &Interval, class: OpClass) -> Option<&IntervalStream> {
     interval.streams.iter().find(|stream| stream.class == class)
 }
 

@@ -13,15 +13,17 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Due times from `start_ns` on; `None` for a closed loop, where a request is due when a slot is free.
-    pub fn new(arrival: Arrival, start_ns: u64, seed: u64) -> Option<Self> {
+    /// Due times from `start_ns` on; `None` for a closed loop, where a request is due when a slot is free. The first is due
+    /// after `phase` (0..1) of a mean gap, so that several workers do not issue theirs at the same moments.
+    pub fn new(arrival: Arrival, start_ns: u64, phase: f64, seed: u64) -> Option<Self> {
         let (iops, poisson) = match arrival {
             Arrival::Closed => return None,
             Arrival::Fixed { iops } => (iops, false),
             Arrival::Poisson { iops } => (iops, true),
         };
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xA5A5_5A5A);
-        Some(Self { gap_ns: 1e9 / iops, poisson, next_ns: start_ns as f64, rng })
+        let gap_ns = 1e9 / iops;
+        Some(Self { gap_ns, poisson, next_ns: start_ns as f64 + phase * gap_ns, rng })
     }
 
     /// When the next request is due.
@@ -49,7 +51,7 @@ mod tests {
     use super::*;
 
     fn gaps(arrival: Arrival, n: usize) -> Vec<f64> {
-        let mut arrivals = Arrivals::new(arrival, 1_000, 42).unwrap();
+        let mut arrivals = Arrivals::new(arrival, 1_000, 0.0, 42).unwrap();
         let mut last = arrivals.due_ns();
         (0..n)
             .map(|_| {
@@ -77,6 +79,6 @@ mod tests {
 
     #[test]
     fn closed_loop_has_no_due_times() {
-        assert!(Arrivals::new(Arrival::Closed, 0, 0).is_none());
+        assert!(Arrivals::new(Arrival::Closed, 0, 0.0, 0).is_none());
     }
 }

@@ -152,6 +152,24 @@ pub enum Arrival {
     },
 }
 
+impl Arrival {
+    /// Returns what each of so many workers does, for all of them together to do this.
+    #[must_use]
+    pub fn shared_by(self, workers: u32) -> Self {
+        let share = |iops: f64| iops / f64::from(workers.max(1));
+        match self {
+            Self::Closed => Self::Closed,
+            Self::Fixed { iops } => Self::Fixed { iops: share(iops) },
+            Self::Poisson { iops } => Self::Poisson { iops: share(iops) },
+        }
+    }
+
+    /// Whether requests are due at their own times, whether or not those before them are done.
+    pub fn is_open(self) -> bool {
+        self != Self::Closed
+    }
+}
+
 /// Order of random or sequential offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

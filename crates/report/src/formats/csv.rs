@@ -72,6 +72,7 @@ const fn unit(unit: Unit) -> &'static str {
         Unit::Ns => "ns",
         Unit::PerSecond => "1/s",
         Unit::BytesPerSecond => "B/s",
+        Unit::Share => "1",
     }
 }
 

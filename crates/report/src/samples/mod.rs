@@ -57,6 +57,8 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
         lat_max_ns: (p99_us * 8.3e3) as u64,
         sync_p50_ns: sync(0.5, p50_us),
         sync_p99_ns: sync(0.99, p99_us),
+        stall_longest_ns: None,
+        stall_share: None,
     }
 }
 
