@@ -6,7 +6,7 @@ use qd1_model::metric::{Better, Metric, metric};
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::{Judged, ThresholdClass};
-use qd1_model::{Estimate, Grade, Record, Summary, Thresholds, Verdict};
+use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
 /// Grades every class of `thresholds`.
 ///
@@ -31,6 +31,9 @@ use qd1_model::{Estimate, Grade, Record, Summary, Thresholds, Verdict};
 /// is a disk, and a cache answered or commits were not flushed, they can only be faster than the disk: there a failure
 /// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
 ///
+/// Where slow operations waited for a processor (counted for each of them), a grade that is better without these waits is
+/// not given: not resolved, limited by this machine's processors.
+///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
 #[must_use]
@@ -46,7 +49,7 @@ pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) 
 
 /// Grades one criterion, and takes the grade back where a finding spoils the figure.
 fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
-    let judged = judge_one(record, summary, criterion);
+    let judged = without_waits(summary, judge_one(record, summary, criterion));
     match spoiled(criterion, findings) {
         Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
             // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
@@ -55,6 +58,29 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
         }
         _ => judged,
     }
+}
+
+/// Takes back a grade that the figure has only for what its slow operations waited for a processor: a tail that this
+/// machine made is not the disk's.
+fn without_waits(summary: &Summary, judged: Judged) -> Judged {
+    let Criterion { step, op, metric: name, .. } = &judged.criterion;
+    let shorter = summary.stream(step, *op).and_then(StreamSummary::without_waits);
+    let figure = metric(name).zip(shorter).and_then(|(metric, shorter)| Some((metric, (metric.get)(&shorter)?)));
+    let Some((metric, figure)) = figure.filter(|(_, figure)| judged.figure.is_some_and(|seen| seen != *figure)) else {
+        return judged;
+    };
+    let (grade, _) = grade_figure(metric, &judged.criterion, &figure);
+    let is_better = match judged.grade {
+        Grade::Pass => false,
+        Grade::Fail => grade != Grade::Fail,
+        Grade::Marginal | Grade::NotResolved => grade == Grade::Pass,
+    };
+    if !is_better {
+        return judged;
+    }
+    let would = figure.value.map(|value| format!("; without the waits for one it is {}", metric.unit.format(value)));
+    let why = format!("limited by this machine's processors{}", would.unwrap_or_default());
+    Judged { grade: Grade::NotResolved, why, ..judged }
 }
 
 fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: &ThresholdClass) -> Verdict {
@@ -197,6 +223,9 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> (G
             Grade::Fail,
             format!("even the bound, {}, is beyond {}", show(good.unwrap_or_default()), show(criterion.fail)),
         ),
+        (Some(_), None) if figure.value.is_some() => {
+            (Grade::NotResolved, "how much worse it may be is not known from so short a run".to_owned())
+        }
         (_, None) | (None, _) if figure.value.is_some() => {
             (Grade::NotResolved, "the figure has no confidence interval".to_owned())
         }
@@ -349,6 +378,53 @@ mod tests {
         assert_eq!(grade, Grade::NotResolved);
         assert!(why.starts_with("the workers waited for a processor"), "{why}");
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass, "the disk is faster still");
+    }
+
+    /// Reads whose slowest percent took 5 ms; without the waits for a processor, so long.
+    fn with_waits(lat_ns: u64) -> Record {
+        let mut record = testing::record();
+        let step = &mut record.steps[0];
+        let (mut slower, mut without) = (qd1_model::Hist::new(), qd1_model::Hist::new());
+        for (number, interval) in step.intervals.iter_mut().enumerate() {
+            let stream = &mut interval.streams[0];
+            let slow = 4 * stream.ios / 100 * u64::from(number % 2 == 0);
+            let usual = stream.lat_sum_ns / stream.ios;
+            for at in 0..stream.ios {
+                slower.record(if at < slow { 5_000_000 } else { usual });
+                without.record(if at < slow { lat_ns } else { usual });
+            }
+            stream.bins[0].1 -= slow as u32;
+            stream.bins.push((qd1_model::hist::coarse_index(5_000_000) as u16, slow as u32));
+            stream.lat_sum_ns += slow * 5_000_000;
+        }
+        step.streams[0].lat = slower;
+        step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
+            lat: Some(without),
+            tail_ios: 16,
+            tail_lat_ns: 16 * 5_000_000,
+            tail_waited_ns: 16 * (5_000_000 - lat_ns),
+        });
+        record
+    }
+
+    #[test]
+    fn a_tail_made_by_a_busy_processor_does_not_fail_the_disk() {
+        let limits = criterion("lat_p99_ns", 1e6, 2e6);
+        let (grade, why) = outcome(&with_waits(200_000), limits.clone());
+        assert_eq!(grade, Grade::NotResolved);
+        assert!(why.starts_with("limited by this machine's processors; without the waits for one it is"), "{why}");
+        // The disk alone is as bad: waits beside do not excuse it.
+        assert_eq!(outcome(&with_waits(4_500_000), limits.clone()).0, Grade::Fail);
+        assert_eq!(outcome(&with_waits(200_000), criterion("lat_p99_ns", 10e6, 20e6)).0, Grade::Pass);
+    }
+
+    #[test]
+    fn the_slowest_operations_waits_are_told() {
+        let record = with_waits(200_000);
+        let findings = crate::findings(&record, &crate::summarize(&record));
+        let found = findings.iter().find(|finding| finding.id == "cpu_spoiled.tail").expect("it is told");
+        assert!(found.title.contains("the slowest reads of step reads waited for a processor 96 %"), "{}", found.title);
+        assert!(found.evidence.contains("p99 5.00 ms, without these waits 200 us"), "{}", found.evidence);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! From what a step measured to the figures shown for it: one row of estimates per kind of operation.
 
 use qd1_model::figure::Estimate;
+use qd1_model::figure::WithoutWaits;
 use qd1_model::op::OpClass;
 use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
@@ -73,11 +74,25 @@ fn summarize_stream(
     let of_sync = of_sync.map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
+    let sync_p99_ns = of_sync.map(|[_, p99]| p99);
+    let waits = stream.waits.as_ref().and_then(|waits| Some((waits, waits.lat.as_ref()?)));
+    let without_waits = waits.map(|(waits, lat)| {
+        let shorter = Quantiles::new(lat, &step.intervals, class);
+        let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
+        let [p99, p999, p9999] = in_order(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
+        WithoutWaits {
+            tail_share: waits.tail_waited_ns as f64 / waits.tail_lat_ns.max(1) as f64,
+            lat_p99_ns: p99,
+            lat_p999_ns: p999,
+            lat_p9999_ns: p9999,
+            sync_p99_ns: sync_p99_ns.map(|sync| in_proportion(sync, quantiles.at(0.99), shorter.at(0.99))),
+        }
+    });
     StreamSummary {
         class,
         ios: stream.lat.count(),
-        iops: in_run(iops, &Around::rate),
-        bytes_per_second: in_run(bytes_per_second, &Around::byte_rate),
+        iops: if is_open(plan) { iops } else { in_run(iops, &Around::rate) },
+        bytes_per_second: if is_open(plan) { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
         lat_mean_ns: in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
         lat_p50_ns: p50,
         lat_p99_ns: p99,
@@ -85,9 +100,10 @@ fn summarize_stream(
         lat_p9999_ns: p9999,
         lat_max_ns: stream.lat.max_ns(),
         sync_p50_ns: of_sync.map(|[p50, _]| p50),
-        sync_p99_ns: of_sync.map(|[_, p99]| p99),
+        sync_p99_ns,
         stall_longest_ns: None,
         stall_share: None,
+        without_waits,
     }
 }
 
@@ -101,6 +117,12 @@ fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
     let low = further(part.low, own.low, seen.low).or(part.low);
     let high = further(part.high, own.high, seen.high).or(part.high);
     Estimate { low, high, ..part }
+}
+
+/// The figure of a part where the whole's went from `before` to `after`.
+fn in_proportion(part: Estimate, before: Estimate, after: Estimate) -> Estimate {
+    let factor = before.value.zip(after.value).map_or(1.0, |(before, after)| after / before);
+    stats::scaled(part, factor)
 }
 
 /// Percentiles from the lowest to the highest, each limit no lower than that of the one before: what bounds a percentile
@@ -119,12 +141,18 @@ fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 
 /// Operations and bytes per second.
 ///
-/// Three cases. File operations that take turns in a step have the rate over their own time. Where one fsync ends the
-/// step, the data is on the disk only after it: the rate is all bytes over all time, and it has no interval,
-/// because one drain is one observation. Otherwise it is the rate over the intervals.
+/// Four cases. Requests at their own times have the rate that was asked for. File operations that take turns in a step
+/// have the rate over their own time. Where one fsync ends the step, the data is on the disk only after it: the rate is
+/// all bytes over all time, and it has no interval, because one drain is one observation. Otherwise it is the rate over
+/// the intervals.
 fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
+    if is_open(plan) {
+        // It was asked for, and is no figure of the disk.
+        let seconds = step.runtime_ns.max(1) as f64 / 1e9;
+        return (Estimate::exact(ios as f64 / seconds, ios), Estimate::exact(bytes / seconds, ios));
+    }
     let files = plan.and_then(|plan| if let Work::Files(files) = &plan.work { Some(files) } else { None });
     let takes_turns = files.is_none_or(|files| files.ops.len() > 1);
     if takes_turns && is_of_many_files(class) {
@@ -142,6 +170,10 @@ fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estima
         return (once(ios as f64 / seconds), once(bytes / seconds));
     }
     (stats::rate(&step.intervals, class), stats::byte_rate(&step.intervals, class))
+}
+
+fn is_open(plan: Option<&StepPlan>) -> bool {
+    matches!(plan.map(|plan| &plan.work), Some(Work::Io(io)) if io.arrival.is_open())
 }
 
 fn is_of_many_files(class: OpClass) -> bool {

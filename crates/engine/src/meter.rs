@@ -10,6 +10,8 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 use qd1_model::units::Bytes;
 
+use crate::waits::{READ_EVERY_NS, RunDelay, Waited, Waits};
+
 /// Finished intervals of one worker, with their number since the start, for the controller to take.
 pub type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
 
@@ -50,8 +52,10 @@ struct Lane {
     bytes_now: u64,
     sum_now_ns: u64,
     max_now_ns: u64,
-    /// A latency above this is the interval's maximum so far, or among the slowest of the run, or both.
+    /// A latency above this is the interval's maximum so far, or among the slowest of the run, or slow enough for it to be
+    /// looked at what made it wait.
     notable_ns: u64,
+    waited: Option<Waited>,
     coarse_now: CoarseHist,
 }
 
@@ -83,10 +87,11 @@ impl Lane {
     fn note(&mut self, at_ns: u64, lat_ns: u64) {
         self.max_now_ns = self.max_now_ns.max(lat_ns);
         self.slowest.offer(Slow { at_ns, lat_ns });
-        self.notable_ns = self.max_now_ns.min(self.slowest.bar_ns);
+        let slow_ns = self.waited.as_ref().map_or(u64::MAX, |waited| waited.slow_ns);
+        self.notable_ns = self.max_now_ns.min(self.slowest.bar_ns).min(slow_ns);
     }
 
-    fn new(class: OpClass, parts: Parts) -> Self {
+    fn new(class: OpClass, parts: Parts, is_looked_at: bool) -> Self {
         Self {
             class,
             parts,
@@ -100,6 +105,7 @@ impl Lane {
             sum_now_ns: 0,
             max_now_ns: 0,
             notable_ns: 0,
+            waited: is_looked_at.then(Waited::new),
             coarse_now: CoarseHist::default(),
         }
     }
@@ -108,6 +114,9 @@ impl Lane {
         let bins = self.coarse_now.sparse();
         if bins.is_empty() {
             return None;
+        }
+        if let Some(waited) = &mut self.waited {
+            waited.turn(&bins);
         }
         let stream = IntervalStream {
             class: self.class,
@@ -137,10 +146,12 @@ impl Lane {
             Parts::Served => (None, part(&self.second), None, None),
             Parts::Sync => (None, None, part(&self.first), part(&self.second)),
         };
+        let lat = self.lat.finish(Some(self.sum_ns));
         Some(Stream {
             class: self.class,
             bytes: Bytes(self.bytes),
-            lat: self.lat.finish(Some(self.sum_ns)),
+            waits: self.waited.map(|waited| waited.finish(&self.lat, lat.count())),
+            lat,
             slat,
             clat,
             write_part,
@@ -157,21 +168,38 @@ pub struct Meter<const N: usize> {
     interval_ns: u64,
     number: u64,
     boundary_ns: u64,
+    /// When to look at more than the operation that completes: at the interval's end, or before.
+    look_ns: u64,
+    waits: Option<Waits>,
     outbox: Outbox,
 }
 
 impl<const N: usize> Meter<N> {
     /// A meter for these kinds of operations, counting from `start_ns`.
     pub fn new(classes: [(OpClass, Parts); N], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
-        let lanes = classes.map(|(class, parts)| Lane::new(class, parts));
-        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns: start_ns + interval_ns, outbox }
+        Self::looking(classes, start_ns, interval_ns, outbox, None)
+    }
+
+    /// The same for a thread with one operation at a time, which looks at what made slow ones wait.
+    pub(crate) fn looking(
+        classes: [(OpClass, Parts); N],
+        start_ns: u64,
+        interval_ns: u64,
+        outbox: Outbox,
+        run_delay_ns: Option<RunDelay>,
+    ) -> Self {
+        let waits = run_delay_ns.map(Waits::new);
+        let lanes = classes.map(|(class, parts)| Lane::new(class, parts, waits.is_some()));
+        let boundary_ns = start_ns + interval_ns;
+        let look_ns = if waits.is_some() { start_ns } else { boundary_ns };
+        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns, look_ns, waits, outbox }
     }
 
     /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
     #[inline(always)]
     pub fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
-        if timing.completed_ns >= self.boundary_ns {
-            self.turn(timing.completed_ns);
+        if timing.completed_ns >= self.look_ns {
+            self.look(timing.completed_ns);
         }
         let lane = &mut self.lanes[lane];
         let lat_ns = timing.lat_ns;
@@ -196,11 +224,30 @@ impl<const N: usize> Meter<N> {
         if lat_ns > lane.notable_ns {
             let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
             lane.note(at_ns, lat_ns);
+            if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
+                && lat_ns > waited.slow_ns
+            {
+                waited.note(lat_ns, waits.of_slow(timing.completed_ns, lat_ns));
+            }
         }
     }
 
     #[cold]
+    fn look(&mut self, now_ns: u64) {
+        if now_ns >= self.boundary_ns {
+            self.turn(now_ns);
+        }
+        self.look_ns = self.boundary_ns;
+        if let Some(waits) = &mut self.waits {
+            waits.read(now_ns);
+            self.look_ns = self.boundary_ns.min(now_ns + READ_EVERY_NS);
+        }
+    }
+
     fn turn(&mut self, now_ns: u64) {
+        if let Some(waits) = &mut self.waits {
+            waits.turn();
+        }
         self.hand_over(self.interval_ns);
         self.number = (now_ns - self.start_ns) / self.interval_ns;
         self.boundary_ns = self.start_ns + (self.number + 1) * self.interval_ns;

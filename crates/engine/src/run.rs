@@ -25,6 +25,7 @@ use crate::null::Null;
 use crate::priority::WithoutRealtime;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
+use crate::waits::RunDelay;
 use crate::window::Window;
 pub use crate::worker::RequestCounts;
 use crate::worker::{self, Task};
@@ -52,6 +53,9 @@ pub struct IoJob<'a> {
     pub batch_min: u32,
     /// Reads the calling thread's cost so far; given by the caller because reading the machine is not our job.
     pub thread_cost: fn() -> ThreadCost,
+    /// Reads how long the calling thread has waited for a processor so far, ns, in a microsecond or so; without it, it is
+    /// not looked at what slow requests waited for.
+    pub run_delay_ns: Option<RunDelay>,
 }
 
 /// What a watcher is shown about ten times a second.
@@ -205,6 +209,7 @@ impl WorkerStart<'_> {
             outbox: self.outbox,
             budget: job.work.io_size.0 / u64::from(job.work.numjobs.max(1)),
             batch_min: job.batch_min.max(1) as usize,
+            run_delay_ns: job.run_delay_ns,
         };
         let before = (job.thread_cost)();
         let finished = worker::run(&mut engine, task, window)?;
@@ -314,6 +319,7 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
         outbox: outboxes[0].clone(),
         budget: work.io_size.0,
         batch_min: 1,
+        run_delay_ns: job.run_delay_ns,
         work: &work,
     };
     let finished = worker::run(&mut engine, task, window)?;

@@ -15,6 +15,7 @@ use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::request::{Done, Op, OpKind, Slot};
+use crate::waits::RunDelay;
 use crate::window::Window;
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
@@ -72,6 +73,8 @@ pub(crate) struct Task<'a> {
     pub(crate) budget: u64,
     /// Completions waited for at once (fio's `iodepth_batch_complete_min`).
     pub(crate) batch_min: usize,
+    /// Reads how long the thread has waited for a processor.
+    pub(crate) run_delay_ns: Option<RunDelay>,
 }
 
 /// The result of a worker.
@@ -195,7 +198,14 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         queue: Vec::with_capacity(depth as usize),
         left: if task.budget == 0 { u64::MAX } else { task.budget },
         stamp: task.seed,
-        meter: Meter::new(classes, window.measure_ns, window.interval_ns, task.outbox.clone()),
+        // Of several requests on their way, a wait for a processor delays all, and each but a part of it.
+        meter: Meter::looking(
+            classes,
+            window.measure_ns,
+            window.interval_ns,
+            task.outbox.clone(),
+            task.run_delay_ns.filter(|_| depth == 1 || task.work.arrival.is_open()),
+        ),
         moved: [Moved::default(); 2],
         syncs: 0,
         errors: Vec::new(),

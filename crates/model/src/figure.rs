@@ -64,13 +64,40 @@ pub struct StreamSummary {
     pub sync_p50_ns: Option<Estimate>,
     /// Sync part of commits, 99th percentile, ns.
     pub sync_p99_ns: Option<Estimate>,
-    /// Longest wait of this kind of operation in any step with visits, ns; its interval is what another run of the same
-    /// length would see. Absent without visits.
+    /// Longest wait of this kind of operation in any step with visits, ns: what was seen, which is the lower limit as well;
+    /// the upper one is the most that another run of this length would see, in 19 of 20. Absent without visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_longest_ns: Option<Estimate>,
     /// Share of the moments at which a request of this kind would wait longer than 100 ms, 0..1, by all steps with visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall_share: Option<Estimate>,
+    /// What would be without the waits for a processor; absent where slow operations were not looked at, or none waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_waits: Option<WithoutWaits>,
+}
+
+impl StreamSummary {
+    /// Returns the figures as they would be without the waits for a processor, where there were any.
+    #[must_use]
+    pub fn without_waits(&self) -> Option<Self> {
+        let WithoutWaits { lat_p99_ns, lat_p999_ns, lat_p9999_ns, sync_p99_ns, .. } = self.without_waits?;
+        Some(Self { lat_p99_ns, lat_p999_ns, lat_p9999_ns, sync_p99_ns, without_waits: None, ..self.clone() })
+    }
+}
+
+/// Tails of latencies without what the slow operations waited for a processor of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WithoutWaits {
+    /// Of the time that the slowest 0.1 % of the operations took, the share that they waited for a processor, 0..1.
+    pub tail_share: f64,
+    /// 99th percentile, ns.
+    pub lat_p99_ns: Estimate,
+    /// 99.9th percentile, ns.
+    pub lat_p999_ns: Estimate,
+    /// 99.99th percentile, ns.
+    pub lat_p9999_ns: Estimate,
+    /// Sync part of commits, 99th percentile, ns: in proportion to that of the whole commit.
+    pub sync_p99_ns: Option<Estimate>,
 }
 
 /// One step, summed up.

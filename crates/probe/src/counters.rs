@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost};
@@ -82,6 +83,22 @@ pub fn thread_cost() -> ThreadCost {
         major_faults: count(usage.ru_majflt),
         minor_faults: count(usage.ru_minflt),
     }
+}
+
+/// How long the calling thread has waited for a processor so far, ns; 0 on kernels without `CONFIG_SCHED_INFO`. The file
+/// stays open, so that it costs one system call.
+#[must_use]
+pub fn run_delay_ns() -> u64 {
+    thread_local! {
+        static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
+    }
+    SCHEDSTAT.with(|file| {
+        let mut text = [0; 64];
+        let length = file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let mut words = text[..length].split(u8::is_ascii_whitespace);
+        let digits = words.nth(1).unwrap_or_default();
+        digits.iter().filter(|digit| digit.is_ascii_digit()).fold(0, |sum, digit| 10 * sum + u64::from(digit - b'0'))
+    })
 }
 
 /// A count the C library keeps in a signed integer whose width depends on the platform.

@@ -160,6 +160,7 @@ impl Tally {
             write_part: None,
             sync_part: None,
             slowest: self.slowest,
+            waits: None,
         });
         (stream, intervals)
     }

@@ -73,7 +73,9 @@ impl Meanwhile {
             let series = Series::while_active(&step.intervals, most.class);
             let is_visited = series.visits().len() > 1;
             // What comes at its own times comes too rarely to tell the level.
-            let moments = |series| if is_open.contains(&step.name) { Vec::new() } else { moments(series, step.started_ns as f64) };
+            let moments = |series| {
+                if is_open.contains(&step.name) { Vec::new() } else { moments(series, step.started_ns as f64) }
+            };
             is_visited.then(|| Course { step: step.name.clone(), moments: moments(&series) })
         });
         Self { courses: visited.collect(), is_open }
@@ -346,6 +348,7 @@ mod tests {
             write_part: parts.2,
             sync_part: parts.3,
             slowest: Vec::new(),
+            waits: None,
         };
         StepRecord { name: name.to_owned(), started_ns, streams: vec![stream], intervals, ..StepRecord::default() }
     }

@@ -11,34 +11,34 @@
 //! (sum d)^2 / sum d^2 of one length (the variance of a compound Poisson sum). A run without a stall bounds how often one
 //! can come, not how long it would be: the upper limit is for stalls of twice [`STALL_NS`].
 //!
-//! **Longest.** What was seen is exact. Its interval says what another run of the same length would see: less than the
-//! sixth longest of all visits in one of 64 (each of the six is as likely in the other run as in this one). Above, the
-//! longest of the visits are taken to fall off as a power, whose exponent they give (Hill 1975, Annals of Statistics 3),
-//! so that the longest of a run is Frechet's: beyond 39^H times this one in one of 40 runs.
+//! **Longest.** A disk's longest stall is at least as long as the one that was seen. The upper limit says what another run
+//! of the same length would see, in 19 of 20: the longest waits of the visits are taken to fall off as a power, whose
+//! exponent the longest six give (Hill 1975, Annals of Statistics 3), so that the longest of a run is Frechet's; what the
+//! time between visits adds to the step's other figures (see `level.rs`) is added here as well. There is none where the
+//! longest is one of a kind: a single stall does not tell how long the next is.
 //!
 //! All steps with visits that did the same kind of operation are taken together: what stops the disk stops each of them.
 
+use qd1_model::hist::{COARSE_BINS, coarse_index};
 use qd1_model::op::OpClass;
 use qd1_model::plan::{Plan, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::episodes::upper_limit;
-use super::series::{bin_middle_ns, of_class};
+use super::level;
+use super::series::{Series, bin_middle_ns, of_class};
 
 /// From so long a wait on it is a stall: the interval at which etcd's leader is heard from, and as long as a person
 /// takes for immediate.
 pub const STALL_NS: f64 = 100_000_000.0;
 
-/// Which of the visits' longest waits, from the longest on, bounds another run's from below: that one is shorter in
-/// 2^-6 of the runs.
-const LOWER_RANK: usize = 6;
-/// Odds against a longest wait beyond the upper limit: 39 to 1.
-const UPPER_ODDS: f64 = 39.0;
-/// Standard errors by which the tail's exponent, of so few visits, is taken flatter than it looks.
-const TAIL_SIGMA: f64 = 1.0;
-/// A stall longer than all others by this and more is one of a kind: nothing is known of what lies above it.
-const TAIL_MAX: f64 = 3.0;
+/// How many of the visits' longest waits tell how they fall off.
+const TAIL: usize = 6;
+/// Odds against a longest wait beyond the upper limit: 19 to 1.
+const UPPER_ODDS: f64 = 19.0;
+/// Exponents from which on nothing is known of what lies above: the longest is more than 1,000 times what the next are.
+const HILL_MAX: f64 = 2.35;
 
 /// The stalls that one kind of operation met.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub struct Stalls {
     stalls: Vec<f64>,
     /// All moments in which one could have been met, ns.
     watched_ns: f64,
+    /// Half width that the time between visits adds, as a logarithm: the most of any step.
+    level: f64,
     /// Operations.
     ios: u64,
 }
@@ -57,7 +59,7 @@ impl Stalls {
     /// What the steps of `record` with visits saw of them; `None` where none of these did this kind of operation.
     #[must_use]
     pub fn new(record: &Record, class: OpClass) -> Option<Self> {
-        let mut all = Self { longest_ns: Vec::new(), stalls: Vec::new(), watched_ns: 0.0, ios: 0 };
+        let mut all = Self { longest_ns: Vec::new(), stalls: Vec::new(), watched_ns: 0.0, level: 0.0, ios: 0 };
         let visited = record.steps.iter().filter(|step| is_visited(&record.plan, step));
         visited.for_each(|step| all.add(step, class, is_open(&record.plan, &step.name)));
         (all.ios > 0).then_some(all)
@@ -82,13 +84,19 @@ impl Stalls {
                 let met_ns = stream.map_or(0.0, |stream| {
                     let lat_max_ns = stream.lat_max_ns as f64;
                     longest_ns = longest_ns.max(lat_max_ns);
+                    let moments_ns = |lat_ns: f64| match lat_ns > STALL_NS {
+                        true if is_open => each_ns,
+                        true => (lat_ns - STALL_NS) / at_once,
+                        false => 0.0,
+                    };
                     // The longest is known to the nanosecond, the others by their bins.
-                    let lat_ns = |bin: u16| bin_middle_ns(usize::from(bin)).min(lat_max_ns);
-                    let beyond = stream.bins.iter().filter(|(bin, _)| lat_ns(*bin) > STALL_NS);
-                    let weight = |bin: u16| if is_open { each_ns } else { (lat_ns(bin) - STALL_NS) / at_once };
-                    beyond.map(|(bin, count)| f64::from(*count) * weight(*bin)).sum()
+                    let middle_ns = |bin: u16| bin_middle_ns(usize::from(bin)).min(lat_max_ns);
+                    let in_bins =
+                        stream.bins.iter().map(|(bin, count)| f64::from(*count) * moments_ns(middle_ns(*bin)));
+                    let longest_bin = coarse_index(stream.lat_max_ns).min(COARSE_BINS - 1) as u16;
+                    in_bins.sum::<f64>() + moments_ns(lat_max_ns) - moments_ns(middle_ns(longest_bin))
                 });
-                if met_ns == 0.0 && stall_ns > 0.0 {
+                if met_ns <= 0.0 && stall_ns > 0.0 {
                     self.stalls.push(std::mem::take(&mut stall_ns));
                 }
                 stall_ns += met_ns;
@@ -96,6 +104,8 @@ impl Stalls {
             self.stalls.extend((stall_ns > 0.0).then_some(stall_ns));
             self.longest_ns.extend((longest_ns > 0.0).then_some(longest_ns));
         }
+        let series = Series::while_active(&step.intervals, class);
+        self.level = self.level.max(level::half_width(&series, level::Of::Latency));
         self.watched_ns += if is_open { length_ns } else { lat_sum_ns / at_once };
         self.ios += ios;
     }
@@ -116,20 +126,19 @@ impl Stalls {
         Estimate { value: Some(value), low: Some(low), high: Some(high), n, n_effective: count, n_needed: 0 }
     }
 
-    /// The longest wait, ns; its interval is what another run of this length would see.
+    /// The longest wait, ns: what was seen, and the most that another run of this length would see.
     #[must_use]
     pub fn longest(&self) -> Estimate {
         let mut longest = self.longest_ns.clone();
         longest.sort_by(|a, b| b.total_cmp(a));
         let (n, n_effective) = (self.ios, longest.len() as f64);
-        let [first, .., sixth] = longest[..longest.len().min(LOWER_RANK)] else {
+        let [first, .., last] = longest[..longest.len().min(TAIL)] else {
             return Estimate { n, n_effective, n_needed: 2 * n, ..Estimate::default() };
         };
-        let logs = longest.iter().take(LOWER_RANK).map(|longest| (longest / sixth).ln());
-        let spaces = (longest.len().min(LOWER_RANK) - 1) as f64;
-        let hill = logs.sum::<f64>() / spaces * (1.0 + TAIL_SIGMA / spaces.sqrt());
-        let high = (hill < TAIL_MAX).then(|| first * UPPER_ODDS.powf(hill));
-        Estimate { value: Some(first), low: Some(sixth), high, n, n_effective, n_needed: 0 }
+        let spaces = (longest.len().min(TAIL) - 1) as f64;
+        let hill = longest.iter().take(TAIL).map(|longest| (longest / last).ln()).sum::<f64>() / spaces;
+        let high = (hill < HILL_MAX).then(|| first * UPPER_ODDS.powf(hill) * self.level.exp());
+        Estimate { value: Some(first), low: Some(first), high, n, n_effective, n_needed: 0 }
     }
 }
 
@@ -149,4 +158,92 @@ fn is_open(plan: &Plan, name: &str) -> bool {
         Work::Io(io) => io.arrival.is_open(),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::hist::CoarseHist;
+    use qd1_model::plan::{Arrival, Rw, Sync};
+    use qd1_model::record::IntervalStream;
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    /// A step of 12 visits of a second, 5 s apart, whose reads take so long, by visit; one after another, or due at 10 a
+    /// second.
+    fn record(arrival: Arrival, latencies: impl Fn(u64) -> Vec<u64>) -> Record {
+        let mut record = testing::empty();
+        let work = qd1_model::plan::IoWork { arrival, ..testing::io(Rw::Randread, 4096, Sync::None, true) };
+        testing::step(&mut record, "reads", work, 1, 1);
+        record.plan.steps[0].visits = 12;
+        let visit = |number: u64| {
+            let mut coarse = CoarseHist::default();
+            let all = latencies(number);
+            all.iter().for_each(|lat_ns| coarse.record(*lat_ns));
+            let (lat_sum_ns, lat_max_ns) = (all.iter().sum(), *all.iter().max().unwrap());
+            let (class, ios, bins) = (OpClass::Read, all.len() as u64, coarse.sparse());
+            let stream = IntervalStream { class, ios, bytes: 0, lat_sum_ns, lat_max_ns, bins };
+            Interval { start_ns: number * 5 * SECOND_NS, length_ns: SECOND_NS, streams: vec![stream] }
+        };
+        record.steps[0].intervals = (0..12).map(visit).collect();
+        record
+    }
+
+    fn of(record: &Record) -> Stalls {
+        Stalls::new(record, OpClass::Read).unwrap()
+    }
+
+    /// As many of a millisecond as fit beside those, one after another, in a second.
+    fn beside(slow_ns: &[u64]) -> Vec<u64> {
+        let left_ns = SECOND_NS - slow_ns.iter().sum::<u64>();
+        (0..left_ns / 1_000_000).map(|_| 1_000_000).chain(slow_ns.iter().copied()).collect()
+    }
+
+    #[test]
+    fn a_stall_counts_for_its_time_and_not_for_its_one_request() {
+        let one_in_three = |visit| if visit % 3 == 0 { beside(&[400_000_000]) } else { beside(&[]) };
+        let share = of(&record(Arrival::Closed, one_in_three)).share();
+        // Four times 300 ms of 12 s, at which another request would have waited 100 ms and more.
+        assert!((share.value.unwrap() - 0.1).abs() < 0.001, "{share:?}");
+        // Exact Poisson limits of four: 1.09 and 10.24.
+        assert!((share.low.unwrap() - 0.1 * 1.09 / 4.0).abs() < 0.002, "{share:?}");
+        assert!((share.high.unwrap() - 0.1 * 10.24 / 4.0).abs() < 0.002, "{share:?}");
+    }
+
+    #[test]
+    fn of_requests_at_their_own_times_those_that_waited_are_the_share() {
+        let one_in_four = |visit| {
+            if visit % 4 == 0 { vec![300_000_000, 200_000_000, 50_000_000, 1_000_000] } else { vec![1_000_000; 4] }
+        };
+        let share = of(&record(Arrival::Fixed { iops: 4.0 }, one_in_four)).share();
+        assert!((share.value.unwrap() - 6.0 / 48.0).abs() < 1e-9, "{share:?}");
+    }
+
+    #[test]
+    fn no_stall_is_not_none_for_ever() {
+        let stalls = of(&record(Arrival::Closed, |_| beside(&[])));
+        let share = stalls.share();
+        // 3.69 of 100 ms in 12 s.
+        assert!(share.value == Some(0.0) && (share.high.unwrap() - 0.0307).abs() < 0.001, "{share:?}");
+        let longest = stalls.longest();
+        assert_eq!((longest.value, longest.low), (Some(1e6), Some(1e6)));
+        assert!((longest.high.unwrap() - 1e6).abs() < 1e3, "{longest:?}");
+    }
+
+    #[test]
+    fn a_longest_stall_that_is_one_of_a_kind_says_little_of_another_run() {
+        let stalls = of(&record(Arrival::Closed, |visit| beside(if visit == 7 { &[600_000_000] } else { &[] })));
+        let longest = stalls.longest();
+        assert_eq!((longest.value, longest.low), (Some(600e6), Some(600e6)));
+        assert!(longest.high.is_none_or(|high| high > 10e9), "{longest:?}");
+    }
+
+    #[test]
+    fn without_visits_there_are_no_figures_of_stalls() {
+        let mut record = record(Arrival::Closed, |_| beside(&[]));
+        record.plan.steps[0].visits = 1;
+        assert!(Stalls::new(&record, OpClass::Read).is_none());
+        assert!(Stalls::new(&record, OpClass::Commit).is_none());
+    }
 }

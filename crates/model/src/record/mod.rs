@@ -181,6 +181,23 @@ pub struct Stream {
     pub sync_part: Option<Hist>,
     /// The slowest operations, slowest first, at most [`SLOWEST_MAX`].
     pub slowest: Vec<Slow>,
+    /// How long slow operations waited for a processor; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<ProcessorWaits>,
+}
+
+/// How long the slow operations of a stream waited for a processor, each by itself: from `schedstat`, read after each of
+/// them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessorWaits {
+    /// All latencies without these waits; absent where no slow operation waited.
+    pub lat: Option<Hist>,
+    /// Slowest 0.1 % of the operations (of each visit).
+    pub tail_ios: u64,
+    /// Sum of their latencies, ns.
+    pub tail_lat_ns: u64,
+    /// How much of it they waited for a processor, ns.
+    pub tail_waited_ns: u64,
 }
 
 /// How many of the slowest operations of each kind are kept with their time.

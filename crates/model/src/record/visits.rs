@@ -1,7 +1,8 @@
 //! A step that was measured in several visits: how one more is added to those before it.
 
-use super::{DeviceDelta, SLOWEST_MAX, StepRecord, Stream};
+use super::{DeviceDelta, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
 use crate::environment::Pressure;
+use crate::hist::Hist;
 use crate::op::Ended;
 use crate::units::Bytes;
 
@@ -79,6 +80,10 @@ impl Stream {
             return;
         };
         mine.bytes.0 += self.bytes.0;
+        mine.waits = match (mine.waits.take(), self.waits) {
+            (Some(before), Some(now)) => Some(before.plus(&mine.lat, &now, &self.lat)),
+            _ => None,
+        };
         mine.lat.merge(&self.lat);
         for (mine, other) in [
             (&mut mine.slat, self.slat),
@@ -93,6 +98,26 @@ impl Stream {
         mine.slowest.extend(self.slowest);
         mine.slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
         mine.slowest.truncate(SLOWEST_MAX);
+    }
+}
+
+impl ProcessorWaits {
+    /// Sum over two visits or workers, whose latencies are `lat` and `other_lat`.
+    fn plus(self, lat: &Hist, other: &Self, other_lat: &Hist) -> Self {
+        let without = match (self.lat, &other.lat) {
+            (None, None) => None,
+            (mine, other) => {
+                let mut sum = mine.unwrap_or_else(|| lat.clone());
+                sum.merge(other.as_ref().unwrap_or(other_lat));
+                Some(sum)
+            }
+        };
+        Self {
+            lat: without,
+            tail_ios: self.tail_ios + other.tail_ios,
+            tail_lat_ns: self.tail_lat_ns + other.tail_lat_ns,
+            tail_waited_ns: self.tail_waited_ns + other.tail_waited_ns,
+        }
     }
 }
 
@@ -114,7 +139,6 @@ impl DeviceDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hist::Hist;
     use crate::op::OpClass;
     use crate::record::{Interval, IntervalStream, IoErrors, Slow};
 
@@ -124,7 +148,17 @@ mod tests {
         (0..count).for_each(|_| lat.record(lat_ns));
         let class = OpClass::Read;
         let (bytes, slowest) = (Bytes(count * 4096), vec![Slow { at_ns: 5, lat_ns }]);
-        let stream = Stream { class, bytes, lat, slat: None, clat: None, write_part: None, sync_part: None, slowest };
+        let stream = Stream {
+            class,
+            bytes,
+            lat,
+            slat: None,
+            clat: None,
+            write_part: None,
+            sync_part: None,
+            slowest,
+            waits: None,
+        };
         let (ios, lat_sum_ns) = (count, count * lat_ns);
         let of_interval =
             IntervalStream { class, ios, bytes: bytes.0, lat_sum_ns, lat_max_ns: lat_ns, bins: Vec::new() };
@@ -152,6 +186,30 @@ mod tests {
         let starts: Vec<u64> = step.intervals.iter().map(|interval| interval.start_ns).collect();
         assert_eq!((starts, step.started_ns), (vec![0, 2000], 1000));
         assert_eq!(step.device.unwrap().asked_reads, 40);
+    }
+
+    #[test]
+    fn waits_of_visits_add_up_also_where_one_had_none() {
+        let with = |lat_ns: Option<u64>, visit: StepRecord| {
+            let mut streams = visit.streams.clone();
+            let lat = lat_ns.map(|lat_ns| {
+                let mut lat = Hist::new();
+                (0..streams[0].lat.count()).for_each(|_| lat.record(lat_ns));
+                lat
+            });
+            streams[0].waits = Some(ProcessorWaits { lat, tail_ios: 1, tail_lat_ns: 50, tail_waited_ns: 20 });
+            StepRecord { streams, ..visit }
+        };
+        let mut step = with(None, visit(0, 10, 50));
+        step.add_visit(with(Some(70), visit(300, 5, 90)));
+        step.add_visit(with(None, visit(600, 3, 40)));
+        let waits = step.streams[0].waits.clone().unwrap();
+        let lat = waits.lat.unwrap();
+        assert_eq!((lat.count(), lat.min_ns(), lat.max_ns()), (18, 40, 70));
+        assert_eq!((waits.tail_ios, waits.tail_lat_ns, waits.tail_waited_ns), (3, 150, 60));
+        // A visit that was not looked at leaves nothing to say of the whole.
+        step.add_visit(visit(900, 3, 40));
+        assert_eq!(step.streams[0].waits, None);
     }
 
     #[test]

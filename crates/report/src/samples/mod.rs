@@ -59,6 +59,7 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
         sync_p99_ns: sync(0.99, p99_us),
         stall_longest_ns: None,
         stall_share: None,
+        without_waits: None,
     }
 }
 
@@ -222,6 +223,7 @@ fn step_record(step: &Step) -> StepRecord {
             write_part: None,
             sync_part: None,
             slowest: vec![],
+            waits: None,
         }
     });
     StepRecord {

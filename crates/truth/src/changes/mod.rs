@@ -239,6 +239,7 @@ fn step_of(run: Run) -> StepRecord {
         write_part: None,
         sync_part: None,
         slowest: Vec::new(),
+        waits: None,
     };
     StepRecord {
         name: "virtual".to_owned(),
