@@ -54,7 +54,10 @@ fn digits(value: f64) -> String {
         v if v < 0.0995 => format!("{v:.3}"),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99.95 => format!("{v:.1}"),
-        v => format!("{v:.0}"),
+        v if v < 9_995.0 => format!("{v:.0}"),
+        // The end of an interval that spans orders of magnitude still fits its column.
+        v if v < 999.5e3 => format!("{:.0}k", v / 1e3),
+        v => format!("{:.0}M", v / 1e6),
     }
 }
 
@@ -356,6 +359,9 @@ mod tests {
             "[7.90..8.02]"
         );
         assert_eq!(interval(Unit::Ns, &Estimate { high: None, ..ms(12.4, 11.9, 0.0) }), "[11.9..?]");
+        // Of 4.2 MB/s, in a step of which a machine left a moment.
+        let wide = Estimate { low: Some(29.9), high: Some(150_536.0), ..Estimate::exact(420.0, 572) };
+        assert_eq!(interval(Unit::BytesPerSecond, &wide), "[29.9..151k]");
     }
 
     #[test]
