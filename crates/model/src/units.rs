@@ -259,5 +259,6 @@ mod tests {
         assert_eq!(format_rate(400e6), "400 MB/s");
         assert_eq!(format_rate_binary(400e6), "381 MiB/s");
         assert_eq!(format_count(11_800.0), "11.8k");
+        assert_eq!([0.0, 0.0012, 0.034, 0.511].map(format_share), ["0 %", "0.12 %", "3.4 %", "51 %"]);
     }
 }

@@ -267,6 +267,17 @@ mod tests {
         panic!("no processor time was seen");
     }
 
+    #[test]
+    fn a_threads_wait_for_a_processor_is_what_schedstat_says() {
+        let seen = || (run_delay_ns(), thread_cost().run_delay_ns, run_delay_ns());
+        // Nobody waits for longer between two readings than between the two around them.
+        let ordered = |(before, whole, after): (u64, u64, u64)| before <= whole && whole <= after;
+        assert!((0..100).all(|_| ordered(seen())), "{:?}", seen());
+        // Another thread has its own.
+        let other = std::thread::spawn(move || ordered(seen())).join().unwrap();
+        assert!(other);
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "[ -~\\n]{0,300}") {

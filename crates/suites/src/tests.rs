@@ -174,6 +174,7 @@ fn bounds_take_units_and_tolerance_relaxes_them() {
     assert_eq!(of("metric = \"lat_p99_ns\"\nbound = \"<= 300us\""), (3e5, 3e5, None));
     assert_eq!(of("metric = \"lat_p99_ns\"\nbound = \"<= 2_000_000\"\nmarginal = \"<= 0.01s\""), (2e6, 1e7, None));
     assert_eq!(of("metric = \"lat_p99_ns\"\nbound = \"<= 1ms\"\ntolerance = 10"), (1.1e6, 1.1e6, Some(1e6)));
+    assert_eq!(of("metric = \"stall_share\"\nbound = \"<= 1%\"\nmarginal = \"<= 0.05\""), (0.01, 0.05, None));
     assert_eq!(of("metric = \"iops\"\nbound = \">= 5_000/s\"\ntolerance = 5.0"), (4750.0, 4750.0, Some(5000.0)));
     assert_eq!(of("metric = \"bytes_per_second\"\nbound = \">= 200 MB/s\"").0, 200e6);
     assert_eq!(of("metric = \"bytes_per_second\"\nbound = \">= 2 MiB/s\"").0, 2_097_152.0);

@@ -11,7 +11,7 @@ use crate::common::{self, Place, find, float, int, list, skip, step, test_name};
 use crate::kept::kept;
 
 const STEPS: [&str; 10] =
-    ["qd1", "commit1", "commit4", "wal", "read32", "write32", "seqread", "seqwrite", "files", "buffered"];
+    ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "files", "buffered"];
 
 #[test]
 fn a_whole_check_measures_every_step_and_its_figures_add_up() {
@@ -68,7 +68,7 @@ fn histograms_and_intervals_agree(step: &Value) {
 }
 
 fn commits_are_write_plus_sync(report: &Value) {
-    for name in ["commit1", "commit4", "wal"] {
+    for name in ["commit1", "commit4", "wal", "paced"] {
         let commit = find(&step(report, name)["streams"], "class", "commit");
         let (whole, write, sync) = (&commit["lat"], &commit["write_part"], &commit["sync_part"]);
         assert_eq!((&whole["count"], &whole["count"]), (&write["count"], &sync["count"]), "{name}");
@@ -215,7 +215,7 @@ fn a_given_file_is_only_read() {
     let report = common::json(place.qd1(&args));
     assert!(fs::read(&file).unwrap() == content, "the file was changed");
     let ran: Vec<&Value> = list(&report["record"]["steps"]).iter().map(|step| &step["name"]).collect();
-    assert_eq!(ran, ["qd1", "read32", "seqread"]);
+    assert_eq!(ran, ["qd1", "paced", "read32", "seqread"]);
     assert!(
         find(&report["record"]["plan"]["skipped"], "name", "commit1")["why"].as_str().unwrap().contains("only read")
     );
