@@ -1,7 +1,8 @@
 //! Reads were answered without the device: by the page cache, or by a filesystem that ignores O_DIRECT.
 //!
 //! Formula: missing = 1 - bytes read by the device / bytes read by us, over the step. With O_DIRECT hardly any may be
-//! missing; 10 % warns, half is critical. Buffered reads may be cached by their nature, so there it only warns.
+//! missing; 10 % warns, half is critical. Buffered reads may be cached by their nature, so there it only warns, but in a
+//! check, which reads past the page cache wherever it can.
 //! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
 //!
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
@@ -39,12 +40,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         if missing < MISSING_WARNING {
             continue;
         }
-        let critical = step.direct && missing >= MISSING_CRITICAL;
-        let (severity, who) = match (critical, step.direct) {
-            (true, _) => (Severity::Critical, "although O_DIRECT was asked for"),
-            (false, true) => (Severity::Warning, "although O_DIRECT was asked for"),
-            (false, false) => (Severity::Warning, "but from the page cache"),
-        };
+        let is_the_disks = step.direct || record.plan.subject == Subject::Check;
+        let severity =
+            if is_the_disks && missing >= MISSING_CRITICAL { Severity::Critical } else { Severity::Warning };
+        let who = if step.direct { "although O_DIRECT was asked for" } else { "but from the page cache" };
         all.push(Finding {
             step: step.name.clone(),
             title: format!(
@@ -92,6 +91,8 @@ mod tests {
         record.steps[0].direct = false;
         record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning);
+        record.plan.subject = Subject::Check;
+        assert_eq!(testing::run(detect, &record)[0].severity, Severity::Critical, "direct I/O was refused");
         record.plan.subject = Subject::Predict;
         assert_eq!(testing::run(detect, &record), [], "meant to be");
     }

@@ -3,7 +3,8 @@
 //! Formula: extra = bytes the device counted - bytes we asked for, reads and writes apart, less an allowance: 10 %
 //! of what was asked, 8 MiB, 64 KiB for each sync (journal and metadata: ext4 writes about 20 KiB per commit, xfs
 //! up to 32 KiB, btrfs' log tree about 64 KiB), and for writes smaller than or not a multiple of a page one more page
-//! on each side. From 1 MiB/s up it warns. Buffered reads are allowed their readahead, as much again as asked.
+//! on each side. From 1 MiB/s up it warns; from 8 MiB/s and half of what was asked up it is critical, and a disk that was
+//! shared so is not failed. Buffered reads are allowed their readahead, as much again as asked.
 //! Source: `admin-guide/iostats` (sectors are counted for everyone).
 //!
 //! It cannot see traffic of other machines on shared storage, and takes a RAID's parity or a snapshot's copying for
@@ -24,6 +25,9 @@ const ALLOWED_ONCE: f64 = (8 << 20) as f64;
 const ALLOWED_PER_SYNC: f64 = (64 << 10) as f64;
 /// Smallest rate that is reported, bytes per second.
 const RATE_MIN: f64 = (1 << 20) as f64;
+/// Rate from which it is critical, bytes per second, if it is this share of what was asked as well.
+const RATE_CRITICAL: f64 = (8 << 20) as f64;
+const SHARE_CRITICAL: f64 = 0.5;
 /// Page size.
 const PAGE: u64 = 4096;
 
@@ -33,9 +37,13 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         let seconds = step.runtime_ns.max(1) as f64 / 1e9;
         let read = extra(device.counted.read_bytes, device.asked_read_bytes.0, read_allowance(device, step.direct));
         let written = extra(device.counted.write_bytes, device.asked_write_bytes.0, write_allowance(device, io));
-        if (read + written) / seconds < RATE_MIN {
+        let rate = (read + written) / seconds;
+        if rate < RATE_MIN {
             continue;
         }
+        let asked = (device.asked_read_bytes.0 + device.asked_write_bytes.0) as f64;
+        let is_much = rate >= RATE_CRITICAL && read + written >= SHARE_CRITICAL * asked;
+        let severity = if is_much { Severity::Critical } else { Severity::Warning };
         let mut parts = Vec::new();
         for (what, extra, counted, asked) in [
             ("read", read, device.counted.read_bytes, device.asked_read_bytes),
@@ -51,10 +59,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             evidence: format!(
                 "{}: about {} more than expected",
                 parts.join(", "),
-                format_rate((read + written) / seconds)
+                format_rate(rate)
             ),
             advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
-            ..base_finding("other_traffic", Severity::Warning, 0.7)
+            ..base_finding("other_traffic", severity, 0.7)
         });
     }
     all
@@ -89,7 +97,9 @@ mod tests {
         record.steps[0].device.as_mut().unwrap().counted.read_bytes += 300 << 20;
         let found = testing::run(detect, &record);
         assert_eq!(testing::ids(&found), ["other_traffic"]);
-        assert_eq!(found[0].step, "reads");
+        assert_eq!((found[0].step.as_str(), found[0].severity), ("reads", Severity::Critical));
+        record.steps[0].device.as_mut().unwrap().counted.read_bytes -= 270 << 20;
+        assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning, "a little beside much of ours");
     }
 
     #[test]

@@ -31,7 +31,30 @@ fn iops(part: &Value) -> f64 {
     float(&part["iops"])
 }
 
+/// What is on its way on average, by Little's law: 28 of 32, while completions were taken as they came.
+fn in_flight(report: &Value) -> f64 {
+    iops(reads(report)) * float(&reads(report)["lat_ns"]["mean"]) / 1e9
+}
+
 const CASES: &[Case] = &[
+    Case {
+        line: "--rw=randread --ioengine=libaio --iodepth=32 --direct=1",
+        figure: "IOPS x latency",
+        asked: |_| 32.0,
+        got: in_flight,
+    },
+    Case {
+        line: "--rw=randread --ioengine=libaio --iodepth=4 --direct=1",
+        figure: "IOPS x latency",
+        asked: |_| 4.0,
+        got: in_flight,
+    },
+    Case {
+        line: "--rw=randread --ioengine=io_uring --iodepth=32 --direct=1",
+        figure: "IOPS x latency",
+        asked: |_| 32.0,
+        got: in_flight,
+    },
     Case {
         line: "--rw=randread --rate=1m",
         figure: "read, bytes/s",

@@ -203,7 +203,7 @@ impl Thread<'_> {
         }
         // Only of an engine that completes inside of `submit`: what was held back before keeps its turn.
         let completed = self.done.len().saturating_sub(held);
-        self.account_done(completed, completed)
+        self.account_done(completed, completed, 0)
     }
 
     /// Waits for room where the queue is full: until no more than `iodepth_low` are in flight.
@@ -230,21 +230,29 @@ impl Thread<'_> {
     }
 
     fn take_back(&mut self, min: usize, until_ns: u64) -> Phase {
-        if self.done.len() < min.max(1) {
+        let held = self.done.len();
+        if held < min.max(1) {
             let missing = min.saturating_sub(self.done.len());
             self.engine
                 .reap(&mut self.slots, missing, until_ns, &mut self.done)
                 .map_err(|error| JobError::engine(&self.job.name, &error))?;
         }
-        self.account_done(min, self.job.iodepth_batch_complete_max.max(1) as usize)
+        self.account_done(min, self.job.iodepth_batch_complete_max.max(1) as usize, held)
     }
 
     /// Counts what came back, at least `min` and no more than `most`, which is `iodepth_batch_complete_max`. The rest
-    /// counts as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be.
-    fn account_done(&mut self, min: usize, most: usize) -> Phase {
+    /// counts as in flight until its turn comes, as in fio, so that the queue is kept as full as it was asked to be. The
+    /// first `held` had to wait so: fio leaves them with the kernel, and takes the time when it takes them.
+    fn account_done(&mut self, min: usize, most: usize, held: usize) -> Phase {
         let count = self.done.len().min(most.max(min));
         if count == 0 {
             return Ok(());
+        }
+        if held > 0 {
+            let now_ns = self.engine.now_ns();
+            for number in &self.done[..held.min(count)] {
+                self.slots[*number as usize].done.completed_ns = now_ns;
+            }
         }
         self.stat.stat.depth.completed(count as u32);
         let mut done = std::mem::take(&mut self.done);
