@@ -41,8 +41,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             continue;
         }
         let is_the_disks = step.direct || record.plan.subject == Subject::Check;
-        let severity =
-            if is_the_disks && missing >= MISSING_CRITICAL { Severity::Critical } else { Severity::Warning };
+        let severity = if is_the_disks && missing >= MISSING_CRITICAL { Severity::Critical } else { Severity::Warning };
         let who = if step.direct { "although O_DIRECT was asked for" } else { "but from the page cache" };
         all.push(Finding {
             step: step.name.clone(),

@@ -56,11 +56,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
         all.push(Finding {
             step: step.name.clone(),
             title: format!("something else used the device during step {}", step.name),
-            evidence: format!(
-                "{}: about {} more than expected",
-                parts.join(", "),
-                format_rate(rate)
-            ),
+            evidence: format!("{}: about {} more than expected", parts.join(", "), format_rate(rate)),
             advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
             ..base_finding("other_traffic", severity, 0.7)
         });

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::{self, Place, find, float, int, list, skip, step, test_name};
 use crate::kept::kept;
 
-const STEPS: [&str; 10] =
+const STEPS: [&str; 11] =
     ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "files", "buffered"];
 
 #[test]

@@ -10,8 +10,8 @@ const DRY_RUNS: [(&[&str], &[&str], &[&str]); 9] = [
         &["check"],
         &["--size", "32MiB"],
         &[
-            "qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "files", "buffered",
-            "32 MiB", "time", "writes", "space", "seed",
+            "qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "files",
+            "buffered", "32 MiB", "time", "writes", "space", "seed",
         ],
     ),
     (&["run", "vultr-nvme"], &["--size", "64MiB"], &["plan of vultr-nvme", "time ", "writes "]),

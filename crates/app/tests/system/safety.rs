@@ -148,7 +148,10 @@ fn a_blank_device_that_is_named_is_written_by_every_step() {
     let args = ["check", disk.path(), "--destroy", disk.path(), "--size", "32MiB", "--runtime", "100ms", "--json"];
     let report = common::json(place.qd1(&args));
     let ran: Vec<&Value> = list(&report["record"]["steps"]).iter().map(|step| &step["name"]).collect();
-    assert_eq!(ran, ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "buffered"]);
+    assert_eq!(
+        ran,
+        ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "buffered"]
+    );
     for step in list(&report["record"]["steps"]) {
         assert_eq!(list(&step["errors"]), &[] as &[Value], "{}", step["name"]);
     }
