@@ -144,13 +144,18 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
     let record = measured(cell, planned, seed);
     let summary = qd1_analysis::summarize(&record);
     let parts = record.steps.iter().flat_map(|step| {
-        let summary = &summary;
+        let (summary, plan) = (&summary, &record.plan);
         step.streams.iter().map(move |stream| {
             let summed = summary.stream(&step.name, stream.class).expect("each is summarised");
+            let mut figures = figures(summed);
+            if plan.steps.iter().any(|planned| planned.name == step.name && is_open(planned)) {
+                // A rate that was asked for is no figure of the disk.
+                figures[4] = Estimate::default();
+            }
             Part {
                 step: step.name.clone(),
                 class: stream.class,
-                figures: figures(summed),
+                figures,
                 stalls: [summed.stall_longest_ns, summed.stall_share].map(Option::unwrap_or_default),
                 lat: stream.lat.clone(),
                 runtime_ns: step.runtime_ns,
@@ -158,6 +163,10 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
         })
     });
     parts.collect()
+}
+
+fn is_open(step: &StepPlan) -> bool {
+    matches!(&step.work, Work::Io(io) if io.arrival.is_open())
 }
 
 fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {

@@ -17,15 +17,17 @@ fn holds(name: &str) -> f64 {
     for row in &rows {
         let coverage = row.coverage();
         assert!(coverage >= HELD_MIN, "{name}: {} {}: {} of {}", row.step, row.figure, row.held, row.printed);
+        // Some 200 reads and 600 commits at their own times do not resolve every tail.
         assert!(
-            row.printed as f64 >= 0.8 * RUNS as f64,
+            row.step.starts_with("paced") || row.printed as f64 >= 0.8 * RUNS as f64,
             "{name}: {} {}: {} printed",
             row.step,
             row.figure,
             row.printed
         );
     }
-    rows.iter().map(|row| row.ratio).fold(1.0, f64::max)
+    let of_all = rows.iter().filter(|row| !row.step.starts_with("paced"));
+    of_all.map(|row| row.ratio).fold(1.0, f64::max)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity, Summary};
 
 use super::{base_finding, percent};
-use crate::change::{Change, ChangeKind, courses, periodic, steady_state_of};
+use crate::change::{Change, ChangeKind, Ratio, courses, periodic, steady_state_of};
 
 /// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;
@@ -36,6 +36,7 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         .into_iter()
         .flat_map(|course| course.changes)
         .filter(|change| size(change) >= if change.rate.is_some() { RATE_MIN } else { LATENCY_MIN })
+        .filter(|change| change.rate.or(change.latency).is_some_and(is_one_way))
         .collect();
     changes.sort_by_key(|change| change.at_ns);
     // Reads and writes of one step change together: the larger change is reported.
@@ -75,6 +76,11 @@ fn changed(step: &StepRecord) -> Option<Finding> {
 /// The larger level over the smaller, of the rate, or else of the latency.
 fn size(change: &Change) -> f64 {
     change.rate.or(change.latency).map_or(1.0, |ratio| ratio.value.max(1.0 / ratio.value))
+}
+
+/// Whether the interval says in which direction it went: "+173 % (-59 % to +1736 %)" does not.
+fn is_one_way(ratio: Ratio) -> bool {
+    ratio.low > 1.0 || ratio.high < 1.0
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -169,6 +175,13 @@ mod tests {
             .collect();
         step.runtime_ns = intervals as u64 * 100_000_000;
         record
+    }
+
+    #[test]
+    fn a_change_whose_direction_is_not_known_is_none() {
+        let of = |value, low, high| Ratio { value, low, high };
+        assert!(is_one_way(of(2.73, 1.2, 6.0)) && is_one_way(of(0.48, 0.47, 0.49)));
+        assert!(!is_one_way(of(2.73, 0.41, 18.36)));
     }
 
     #[test]

@@ -328,8 +328,8 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
 
 fn figures_text(figures: &Figures, sync: Sync, named: bool) -> String {
     let name = if named { format!("{}s: ", figures.operation) } else { String::new() };
-    let busy = &figures.busy_requests_per_second;
-    let rate = busy.value.unwrap_or(1e9 / figures.lat_mean_ns.value.unwrap_or(1e9).max(1.0));
+    // What was seen, as all of this line and the next: so few requests may resolve no rate.
+    let rate = figures.requests as f64 * 1e9 / figures.busy_ns.max(1) as f64;
     let mut text =
         format!("{name}while busy {} requests/s, {}\n", format_count(rate), format_rate(figures.busy_bytes_per_second));
     let bare =
