@@ -66,7 +66,7 @@ fn check_looks_for_caches_only_with_full_as_its_suite_does() {
     let at = |effort| check.job.iter().filter(move |job| job.runs_at(effort)).map(|job| job.name.as_str());
     let plain: Vec<&str> = at(Effort::Default).collect();
     assert_eq!(plain, at(Effort::Quick).collect::<Vec<_>>());
-    assert_eq!((plain.len(), plain.last()), (10, Some(&"buffered")));
+    assert_eq!((plain.len(), plain.last()), (11, Some(&"buffered")));
     // The other steps that only --full has determine the kind of storage, as `identify` does.
     let more: Vec<&str> = at(Effort::Full).filter(|name| !plain.contains(name) && !name.starts_with("kind-")).collect();
     assert_eq!(more, names(&caches));

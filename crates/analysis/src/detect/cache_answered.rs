@@ -87,6 +87,7 @@ mod tests {
     #[test]
     fn buffered_reads_from_the_cache_only_warn() {
         let mut record = testing::record();
+        record.plan.subject = Subject::Suite;
         record.steps[0].direct = false;
         record.steps[0].device.as_mut().unwrap().counted.read_bytes = 0;
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning);

@@ -16,7 +16,7 @@ const DOCS: &str = include_str!("../../../../docs/suites.md");
 
 /// The suites that come with qd1, and how many steps each has.
 const BUILTIN: [(&str, usize); 9] = [
-    ("check", 10),
+    ("check", 11),
     ("vps-latency", 24),
     ("etcd-wal", 1),
     ("digitalocean", 5),

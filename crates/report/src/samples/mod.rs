@@ -63,6 +63,12 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
     }
 }
 
+/// With a longest stall of so many ms.
+fn with_stalls(stream: StreamSummary, longest_ms: f64) -> StreamSummary {
+    let longest = Estimate { high: Some(longest_ms * 1.9e6), ..Estimate::exact(longest_ms * 1e6, stream.ios) };
+    StreamSummary { stall_longest_ns: Some(longest), stall_share: Some(figure(0.004, 0.6, stream.ios)), ..stream }
+}
+
 struct Step {
     name: &'static str,
     title: &'static str,
@@ -150,6 +156,15 @@ fn block_steps() -> Vec<Step> {
             8.0,
             precise,
             vec![stream(OpClass::Commit, 2300.0, 1_408, 8.0, 5_210.0, 12_410.0)],
+        ),
+        step(
+            "paced",
+            "4k reads and durable writes, 120 a second at their own times",
+            IoWork { sync: Sync::Fdatasync, arrival: Arrival::Fixed { iops: 120.0 }, ..io(Rw::Randrw, 4096, 32, 1) },
+            alone,
+            8.0,
+            time,
+            vec![with_stalls(stream(OpClass::Commit, 4096.0, 720, 8.0, 6_020.0, 16_300.0), 212.0)],
         ),
         step(
             "read32",
@@ -396,7 +411,9 @@ pub fn fast_nvme() -> Report {
         let n = stream.ios * 40;
         let block = stream.bytes_per_second.value.unwrap() / stream.iops.value.unwrap();
         let p50 = stream.lat_p50_ns.value.unwrap() / 40e3;
-        *stream = self::stream(stream.class, block, n, 6.0, p50, p50 * 2.0);
+        let has_stalls = stream.stall_longest_ns.is_some();
+        let fast = self::stream(stream.class, block, n, 6.0, p50, p50 * 2.0);
+        *stream = if has_stalls { with_stalls(fast, 2.4) } else { fast };
     }
     report.verdicts = verdicts(&report.summary);
     report.findings.clear();

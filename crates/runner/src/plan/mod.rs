@@ -144,9 +144,11 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
     if !spec.with_load {
         return Ok(Vec::new());
     }
-    // Those limited to one effort test a single property on a quiet disk.
-    let commits =
-        |job: &&Job| job.sync.is_some_and(Sync::commits) && job.effort.is_none() && job.with_load != Some(true);
+    // Those limited to one effort test a single property on a quiet disk; those at a rate of their own are no limit.
+    let commits = |job: &&Job| {
+        let is_committing = job.sync.is_some_and(Sync::commits) && job.rate_iops.is_none();
+        is_committing && job.effort.is_none() && job.with_load != Some(true)
+    };
     let copies: Vec<Job> = spec.suite.job.iter().filter(commits).map(load::copy).collect();
     if copies.is_empty() {
         let message = format!("--with-load measures commits again under load, and {} has none", spec.suite.name);
