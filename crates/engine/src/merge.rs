@@ -7,8 +7,9 @@ use qd1_model::op::Ended;
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Stream};
 
 use crate::meter::Outbox;
+use crate::request::RequestCounts;
 use crate::window::Window;
-use crate::worker::{Finished, RequestCounts};
+use crate::worker::Finished;
 
 /// The result of a step.
 #[derive(Debug)]

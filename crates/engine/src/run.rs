@@ -23,11 +23,11 @@ use crate::merge::{Merger, WorkerResult, merge};
 use crate::meter::Outbox;
 use crate::null::Null;
 use crate::priority::WithoutRealtime;
+pub use crate::request::RequestCounts;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
 use crate::waits::RunDelay;
 use crate::window::Window;
-pub use crate::worker::RequestCounts;
 use crate::worker::{self, Task};
 use crate::{clock, sim};
 

@@ -117,7 +117,6 @@ mod tests {
     use std::cell::Cell;
     use std::sync::{Arc, Mutex};
 
-    use super::*;
     use crate::meter::{Meter, Parts, Timing};
     use qd1_model::op::OpClass;
     use qd1_model::record::Stream;

@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::request::{Done, Op, OpKind, Slot};
+use crate::request::{Done, Op, OpKind, RequestCounts, Slot};
 use crate::waits::RunDelay;
 use crate::window::Window;
 
@@ -29,35 +29,6 @@ const ERRORS_MAX: u64 = 10_000;
 
 const LANE_READ: usize = OpKind::Read as usize;
 const LANE_WRITE: usize = OpKind::Write as usize;
-
-/// Requests made to the target, measured or not (ramp included).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestCounts {
-    /// Reads that succeeded.
-    pub reads: u64,
-    /// Their bytes.
-    pub read_bytes: u64,
-    /// Writes that succeeded.
-    pub writes: u64,
-    /// Their bytes.
-    pub write_bytes: u64,
-    /// Syncs, and writes to files opened O_SYNC or O_DSYNC.
-    pub syncs: u64,
-}
-
-impl RequestCounts {
-    /// Sum of two workers.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            reads: self.reads + other.reads,
-            read_bytes: self.read_bytes + other.read_bytes,
-            writes: self.writes + other.writes,
-            write_bytes: self.write_bytes + other.write_bytes,
-            syncs: self.syncs + other.syncs,
-        }
-    }
-}
 
 /// What a worker is given besides its engine.
 pub(crate) struct Task<'a> {

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use crate::clock;
 use crate::error::errno_name;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::worker::RequestCounts;
+use crate::request::RequestCounts;
 
 /// Failures after which a worker gives up.
 const ERRORS_MAX: u64 = 16;
