@@ -118,8 +118,7 @@ fn keywords(text: &str) -> Parts {
 /// `scheme://user:password@host:port,.../database?keyword=value&...`, each part percent-encoded.
 fn uri(scheme: &str, rest: &str) -> Parts {
     let mut secrets = Vec::new();
-    let authority = rest.find(['/', '@']).filter(|at| rest[*at..].starts_with('@'));
-    let (user, rest) = match authority {
+    let (user, rest) = match user_end(rest) {
         Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
         None => (None, rest),
     };
@@ -146,7 +145,16 @@ fn uri(scheme: &str, rest: &str) -> Parts {
             sign = '&';
         }
     }
+    // The slash that told where the place is may have been in the password.
+    if user.is_none() && user_end(&public[scheme.len()..]).is_some() {
+        return Err("an @ in a parameter of the URI is written as %40");
+    }
     Ok((public, secrets))
+}
+
+/// Where the user of a URI without its scheme ends: at the first @, if no slash comes before it.
+fn user_end(rest: &str) -> Option<usize> {
+    rest.find(['/', '@']).filter(|at| rest[*at..].starts_with('@'))
 }
 
 fn decoded(text: &str) -> Result<String, &'static str> {
@@ -196,6 +204,8 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_wholly_secret() {
         for dsn in [
+            // Without its password the last parameter would be the user (found by the fuzzer).
+            "postgresql://?password=cret/&host=a@b",
             "password=s3 cret x=y",
             "password='s3cret",
             "postgresql://db?s3cret",
