@@ -72,6 +72,7 @@ fn summarize_stream(
     let quantile = |q: f64| in_run(quantiles.at(q), &|around| around.quantile(q));
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let of_sync = of_sync.map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
+    let is_open = plan.is_some_and(StepPlan::is_open);
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
@@ -91,8 +92,8 @@ fn summarize_stream(
     StreamSummary {
         class,
         ios: stream.lat.count(),
-        iops: if is_open(plan) { iops } else { in_run(iops, &Around::rate) },
-        bytes_per_second: if is_open(plan) { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
+        iops: if is_open { iops } else { in_run(iops, &Around::rate) },
+        bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
         lat_mean_ns: in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
         lat_p50_ns: p50,
         lat_p99_ns: p99,
@@ -148,7 +149,7 @@ fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
-    if is_open(plan) {
+    if plan.is_some_and(StepPlan::is_open) {
         // It was asked for, and is no figure of the disk.
         let seconds = step.runtime_ns.max(1) as f64 / 1e9;
         return (Estimate::exact(ios as f64 / seconds, ios), Estimate::exact(bytes / seconds, ios));
@@ -170,10 +171,6 @@ fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estima
         return (once(ios as f64 / seconds), once(bytes / seconds));
     }
     (stats::rate(&step.intervals, class), stats::byte_rate(&step.intervals, class))
-}
-
-fn is_open(plan: Option<&StepPlan>) -> bool {
-    matches!(plan.map(|plan| &plan.work), Some(Work::Io(io)) if io.arrival.is_open())
 }
 
 fn is_of_many_files(class: OpClass) -> bool {

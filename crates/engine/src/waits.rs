@@ -5,6 +5,7 @@
 //! since the reading before; so there is one every millisecond as well, and what a slow operation is charged with holds
 //! at most a millisecond of others'. All of that lies between the completion of one operation and the issue of the next.
 
+use qd1_model::Hist;
 use qd1_model::hist::{Recorder, coarse_low_ns};
 use qd1_model::record::ProcessorWaits;
 
@@ -48,18 +49,15 @@ impl Waits {
         (self.seen_ns, self.read_at_ns) = (now_ns, completed_ns);
     }
 
-    /// Returns how long the slow operation that has just completed waited, ns.
-    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> u64 {
+    /// Returns how long the slow operation that has just completed waited, ns; `None` if this interval has no reading left.
+    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> Option<u64> {
         if self.read_at_ns != completed_ns {
-            if self.left == 0 {
-                return 0;
-            }
-            self.left -= 1;
+            self.left = self.left.checked_sub(1)?;
             self.read(completed_ns);
         }
         let waited_ns = std::mem::take(&mut self.waited_ns).min(lat_ns);
         // One that took half of the time and more is what waited in it; of the waits of many each has its part.
-        if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns }
+        Some(if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns })
     }
 
     /// Begins an interval.
@@ -99,12 +97,15 @@ impl Waited {
     }
 
     /// Of all operations, what was waiting.
-    pub(crate) fn finish(self, lat: &Recorder, count: u64) -> ProcessorWaits {
-        let tail_from_ns = lat.largest(count.div_ceil(1000));
-        let (tail_ios, tail_lat_ns) = lat.above(tail_from_ns);
+    pub(crate) fn finish(self, recorder: &Recorder, lat: &Hist) -> ProcessorWaits {
+        // It is the middle of a bin, which is a thousandth wide.
+        let slow_ns = lat.at_rank(lat.count() + 1 - lat.count().div_ceil(1000));
+        let tail_from_ns = slow_ns - slow_ns / 1000;
+        let tail = lat.bins().filter(|(lat_ns, _)| *lat_ns >= tail_from_ns);
+        let (tail_ios, tail_lat_ns) = tail.fold((0, 0), |sum, (lat_ns, ios)| (sum.0 + ios, sum.1 + ios * lat_ns));
         let in_tail = self.noted.iter().filter(|(lat_ns, _)| *lat_ns >= tail_from_ns);
         ProcessorWaits {
-            lat: (!self.noted.is_empty()).then(|| lat.shortened(&self.noted).finish(None)),
+            lat: (!self.noted.is_empty()).then(|| recorder.shortened(&self.noted).finish(None)),
             tail_ios,
             tail_lat_ns,
             tail_waited_ns: in_tail.map(|(_, waited_ns)| waited_ns).sum(),

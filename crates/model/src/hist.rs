@@ -181,25 +181,6 @@ impl Recorder {
         shorter
     }
 
-    /// The number of values in the bin of `value_ns` and above, and the sum of those bins' lowest values, ns.
-    pub fn above(&self, value_ns: u64) -> (u64, u64) {
-        let from = fine_index(value_ns).min(FINE_LAST);
-        let of_bin = |(index, count): (usize, &u64)| (*count, count * fine_low_ns(index));
-        let bins = self.counts.iter().enumerate().skip(from).filter(|(_, count)| **count > 0).map(of_bin);
-        bins.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-    }
-
-    /// The lowest value of the bin that holds the `count`-th largest value; 0 where there are fewer.
-    pub fn largest(&self, count: u64) -> u64 {
-        let mut above = 0;
-        let mut from_the_top = self.counts.iter().enumerate().rev();
-        let found = from_the_top.find(|(_, of_bin)| {
-            above += **of_bin;
-            above >= count
-        });
-        found.map_or(0, |(index, _)| fine_low_ns(index))
-    }
-
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| *count == 0)

@@ -19,7 +19,7 @@ const TABLES: &[(&str, Table)] = &[
     ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
     // Five times as many: 1,000.
     ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
-    ("stalls", |seeds, count, verbose| repeat::stalls_table(seeds, count, verbose)),
+    ("stalls", |seeds, count, _| repeat::stalls_table(seeds, count)),
 ];
 
 fn main() {

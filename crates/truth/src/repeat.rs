@@ -148,7 +148,7 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
         step.streams.iter().map(move |stream| {
             let summed = summary.stream(&step.name, stream.class).expect("each is summarised");
             let mut figures = figures(summed);
-            if plan.steps.iter().any(|planned| planned.name == step.name && is_open(planned)) {
+            if plan.steps.iter().any(|planned| planned.name == step.name && planned.is_open()) {
                 // A rate that was asked for is no figure of the disk.
                 figures[4] = Estimate::default();
             }
@@ -163,10 +163,6 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
         })
     });
     parts.collect()
-}
-
-fn is_open(step: &StepPlan) -> bool {
-    matches!(&step.work, Work::Io(io) if io.arrival.is_open())
 }
 
 fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
@@ -271,23 +267,28 @@ pub fn stalls(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
         let value = |which: usize| all.iter().filter_map(move |one| one[which].value);
         let mean_share = value(1).sum::<f64>() / value(1).count().max(1) as f64;
         for (which, figure) in OF_STALLS.into_iter().enumerate() {
-            let truths: Vec<f64> = if which == 0 { value(0).collect() } else { vec![mean_share] };
-            let printed: Vec<(f64, f64)> = all.iter().filter_map(|one| one[which].low.zip(one[which].high)).collect();
-            let pairs = printed.iter().flat_map(|limits| truths.iter().map(move |truth| (limits, truth)));
-            // The longest is bounded from above; from below it is what was seen.
-            let holds = |((low, high), truth): &(&(f64, f64), &f64)| *truth <= high && (which == 0 || *truth >= low);
-            let held = pairs.clone().filter(holds).count();
-            let above = pairs.filter(|((low, _), truth)| low > truth).count();
-            let mut ratios: Vec<f64> = printed.iter().map(|(low, high)| high / low).collect();
+            let printed: Vec<(usize, f64, f64)> = all
+                .iter()
+                .enumerate()
+                .filter_map(|(run, one)| Some((run, one[which].low?, one[which].high?)))
+                .collect();
+            // The longest is bounded from above, and held against each other run's; the share against that of all.
+            let held = |(run, low, high): &(usize, f64, f64)| match which {
+                0 => value(0).enumerate().filter(|(other, longest)| other != run && longest <= high).count(),
+                _ => usize::from((*low..=*high).contains(&mean_share)),
+            };
+            let above = |(_, low, _): &&(usize, f64, f64)| which == 1 && *low > mean_share;
+            let each = if which == 0 { all.len() - 1 } else { 1 };
+            let mut ratios: Vec<f64> = printed.iter().map(|(_, low, high)| high / low).collect();
             ratios.sort_by(f64::total_cmp);
             rows.push(Row {
                 cell: cell.name.clone(),
                 step: class.name().to_owned(),
                 figure,
-                runs: all.len() * truths.len(),
-                printed: printed.len() * truths.len(),
-                held,
-                above,
+                runs: all.len() * each,
+                printed: printed.len() * each,
+                held: printed.iter().map(held).sum(),
+                above: printed.iter().filter(above).count(),
                 ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
             });
         }
@@ -296,7 +297,7 @@ pub fn stalls(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
 }
 
 /// The table of [`stalls`].
-pub fn stalls_table(seeds: Seeds, count: u64, _is_verbose: bool) -> String {
+pub fn stalls_table(seeds: Seeds, count: u64) -> String {
     let mut text = format!("stalls: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
     let _ = writeln!(
         text,

@@ -13,7 +13,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qd1_model::hist::{COARSE_BINS, coarse_index};
-use qd1_model::plan::Work;
 use qd1_model::record::StepRecord;
 use qd1_model::{OpClass, Record};
 
@@ -61,12 +60,8 @@ impl Meanwhile {
     /// Of the steps of a run; empty where none of them has visits.
     #[must_use]
     pub fn new(record: &Record) -> Self {
-        let mut is_open = BTreeSet::new();
-        for planned in &record.plan.steps {
-            if matches!(&planned.work, Work::Io(io) if io.arrival.is_open()) {
-                is_open.insert(planned.name.clone());
-            }
-        }
+        let open = record.plan.steps.iter().filter(|planned| planned.is_open());
+        let is_open: BTreeSet<String> = open.map(|planned| planned.name.clone()).collect();
         let visited = record.steps.iter().filter_map(|step| {
             // The most frequent kind of operation of each tells most of its times.
             let most = step.streams.iter().max_by_key(|stream| stream.lat.count())?;

@@ -21,7 +21,6 @@
 
 use qd1_model::hist::{COARSE_BINS, coarse_index};
 use qd1_model::op::OpClass;
-use qd1_model::plan::{Plan, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
@@ -60,8 +59,11 @@ impl Stalls {
     #[must_use]
     pub fn new(record: &Record, class: OpClass) -> Option<Self> {
         let mut all = Self { longest_ns: Vec::new(), stalls: Vec::new(), watched_ns: 0.0, level: 0.0, ios: 0 };
-        let visited = record.steps.iter().filter(|step| is_visited(&record.plan, step));
-        visited.for_each(|step| all.add(step, class, is_open(&record.plan, &step.name)));
+        for planned in record.plan.steps.iter().filter(|planned| planned.visits > 1) {
+            if let Some(step) = record.step(&planned.name) {
+                all.add(step, class, planned.is_open());
+            }
+        }
         (all.ios > 0).then_some(all)
     }
 
@@ -146,18 +148,6 @@ impl Stalls {
 fn lower_limit(k: f64) -> f64 {
     let k = k.max(0.1);
     (k * (1.0 - 1.0 / (9.0 * k) - super::Z_975 / (3.0 * k.sqrt())).max(0.0).powi(3)).max(0.0)
-}
-
-fn is_visited(plan: &Plan, step: &StepRecord) -> bool {
-    plan.steps.iter().any(|planned| planned.name == step.name && planned.visits > 1)
-}
-
-fn is_open(plan: &Plan, name: &str) -> bool {
-    let of_step = |planned: &&qd1_model::plan::StepPlan| planned.name == name;
-    plan.steps.iter().find(of_step).is_some_and(|planned| match &planned.work {
-        Work::Io(io) => io.arrival.is_open(),
-        _ => false,
-    })
 }
 
 #[cfg(test)]

@@ -436,6 +436,11 @@ impl Plan {
 }
 
 impl StepPlan {
+    /// Whether its requests are due at their own times ([`Arrival::is_open`]).
+    pub fn is_open(&self) -> bool {
+        matches!(&self.work, Work::Io(io) if io.arrival.is_open())
+    }
+
     /// Returns the longest time of all its visits, ns.
     pub fn duration_max_ns(&self) -> u64 {
         self.stop.ramp_ns.saturating_mul(u64::from(self.visits.max(1))).saturating_add(self.stop.max_ns)

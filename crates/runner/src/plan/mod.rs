@@ -144,7 +144,8 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
     if !spec.with_load {
         return Ok(Vec::new());
     }
-    // Those limited to one effort test a single property on a quiet disk; those at a rate of their own are no limit.
+    // Those limited to one effort test a single property on a quiet disk; those that come at their own rate do not
+    // ask for what the disk can do.
     let commits = |job: &&Job| {
         let is_committing = job.sync.is_some_and(Sync::commits) && job.rate_iops.is_none();
         is_committing && job.effort.is_none() && job.with_load != Some(true)
