@@ -227,11 +227,7 @@ impl<const N: usize> Meter<N> {
             if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
                 && lat_ns > waited.slow_ns
             {
-                match waits.of_slow(timing.completed_ns, lat_ns) {
-                    Some(waited_ns) => waited.note(lat_ns, waited_ns),
-                    // Nothing more of this interval is looked at, nor has to come by here.
-                    None => waited.slow_ns = u64::MAX,
-                }
+                waited.note(lat_ns, waits.of_slow(timing.completed_ns, lat_ns));
             }
         }
     }

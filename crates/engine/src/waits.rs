@@ -49,15 +49,19 @@ impl Waits {
         (self.seen_ns, self.read_at_ns) = (now_ns, completed_ns);
     }
 
-    /// Returns how long the slow operation that has just completed waited, ns; `None` if this interval has no reading left.
-    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> Option<u64> {
+    /// Returns how long the slow operation that has just completed waited, ns; 0 where it would take a reading
+    /// that this interval does not have.
+    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> u64 {
         if self.read_at_ns != completed_ns {
-            self.left = self.left.checked_sub(1)?;
+            if self.left == 0 {
+                return 0;
+            }
+            self.left -= 1;
             self.read(completed_ns);
         }
         let waited_ns = std::mem::take(&mut self.waited_ns).min(lat_ns);
         // One that took half of the time and more is what waited in it; of the waits of many each has its part.
-        Some(if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns })
+        if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns }
     }
 
     /// Begins an interval.
