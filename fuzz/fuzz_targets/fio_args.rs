@@ -53,7 +53,8 @@ fuzz_target!(|data: &[u8]| {
     let (args, file) = text.split_once("\n\n").unwrap_or((text, ""));
     let args: Vec<&str> = args.split('\n').collect();
     let run = match parse_args(&args, &Beside(file)) {
-        Ok(Request::Run(run)) if !run.jobs.is_empty() => run,
+        // A section `[]` has no name, and a job without one cannot be written as arguments, with fio either.
+        Ok(Request::Run(run)) if !run.jobs.is_empty() && run.jobs.iter().all(|job| !job.name.is_empty()) => run,
         Ok(_) => return,
         Err(errors) => return assert!(!errors.0.is_empty() && !errors.to_string().is_empty()),
     };

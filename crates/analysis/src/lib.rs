@@ -20,6 +20,7 @@ pub mod identify;
 mod judge;
 pub mod limits;
 pub mod meta;
+mod over;
 pub mod predict;
 mod random;
 pub mod stats;
@@ -42,6 +43,8 @@ use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 /// and the grades of what its suite expects.
 #[must_use]
 pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
+    let of_rounds = record.plan.over.map(|_| over::thresholds(&record, thresholds));
+    let thresholds = of_rounds.as_ref().unwrap_or(thresholds);
     let summary = summarize(&record);
     let mut report = unjudged(record, summary);
     let (record, summary) = (&report.record, &report.summary);
@@ -53,6 +56,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let mut findings = findings(record, summary);
     report.verdicts = judge(record, summary, &findings, thresholds);
     report.criteria = judge_criteria(record, summary, &findings);
+    report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);
     if let Some(surface) = &report.sweep {
         findings.extend(sweep::findings(surface));
@@ -84,6 +88,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         filesystems: None,
         app: None,
         prediction: None,
+        over: None,
         summary,
         record,
     }

@@ -196,6 +196,7 @@ pub(crate) fn empty() -> Record {
             sweep: None,
             filesystems: None,
             prediction: None,
+            over: None,
         },
         environment,
         prepare: Some(Prepare { bytes: Bytes::gib(1), extents: Some(extents), ..Prepare::default() }),
@@ -203,6 +204,7 @@ pub(crate) fn empty() -> Record {
         steps: Vec::new(),
         mounts: Vec::new(),
         programs: Vec::new(),
+        over: None,
     }
 }
 

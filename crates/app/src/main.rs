@@ -8,6 +8,7 @@ mod commands;
 mod exit;
 mod message;
 mod output;
+mod over_job;
 mod progress;
 mod session;
 mod signals;

@@ -62,6 +62,11 @@ pub(crate) trait Job {
         Vec::new()
     }
 
+    /// Returns the id of the run that it goes on with; `None` for a new run.
+    fn resumes(&self) -> Option<String> {
+        None
+    }
+
     /// Refuses a run that is not possible here and now. Not called for a dry run.
     ///
     /// # Errors
@@ -115,7 +120,7 @@ impl<'a> Session<'a> {
     /// When the job is refused or fails, or the report cannot be written; the error has its exit code.
     pub(crate) fn run(&self, job: &mut dyn Job) -> Result<ExitCode> {
         let common = self.request.common;
-        let id = id::random_id()?;
+        let id = job.resumes().map_or_else(id::random_id, Ok)?;
         let machine = Machine::new();
         let place = job.place(&machine, &id)?;
         let seed = common.seed.unwrap_or_else(|| id::seed_of(&id));

@@ -26,6 +26,7 @@ pub(crate) struct Overrides {
     pub(crate) engine: Option<EngineChoice>,
     pub(crate) destroy: Option<PathBuf>,
     pub(crate) with_load: bool,
+    pub(crate) over_ns: Option<u64>,
 }
 
 impl From<&MeasureArgs> for Overrides {
@@ -38,6 +39,7 @@ impl From<&MeasureArgs> for Overrides {
             engine: args.device.engine,
             destroy: args.device.destroy.clone(),
             with_load: args.with_load,
+            over_ns: None,
         }
     }
 }
@@ -85,7 +87,7 @@ impl Job for SuiteJob<'_> {
 
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
         let make = self.suite.take().expect("a job is planned once");
-        let Overrides { effort, size, runtime_ns, only, engine, destroy, with_load } = self.overrides.clone();
+        let Overrides { effort, size, runtime_ns, only, engine, destroy, with_load, over_ns } = self.overrides.clone();
         let spec = Spec {
             suite: make(place, seed)?,
             path: self.path.to_owned(),
@@ -97,6 +99,7 @@ impl Job for SuiteJob<'_> {
             seed: Some(seed),
             destroy,
             with_load,
+            over_ns,
         };
         plan::decide(&spec, place, seed)
     }

@@ -58,10 +58,15 @@ pub fn wall_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Time since the machine was booted, in nanoseconds, with that in which it slept.
+pub fn boot_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: both clocks exist on every Linux, so the call cannot fail and has filled in `time`.
+    // SAFETY: these clocks exist on every Linux, so the call cannot fail and has filled in `time`.
     let time = unsafe {
         libc::clock_gettime(clock, time.as_mut_ptr());
         time.assume_init()

@@ -89,6 +89,7 @@ impl Experiment<'_> {
             steps: Vec::new(),
             mounts: Vec::new(),
             programs: Vec::new(),
+            over: None,
         }
     }
 

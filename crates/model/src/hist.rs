@@ -40,6 +40,12 @@ impl Hist {
         self.sum_ns += u128::from(value_ns);
     }
 
+    /// Counts one value `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        self.inner.saturating_record_n(value_ns, count);
+        self.sum_ns += u128::from(value_ns) * u128::from(count);
+    }
+
     /// Adds all of `other`: the same as recording its values here.
     pub fn merge(&mut self, other: &Hist) {
         self.inner.add(&other.inner).expect("every Hist has the same bounds");

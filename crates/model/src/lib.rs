@@ -17,6 +17,7 @@ pub mod limits;
 pub mod meta;
 pub mod metric;
 pub mod op;
+pub mod over;
 pub mod plan;
 pub mod plat;
 pub mod prediction;

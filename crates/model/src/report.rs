@@ -10,6 +10,7 @@ use crate::finding::Finding;
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::meta::Meta;
+use crate::over::OverSummary;
 use crate::prediction::Prediction;
 use crate::record::Record;
 use crate::sweep::Surface;
@@ -52,6 +53,9 @@ pub struct Report {
     /// What databases will do on the disk; absent where it was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
+    /// The hours of a check over hours; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<OverSummary>,
     /// Figures with their intervals.
     pub summary: Summary,
     /// Everything measured.

@@ -53,6 +53,8 @@ pub struct Spec {
     pub destroy: Option<PathBuf>,
     /// Each step of commits once more, while buffered writes and reads go on.
     pub with_load: bool,
+    /// Time over which rounds of all steps are spread, ns; absent for a run that measures at once.
+    pub over_ns: Option<u64>,
 }
 
 /// A suite, read from TOML (docs/suites.md): sweeps expanded, criteria spread over the steps they judge.

@@ -159,9 +159,18 @@ pub fn format_span_ns(ns: u64) -> String {
         format!("{seconds:.1} s")
     } else if seconds < 119.5 {
         format!("{seconds:.0} s")
-    } else {
+    } else if seconds < 7_200.0 && !(seconds.round() as u64).is_multiple_of(3_600) {
         let whole = seconds.round() as u64;
         format!("{} min {:02} s", whole / 60, whole % 60)
+    } else {
+        let minutes = (seconds / 60.0).round() as u64;
+        let (days, hours) = (minutes / 1440, minutes / 60);
+        match minutes {
+            2880.. if hours % 24 == 0 => format!("{days} d"),
+            2880.. => format!("{days} d {} h", hours % 24),
+            _ if minutes.is_multiple_of(60) => format!("{hours} h"),
+            _ => format!("{hours} h {:02} min", minutes % 60),
+        }
     }
 }
 
@@ -256,6 +265,9 @@ mod tests {
         assert_eq!(format_ns(1_240_000.0), "1.24 ms");
         assert_eq!(format_ns(87_000.0), "87.0 us");
         assert_eq!(format_span_ns(125_000_000_000), "2 min 05 s");
+        let hours = |hours: f64| format_span_ns((hours * 3.6e12) as u64);
+        assert_eq!([1.0, 2.0, 24.0, 26.5, 48.0].map(hours), ["1 h", "2 h", "24 h", "26 h 30 min", "2 d"]);
+        assert_eq!([336.0, 51.0].map(hours), ["14 d", "2 d 3 h"]);
         assert_eq!(format_rate(400e6), "400 MB/s");
         assert_eq!(format_rate_binary(400e6), "381 MiB/s");
         assert_eq!(format_count(11_800.0), "11.8k");

@@ -115,6 +115,7 @@ impl ProgramRun {
             sweep: None,
             filesystems: None,
             prediction: None,
+            over: None,
         })
     }
 
@@ -164,6 +165,7 @@ impl ProgramRun {
             steps,
             mounts: Vec::new(),
             programs: Vec::new(),
+            over: None,
         })
     }
 }

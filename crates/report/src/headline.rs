@@ -1,6 +1,7 @@
 //! The headline of a run: its sentences, and its key figures.
 
 use qd1_model::plan::{IoWork, Order, Sync, Work};
+use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
 
 use crate::sections::{apps, criteria, identity, meta, sweep, sync};
@@ -30,7 +31,9 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
     .collect();
     if !parts.is_empty() {
-        sentences.push(format!("This disk: {}.", parts.join("; ")));
+        let over =
+            report.over.as_ref().map_or_else(String::new, |over| format!(" over {}", format_span_ns(over.duration_ns)));
+        sentences.push(format!("This disk{over}: {}.", parts.join("; ")));
     } else if is_check(report) {
         sentences.push(format!("{} measured; no class of workload was judged.", steps(report.summary.steps.len())));
     }

@@ -12,6 +12,7 @@ use qd1_probe::Machine;
 use qd1_system::scratch::Scratch;
 
 use crate::counters::Counters;
+use crate::environment::environment;
 use crate::test_file::TestFile;
 
 /// Everything a run needs besides its plan.
@@ -44,7 +45,11 @@ pub(crate) struct Run<'a> {
     /// The files that belong to one step alone, by its name, kept from one of its visits to the next.
     pub(crate) kept: BTreeMap<String, Vec<TestFile>>,
     pub(crate) counters: Counters<'a>,
+    pub(crate) environment: Environment,
+    /// When it began, or its round did, by the clock of requests.
     pub(crate) begin_ns: u64,
+    /// How old the run was then, ns: not 0 in a run over hours.
+    pub(crate) earlier_ns: u64,
 }
 
 /// Files kept from one step to the next, in a directory that is removed with them however the run ends.
@@ -54,9 +59,27 @@ pub(crate) struct Files {
     pub(crate) _scratch: Scratch,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Returns a run that begins now, with the machine as it is before anything is done.
+    pub(crate) fn new(plan: Plan, context: &'a RunContext<'a>) -> Self {
+        let environment = environment(context.machine, &plan.target.path);
+        let counters = Counters::new(context.machine, &environment.devices);
+        Self {
+            plan,
+            context,
+            shared: None,
+            prepared: None,
+            files: None,
+            kept: BTreeMap::new(),
+            counters,
+            environment,
+            begin_ns: clock::now_ns(),
+            earlier_ns: 0,
+        }
+    }
+
     /// Returns the measurements with everything else that belongs to the run.
-    pub(crate) fn into_record(self, environment: Environment, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
+    pub(crate) fn record(&self, started_unix_ns: u64, steps: Vec<StepRecord>) -> Record {
         Record {
             schema_version: SCHEMA_VERSION,
             id: self.context.id.clone(),
@@ -65,13 +88,14 @@ impl Run<'_> {
             started_unix_ns,
             elapsed_ns: clock::now_ns() - self.begin_ns,
             interrupted: self.context.cancel.load(Ordering::Relaxed),
-            plan: self.plan,
-            environment,
-            prepare: self.prepared,
+            plan: self.plan.clone(),
+            environment: self.environment.clone(),
+            prepare: self.prepared.clone(),
             app: None,
             steps,
             mounts: Vec::new(),
             programs: Vec::new(),
+            over: None,
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod counters;
 pub mod destroy;
 mod environment;
 pub mod id;
+pub mod over;
 pub mod place;
 pub mod plan;
 mod prepare;

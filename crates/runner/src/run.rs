@@ -1,6 +1,6 @@
 //! Runs a Plan and returns its Record: prepares the target, runs each step, reads the machine around it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -10,8 +10,7 @@ use qd1_model::plan::{Plan, Visit, Work};
 use qd1_model::record::{Interval, Record, StepRecord};
 
 use crate::context::{Run, RunContext};
-use crate::counters::Counters;
-use crate::environment::{environment, sort_ns};
+use crate::environment::sort_ns;
 use crate::step::{self, Follower};
 use crate::watch::{AdaptiveSteps, Watch};
 
@@ -43,13 +42,9 @@ fn run(
     watch: &mut dyn Watch,
     mut adaptive: Option<&mut dyn AdaptiveSteps>,
 ) -> Result<Record> {
-    let environment = environment(context.machine, &plan.target.path);
-    let begin_ns = clock::now_ns();
-    let started_unix_ns = clock::wall_ns();
-    watch.begin(&plan);
-    let counters = Counters::new(context.machine, &environment.devices);
-    let mut run =
-        Run { plan, context, shared: None, prepared: None, files: None, kept: BTreeMap::new(), counters, begin_ns };
+    let mut run = Run::new(plan, context);
+    let (begin_ns, started_unix_ns) = (run.begin_ns, clock::wall_ns());
+    watch.begin(&run.plan);
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
     let mut first_error = None;
@@ -113,7 +108,7 @@ fn run(
     }
     let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
     steps.sort_by_key(place);
-    Ok(run.into_record(environment, started_unix_ns, steps))
+    Ok(run.record(started_unix_ns, steps))
 }
 
 /// Lets a run go on whose first step could not run, if that was drawn by lot and was the first to fail.

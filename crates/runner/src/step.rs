@@ -273,7 +273,7 @@ fn record(
         engine,
         engine_why,
         direct,
-        started_ns: outcome.started_ns.saturating_sub(run.begin_ns),
+        started_ns: outcome.started_ns.saturating_sub(run.begin_ns) + run.earlier_ns,
         runtime_ns: outcome.runtime_ns,
         end_fsync_ns: outcome.end_fsync_ns,
         ended: outcome.ended,

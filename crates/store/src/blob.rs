@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
+use qd1_model::record::over::Round;
 use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 
@@ -21,10 +22,26 @@ const BYTES_PER_HISTOGRAM: usize = 64;
 
 /// Returns the blob of `record`.
 pub(crate) fn pack(record: &Record) -> Result<Vec<u8>> {
-    let json = serde_json::to_vec(record)?;
-    let packed = deflate(&json, Compression::default())?;
+    pack_json(&serde_json::to_vec(record)?)
+}
+
+/// Returns the blob of one round of a check over hours.
+pub(crate) fn pack_round(round: &Round) -> Result<Vec<u8>> {
+    pack_json(&serde_json::to_vec(round)?)
+}
+
+/// Returns the round of a blob.
+///
+/// # Errors
+/// When it is damaged.
+pub(crate) fn unpack_round(blob: &[u8]) -> Result<Round> {
+    serde_json::from_slice(&inflate(blob)?).context("is damaged: it has a round that is none")
+}
+
+fn pack_json(json: &[u8]) -> Result<Vec<u8>> {
+    let packed = deflate(json, Compression::default())?;
     // What nothing but repeats itself would not be read again.
-    if is_bounded(&json, packed.len()) { Ok(packed) } else { deflate(&json, Compression::none()) }
+    if is_bounded(json, packed.len()) { Ok(packed) } else { deflate(json, Compression::none()) }
 }
 
 fn deflate(json: &[u8], level: Compression) -> Result<Vec<u8>> {
@@ -51,11 +68,19 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
         ));
     }
     let mut record: Record = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
-    record.check().map_err(|what| anyhow!("is damaged: {what}"))?;
+    check(&record)?;
     if record.plan.subject == Subject::Unrecorded {
         record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);
     }
     Ok(record)
+}
+
+/// Checks the numbers of a record that was read.
+///
+/// # Errors
+/// When it is damaged.
+pub(crate) fn check(record: &Record) -> Result<()> {
+    record.check().map_err(|what| anyhow!("is damaged: {what}"))
 }
 
 fn inflate(blob: &[u8]) -> Result<Vec<u8>> {

@@ -23,7 +23,8 @@ const APPLICATION_ID_AT: usize = 68;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// `PRAGMA user_version` of each state of the tables; the script at index N migrates from version N to N + 1.
-pub(crate) const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE run (
         id              TEXT PRIMARY KEY,
         started_unix_ns INTEGER NOT NULL,
@@ -37,7 +38,18 @@ pub(crate) const MIGRATIONS: &[&str] = &["
         record          BLOB NOT NULL
     ) STRICT;
     CREATE INDEX run_started ON run (started_unix_ns DESC);
-"];
+",
+    "
+    -- A check over hours is kept while it goes on: its run, and each round since that was last written.
+    ALTER TABLE run ADD COLUMN unfinished INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE round (
+        run    TEXT NOT NULL REFERENCES run (id),
+        number INTEGER NOT NULL,
+        round  BLOB NOT NULL,
+        PRIMARY KEY (run, number)
+    ) STRICT;
+",
+];
 
 /// Why a file is not ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

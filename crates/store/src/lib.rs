@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use qd1_model::history::Row;
+use qd1_model::record::over::Round;
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use blob::pack;
 pub use blob::unpack;
+use blob::{pack, pack_round, unpack_round};
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);
@@ -44,6 +45,18 @@ impl Access {
         }
     }
 }
+
+/// Another process measures the same run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken;
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another qd1 measures this run; there can be only one")
+    }
+}
+
+impl std::error::Error for Taken {}
 
 /// The history of runs.
 pub struct Store {
@@ -83,36 +96,74 @@ impl Store {
         self.file.is_some() && identity(&self.path) == self.file
     }
 
-    /// Adds a run, whole or not at all.
+    /// Adds a run, whole or not at all; of one that was kept while it went on, all of it replaces what there is.
     ///
     /// # Errors
-    /// When it cannot be written, or the history has a run with this id: history is not rewritten.
+    /// When it cannot be written, or the history has a run with this id that is over: history is not rewritten.
     pub fn save(&self, record: &Record) -> Result<()> {
+        self.put(record, record.is_unfinished())
+    }
+
+    /// Adds a run whose rounds follow by [`Self::add_round`].
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn begin(&self, record: &Record) -> Result<()> {
+        self.put(record, true)
+    }
+
+    fn put(&self, record: &Record, unfinished: bool) -> Result<()> {
         let blob = pack(record)?;
         let target = &record.plan.target;
         let device = record.environment.devices.first().map_or("", |device| device.name.as_str());
-        // A single statement is a transaction of its own.
-        let saved = self.db.execute(
-            "INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, record)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                &record.id,
-                i64::try_from(record.started_unix_ns)?,
-                i64::try_from(record.elapsed_ns)?,
-                &record.plan.suite,
-                target.path.to_string_lossy(),
-                device,
-                &target.filesystem,
-                &record.version,
-                record.interrupted,
-                blob,
-            ),
-        );
-        match saved {
+        let (started, elapsed) = (i64::try_from(record.started_unix_ns)?, i64::try_from(record.elapsed_ns)?);
+        let put = || -> rusqlite::Result<usize> {
+            let transaction = self.db.unchecked_transaction()?;
+            let count = transaction.execute(
+                "INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted,
+                                  record, unfinished)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                 ON CONFLICT (id) DO UPDATE SET elapsed_ns = excluded.elapsed_ns, version = excluded.version,
+                    interrupted = excluded.interrupted, record = excluded.record, unfinished = excluded.unfinished
+                 WHERE run.unfinished",
+                (
+                    &record.id,
+                    started,
+                    elapsed,
+                    &record.plan.suite,
+                    target.path.to_string_lossy(),
+                    device,
+                    &target.filesystem,
+                    &record.version,
+                    record.interrupted || unfinished,
+                    blob,
+                    unfinished,
+                ),
+            )?;
+            // What is in the record now. Any later round is of another process, and is left to it.
+            let next = record.over.as_ref().map_or(0, |over| over.next());
+            transaction.execute("DELETE FROM round WHERE run = ? AND number < ?", (&record.id, next))?;
+            transaction.commit()?;
+            Ok(count)
+        };
+        match put() {
+            Ok(0) => bail!("run {} is already in the history", record.id),
             Ok(_) => Ok(()),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                bail!("run {} is already in the history", record.id)
-            }
+            Err(error) => Err(self.advise(error)),
+        }
+    }
+
+    /// Adds a round to a run that goes on.
+    ///
+    /// # Errors
+    /// When it cannot be written; [`Taken`] when another process measured the same round.
+    pub fn add_round(&self, id: &str, round: &Round) -> Result<()> {
+        let blob = pack_round(round)?;
+        let number = round.round.number;
+        let added = self.db.execute("INSERT INTO round (run, number, round) VALUES (?, ?, ?)", (id, number, blob));
+        match added {
+            Ok(_) => Ok(()),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Err(Taken.into()),
             Err(error) => Err(self.advise(error)),
         }
     }
@@ -154,7 +205,33 @@ impl Store {
             .optional()
             .map_err(|error| self.advise(error))?;
         let (version, blob) = found.with_context(|| format!("run {id} was just removed"))?;
-        unpack(&blob, &version).with_context(|| format!("run {id} in {}", self.path.display()))
+        let whole = || -> Result<Record> {
+            let mut record = unpack(&blob, &version)?;
+            for round in self.rounds(&id)? {
+                let round = unpack_round(&round)?;
+                if record.over.as_ref().is_none_or(|over| over.next() <= round.round.number) {
+                    record.add_round(round);
+                    record.interrupted = true;
+                }
+            }
+            blob::check(&record)?;
+            Ok(record)
+        };
+        whole().with_context(|| format!("run {id} in {}", self.path.display()))
+    }
+
+    /// Returns the blobs of the rounds that the record of a run does not have yet, in order.
+    fn rounds(&self, id: &str) -> Result<Vec<Vec<u8>>> {
+        let rounds = || -> rusqlite::Result<Vec<Vec<u8>>> {
+            // A history that an earlier qd1 wrote, and that cannot be written here, has no such table.
+            let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'round'";
+            if self.db.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
+                return Ok(Vec::new());
+            }
+            let mut statement = self.db.prepare("SELECT round FROM round WHERE run = ? ORDER BY number")?;
+            statement.query_map([id], |row| row.get(0))?.collect()
+        };
+        rounds().map_err(|error| self.advise(error))
     }
 
     fn advise(&self, error: rusqlite::Error) -> anyhow::Error {
@@ -264,7 +341,9 @@ mod tests {
 
     use super::file::MIGRATIONS;
     use super::*;
-    use qd1_model::SCHEMA_VERSION;
+    use qd1_model::plan::OverPlan;
+    use qd1_model::record::over::RoundRecord;
+    use qd1_model::{Bytes, SCHEMA_VERSION};
     use qd1_report::samples as sample;
 
     fn record(id: &str, started_unix_ns: u64) -> Record {
@@ -330,6 +409,45 @@ mod tests {
         assert_eq!((rows.len(), rows[0].id.as_str(), rows[1].path.as_str()), (2, "aaaaaaaaaaaa", "\u{fffd}"));
         assert_eq!(store.load("aa").unwrap().started_unix_ns, 2);
         assert!(error(store.load("bc")).contains("did you mean"));
+    }
+
+    /// A check over an hour, in which nothing was measured yet.
+    fn over_an_hour(id: &str) -> Record {
+        let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..record(id, 1) };
+        let (duration_ns, busy_max_ns) = (3_600_000_000_000, 18_000_000_000);
+        record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
+        record
+    }
+
+    fn round(number: u32) -> Round {
+        let at_ns = u64::from(number) * 200_000_000_000;
+        let mut steps = sample::slow_vps().record.steps;
+        steps.iter_mut().for_each(|step| step.started_ns = at_ns);
+        Round { round: RoundRecord { number, at_ns, busy_ns: 7, written: Bytes(9) }, begun_ns: 0, steps }
+    }
+
+    #[test]
+    fn a_long_run_is_kept_round_by_round_and_then_whole() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.begin(&over_an_hour("aaaaaaaaaaaa")).unwrap();
+        (0..3).for_each(|number| store.add_round("aaaaaaaaaaaa", &round(number)).unwrap());
+        // As another process, or the same after a reboot, finds it.
+        let so_far = Store::read(&path).unwrap().load("a").unwrap();
+        let once: u64 = round(0).steps[0].streams[0].lat.count();
+        assert_eq!(so_far.steps[0].streams[0].lat.count(), 3 * once);
+        assert_eq!(so_far.over.as_ref().unwrap().next(), 3);
+        assert!(so_far.is_unfinished());
+        assert!(store.add_round("aaaaaaaaaaaa", &round(2)).unwrap_err().is::<Taken>());
+        // Interrupted, it is kept whole and can go on; once it is over, it cannot.
+        store.save(&so_far).unwrap();
+        assert_eq!(store.load("a").unwrap().steps[0].streams[0].lat.count(), 3 * once, "no round counts twice");
+        store.add_round("aaaaaaaaaaaa", &round(3)).unwrap();
+        let over = Record { interrupted: false, ..store.load("a").unwrap() };
+        store.save(&over).unwrap();
+        assert!(store.load("a").unwrap() == over);
+        assert!(error(store.save(&over)).contains("already"));
+        assert!(!store.list(1).unwrap()[0].interrupted);
     }
 
     #[test]

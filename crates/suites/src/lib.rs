@@ -52,6 +52,9 @@ static BUILTIN: &[Builtin] = builtin![
     "predict",
 ];
 
+/// It is part of `check`, and no suite to be run by itself.
+const OVER: &str = include_str!("over.toml");
+
 /// Returns the names of the built-in suites, in the order in which they are listed.
 pub fn names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.name)
@@ -65,6 +68,11 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// Returns the built-in suite called `name`.
 pub fn builtin(name: &str) -> Option<Suite> {
     Some(read::suite(text(name)?).expect("the built-in suites are checked by a test"))
+}
+
+/// Returns the rounds of `check --over`.
+pub fn over() -> Suite {
+    read::suite(OVER).expect("the built-in suites are checked by a test")
 }
 
 /// Reads the suite in the file at `path`.

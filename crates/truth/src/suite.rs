@@ -107,6 +107,7 @@ pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Env
         sweep: None,
         filesystems: None,
         prediction: None,
+        over: None,
     };
     Record {
         schema_version: SCHEMA_VERSION,
@@ -123,5 +124,6 @@ pub(crate) fn record(name: &str, subject: Subject, size: Bytes, environment: Env
         steps: Vec::new(),
         mounts: Vec::new(),
         programs: Vec::new(),
+        over: None,
     }
 }

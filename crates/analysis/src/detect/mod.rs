@@ -44,6 +44,9 @@ struct Detector {
     run: fn(&Record, &Summary) -> Vec<Finding>,
 }
 
+/// Detectors that follow a step from one moment to the next, of which a check over hours sees too few.
+const FOLLOWING: &[&str] = &["rate_changed", "rate_limited", "periodic_stalls", "drift"];
+
 /// All detectors.
 static DETECTORS: &[Detector] = &[
     Detector { name: "short_or_failed_io", run: short_or_failed_io::detect },
@@ -78,7 +81,8 @@ static DETECTORS: &[Detector] = &[
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut all = Vec::new();
-    for detector in DETECTORS {
+    let is_followed = record.plan.over.is_none();
+    for detector in DETECTORS.iter().filter(|detector| is_followed || !FOLLOWING.contains(&detector.name)) {
         let found = (detector.run)(record, summary);
         debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
         all.extend(found);

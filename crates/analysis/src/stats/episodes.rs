@@ -16,7 +16,7 @@
 //! they add nothing; so what they add is taken as no more than a regression over the batches says. A level of fewer
 //! than [`EPISODES_MIN`] episodes that matters less widens the interval by that much, as one more independent error.
 
-use super::long_run::{Z_975, long_runs};
+use super::long_run::Z_975;
 use super::series::{Quantity, Series};
 
 /// Effective episodes below which a level widens even the figures that it hardly moves. Chosen on the tuned part of the
@@ -129,7 +129,7 @@ fn clustered(series: &Series, ios: &[f64], edge: usize, share: f64) -> Option<Le
         return None;
     }
     let residuals: Vec<f64> = series.exceedances(edge).iter().zip(ios).map(|(x, y)| x - share * y).collect();
-    let runs = long_runs(&residuals, COSINES, COSINES_MAX)?;
+    let runs = series.runs(&residuals, COSINES, COSINES_MAX)?;
     let vif = |variance: f64| variance / (n * share * (1.0 - share));
     let noise = |df: f64| (2.0 / df + 1.0 / count).sqrt();
     let beyond_doubt = runs.iter().any(|run| vif(run.variance) > 1.0 + CLUSTERED_SIGMA * noise(run.df));

@@ -8,7 +8,6 @@
 //! level is a limit. Lower limits are found likewise, downwards.
 
 use super::episodes::upper_limit;
-use super::long_run::long_runs;
 use super::series::{Quantity, Series};
 
 /// Cosines for the variance of a level: as in `episodes.rs`.
@@ -55,15 +54,16 @@ fn episodes(series: &Series, edge: usize, above: f64, count: f64) -> f64 {
     let residuals: Vec<f64> = reach.iter().zip(&ios).map(|(x, y)| x - above * y).collect();
     let independent = series.n as f64 * above * (1.0 - above);
     let inflation = |run: &super::long_run::LongRun| run.variance / independent;
-    let vif = long_runs(&residuals, COSINES, COSINES_MAX)
+    let vif = series
+        .runs(&residuals, COSINES, COSINES_MAX)
         .map_or(f64::INFINITY, |runs| runs.iter().map(inflation).fold(1.0, f64::max));
     let few_reach = above <= 0.5;
     let beyond = |(reach, all): (&f64, &f64)| if few_reach { *reach > 0.0 } else { *all > *reach };
     let busy: Vec<bool> = reach.iter().zip(&ios).map(beyond).collect();
     let rows = busy.iter().zip(std::iter::once(&false).chain(&busy)).filter(|(now, before)| **now && !**before).count();
     let batches = busy.iter().filter(|busy| **busy).count();
-    // Where most batches hold some, rows of them say nothing.
-    let most = if 2 * batches > busy.len() { batches } else { rows };
+    // Where most batches hold some, or each is a moment of its own, rows of them say nothing.
+    let most = if 2 * batches > busy.len() || series.is_sample() { batches } else { rows };
     (count / vif).min(most.max(1) as f64).max(f64::MIN_POSITIVE)
 }
 

@@ -57,10 +57,10 @@ struct Stretch {
 }
 
 /// Half width of the 95 % interval of the level's average over the visits of `series` about its long-run mean, as a
-/// logarithm; 0 for a step that was measured in one go.
+/// logarithm; 0 for a step that was measured in one go, and for a sample, which speaks for its own span.
 pub(super) fn half_width(series: &Series, of: Of) -> f64 {
     let visits = series.visits();
-    if visits.len() < 2 {
+    if visits.len() < 2 || series.is_sample() {
         return 0.0;
     }
     let each = STRETCHES.div_ceil(visits.len());

@@ -57,9 +57,13 @@ pub struct Meanwhile {
 }
 
 impl Meanwhile {
-    /// Of the steps of a run; empty where none of them has visits.
+    /// Of the steps of a run; empty where none of them has visits, and of a check over hours, whose steps see the same
+    /// moments.
     #[must_use]
     pub fn new(record: &Record) -> Self {
+        if record.plan.over.is_some() {
+            return Self::default();
+        }
         let open = record.plan.steps.iter().filter(|planned| planned.is_open());
         let is_open: BTreeSet<String> = open.map(|planned| planned.name.clone()).collect();
         let visited = record.steps.iter().filter_map(|step| {

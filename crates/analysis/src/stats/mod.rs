@@ -15,6 +15,7 @@ mod level;
 pub(crate) mod long_run;
 mod meanwhile;
 mod rank;
+mod sample;
 mod series;
 mod stalls;
 
@@ -24,9 +25,10 @@ use qd1_model::{Estimate, Hist};
 
 use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
-use long_run::{LongRun, long_run};
+use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
 pub use meanwhile::{Around, Meanwhile, both};
+pub(crate) use series::bin_middle_ns;
 use series::{Quantity, Series};
 pub use stalls::{STALL_NS, Stalls};
 
@@ -213,7 +215,7 @@ fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     }
     let value = x.iter().sum::<f64>() / total;
     let residuals = residuals(&x, &y, value);
-    let Some(run) = long_run(&residuals) else {
+    let Some(run) = series.run(&residuals) else {
         return Estimate { value: Some(value), n, ..Estimate::default() };
     };
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
@@ -245,11 +247,6 @@ fn ratio_basis(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> Ep
 /// x_i - `ratio` y_i.
 fn residuals(x: &[f64], y: &[f64], ratio: f64) -> Vec<f64> {
     x.iter().zip(y).map(|(x, y)| x - ratio * y).collect()
-}
-
-/// Their long-run variance.
-fn residual_run(x: &[f64], y: &[f64], ratio: f64) -> Option<LongRun> {
-    long_run(&residuals(x, y, ratio))
 }
 
 /// By how much dependence inflates the variance of the share of operations above a quantile.
@@ -308,7 +305,8 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
 fn within_one_bin(series: &Series, estimate: Estimate) -> Estimate {
     let Some((bottom, top)) = series.only_bin_ns().filter(|_| estimate.is_resolved()) else { return estimate };
     let (sums, ios) = (series.each(Quantity::LatSum), series.each(Quantity::Ios));
-    let Some(run) = residual_run(&sums, &ios, sums.iter().sum::<f64>() / ios.iter().sum::<f64>()) else {
+    let mean = sums.iter().sum::<f64>() / ios.iter().sum::<f64>();
+    let Some(run) = series.run(&residuals(&sums, &ios, mean)) else {
         return estimate;
     };
     let vif = run.variance / (series.n as f64 * (top - bottom).powi(2) / 12.0);
@@ -366,7 +364,7 @@ fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
         let df = ios.len() as f64;
         return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df });
     };
-    let run = residual_run(&series.exceedances(edge), &ios, p)?;
+    let run = series.run(&residuals(&series.exceedances(edge), &ios, p))?;
     let vif = run.variance / (series.n as f64 * p * (1.0 - p));
     Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0), df: run.df })
 }

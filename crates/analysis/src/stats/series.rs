@@ -11,6 +11,9 @@ use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
 
+use super::long_run::{self, LongRun};
+use super::sample;
+
 /// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
 /// freedom, and the cost of [`super::long_run()`] grows with their square.
 const BATCHES_MAX: usize = 400;
@@ -27,6 +30,8 @@ pub(crate) struct Series {
     totals: Vec<u64>,
     /// Operations.
     pub(crate) n: u64,
+    /// Whether each batch is a visit at a random time of a long span (see `sample.rs`).
+    is_sample: bool,
 }
 
 /// What one batch holds.
@@ -69,7 +74,9 @@ impl Series {
     pub(crate) fn new(intervals: &[Interval], class: OpClass) -> Self {
         let n: u64 = intervals.iter().filter_map(|interval| of_class(interval, class)).map(|s| s.ios).sum();
         let most = ((n as f64 / OPS_PER_BATCH) as usize).clamp(1, BATCHES_MAX);
-        let merge = intervals.len().div_ceil(most).max(1);
+        let is_sample = sample::is_one(intervals);
+        // A visit of a sample is one observation.
+        let merge = if is_sample { 1 } else { intervals.len().div_ceil(most).max(1) };
         let mut totals = vec![0; COARSE_BINS];
         let mut merged = vec![0; COARSE_BINS];
         // No batch has a part in two visits. While a slow disk is measured there are gaps where nothing completed: these
@@ -77,7 +84,7 @@ impl Series {
         let are_visits = intervals.chunk_by(Interval::goes_on).count() * merge <= intervals.len();
         let batches = intervals
             .chunk_by(|one, next| !are_visits || one.goes_on(next))
-            .flat_map(|visit| visit.chunks(merge))
+            .flat_map(|visit| visit.chunks(if is_sample { visit.len() } else { merge }))
             .map(|chunk| {
                 let mut batch = Batch { start_ns: chunk[0].start_ns as f64, ..Batch::default() };
                 for interval in chunk {
@@ -97,7 +104,26 @@ impl Series {
                 batch
             })
             .collect();
-        Self { batches, totals, n }
+        Self { batches, totals, n, is_sample }
+    }
+
+    /// Whether the batches are visits at random times of a long span, for which its figures speak.
+    pub(super) fn is_sample(&self) -> bool {
+        self.is_sample
+    }
+
+    /// Variance of the sum of `residuals`, one per batch, whose sum is zero; `None` for fewer than
+    /// [`long_run::BATCHES_MIN`].
+    pub(super) fn run(&self, residuals: &[f64]) -> Option<LongRun> {
+        if self.is_sample { sample::variance(residuals) } else { long_run::long_run(residuals) }
+    }
+
+    /// Two estimates of it, as [`long_run::long_runs`].
+    pub(super) fn runs(&self, residuals: &[f64], fixed: usize, most: usize) -> Option<[LongRun; 2]> {
+        if self.is_sample {
+            return sample::variance(residuals).map(|run| [run; 2]);
+        }
+        long_run::long_runs(residuals, fixed, most)
     }
 
     /// The batches in time order.
@@ -243,7 +269,7 @@ fn bin_ends_ns(bin: usize) -> (f64, f64) {
 }
 
 /// Its middle.
-pub(super) fn bin_middle_ns(bin: usize) -> f64 {
+pub(crate) fn bin_middle_ns(bin: usize) -> f64 {
     let (low, high) = bin_ends_ns(bin);
     0.5 * (low + high)
 }

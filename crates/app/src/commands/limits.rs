@@ -209,5 +209,6 @@ fn spec(args: &LimitsArgs) -> Spec {
         seed: None,
         destroy: args.device.destroy.clone(),
         with_load: false,
+        over_ns: None,
     }
 }

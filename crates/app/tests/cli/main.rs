@@ -15,6 +15,7 @@ mod kept;
 mod kept_anyway;
 mod meta;
 mod output;
+mod over;
 mod ping;
 mod signals;
 mod suites;

@@ -139,6 +139,7 @@ fn spec(options: &Options, effort: Effort) -> Result<Spec> {
         seed: None,
         destroy: None,
         with_load: false,
+        over_ns: None,
     })
 }
 

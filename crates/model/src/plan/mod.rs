@@ -5,6 +5,7 @@ pub mod criterion;
 mod engine;
 mod files;
 pub mod filesystems;
+mod over;
 pub mod prediction;
 pub mod program;
 mod schedule;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use engine::{EngineChoice, EngineKind};
+pub use over::OverPlan;
 pub use schedule::Visit;
 
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
@@ -398,6 +400,9 @@ pub struct Plan {
     /// What predictions for databases assume, if they are requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prediction: Option<PredictionPlan>,
+    /// What makes it a check over hours, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<OverPlan>,
 }
 
 impl Plan {
@@ -406,8 +411,12 @@ impl Plan {
         self.steps.iter().find(|step| step.name == name)
     }
 
-    /// Returns the longest duration of all steps and the preparation, ns.
+    /// Returns the longest duration of all steps and the preparation, ns; of a check over hours, the time between its
+    /// rounds included.
     pub fn duration_max_ns(&self) -> u64 {
+        if let Some(over) = &self.over {
+            return over.duration_ns;
+        }
         let steps: u64 = self.steps.iter().map(StepPlan::duration_max_ns).sum();
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }

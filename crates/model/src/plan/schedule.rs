@@ -73,7 +73,7 @@ fn only_reads(step: &StepPlan) -> bool {
 }
 
 /// The mixing function of SplitMix64 (Steele, Lea, Flood 2014).
-fn mix(mut bits: u64) -> u64 {
+pub(super) fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_add(0x9E37_79B9_7F4A_7C15).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)
@@ -138,6 +138,7 @@ mod tests {
             sweep: None,
             filesystems: None,
             prediction: None,
+            over: None,
         }
     }
 

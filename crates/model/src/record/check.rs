@@ -7,6 +7,8 @@ use crate::record::StepRecord;
 
 /// Time of a step that its intervals do not divide, ns: a day. It is looked at in slices of 10 ms or more.
 const UNDIVIDED_NS_MAX: u64 = 86_400_000_000_000;
+/// Time of a check over hours, ns: 60 days. It is looked at by hours.
+const OVER_NS_MAX: u64 = 60 * UNDIVIDED_NS_MAX;
 /// Linux is built for at most 8,192.
 const CPUS_MAX: u32 = 65_536;
 /// Ten times what the command line accepts.
@@ -25,13 +27,14 @@ impl Record {
         if let Some(plan) = self.plan.prediction.filter(|plan| plan.scale > SCALE_MAX) {
             return Err(format!("it predicts for a scale of {}", plan.scale));
         }
+        let most_ns = if self.plan.over.is_some() { OVER_NS_MAX } else { UNDIVIDED_NS_MAX };
         self.steps
             .iter()
-            .try_for_each(|step| check_intervals(step).map_err(|what| format!("step {:?} {what}", step.name)))
+            .try_for_each(|step| check_intervals(step, most_ns).map_err(|what| format!("step {:?} {what}", step.name)))
     }
 }
 
-fn check_intervals(step: &StepRecord) -> Result<(), String> {
+fn check_intervals(step: &StepRecord, most_ns: u64) -> Result<(), String> {
     let mut undivided_ns = 0u64;
     let mut end_ns = step.intervals.first().map_or(0, |interval| interval.start_ns);
     for interval in &step.intervals {
@@ -43,7 +46,7 @@ fn check_intervals(step: &StepRecord) -> Result<(), String> {
             return Err("has a latency that no bin holds".to_owned());
         }
     }
-    if undivided_ns > UNDIVIDED_NS_MAX {
+    if undivided_ns > most_ns {
         return Err("has days without an interval".to_owned());
     }
     Ok(())

@@ -4,6 +4,7 @@
 
 mod check;
 pub mod mounts;
+pub mod over;
 pub mod program;
 mod visits;
 
@@ -15,6 +16,7 @@ use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
 use crate::plan::{EngineKind, Plan};
 use crate::record::mounts::MountRecord;
+use crate::record::over::OverRecord;
 use crate::record::program::{AppRecord, AppStep};
 use crate::units::Bytes;
 
@@ -53,6 +55,9 @@ pub struct Record {
     /// below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountRecord>,
+    /// The rounds of a check over hours; absent in other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<OverRecord>,
 }
 
 /// Making of the shared test file: also the first-write cost.

@@ -1,6 +1,6 @@
 //! A step that was measured in several visits: how one more is added to those before it.
 
-use super::{DeviceDelta, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
+use super::{DeviceDelta, IntervalStream, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
 use crate::environment::Pressure;
 use crate::hist::Hist;
 use crate::op::Ended;
@@ -16,6 +16,22 @@ impl StepRecord {
             None => steps.push(self),
         }
         &steps[at]
+    }
+
+    /// Joins its intervals into one: a short visit of a long run says nothing by its parts.
+    #[must_use]
+    pub fn in_one_interval(mut self) -> Self {
+        let mut intervals = self.intervals.into_iter();
+        let Some(mut whole) = intervals.next() else { return Self { intervals: Vec::new(), ..self } };
+        for interval in intervals {
+            whole.length_ns = (interval.start_ns + interval.length_ns).saturating_sub(whole.start_ns);
+            for stream in interval.streams {
+                stream.add_to(&mut whole.streams);
+            }
+        }
+        whole.streams.sort_by_key(|stream| stream.class);
+        self.intervals = vec![whole];
+        self
     }
 
     fn add_visit(&mut self, mut visit: Self) {
@@ -101,6 +117,26 @@ impl Stream {
     }
 }
 
+impl IntervalStream {
+    /// Adds the operations to those of the same kind in `streams`.
+    fn add_to(self, streams: &mut Vec<Self>) {
+        let Some(mine) = streams.iter_mut().find(|stream| stream.class == self.class) else {
+            streams.push(self);
+            return;
+        };
+        mine.ios += self.ios;
+        mine.bytes += self.bytes;
+        mine.lat_sum_ns = mine.lat_sum_ns.saturating_add(self.lat_sum_ns);
+        mine.lat_max_ns = mine.lat_max_ns.max(self.lat_max_ns);
+        for (bin, count) in self.bins {
+            match mine.bins.binary_search_by_key(&bin, |(bin, _)| *bin) {
+                Ok(at) => mine.bins[at].1 += count,
+                Err(at) => mine.bins.insert(at, (bin, count)),
+            }
+        }
+    }
+}
+
 impl ProcessorWaits {
     /// Sum over two visits or workers, whose latencies are `lat` and `other_lat`.
     fn plus(self, lat: &Hist, other: &Self, other_lat: &Hist) -> Self {
@@ -140,7 +176,7 @@ impl DeviceDelta {
 mod tests {
     use super::*;
     use crate::op::OpClass;
-    use crate::record::{Interval, IntervalStream, IoErrors, Slow};
+    use crate::record::{Interval, IoErrors, Slow};
 
     /// A visit of `count` reads of so many ns, which began at a time of the run.
     fn visit(started_ns: u64, count: u64, lat_ns: u64) -> StepRecord {
@@ -186,6 +222,20 @@ mod tests {
         let starts: Vec<u64> = step.intervals.iter().map(|interval| interval.start_ns).collect();
         assert_eq!((starts, step.started_ns), (vec![0, 2000], 1000));
         assert_eq!(step.device.unwrap().asked_reads, 40);
+    }
+
+    #[test]
+    fn the_intervals_of_a_visit_join_with_all_that_was_in_them() {
+        let mut step = visit(0, 10, 50);
+        let mut later = visit(0, 5, 90).intervals.remove(0);
+        later.start_ns = 100;
+        (later.streams[0].bins, step.intervals[0].streams[0].bins) = (vec![(3, 1), (9, 4)], vec![(2, 8), (9, 2)]);
+        step.intervals.push(later);
+        let whole = step.in_one_interval().intervals;
+        assert_eq!((whole.len(), whole[0].length_ns), (1, 200));
+        let stream = &whole[0].streams[0];
+        assert_eq!((stream.ios, stream.lat_sum_ns, stream.lat_max_ns), (15, 950, 90));
+        assert_eq!(stream.bins, [(2, 8), (3, 1), (9, 6)]);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use qd1_model::{Report, Severity, StepSummary, StreamSummary};
 use crate::headline;
 use crate::machine;
 use crate::page::Style;
-use crate::page::{BAD, BOLD, DIM, MIDDLING, NOTE, Page};
+use crate::page::{BAD, BOLD, DIM, MIDDLING, NOTE, Page, wrap};
 use crate::sections::apps;
 use crate::sections::criteria;
 use crate::sections::identity;
 use crate::sections::meta;
+use crate::sections::over;
 use crate::sections::prediction;
 use crate::sections::suite;
 use crate::sections::sweep;
@@ -32,6 +33,9 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
         page.bold(&sentence);
     }
     verdicts(&mut page, report);
+    if let Some(over) = &report.over {
+        over::section(&mut page, over);
+    }
     criteria::section(&mut page, report);
     if identity::is_identify(report) {
         identity::section(&mut page, report);
@@ -78,6 +82,10 @@ fn verdicts(page: &mut Page, report: &Report) {
         if !others.is_empty() {
             page.prose(TEXT, &others);
         }
+    }
+    for line in wrap(&over::speaks_for(report), page.prose_width() - 2) {
+        let line = page.paint(DIM, &line);
+        page.line(&format!("  {line}"));
     }
 }
 
@@ -257,6 +265,11 @@ mod tests {
     #[test]
     fn human_snapshot_of_a_fast_disk() {
         insta::assert_snapshot!(plain(&sample::fast_nvme(), 80));
+    }
+
+    #[test]
+    fn human_snapshot_of_a_check_over_a_day() {
+        insta::assert_snapshot!(plain(&sample::over_a_day(), 80));
     }
 
     #[test]

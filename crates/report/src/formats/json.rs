@@ -37,6 +37,9 @@ pub(crate) fn render_lines(report: &Report) -> String {
     for judged in &report.criteria {
         line(&mut text, "criterion", run, judged);
     }
+    for hours in report.over.iter().flat_map(|over| &over.criteria) {
+        line(&mut text, "hours", run, hours);
+    }
     for step in &report.summary.steps {
         line(&mut text, "step", run, step);
     }

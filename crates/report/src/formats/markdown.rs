@@ -10,6 +10,7 @@ use crate::sections::apps;
 use crate::sections::criteria;
 use crate::sections::identity;
 use crate::sections::meta;
+use crate::sections::over;
 use crate::sections::prediction;
 use crate::sections::sweep;
 use crate::sections::sync;
@@ -26,6 +27,9 @@ pub(crate) fn render(report: &Report) -> String {
         text += &format!("**{}**\n\n", escaped(&sentence));
     }
     verdicts(&mut text, report);
+    if let Some(over) = &report.over {
+        over::markdown(&mut text, over);
+    }
     suite_criteria(&mut text, report);
     if identity::is_identify(report) {
         identity::markdown(&mut text, report);
@@ -77,6 +81,10 @@ fn verdicts(text: &mut String, report: &Report) {
         }
     }
     text.push('\n');
+    let speaks_for = over::speaks_for(report);
+    if !speaks_for.is_empty() {
+        *text += &format!("{}\n\n", escaped(&speaks_for));
+    }
 }
 
 fn suite_criteria(text: &mut String, report: &Report) {
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_row_of_a_table_has_as_many_cells_as_its_heading() {
-        let text = render(&sample::slow_vps()) + &render(&sample::suite());
+        let text = render(&sample::slow_vps()) + &render(&sample::suite()) + &render(&sample::over_a_day());
         let mut columns = None;
         for line in text.lines() {
             let bars = line.replace("\\|", "").matches('|').count();

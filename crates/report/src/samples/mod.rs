@@ -1,10 +1,12 @@
 //! Reports built by hand for tests: a slow VPS with findings of each severity, an interrupted run, a tiny one.
 
 mod meta;
+mod over;
 mod place;
 mod suite;
 
 pub use meta::{bonnie, meta};
+pub use over::over_a_day;
 pub use suite::suite;
 
 use std::path::PathBuf;
@@ -319,6 +321,7 @@ fn record(steps: &[Step]) -> Record {
             sweep: None,
             filesystems: None,
             prediction: None,
+            over: None,
         },
         environment: place::environment(),
         prepare: Some(Prepare {
@@ -330,6 +333,7 @@ fn record(steps: &[Step]) -> Record {
         app: None,
         steps: steps.iter().map(step_record).collect(),
         programs: Vec::new(),
+        over: None,
         mounts: vec![],
     }
 }
@@ -382,6 +386,7 @@ pub fn slow_vps() -> Report {
         limits: None,
         app: None,
         prediction: None,
+        over: None,
         summary,
         record,
     }

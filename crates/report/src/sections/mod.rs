@@ -6,6 +6,7 @@ pub(crate) mod filesystems;
 pub(crate) mod identity;
 pub(crate) mod limits;
 pub(crate) mod meta;
+pub(crate) mod over;
 pub(crate) mod prediction;
 pub(crate) mod suite;
 pub(crate) mod sweep;

@@ -2,6 +2,7 @@
 
 mod files;
 mod load;
+mod over;
 mod space;
 
 use anyhow::Result;
@@ -72,6 +73,7 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         sweep: spec.suite.sweep,
         filesystems: None,
         prediction: None,
+        over: None,
     };
     let loaded = loaded_copies(spec)?;
     check_names(spec, &loaded)?;
@@ -101,6 +103,9 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
     if plan.steps.is_empty() {
         let reasons: Vec<String> = plan.skipped.iter().map(|skip| format!("{}: {}", skip.name, skip.why)).collect();
         return Err(Problem::usage(format!("no step is left to run ({})", reasons.join("; "))).into());
+    }
+    if let Some(duration_ns) = spec.over_ns {
+        over::spread(&mut plan, duration_ns)?;
     }
     if kind == TargetKind::Directory {
         fit(&mut plan, place, spec.size.is_some())?;

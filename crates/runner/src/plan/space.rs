@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::plan::{FileUse, Plan, StepPlan, Work};
+use qd1_model::plan::{Arrival, FileUse, IoWork, Plan, StepPlan, Work};
 
 use crate::place::Place;
 use qd1_model::{Problem, ProblemKind};
@@ -26,16 +26,30 @@ pub(super) fn writes_max(work: &Work, longest_ns: u64) -> u64 {
         // A program's load has a planner of its own.
         Work::App(_) => 0,
         Work::Io(io) if !io.rw.writes() => 0,
-        Work::Io(io) if io.io_size.0 > 0 => io.io_size.0,
+        Work::Io(io) if io.io_size.0 > 0 => fill(io).saturating_add((io.io_size.0 as f64 * share_max(io)) as u64),
         Work::Io(io) => {
             let seconds = longest_ns as f64 / 1e9;
-            let in_flight = f64::from(io.in_flight());
-            let per_second = in_flight * f64::from(io.block_max()) * 1e9 / WRITE_NS_MIN as f64;
-            let share = 1.0 - f64::from(io.rwmixread) / 100.0;
-            let fill = if io.file == FileUse::Own { io.size.0.saturating_mul(u64::from(io.numjobs)) } else { 0 };
-            fill.saturating_add((per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64)
+            let share = share_max(io);
+            let requests = match io.arrival {
+                Arrival::Closed => f64::from(io.in_flight()) * 1e9 / WRITE_NS_MIN as f64,
+                // Spread at random, a tenth more may come.
+                Arrival::Fixed { iops } | Arrival::Poisson { iops } => 1.1 * iops * f64::from(io.numjobs),
+            };
+            let per_second = requests * f64::from(io.block_max());
+            fill(io).saturating_add((per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64)
         }
     }
+}
+
+/// Returns what is written before a step begins.
+fn fill(io: &IoWork) -> u64 {
+    if io.file == FileUse::Own { io.size.0.saturating_mul(u64::from(io.numjobs)) } else { 0 }
+}
+
+/// Returns the largest share of the requests that are writes: each is drawn for itself, so a little more than asked for.
+fn share_max(io: &IoWork) -> f64 {
+    let share = 1.0 - f64::from(io.rwmixread) / 100.0;
+    if share < 1.0 { (1.1 * share).min(1.0) } else { 1.0 }
 }
 
 /// The space of a filesystem, bytes.

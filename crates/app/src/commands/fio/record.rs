@@ -87,6 +87,7 @@ pub(crate) fn record(
             sweep: None,
             filesystems: None,
             prediction: None,
+            over: None,
         },
         environment,
         prepare: None,
@@ -94,6 +95,7 @@ pub(crate) fn record(
         steps,
         mounts: Vec::new(),
         programs: Vec::new(),
+        over: None,
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn run(args: &MetaArgs, typed: &CommandLine) -> Result<ExitCode> {
         engine: args.device.engine,
         destroy: args.device.destroy.clone(),
         with_load: false,
+        over_ns: None,
     };
     let session = Session::begin(Request { typed, subject, common: &args.common, thresholds: None, fail_on: None })?;
     session.run(&mut SuiteJob::new(typed, &args.path, overrides, |_, _| Ok(suite)))

@@ -1,0 +1,65 @@
+//! A check over a day, on the slow VPS: a bad night, and an hour that is not resolved.
+
+use qd1_model::metric::{Better, metric};
+use qd1_model::over::{Hour, Hours, OverSummary};
+use qd1_model::plan::OverPlan;
+use qd1_model::record::over::{OverRecord, RoundRecord};
+use qd1_model::verdict::Judged;
+use qd1_model::{Bytes, Estimate, Grade, Report};
+
+use super::slow_vps;
+
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// 370 of 375 rounds, resumed once.
+pub fn over_a_day() -> Report {
+    let mut report = slow_vps();
+    let record = &mut report.record;
+    let (duration_ns, busy_max_ns) = (24 * HOUR_NS, 432_000_000_000);
+    record.plan.over = Some(OverPlan { duration_ns, rounds: 375, round_max_ns: 1_120_000_000, busy_max_ns });
+    record.elapsed_ns = duration_ns;
+    let at_ns = |number: u32| u64::from(number) * duration_ns / 375;
+    let round = |number| RoundRecord { number, at_ns: at_ns(number), busy_ns: 980_000_000, written: Bytes::mib(5) };
+    let rounds = (0..200).chain(205..375).map(round).collect();
+    record.over = Some(OverRecord { begun_ns: vec![0, 11 * HOUR_NS], rounds });
+    let started = record.started_unix_ns;
+    let judged = report.verdicts.iter().flat_map(|verdict| verdict.judged.iter().map(|one| (&verdict.class, one)));
+    let criteria = judged.map(|(class, judged)| Hours {
+        class: class.clone(),
+        criterion: judged.criterion.clone(),
+        hours: (0..24).filter_map(|hour| of_hour(judged, hour, started)).collect(),
+    });
+    report.over = Some(OverSummary {
+        duration_ns,
+        rounds_planned: 375,
+        rounds: 370,
+        busy_share: 0.0042,
+        written_bytes: Bytes::gib(3).0,
+        resumed: 1,
+        criteria: criteria.collect(),
+    });
+    report
+}
+
+fn of_hour(judged: &Judged, hour: u64, started_unix_ns: u64) -> Option<Hour> {
+    let of_day = judged.figure?;
+    let factor = match hour {
+        2..=4 => 3.0 + 0.1 * hour as f64,
+        _ => 0.6 + 0.01 * hour as f64,
+    };
+    let is_lower = metric(&judged.criterion.metric)?.better == Better::Lower;
+    let factor = if is_lower { factor } else { 1.0 / factor };
+    let times = |value: Option<f64>| value.map(|value| value * factor);
+    let figure = match hour {
+        20 => Estimate { n: of_day.n / 24, n_needed: of_day.n, ..Estimate::default() },
+        _ => Estimate { value: times(of_day.value), low: times(of_day.low), high: times(of_day.high), ..of_day },
+    };
+    let is_met = |limit: f64| figure.value.map(|value| if is_lower { value <= limit } else { value >= limit });
+    let grade = match (is_met(judged.criterion.pass), is_met(judged.criterion.fail)) {
+        (None, _) | (_, None) => Grade::NotResolved,
+        (Some(true), _) => Grade::Pass,
+        (_, Some(true)) => Grade::Marginal,
+        _ => Grade::Fail,
+    };
+    Some(Hour { from_unix_ns: started_unix_ns + hour * HOUR_NS, rounds: 15, figure: Some(figure), grade })
+}

@@ -1,0 +1,366 @@
+//! A check over hours: rounds of short visits at random times (`OverPlan`), each kept as soon as it is over, so that a
+//! run goes on after a reboot.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use qd1_engine::clock;
+use qd1_engine::run::Progress;
+use qd1_model::op::Ended;
+use qd1_model::plan::{OverPlan, Plan, StepPlan, Stop, Visit};
+use qd1_model::record::over::{Round, RoundRecord};
+use qd1_model::record::{Interval, Record, StepRecord};
+use qd1_model::units::format_span_ns;
+use qd1_model::{Bytes, OpClass, Problem};
+
+use crate::context::{Run, RunContext};
+use crate::step::{self, Follower};
+use crate::watch::Watch;
+
+/// How long a signal may wait to be seen between two rounds.
+const NAP: Duration = Duration::from_millis(250);
+
+/// Where a long run is kept while it goes on.
+pub trait Keep {
+    /// Keeps the run before its first round.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    fn begin(&mut self, record: &Record) -> Result<()>;
+
+    /// Keeps one more round of it.
+    ///
+    /// # Errors
+    /// When the run must not go on.
+    fn round(&mut self, id: &str, round: &Round) -> Result<()>;
+}
+
+/// Runs what is left of a check over hours, and returns all of it with what ended it early. `earlier` is what was
+/// measured before, if it is resumed.
+///
+/// # Errors
+/// When the target cannot be made, the run cannot be kept, or nothing could be measured.
+pub fn execute_over(
+    plan: Plan,
+    context: &RunContext<'_>,
+    watch: &mut dyn Watch,
+    keep: &mut dyn Keep,
+    earlier: Option<Record>,
+) -> Result<(Record, Option<anyhow::Error>)> {
+    let over = plan.over.ok_or_else(|| Problem::usage("the plan is not one over hours"))?;
+    let is_new = earlier.is_none();
+    let before_ns = earlier.as_ref().map_or(0, elapsed_ns);
+    watch.begin(&plan);
+    let begun = Begun { boot_ns: clock::boot_ns(), before_ns };
+    let mut run = Run::new(plan, context);
+    run.open_shared(watch)?;
+    let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());
+    let mut record = earlier.unwrap_or_else(empty);
+    (record.prepare, record.interrupted) = (run.prepared.clone().or(record.prepare), false);
+    if is_new {
+        keep.begin(&record)?;
+    }
+    let mut rounds = Rounds { over, begun, record, failed: Vec::new(), used_ns: begun.elapsed_ns() - before_ns };
+    let failure = rounds.run(&mut run, watch, keep).err();
+    let mut record = rounds.record;
+    record.elapsed_ns = begun.elapsed_ns().max(record.elapsed_ns);
+    record.interrupted = context.is_cancelled();
+    match failure {
+        Some(error) if record.steps.iter().all(|step| step.streams.is_empty()) => Err(error),
+        failure => Ok((record, failure)),
+    }
+}
+
+/// How long a run has lasted that is resumed now, ns; no less than it has measured, whatever the clock says.
+fn elapsed_ns(earlier: &Record) -> u64 {
+    clock::wall_ns().saturating_sub(earlier.started_unix_ns).max(earlier.elapsed_ns)
+}
+
+/// The start of this process's part of a run.
+#[derive(Clone, Copy)]
+struct Begun {
+    boot_ns: u64,
+    /// How old the run was, ns.
+    before_ns: u64,
+}
+
+impl Begun {
+    /// How old the run is, ns; a machine that sleeps ages too.
+    fn elapsed_ns(self) -> u64 {
+        self.before_ns + (clock::boot_ns() - self.boot_ns)
+    }
+}
+
+struct Rounds {
+    over: OverPlan,
+    begun: Begun,
+    record: Record,
+    /// Steps that failed, which are not tried again.
+    failed: Vec<usize>,
+    /// Disk's time that no round has counted yet: the preparation.
+    used_ns: u64,
+}
+
+impl Rounds {
+    fn run(&mut self, run: &mut Run<'_>, watch: &mut dyn Watch, keep: &mut dyn Keep) -> Result<()> {
+        let schedule = run.plan.schedule();
+        let next = self.record.over.as_ref().map_or(0, |over| over.next());
+        for visits in schedule.chunk_by(|one, other| one.number == other.number) {
+            let number = visits[0].number;
+            let is_over = self.begun.elapsed_ns() >= self.over.part_end_ns(number);
+            if number < next || is_over || !self.may_use(number) {
+                continue;
+            }
+            let at_ns = self.over.at_ns(number, run.plan.seed);
+            watch.note(&self.waiting(number, at_ns, run.plan.seed));
+            self.wait(at_ns, run.context.cancel);
+            let Some(round) = self.round(run, visits)? else { return Ok(()) };
+            keep.round(&self.record.id, &round)?;
+            self.record.add_round(round);
+            if self.failed.len() == run.plan.steps.len() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the disk's time suffices for this round and a fair share for those after it.
+    fn may_use(&self, number: u32) -> bool {
+        let used_ns = self.record.over.as_ref().map_or(0, |over| over.busy_ns()) + self.used_ns;
+        let left = u64::from(self.over.rounds - number - 1);
+        // Each later round is owed what is planned for it, as long as the preparations have left that much.
+        let owed_ns = left * self.over.round_max_ns;
+        let fair_ns = self.over.busy_max_ns / u64::from(self.over.rounds) * (u64::from(number) + 1);
+        used_ns + self.over.round_max_ns + owed_ns <= self.over.busy_max_ns
+            || used_ns + self.over.round_max_ns <= fair_ns.min(self.over.busy_max_ns)
+    }
+
+    /// Says which rounds are still to come.
+    fn waiting(&self, number: u32, at_ns: u64, seed: u64) -> String {
+        let now_ns = self.begun.elapsed_ns();
+        let within = |at_ns: u64| {
+            format_span_ns(at_ns.saturating_sub(now_ns).max(1_000_000_000) / 1_000_000_000 * 1_000_000_000)
+        };
+        let all = self.over.rounds;
+        let last_ns = self.over.at_ns(all - 1, seed);
+        format!("round {} of {all} in {}, the last in {}", number + 1, within(at_ns), within(last_ns))
+    }
+
+    fn wait(&self, at_ns: u64, cancel: &AtomicBool) {
+        while !cancel.load(Ordering::Relaxed) {
+            let left_ns = at_ns.saturating_sub(self.begun.elapsed_ns());
+            if left_ns == 0 {
+                return;
+            }
+            std::thread::sleep(NAP.min(Duration::from_nanos(left_ns)));
+        }
+    }
+
+    /// Measures one round; `None` when it was stopped before anything was measured.
+    ///
+    /// # Errors
+    /// When no step of the first round can run.
+    fn round(&mut self, run: &mut Run<'_>, visits: &[Visit]) -> Result<Option<Round>> {
+        let begin_ns = clock::now_ns();
+        let at_ns = self.begun.elapsed_ns();
+        (run.begin_ns, run.earlier_ns) = (begin_ns, at_ns);
+        let (mut steps, mut first_error) = (Vec::new(), None);
+        for visit in visits {
+            if run.context.is_cancelled() {
+                break;
+            }
+            if self.failed.contains(&visit.step) {
+                continue;
+            }
+            let planned = run.plan.steps[visit.step].clone();
+            let follower = Follower { watch: &mut Unwatched, so_far: &[], enough: &|_| false };
+            let step = step::run(run, &planned, *visit, follower).unwrap_or_else(|error| {
+                let started_ns = self.begun.elapsed_ns();
+                let failed = StepRecord::failed(&planned.name, format!("{error:#}"), started_ns);
+                first_error.get_or_insert(error);
+                failed
+            });
+            if step.ended == Ended::Failed {
+                self.failed.push(visit.step);
+            }
+            if !step.streams.is_empty() || step.ended == Ended::Failed {
+                steps.push(step.in_one_interval());
+            }
+        }
+        let has_measured = |steps: &[StepRecord]| steps.iter().any(|step| !step.streams.is_empty());
+        match first_error {
+            Some(error) if !has_measured(&steps) && !has_measured(&self.record.steps) => return Err(error),
+            _ if steps.is_empty() => return Ok(None),
+            _ => {}
+        }
+        let is_first = self.used_ns > 0;
+        let prepared = self.record.prepare.as_ref().filter(|_| is_first).map_or(0, |prepare| prepare.bytes.0);
+        let busy_ns = clock::now_ns().saturating_sub(begin_ns) + std::mem::take(&mut self.used_ns);
+        let written = Bytes(prepared + steps.iter().map(written).sum::<u64>());
+        let round = RoundRecord { number: visits[0].number, at_ns, busy_ns, written };
+        Ok(Some(Round { round, begun_ns: self.begun.before_ns, steps }))
+    }
+}
+
+/// Bytes that a visit wrote.
+fn written(step: &StepRecord) -> u64 {
+    let streams = step.streams.iter().filter(|stream| matches!(stream.class, OpClass::Write | OpClass::Commit));
+    streams.map(|stream| stream.bytes.0).sum()
+}
+
+/// Nobody follows the visits of a long run: each is over in a moment.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begin(&mut self, _: &Plan) {}
+    fn heading(&mut self, _: &str) {}
+    fn prepare(&mut self, _: Bytes) {}
+    fn prepared(&mut self, _: &Progress<'_>) {}
+    fn note(&mut self, _: &str) {}
+    fn insert(&mut self, _: usize, _: &StepPlan) {}
+    fn step(&mut self, _: usize, _: &StepPlan) {}
+    fn figures(&mut self, _: &[Interval]) {}
+    fn tick(&mut self, _: u64, _: &Stop) {}
+    fn step_done(&mut self, _: &StepRecord) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Subject;
+    use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
+    use qd1_probe::Machine;
+
+    use super::*;
+    use crate::{place, plan};
+
+    const JOBS: [&str; 2] = [
+        "name = \"reads\"\nrw = \"randread\"\nruntime = \"50ms\"\nramp_time = \"0s\"\nadaptive = false",
+        "name = \"commits\"\nrw = \"write\"\ndirect = false\nsync = \"fdatasync\"\nfile = \"own\"\nsize = \"1MiB\"\n\
+         io_size = \"64KiB\"\nruntime = \"50ms\"\nramp_time = \"0s\"\nadaptive = false",
+    ];
+
+    fn same<T: Copy>(value: T) -> PerEffort<T> {
+        PerEffort { quick: value, default: value, full: value }
+    }
+
+    fn spec(dir: &std::path::Path, over_ns: u64) -> Spec {
+        let suite = Suite {
+            name: "check".to_owned(),
+            subject: Subject::Check,
+            title: String::new(),
+            source: String::new(),
+            size: same(Bytes::mib(16)),
+            prepare: same(Span(5_000_000_000)),
+            job: JOBS.iter().map(|job| toml::from_str(job).unwrap()).collect(),
+            criteria: Vec::new(),
+            sweep: None,
+        };
+        Spec {
+            suite,
+            path: dir.to_owned(),
+            effort: Effort::Default,
+            size: None,
+            runtime_ns: None,
+            only: Vec::new(),
+            engine: None,
+            seed: Some(1),
+            destroy: None,
+            with_load: false,
+            over_ns: Some(over_ns),
+        }
+    }
+
+    /// Keeps rounds in memory, and stops the run after so many.
+    struct Kept<'a> {
+        begun: usize,
+        rounds: Vec<Round>,
+        stop_after: usize,
+        cancel: &'a AtomicBool,
+    }
+
+    impl Keep for Kept<'_> {
+        fn begin(&mut self, record: &Record) -> Result<()> {
+            assert!(record.steps.is_empty(), "kept before anything is measured");
+            self.begun += 1;
+            Ok(())
+        }
+
+        fn round(&mut self, _: &str, round: &Round) -> Result<()> {
+            self.rounds.push(round.clone());
+            self.cancel.store(self.rounds.len() == self.stop_after, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_time_and_the_disks_time_decide_how_many_rounds() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = place::inspect(&Machine::new(), dir.path(), "t").unwrap();
+        let hour = 3_600_000_000_000;
+        for (hours, rounds) in [(1, 115), (24, 3050)] {
+            let plan = plan::decide(&spec(dir.path(), hours * hour), &place, 1).unwrap();
+            let over = plan.over.unwrap();
+            assert!(over.rounds.abs_diff(rounds) < rounds / 20, "{} rounds in {hours} h", over.rounds);
+            let most_ns = u64::from(over.rounds) * over.round_max_ns + plan.target.prepare_max_ns;
+            assert!(most_ns <= over.duration_ns / 200, "{most_ns} ns of the disk's time");
+            // 64 KiB a round, their file and the test file.
+            let writes = Bytes((u64::from(over.rounds) << 16) + (17 << 20));
+            assert_eq!(plan.writes_max(), writes);
+            assert!(plan.steps.iter().all(|step| step.visits == over.rounds));
+        }
+        for wrong in [hour / 2, 15 * 24 * hour] {
+            let error = plan::decide(&spec(dir.path(), wrong), &place, 1).unwrap_err().to_string();
+            assert!(error.contains("1h to 14d"), "{error}");
+        }
+    }
+
+    /// Six parts of half a second: stopped after two rounds, resumed after the third's part is over. In memory, where no
+    /// neighbour holds it up.
+    #[test]
+    fn a_run_that_was_stopped_goes_on_where_it_was() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let machine = Machine::new();
+        let place = place::inspect(&machine, dir.path(), "t").unwrap();
+        let mut plan = plan::decide(&spec(dir.path(), 3_600_000_000_000), &place, 1).unwrap();
+        plan.steps.iter_mut().for_each(|step| {
+            let visit = step.visit().stop;
+            (step.stop.max_ns, step.visits) = (6 * visit.max_ns, 6);
+        });
+        let (duration_ns, round_max_ns) = (3_000_000_000, 100_000_000);
+        plan.over = Some(OverPlan { duration_ns, rounds: 6, round_max_ns, busy_max_ns: u64::MAX / 2 });
+        let cancel = AtomicBool::new(false);
+        let context =
+            RunContext { id: "0123456789ab".to_owned(), command: Vec::new(), machine: &machine, cancel: &cancel };
+        let mut kept = Kept { begun: 0, rounds: Vec::new(), stop_after: 2, cancel: &cancel };
+        let (first, failure) = execute_over(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();
+        assert!(failure.is_none() && first.is_unfinished(), "{failure:?}");
+        assert_eq!((kept.begun, kept.rounds.len()), (1, 2));
+
+        let third_ends_ns = plan.over.unwrap().part_end_ns(2);
+        std::thread::sleep(Duration::from_nanos(third_ends_ns.saturating_sub(first.elapsed_ns)));
+        cancel.store(false, Ordering::Relaxed);
+        let (whole, failure) = execute_over(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
+        assert!(failure.is_none() && !whole.interrupted, "{failure:?}");
+        assert_eq!(kept.begun, 1, "it is begun once");
+        let over = whole.over.as_ref().unwrap();
+        let numbers: Vec<u32> = over.rounds.iter().map(|round| round.number).collect();
+        assert_eq!(numbers[..2], [0, 1]);
+        assert!(numbers[2] >= 3 && numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        assert_eq!(over.begun_ns.len(), 2, "resumed once");
+        assert!(over.rounds[0].written.0 > 16 << 20, "the preparation counts");
+        assert!(over.rounds[2].written.0 > 16 << 20, "and so does the second");
+        let ends: Vec<u64> = (0..6).map(|number| whole.plan.over.unwrap().part_end_ns(number)).collect();
+        for round in &over.rounds[1..] {
+            assert!(round.at_ns < ends[round.number as usize], "round {} at {} ns", round.number, round.at_ns);
+        }
+        // All that the rounds measured is in the whole, each visit as one interval.
+        for step in &whole.steps {
+            let visits = kept.rounds.iter().flat_map(|round| &round.steps).filter(|visit| visit.name == step.name);
+            let of_visits: u64 = visits.flat_map(|visit| &visit.streams).map(|stream| stream.lat.count()).sum();
+            let of_step: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
+            assert_eq!((of_step, step.intervals.len()), (of_visits, over.rounds.len()), "{}", step.name);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+    }
+}
