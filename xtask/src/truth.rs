@@ -3,6 +3,8 @@
 mod predict;
 mod real;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args as Arguments;
 
@@ -15,7 +17,7 @@ pub(crate) struct Args {
     /// in all
     #[arg(default_value_t = 200)]
     count: u64,
-    /// One table alone: limits, fingerprints, caches, change or identify
+    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls or over
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
     /// Draw from the seeds that thresholds were set with, instead of those of the table
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
+    /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
+    #[arg(long, value_name = "FILE")]
+    traces: Option<PathBuf>,
     /// Predictions for databases on nine disks, and what the databases did on them (root; an hour)
     #[arg(long)]
     predict: bool,
@@ -63,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if wanted {
             cargo.arg(flag);
         }
+    }
+    if let Some(file) = &args.traces {
+        cargo.arg("--traces").arg(std::path::absolute(file)?);
     }
     if let Some(table) = &args.only {
         cargo.args(["--only", table]);

@@ -1,18 +1,30 @@
 //! The hours of a check over hours: each judged by what its rounds measured, by the same rules as the whole time.
 //!
-//! An hour has a Record of its own, made of the intervals of its rounds. Their bins are 6.25 % wide, which is how exact
-//! its figures are. The sync part of a commit is not in the intervals: it is taken as the share of the whole that it has
+//! An hour has a Record of its own, made of the intervals of its rounds: the requests of a bin are taken to be spread
+//! evenly over it. The sync part of a commit is not in the intervals: it is taken as the share of the whole that it has
 //! over the whole time.
+//!
+//! Fifteen rounds do not see all of an hour. If a tenth of the time is slow, one hour in five has no round in that, and
+//! would look like an hour of another disk. So an hour counts as different from the whole only where its rounds are:
+//! a permutation test says how often as many rounds, drawn from all, differ as much (Fisher 1935; 5 %, both sides). Of an
+//! hour that does not differ, each interval is widened to hold the whole time's, and its grade follows from that.
 
 use qd1_model::finding::Finding;
+use qd1_model::hist::coarse_index;
 use qd1_model::over::{Hour, Hours, OverSummary};
-use qd1_model::record::{Interval, StepRecord, Stream};
-use qd1_model::{Hist, OpClass, Record, Summary, Thresholds};
+use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
+use qd1_model::{Estimate, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
 
 use crate::judge::judge;
-use crate::stats::bin_middle_ns;
+use crate::random::Random;
+use crate::stats::{bin_ends_ns, both};
 use crate::summarize::summarize;
 
+/// Parts of a bin over which its requests are spread.
+const PARTS: u32 = 16;
+/// Draws of a permutation test, and the chance on each side at which an hour differs.
+const DRAWS: usize = 400;
+const CHANCE: f64 = 0.025;
 /// An hour, ns.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -46,7 +58,16 @@ pub(crate) fn summary(
         }
         let steps = record.steps.iter().map(|step| of_hour(step, whole, in_hour)).collect();
         let hour = Record { steps, over: None, mounts: Vec::new(), programs: Vec::new(), ..record.clone() };
-        let verdicts = judge(&hour, &summarize(&hour), findings, thresholds);
+        let mut summary = summarize(&hour);
+        for step in &mut summary.steps {
+            let (own, all) = (hour.step(&step.name), record.step(&step.name));
+            for stream in &mut step.streams {
+                if let (Some(own), Some(all), Some(of_day)) = (own, all, whole.stream(&step.name, stream.class)) {
+                    widen(stream, of_day, &Unlike::new(own, all, stream.class, record.plan.seed ^ from_ns));
+                }
+            }
+        }
+        let verdicts = judge(&hour, &summary, findings, thresholds);
         let judged = verdicts.into_iter().flat_map(|verdict| verdict.judged);
         let from_unix_ns = record.started_unix_ns.saturating_add(from_ns);
         for (judged, hours) in judged.zip(&mut criteria) {
@@ -103,12 +124,99 @@ fn of_hour(step: &StepRecord, whole: &Summary, in_hour: impl Fn(u64) -> bool) ->
 
 /// The latencies of `class`, each times `factor`; `None` where there are none.
 fn latencies(intervals: &[Interval], class: OpClass, factor: f64) -> Option<Hist> {
-    let mut hist = Hist::new();
-    for stream in intervals.iter().flat_map(|interval| &interval.streams).filter(|stream| stream.class == class) {
-        for (bin, count) in &stream.bins {
-            let lat_ns = bin_middle_ns(usize::from(*bin)).min(stream.lat_max_ns as f64);
-            hist.record_n((lat_ns * factor) as u64, u64::from(*count));
-        }
-    }
+    let of_class = || intervals.iter().flat_map(|one| &one.streams).filter(|stream| stream.class == class);
+    let values = of_class().flat_map(|stream| {
+        let longest_ns = stream.lat_max_ns as f64;
+        stream.bins.iter().flat_map(move |(bin, count)| {
+            let (low, high) = bin_ends_ns(usize::from(*bin));
+            let at = move |part: u32| low + (high - low) * (f64::from(part) + 0.5) / f64::from(PARTS);
+            let upto = move |part: u32| u64::from(*count) * u64::from(part) / u64::from(PARTS);
+            (0..PARTS).map(move |part| ((at(part).min(longest_ns) * factor) as u64, upto(part + 1) - upto(part)))
+        })
+    });
+    let values = values.filter(|(_, count)| *count > 0);
+    let sum_ns: f64 = of_class().map(|stream| stream.lat_sum_ns as f64 * factor).sum();
+    let hist = Hist::of_values(values, sum_ns as u128);
     (hist.count() > 0).then_some(hist)
+}
+
+/// Whether an hour's rounds differ from those of the whole time.
+struct Unlike<'a> {
+    /// All visits, and those of the hour.
+    all: Vec<&'a IntervalStream>,
+    own: Vec<&'a IntervalStream>,
+    /// Latencies of all visits.
+    lat: Option<&'a Hist>,
+    seed: u64,
+}
+
+impl<'a> Unlike<'a> {
+    fn new(own: &'a StepRecord, all: &'a StepRecord, class: OpClass, seed: u64) -> Self {
+        let visits = |step: &'a StepRecord| {
+            let streams = step.intervals.iter().flat_map(|interval| &interval.streams);
+            streams.filter(|stream| stream.class == class && stream.ios > 0).collect()
+        };
+        Self { all: visits(all), own: visits(own), lat: all.stream(class).map(|stream| &stream.lat), seed }
+    }
+
+    /// By the share of requests that are slower than quantile `q` of all.
+    fn in_quantile(&self, q: f64) -> bool {
+        let Some(level_ns) = self.lat.map(|lat| lat.quantile(q)) else { return false };
+        let edge = coarse_index(level_ns);
+        self.differs(|visit| {
+            let slower =
+                visit.bins.iter().filter(|(bin, _)| usize::from(*bin) > edge).map(|(_, count)| f64::from(*count));
+            (slower.sum(), visit.ios as f64)
+        })
+    }
+
+    /// By the mean latency, of which a rate is the inverse.
+    fn in_mean(&self) -> bool {
+        self.differs(|visit| (visit.lat_sum_ns as f64, visit.ios as f64))
+    }
+
+    /// Whether a ratio of sums over the hour's visits is further out than those of as many visits drawn from all.
+    fn differs(&self, of_visit: impl Fn(&IntervalStream) -> (f64, f64)) -> bool {
+        let ratio = |sums: (f64, f64)| sums.0 / sums.1.max(1.0);
+        let add = |sum: (f64, f64), one: (f64, f64)| (sum.0 + one.0, sum.1 + one.1);
+        let seen = ratio(self.own.iter().map(|visit| of_visit(visit)).fold((0.0, 0.0), add));
+        let mut values: Vec<(f64, f64)> = self.all.iter().map(|visit| of_visit(visit)).collect();
+        let count = self.own.len().min(values.len());
+        let mut random = Random::new(self.seed);
+        let (mut no_less, mut no_more) = (1, 1);
+        for _ in 0..DRAWS {
+            let mut sums = (0.0, 0.0);
+            for at in 0..count {
+                let other = at + (random.uniform() * (values.len() - at) as f64) as usize;
+                let last = values.len() - 1;
+                values.swap(at, other.min(last));
+                sums = add(sums, values[at]);
+            }
+            let drawn = ratio(sums);
+            no_less += usize::from(drawn >= seen);
+            no_more += usize::from(drawn <= seen);
+        }
+        (no_less.min(no_more) as f64) < CHANCE * (DRAWS + 1) as f64
+    }
+}
+
+/// Widens the figures of an hour that do not differ from those of the whole time to hold these.
+fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) {
+    let widened = |own: Estimate, of_day: Estimate, differs: bool| {
+        if differs || !of_day.is_resolved() { own } else { both(own, Some(of_day)) }
+    };
+    let part = |own: Option<Estimate>, of_day: Option<Estimate>, differs: bool| {
+        own.map(|own| widened(own, of_day.unwrap_or_default(), differs))
+    };
+    let [p50, p99, p999, p9999] = [0.5, 0.99, 0.999, 0.9999].map(|q| unlike.in_quantile(q));
+    hour.lat_p50_ns = widened(hour.lat_p50_ns, of_day.lat_p50_ns, p50);
+    hour.lat_p99_ns = widened(hour.lat_p99_ns, of_day.lat_p99_ns, p99);
+    hour.lat_p999_ns = widened(hour.lat_p999_ns, of_day.lat_p999_ns, p999);
+    hour.lat_p9999_ns = widened(hour.lat_p9999_ns, of_day.lat_p9999_ns, p9999);
+    hour.sync_p50_ns = part(hour.sync_p50_ns, of_day.sync_p50_ns, p50);
+    hour.sync_p99_ns = part(hour.sync_p99_ns, of_day.sync_p99_ns, p99);
+    let mean = unlike.in_mean();
+    hour.lat_mean_ns = widened(hour.lat_mean_ns, of_day.lat_mean_ns, mean);
+    hour.iops = widened(hour.iops, of_day.iops, mean);
+    hour.bytes_per_second = widened(hour.bytes_per_second, of_day.bytes_per_second, mean);
 }

@@ -40,10 +40,11 @@ impl Hist {
         self.sum_ns += u128::from(value_ns);
     }
 
-    /// Counts one value `count` times.
-    pub fn record_n(&mut self, value_ns: u64, count: u64) {
-        self.inner.saturating_record_n(value_ns, count);
-        self.sum_ns += u128::from(value_ns) * u128::from(count);
+    /// Returns so many of each value, whose sum is known better than from them.
+    pub fn of_values(values: impl IntoIterator<Item = (u64, u64)>, sum_ns: u128) -> Self {
+        let mut hist = Self::new();
+        values.into_iter().for_each(|(value_ns, count)| hist.inner.saturating_record_n(value_ns, count));
+        Self { sum_ns, ..hist }
     }
 
     /// Adds all of `other`: the same as recording its values here.

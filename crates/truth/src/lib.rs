@@ -15,6 +15,7 @@ pub mod identify;
 pub mod kinds;
 pub mod limits;
 mod machines;
+pub mod over;
 mod parallel;
 mod random;
 pub mod repeat;
@@ -23,6 +24,7 @@ mod suite;
 #[cfg(test)]
 mod sweep;
 pub mod sync;
+pub mod traces;
 pub mod virtual_disk;
 
 /// Which seeds to draw from.

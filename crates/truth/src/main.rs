@@ -1,9 +1,9 @@
 //! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that
 //! thresholds were set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on
-//! one of them.
+//! one of them; `--traces FILE` holds the claims of long checks against drives of others.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits, repeat};
+use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits, over, repeat, traces};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -20,6 +20,7 @@ const TABLES: &[(&str, Table)] = &[
     // Five times as many: 1,000.
     ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
     ("stalls", |seeds, count, _| repeat::stalls_table(seeds, count)),
+    ("over", |seeds, count, _| over::table(seeds, count)),
 ];
 
 fn main() {
@@ -30,6 +31,16 @@ fn main() {
     let is_verbose = words.iter().any(|word| word == "--verbose");
     if let Some(seed) = words.iter().find_map(|word| u64::from_str_radix(word.strip_prefix("--disk=0x")?, 16).ok()) {
         print!("{}", limits::probes(seed));
+        return;
+    }
+    if let Some(path) = words.iter().skip_while(|word| *word != "--traces").nth(1) {
+        match traces::table(std::path::Path::new(path), seeds) {
+            Ok(text) => println!("{text}"),
+            Err(error) => {
+                eprintln!("cannot read {path}: {error}");
+                std::process::exit(2);
+            }
+        }
         return;
     }
     if let Some(unknown) = only.filter(|only| TABLES.iter().all(|(name, _)| only != name)) {

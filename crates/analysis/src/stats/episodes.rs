@@ -50,6 +50,8 @@ struct Level {
 #[derive(Debug)]
 pub(super) struct Episodes {
     levels: Vec<Level>,
+    /// Whether the batches are moments drawn at random, whose number is known and needs no estimate.
+    is_sample: bool,
 }
 
 /// The episodes that a figure rests on.
@@ -90,7 +92,7 @@ impl Episodes {
         edges.dedup_by_key(|(edge, _)| *edge);
         let ios = series.each(Quantity::Ios);
         let level = |(edge, share): (usize, f64)| clustered(series, &ios, edge, share);
-        Self { levels: edges.into_iter().filter_map(level).collect() }
+        Self { levels: edges.into_iter().filter_map(level).collect(), is_sample: series.is_sample() }
     }
 
     /// What a sum of `residuals`, one per batch of the same series, whose 95 % interval has this `half_width`, rests
@@ -111,7 +113,9 @@ impl Episodes {
             let sum = (product / power * level.count).abs().min(added(level.edge).abs());
             let shift = sum * (upper_limit(level.episodes) / level.episodes - 1.0) / half_width;
             if shift > SHIFT_MAX {
-                rests.on = rests.on.min(level.episodes);
+                if !self.is_sample {
+                    rests.on = rests.on.min(level.episodes);
+                }
                 rests.widen = rests.widen.max(if level.count < near { shift } else { 1.0 });
             } else if level.episodes < EPISODES_MIN {
                 rests.widen = rests.widen.max(1.0f64.hypot(shift));

@@ -28,7 +28,7 @@ use invert::Side;
 use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
 pub use meanwhile::{Around, Meanwhile, both};
-pub(crate) use series::bin_middle_ns;
+pub(crate) use series::bin_ends_ns;
 use series::{Quantity, Series};
 pub use stalls::{STALL_NS, Stalls};
 

@@ -15,7 +15,7 @@ use super::long_run::{self, LongRun};
 use super::sample;
 
 /// Most batches a series is cut into. More would not sharpen a variance that already has hundreds of degrees of
-/// freedom, and the cost of [`super::long_run()`] grows with their square.
+/// freedom, and the cost of [`long_run::long_run`] grows with their square.
 const BATCHES_MAX: usize = 400;
 
 /// Fewest operations per batch on average, so that slow disks do not give a series of mostly empty intervals.
@@ -263,13 +263,13 @@ impl Series {
 }
 
 /// Both ends of coarse bin `bin`, ns.
-fn bin_ends_ns(bin: usize) -> (f64, f64) {
+pub(crate) fn bin_ends_ns(bin: usize) -> (f64, f64) {
     let low = coarse_low_ns(bin) as f64;
     (low, if bin + 1 < COARSE_BINS { coarse_low_ns(bin + 1) as f64 } else { low * 2.0 })
 }
 
 /// Its middle.
-pub(crate) fn bin_middle_ns(bin: usize) -> f64 {
+pub(super) fn bin_middle_ns(bin: usize) -> f64 {
     let (low, high) = bin_ends_ns(bin);
     0.5 * (low + high)
 }
