@@ -169,6 +169,13 @@ fn parse_stat<'a>(words: impl Iterator<Item = &'a str>) -> Option<DeviceCounters
     })
 }
 
+/// Returns the bytes that this process has caused to be read from storage, page cache left out (`read_bytes` of
+/// `/proc/self/io`); `None` where the kernel does not count them.
+pub fn storage_read_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -30,7 +30,7 @@ mod transport;
 mod vendor;
 mod virtualization;
 
-pub use counters::{run_delay_ns, thread_cost};
+pub use counters::{run_delay_ns, storage_read_bytes, thread_cost};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;
 

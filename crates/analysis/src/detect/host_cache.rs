@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use qd1_model::op::OpClass;
 use qd1_model::plan::{IoWork, TargetKind};
 use qd1_model::record::StepRecord;
-use qd1_model::units::Bytes;
+use qd1_model::units::{Bytes, format_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
@@ -114,7 +114,8 @@ pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
     let clear = if is_behind(wide.0, wide.1) { &CLEAR_OF_QUEUE[..] } else { &CLEAR[..] };
     let (size, wide) = (wide.1.size.0, Sample::of(wide.0, OpClass::Read)?);
     let parted = split(&hot.sample, &wide);
-    let ratio = wide.median_above(parted.at_ns)? / hot.sample.seen(0.5).max(1.0);
+    let miss_ns = wide.median_above(parted.at_ns)?;
+    let ratio = miss_ns / hot.sample.seen(0.5).max(1.0);
     let is_clear = clear.iter().any(|(distance, least)| parted.distance >= *distance && ratio >= *least);
     // Queued reads depend on each other, so few of them count as samples; but no queue is as long as that.
     let far_apart = parted.distance >= FAR.0 && ratio >= FAR.1;
@@ -138,9 +139,12 @@ pub(super) fn find_cache(record: &Record) -> Option<CacheEvidence> {
         size: reach,
         ratio,
         evidence: format!(
-            "whole file: median {}, n={}; {} again: {}, n={}; within {:.0} us: whole file {}, again in {}",
+            "whole file: median {}, n={}, of those slower than {:.0} us {}; {} again: {}, n={}; within {:.0} us: whole \
+             file {}, again in {}",
             format_estimate(&wide.at(0.5)),
             wide.n(),
+            parted.at_ns / 1e3,
+            format_ns(miss_ns),
             Bytes(hot.size),
             format_estimate(&hot.sample.at(0.5)),
             hot.sample.n(),
@@ -252,6 +256,23 @@ mod tests {
             panic!("{found:?}")
         };
         assert!(low < Bytes::mib(32) && about == Bytes::mib(32) && high > Bytes::mib(32), "{low} {about} {high}");
+    }
+
+    /// The title's ratio was that of the misses, of which the evidence said nothing.
+    #[test]
+    fn the_ratio_is_that_of_figures_in_the_evidence() {
+        let mut record = reading(&[(4, 10), (16, 10)]);
+        // A third of the wide reads are answered from memory too.
+        let (fast, _) = testing::stream(OpClass::Read, 4096, 5, 40_000);
+        record.steps[0].streams[0].lat.merge(&fast.lat);
+        let found = testing::run(detect, &record);
+        assert!(found[0].title.contains("10.0 times"), "{}", found[0].title);
+        assert!(
+            found[0].evidence.contains("slower than") && found[0].evidence.contains("slower than 48 us 438 us;"),
+            "{}",
+            found[0].evidence
+        );
+        assert!(found[0].evidence.contains("4 MiB again: 43.8 us"), "{}", found[0].evidence);
     }
 
     #[test]

@@ -170,6 +170,12 @@ fn measured(commit: CommitWay, rows: &[SyncRow], files: &[SyncFiles], block: u32
     Some((row.lat_p50_ns, row.commits_per_second))
 }
 
+/// Whether one way to commit is faster than another beyond doubt, by its rate or by its median, which is the one shown; not
+/// by that alone where its rate is the lower one.
+pub(super) fn beats(a: &(Estimate, Estimate), b: &(Estimate, Estimate)) -> bool {
+    is_above(&a.1, &b.1) || is_above(&b.0, &a.0) && a.1.value >= b.1.value
+}
+
 fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> SyncSetting {
     let figures = measured(known.commit, rows, files, block);
     let sync = match known.commit {
@@ -177,7 +183,7 @@ fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u
         CommitWay::NewFile => Sync::Fsync,
         CommitWay::Nothing => Sync::None,
     };
-    let rate_of = |other: &KnownSetting| measured(other.commit, rows, files, block).map(|(_, rate)| rate);
+    let figures_of = |other: &KnownSetting| measured(other.commit, rows, files, block);
     let others: Vec<&KnownSetting> = SETTINGS
         .iter()
         .filter(|other| other.program == known.program && !matches!(other.commit, CommitWay::Nothing))
@@ -186,14 +192,13 @@ fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u
         (_, CommitWay::Nothing) => SyncAdvice::Unsafe,
         (None, _) => SyncAdvice::Unknown,
         (Some(_), _) if others.len() == 1 && known.usual => SyncAdvice::Only,
-        (Some((_, rate)), _) => {
-            let usual = others.iter().find(|other| other.usual).and_then(|other| rate_of(other));
-            let beats = |a: &Estimate, b: &Option<Estimate>| b.as_ref().is_some_and(|b| is_above(a, b));
-            let fastest = others.iter().filter_map(|other| rate_of(other)).all(|other| other.value <= rate.value);
-            let beaten = others.iter().filter_map(|other| rate_of(other)).any(|other| is_above(&other, rate));
+        (Some(own), _) => {
+            let usual = others.iter().find(|other| other.usual).and_then(|other| figures_of(other));
+            let fastest = others.iter().filter_map(|other| figures_of(other)).all(|other| other.1.value <= own.1.value);
+            let beaten = others.iter().filter_map(|other| figures_of(other)).any(|other| beats(&other, own));
             match known.usual {
                 true if !beaten => SyncAdvice::Keep,
-                false if fastest && (usual.is_none() || beats(rate, &usual)) => SyncAdvice::Choose,
+                false if fastest && usual.is_none_or(|usual| beats(own, &usual)) => SyncAdvice::Choose,
                 _ => SyncAdvice::Possible,
             }
         }

@@ -89,6 +89,22 @@ fn a_change_is_advised_only_where_it_is_better_beyond_doubt() {
     assert_eq!(advice(&other, "trx_commit=2"), SyncAdvice::Unsafe);
 }
 
+/// SQLite's WAL was only "possible" beside a journal that took twice as long, because the rates' intervals met.
+#[test]
+fn medians_with_disjoint_intervals_decide_unless_the_rate_says_otherwise() {
+    let figure = |low: f64, value, high| Estimate {
+        value: Some(value),
+        low: Some(low),
+        high: Some(high),
+        ..Estimate::default()
+    };
+    let wal = (figure(90.0, 100.0, 110.0), figure(5e3, 8e3, 12e3));
+    let delete = (figure(190.0, 200.0, 210.0), figure(3e3, 5e3, 8e3));
+    assert!(super::settings::beats(&wal, &delete) && !super::settings::beats(&delete, &wal));
+    let stalled = (wal.0, figure(2e3, 4e3, 12e3));
+    assert!(!super::settings::beats(&stalled, &delete));
+}
+
 #[test]
 fn direct_methods_are_no_setting_of_a_buffered_program() {
     let table = table(&record(&[(Sync::Fdatasync, true, 100)])).unwrap();

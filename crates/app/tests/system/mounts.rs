@@ -1,6 +1,7 @@
 //! On filesystems that this test made and mounted: what their options and their room do to a run.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use predicates::prelude::*;
 use rustix::process::Signal;
@@ -172,4 +173,30 @@ fn a_full_filesystem_fails_the_job_with_its_name() {
             std::fs::remove_file(mounted.path().join(name)).unwrap();
         }
     }
+}
+
+/// Data that was read in order is cached in large folios, of which dropping 4 KiB drops nothing: ping read memory and said
+/// "dropped from the page cache before".
+#[test]
+fn a_ping_of_a_file_reads_the_disk_also_where_the_file_is_cached() {
+    let mounted = or_skip!(Mounted::ext4("nodiscard"));
+    let file = mounted.path().join("data");
+    fs::write(&file, vec![7; 64 << 20]).unwrap();
+    or_skip!(tool("sync", &["-f", file.to_str().unwrap()]));
+    assert_eq!(fs::read(&file).unwrap().len(), 64 << 20, "all of it is cached");
+    let number = fs::metadata(&file).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let reads = || -> u64 {
+        let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).unwrap();
+        stat.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let before = reads();
+    let place = Place::at(mounted.path());
+    let args = ["ping", file.to_str().unwrap(), "--count", "60", "--interval", "1ms", "--json"];
+    let output = place.qd1(&args).output().unwrap();
+    assert!(output.status.success());
+    assert!(reads() - before >= 55, "the disk saw {} of 60 reads", reads() - before);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(summary["from_page_cache"].as_f64().unwrap() < 0.1, "{summary}");
 }

@@ -24,6 +24,9 @@ use qd1_runner::{TestFile, destroy, plan};
 /// Longest time for writing the test file, ns: a ping should begin soon.
 const PREPARE_NS: u64 = 5_000_000_000;
 
+/// The largest folio of the page cache, bytes: a huge page, to which it is aligned.
+const FOLIO_MAX: u64 = 2 << 20;
+
 /// Where requests go.
 pub(crate) struct Disk {
     engine: Box<dyn Engine>,
@@ -187,6 +190,11 @@ impl Disk {
         self.engine.now_ns()
     }
 
+    /// Whether data is dropped from the page cache before it is read.
+    pub(crate) fn drops_cache(&self) -> bool {
+        self.drops_cache
+    }
+
     /// Bytes that requests are spread over.
     pub(crate) fn area(&self) -> u64 {
         self.area.length
@@ -208,7 +216,10 @@ impl Disk {
             self.buffers.stamp(0, self.size, self.stamp);
         }
         if self.drops_cache {
-            drop_cached_range(&self.file, offset, self.size.into());
+            // The kernel drops a large folio only as a whole.
+            let from = offset / FOLIO_MAX * FOLIO_MAX;
+            let end = (offset + u64::from(self.size)).next_multiple_of(FOLIO_MAX);
+            drop_cached_range(&self.file, from, end - from);
         }
         let kind = if writes { OpKind::Write } else { OpKind::Read };
         let transfer = self.engine.one(0, &Op { kind, file: 0, len: self.size, offset })?;

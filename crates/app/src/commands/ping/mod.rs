@@ -15,9 +15,10 @@ use anyhow::Result;
 use qd1_engine::clock;
 use qd1_engine::merge::Merger;
 use qd1_engine::meter::{Meter, Outbox, Parts, Timing};
+use qd1_model::environment::FilesystemClass;
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, Stream};
-use qd1_probe::Machine;
+use qd1_probe::{Machine, storage_read_bytes};
 
 use crate::command_line::CommandLine;
 use crate::session;
@@ -48,6 +49,9 @@ pub(crate) struct PingOutcome {
     /// The requests that count, by kind of operation.
     pub(crate) streams: Vec<Stream>,
     pub(crate) intervals: Vec<Interval>,
+    /// Share of the bytes read that the page cache answered although they had been dropped from it, 0..1; absent where
+    /// they were not dropped, or the kernel does not count what is read from storage.
+    pub(crate) from_page_cache: Option<f64>,
 }
 
 /// Sends requests until a limit is reached or a signal stops it.
@@ -67,14 +71,23 @@ pub(crate) fn run(args: &PingArgs, typed: &CommandLine) -> Result<ExitCode> {
     };
     let mut show = Show::new(args, &settings, &place, seed, disk.area());
     show.start()?;
-    let outcome = send(&settings, &mut disk, &mut show, signals.stop())?;
+    let counts = disk.drops_cache() && place.filesystem.class == FilesystemClass::Disk;
+    let outcome = send(&settings, &mut disk, &mut show, counts, signals.stop())?;
     show.end(&outcome)?;
     let code = if outcome.failed > 0 { ProblemKind::Failed.exit_code() } else { 0 };
     Ok(ExitCode::from(signals.exit_code().unwrap_or(code)))
 }
 
 /// Sends the requests.
-fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &AtomicBool) -> Result<PingOutcome> {
+fn send(
+    settings: &PingSettings,
+    disk: &mut Disk,
+    show: &mut Show,
+    counts_storage: bool,
+    stop: &AtomicBool,
+) -> Result<PingOutcome> {
+    let before = storage_read_bytes().filter(|_| counts_storage);
+    let mut asked_bytes = 0;
     let outbox: Outbox = Arc::new(Mutex::new(Vec::new()));
     let start_ns = disk.now_ns();
     let synced = if settings.sync.has_call() { Parts::Sync } else { Parts::None };
@@ -100,11 +113,15 @@ fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &Atomic
         let warmup = requests <= settings.warmup;
         match &request.outcome {
             Outcome::Done { sync_ns } if !warmup => {
+                asked_bytes += if request.writes { 0 } else { u64::from(settings.size) };
                 let timing = Timing { lat_ns: request.lat_ns, part_ns: sync_ns.unwrap_or(0), completed_ns: last_ns };
                 meter.record(usize::from(request.writes), settings.size, &timing);
                 in_a_row = 0;
             }
-            Outcome::Done { .. } => in_a_row = 0,
+            Outcome::Done { .. } => {
+                asked_bytes += if request.writes { 0 } else { u64::from(settings.size) };
+                in_a_row = 0;
+            }
             Outcome::Failed(_) => (failed, in_a_row) = (failed + 1, in_a_row + 1),
         }
         if !show.pong(&Pong { number: requests, at_ns: request.begin_ns - start_ns, warmup, request: &request })? {
@@ -119,7 +136,12 @@ fn send(settings: &PingSettings, disk: &mut Disk, show: &mut Show, stop: &Atomic
     let warmup = requests.min(settings.warmup);
     let counted: u64 = streams.iter().map(|stream| stream.lat.count()).sum();
     debug_assert!(counted + failed <= requests, "{counted} counted and {failed} failed of {requests} requests");
-    Ok(PingOutcome { requests, failed, warmup, elapsed_ns, streams, intervals: merger.finish(INTERVAL_NS, elapsed_ns) })
+    let storage_bytes = before.zip(storage_read_bytes()).map(|(before, after)| after.saturating_sub(before));
+    let from_page_cache = storage_bytes
+        .filter(|_| asked_bytes > 0)
+        .map(|storage_bytes| 1.0 - (storage_bytes as f64 / asked_bytes as f64).min(1.0));
+    let intervals = merger.finish(INTERVAL_NS, elapsed_ns);
+    Ok(PingOutcome { requests, failed, warmup, elapsed_ns, streams, intervals, from_page_cache })
 }
 
 /// Sleeps until `until_ns`, or until `stop` is set.

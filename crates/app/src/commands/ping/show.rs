@@ -10,7 +10,7 @@ use qd1_model::op::OpClass;
 use qd1_model::plan::Sync;
 use qd1_model::record::Stream;
 use qd1_model::sync::SyncMethod;
-use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
+use qd1_model::units::{format_count, format_ns, format_rate, format_share, format_span_ns};
 use qd1_model::{Bytes, Estimate, SCHEMA_VERSION};
 use serde::Serialize;
 
@@ -74,6 +74,9 @@ struct Line<'a> {
     error: Option<&'a str>,
 }
 
+/// Share of reads from the page cache from which the summary says so.
+const CACHED_MIN: f64 = 0.1;
+
 /// The last object.
 #[derive(Serialize)]
 struct Summary {
@@ -84,6 +87,9 @@ struct Summary {
     warmup: u64,
     elapsed_ns: u64,
     requests_per_second: f64,
+    /// As in [`PingOutcome`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_page_cache: Option<f64>,
     operations: Vec<Figures>,
 }
 
@@ -271,6 +277,7 @@ fn summary(outcome: &PingOutcome) -> Summary {
         warmup: outcome.warmup,
         elapsed_ns: outcome.elapsed_ns,
         requests_per_second: outcome.requests as f64 * 1e9 / outcome.elapsed_ns as f64,
+        from_page_cache: outcome.from_page_cache,
         operations: outcome.streams.iter().map(|stream| figures(outcome, stream)).collect(),
     }
 }
@@ -320,6 +327,12 @@ fn summary_text(summary: &Summary, sync: Sync) -> String {
         format_span_ns(summary.elapsed_ns),
         moved.concat()
     );
+    if let Some(share) = summary.from_page_cache.filter(|share| *share >= CACHED_MIN) {
+        text += &format!(
+            "the page cache answered {} of the reads, although it was told to drop them: others read this file; try --direct\n",
+            format_share(share)
+        );
+    }
     for figures in &summary.operations {
         text += &figures_text(figures, sync, summary.operations.len() > 1);
     }

@@ -111,6 +111,20 @@ mod tests {
         insta::assert_snapshot!(text);
     }
 
+    /// Three rounds cannot be sure of anything among dozens of comparisons: "nothing" stood beside 25.8k and 6.5k a second.
+    #[test]
+    fn a_large_difference_in_every_round_is_shown_though_it_is_not_sure() {
+        let mut report = sample::report();
+        let table = report.filesystems.as_mut().unwrap();
+        table.rounds = 3;
+        table.rows.iter_mut().flat_map(|row| &mut row.cells).for_each(|cell| cell.rank = Some(1));
+        let text = shown(&report, 80);
+        let sure = text.split("What differs for sure").nth(1).unwrap().split("How each").next().unwrap();
+        assert!(sure.contains("nothing: 3 rounds are too few") && sure.contains("times"), "{sure}");
+        let far: Vec<&str> = sure.lines().filter(|line| line.contains("'s")).collect();
+        assert!(!far.is_empty() && far.len() < 6, "{sure}");
+    }
+
     #[test]
     fn filesystems_that_do_not_fit_continue_below() {
         let text = shown(&sample::report(), 50);

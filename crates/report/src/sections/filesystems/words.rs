@@ -45,6 +45,9 @@ pub(crate) fn cell(row: &Row, cell: &CellOf) -> String {
     format!("{rank}{}{}", unit.format(value), spread(figure))
 }
 
+/// How many times worse than the best a filesystem has to be for a difference to be shown that is not sure.
+const FAR: f64 = 1.5;
+
 /// Returns true if a filesystem in a row is certainly worse than another.
 pub(crate) fn differ(row: &Row) -> bool {
     row.cells.iter().any(|cell| cell.rank.is_some_and(|rank| rank > 1))
@@ -99,6 +102,15 @@ pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     if !sentences.is_empty() {
         return sentences;
     }
+    let (rounds, comparisons) = (table.rounds, table.comparisons);
+    let seen: Vec<String> = table.rows.iter().filter(|row| row.leads).filter_map(|row| seen(row, table)).collect();
+    if rounds > 1 && !seen.is_empty() {
+        let first = format!(
+            "nothing: {rounds} rounds are too few to be sure of any of {comparisons} differences together. Seen in each of \
+             them, and likely where large (more --rounds tell):"
+        );
+        return std::iter::once(first).chain(seen).collect();
+    }
     vec![match (table.filesystems.len(), table.rounds) {
         (1, _) => "nothing: there is only one".to_owned(),
         (_, 0 | 1) => {
@@ -108,9 +120,33 @@ pub(crate) fn sure(table: &Comparison) -> Vec<String> {
     }]
 }
 
+/// Returns a figure in which one filesystem was far worse than the best in every round, though not for sure.
+fn seen(row: &Row, table: &Comparison) -> Option<String> {
+    let better = metric(&row.metric)?.better;
+    let best = row.cells.iter().position(|cell| cell.to_best.is_none() && cell.over_rounds.is_resolved())?;
+    let of_best = |round: u32| row.cells[best].rounds.iter().find(|one| one.round == round)?.figure.value;
+    let is_far = |cell: &CellOf| {
+        let factor = cell.to_best.and_then(|ratio| ratio.value).unwrap_or(1.0);
+        let in_all = cell.rounds.iter().all(|one| match (one.figure.value, of_best(one.round)) {
+            (Some(own), Some(best)) if better == Better::Lower => own > best,
+            (Some(own), Some(best)) => own < best,
+            _ => false,
+        });
+        in_all && factor.max(1.0 / factor) >= FAR
+    };
+    let others = table.filesystems.iter().zip(&row.cells).filter(|(_, cell)| is_far(cell));
+    let worse: Vec<String> = others.filter_map(|(one, cell)| times(row, one, cell)).collect();
+    let (best, title, label) = (&table.filesystems[best].name, &row.title, label(row));
+    (!worse.is_empty()).then(|| format!("{title}, {label}: {} of {best}'s", worse.join(", ")))
+}
+
 /// Returns `btrfs 1.80 times [1.70..1.90]` for a latency, `btrfs 56 % [53..59]` for a rate.
 fn worse(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
-    let ratio = cell.to_best.filter(|_| cell.rank.is_some_and(|rank| rank > 1))?;
+    times(row, one, cell).filter(|_| cell.rank.is_some_and(|rank| rank > 1))
+}
+
+fn times(row: &Row, one: &Candidate, cell: &CellOf) -> Option<String> {
+    let ratio = cell.to_best?;
     let better = metric(&row.metric)?.better;
     let (number, unit): (fn(f64) -> String, _) = match better {
         Better::Lower => (|ratio| if ratio >= 10.0 { format!("{ratio:.0}") } else { format!("{ratio:.2}") }, "times"),
