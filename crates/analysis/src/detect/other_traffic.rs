@@ -7,15 +7,19 @@
 //! shared so is not failed. Buffered reads are allowed their readahead, as much again as asked.
 //! Source: `admin-guide/iostats` (sectors are counted for everyone).
 //!
+//! A real etcd writes its log and, ten times a second, its tree, each with a flush: it is allowed 512 KiB for each sync and
+//! 1 MiB/s. What other programs write besides their log is theirs to choose, so that nothing is said of them.
+//!
 //! It cannot see traffic of other machines on shared storage, and takes a RAID's parity or a snapshot's copying for
 //! traffic, which for the latencies it is. File operations are left out: what metadata costs is not known.
 
 use qd1_model::plan::IoWork;
-use qd1_model::record::DeviceDelta;
+use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::units::{Bytes, format_rate};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, counted_steps};
+use crate::apps::ETCD_WAL_FSYNC;
 
 /// Allowed beyond what was asked, relative.
 const ALLOWED_SHARE: f64 = 0.1;
@@ -28,6 +32,9 @@ const RATE_MIN: f64 = (1 << 20) as f64;
 /// Rate from which it is critical, bytes per second, if it is this share of what was asked as well.
 const RATE_CRITICAL: f64 = (8 << 20) as f64;
 const SHARE_CRITICAL: f64 = 0.5;
+/// Allowed to a real etcd for each sync, bytes.
+const ETCD_PER_SYNC: u64 = 512 << 10;
+const ADVICE: &str = "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.";
 /// Page size.
 const PAGE: u64 = 4096;
 
@@ -57,11 +64,36 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             step: step.name.clone(),
             title: format!("something else used the device during step {}", step.name),
             evidence: format!("{}: about {} more than expected", parts.join(", "), format_rate(rate)),
-            advice: "Find it with `iotop` or `pidstat -d 1`, and measure again on an idle machine.".to_owned(),
+            advice: ADVICE.to_owned(),
             ..base_finding("other_traffic", severity, 0.7)
         });
     }
+    all.extend(record.steps.iter().filter_map(beside_etcd));
     all
+}
+
+/// Traffic beside a real etcd.
+fn beside_etcd(step: &StepRecord) -> Option<Finding> {
+    let app = step.app.as_ref()?;
+    let (device, log) = (app.device?, app.buckets.iter().find(|buckets| buckets.name == ETCD_WAL_FSYNC)?);
+    // A disk without a volatile cache gets no flushes.
+    let syncs = device.flushes.max(log.counts.iter().fold(0, |sum, count| sum.saturating_add(*count)));
+    let seconds = step.runtime_ns.max(1) as f64 / 1e9;
+    let allowed = ALLOWED_ONCE + seconds * RATE_MIN + syncs as f64 * ETCD_PER_SYNC as f64;
+    let rate = (device.write_bytes as f64 - allowed) / seconds;
+    (rate >= RATE_MIN).then(|| Finding {
+        step: step.name.clone(),
+        title: format!("something else used the device during step {}", step.name),
+        evidence: format!(
+            "{} written with {} syncs, of which etcd is allowed {}: about {} more than expected",
+            Bytes(device.write_bytes),
+            syncs,
+            Bytes(allowed as u64),
+            format_rate(rate)
+        ),
+        advice: ADVICE.to_owned(),
+        ..base_finding("other_traffic", Severity::Warning, 0.7)
+    })
 }
 
 /// Bytes counted beyond asked and allowed.
@@ -85,7 +117,9 @@ fn write_allowance(device: &DeviceDelta, io: &IoWork) -> f64 {
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::environment::DeviceCounters;
     use qd1_model::plan::{Rw, Sync};
+    use qd1_model::record::program::{AppStep, Buckets};
 
     #[test]
     fn a_backup_running_beside_the_test_is_noticed() {
@@ -96,6 +130,27 @@ mod tests {
         assert_eq!((found[0].step.as_str(), found[0].severity), ("reads", Severity::Critical));
         record.steps[0].device.as_mut().unwrap().counted.read_bytes -= 270 << 20;
         assert_eq!(testing::run(detect, &record)[0].severity, Severity::Warning, "a little beside much of ours");
+    }
+
+    /// 1.6 MiB were written for each operation of an etcd, without a word.
+    #[test]
+    fn a_backup_running_beside_etcd_is_noticed() {
+        let mut record = testing::record();
+        let buckets = Buckets { name: ETCD_WAL_FSYNC.to_owned(), bounds_ns: vec![1], counts: vec![1, 0], sum_ns: 1 };
+        let counted = |write_bytes| DeviceCounters { write_bytes, flushes: 900, ..DeviceCounters::default() };
+        let app = |write_bytes| AppStep {
+            buckets: vec![buckets.clone()],
+            device: Some(counted(write_bytes)),
+            ..AppStep::default()
+        };
+        let found = |record: &Record| {
+            testing::ids(&testing::run(detect, record)).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        record.steps[0].runtime_ns = 10_000_000_000;
+        record.steps[0].app = Some(app(1_000 * 1_600 << 10));
+        assert_eq!(found(&record), ["other_traffic"]);
+        record.steps[0].app = Some(app(900 * 100 << 10));
+        assert_eq!(found(&record), Vec::<String>::new(), "its own log and tree");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use qd1_analysis::predict::{CLIENTS, etcd_rate};
 use qd1_model::plan::Plan;
 use qd1_model::plan::prediction::{PredictionPlan, name_in_round};
 use qd1_model::record::StepRecord;
+use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Problem, Record, Subject};
 use qd1_probe::Machine;
 use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};
@@ -213,8 +214,18 @@ impl Programs {
             }
             Verified::Sqlite => "SQLite's commits by journal and synchronous mode".to_owned(),
         });
-        let again = (!self.verify.is_empty()).then(|| "after each of these the commits again".to_owned());
+        let again = (!self.verify.is_empty()).then(|| {
+            let longest = format_span_ns(self.longest_ns());
+            format!("after each of these the commits again; the loads take at most {longest}, beside setting them up")
+        });
         lines.chain(again).collect()
+    }
+
+    /// Returns the longest time of all loads, ns; etcd's as far as it is known before its rate is.
+    fn longest_ns(&self) -> u64 {
+        let etcd = self.verify.contains(&Verified::Etcd).then(|| self.etcd(Some(SLOW_PUTS)).ok()).flatten();
+        let programs = self.sqlite.iter().chain(&etcd).chain(&self.postgres);
+        programs.flat_map(ProgramRun::steps).map(|step| step.duration_max_ns()).sum()
     }
 
     /// Runs the programs, each between two rounds of commits, so that changes of the disk do not count as errors of the
@@ -222,6 +233,11 @@ impl Programs {
     fn run_after(&mut self, record: &mut Record, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<()> {
         record.plan.prediction = Some(PredictionPlan { scale: self.scale });
         let commits = record.plan.clone();
+        if !self.verify.is_empty() {
+            let again_ns = commits.duration_max_ns().saturating_mul(self.verify.len() as u64);
+            let longest = format_span_ns(self.longest_ns().saturating_add(again_ns));
+            watch.heading(&format!("verifying the predictions: at most {longest} of load, beside setting programs up"));
+        }
         let place = self.place.clone().expect("the place is known before anything runs");
         let mut round = 1;
         let mut between = |record: &mut Record, program: &mut ProgramRun, watch: &mut dyn Watch| {

@@ -35,7 +35,7 @@ pub(crate) fn render(report: &Report) -> String {
         identity::markdown(&mut text, report);
     }
     if let Some(prediction) = &report.prediction {
-        prediction::markdown(&mut text, prediction);
+        prediction::markdown(&mut text, report, prediction);
     }
     if words::is_check(report) {
         headline_figures(&mut text, report);

@@ -1,5 +1,7 @@
 //! Predictions of what databases will do on the disk, for people.
 
+use qd1_model::plan::program::Program;
+use qd1_model::plan::{StepPlan, Work};
 use qd1_model::prediction::{Bound, Exactness, Predicted, Prediction, Predicts};
 use qd1_model::{Estimate, Report};
 
@@ -38,6 +40,9 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     for missing in &prediction.missing {
         page.prose(2, &format!("Not predicted: {missing}."));
     }
+    for why in unmeasured(report, prediction) {
+        page.prose(2, &why);
+    }
     if let Some(moved) = moved(prediction) {
         page.prose(2, &moved);
     }
@@ -50,8 +55,32 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     page.prose(2, NOTE);
 }
 
+/// Returns why programs that others were verified beside have no measured figure.
+fn unmeasured(report: &Report, prediction: &Prediction) -> Vec<String> {
+    let is_missing = |row: &&Predicted| row.verified.is_none_or(|verified| verified.value.value.is_none());
+    if prediction.rows.iter().all(|row| is_missing(&row)) {
+        return Vec::new();
+    }
+    let record = &report.record;
+    let mut programs: Vec<Program> = prediction.rows.iter().filter(is_missing).map(|row| row.what.program()).collect();
+    programs.dedup();
+    let why = |program: Program| {
+        let is_of = |step: &&StepPlan| matches!(&step.work, Work::App(work) if work.program == program);
+        let steps = || record.plan.steps.iter().filter(is_of).filter_map(|planned| record.step(&planned.name));
+        let fault = steps().find(|step| !step.fault.is_empty()).map(|step| step.fault.as_str());
+        let why = match fault {
+            Some(fault) => fault,
+            None if record.interrupted => "the run was interrupted before",
+            None if steps().next().is_none() => "--verify did not name it",
+            None => "its load was too short, or the disk too slow, for a figure; --full gives it more time",
+        };
+        format!("Where nothing is measured for {}: {why}.", program.title())
+    };
+    programs.into_iter().map(why).collect()
+}
+
 /// Writes the section of the Markdown report.
-pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
+pub(crate) fn markdown(text: &mut String, report: &Report, prediction: &Prediction) {
     *text += "### What to expect\n\n| | predicted | 95 % interval | limited by | measured | error |\n";
     *text += "|---|--:|---|---|--:|--:|\n";
     for row in &prediction.rows {
@@ -61,6 +90,9 @@ pub(crate) fn markdown(text: &mut String, prediction: &Prediction) {
     }
     for missing in &prediction.missing {
         *text += &format!("\nNot predicted: {}.\n", crate::table::escaped(missing));
+    }
+    for why in unmeasured(report, prediction) {
+        *text += &format!("\n{}\n", crate::table::escaped(&why));
     }
     if let Some(moved) = moved(prediction) {
         *text += &format!("\n{moved}\n");
@@ -135,13 +167,42 @@ fn count(figure: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use qd1_model::plan::program::AppWork;
     use qd1_model::prediction::Verified;
+    use qd1_model::record::StepRecord;
 
     use super::*;
 
     #[test]
     fn a_prediction_has_three_digits() {
         assert_eq!([0.0, 1.234, 23.46, 1234.5, 98_765.0].map(count), ["0", "1.2", "23.5", "1230", "98800"]);
+    }
+
+    /// A "-" stood in the column without a word.
+    #[test]
+    fn a_program_without_a_measured_figure_has_its_reason() {
+        let value = Estimate { value: Some(100.0), ..Estimate::default() };
+        let verified = Verified {
+            value,
+            exactness: Exactness::Measured,
+            error: None,
+            holds: true,
+            at_first: None,
+            error_at_first: None,
+        };
+        let row = |what, verified| Predicted { what, clients: 1, value, bound: Bound::Commits, verified };
+        let rows = vec![row(Predicts::SqliteWalFull, Some(verified)), row(Predicts::EtcdRate, None)];
+        let mut report = crate::samples::fast_nvme();
+        let prediction = Prediction { rows, missing: Vec::new() };
+        let reason = |report: &Report| unmeasured(report, &prediction).concat();
+        assert_eq!(reason(&report), "Where nothing is measured for etcd: --verify did not name it.");
+        let work = Work::App(AppWork { program: Program::Etcd, clients: 1, rate: None });
+        let planned = StepPlan { name: "etcd-put".into(), work, ..report.record.plan.steps[0].clone() };
+        report.record.plan.steps.push(planned);
+        report.record.steps.push(StepRecord::failed("etcd-put", "etcd did not answer".into(), 0));
+        assert!(reason(&report).contains("etcd did not answer"));
+        let none = Prediction { rows: vec![row(Predicts::EtcdRate, None)], missing: Vec::new() };
+        assert!(unmeasured(&report, &none).is_empty(), "nothing was verified");
     }
 
     #[test]
