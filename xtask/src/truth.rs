@@ -1,5 +1,6 @@
 //! `cargo xtask truth`: how near the analysis comes to disks whose truth is known.
 
+mod agree;
 mod predict;
 mod real;
 
@@ -15,8 +16,7 @@ use crate::{cmd, metadata};
 pub(crate) struct Args {
     /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
     /// in all
-    #[arg(default_value_t = 200)]
-    count: u64,
+    count: Option<u64>,
     /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls or over
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
@@ -33,6 +33,10 @@ pub(crate) struct Args {
     /// Limits that the kernel sets on a loop device, instead of the simulated disks (root; ten minutes)
     #[arg(long)]
     real: bool,
+    /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device whose
+    /// limits change (root); a minute each, and nothing else should run
+    #[arg(long, value_name = "DIR|loop")]
+    agree: Option<String>,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
@@ -52,6 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
         return if args.kept.is_empty() { predict::run(args.disk.as_deref()) } else { predict::again(&args.kept) };
     }
+    if let Some(place) = &args.agree {
+        return agree::run(place, args.count.unwrap_or(12));
+    }
     if args.real {
         return real::run();
     }
@@ -63,7 +70,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return cmd::run(cargo.arg(binary));
     }
     let mut cargo = cmd::cargo();
-    cargo.args(["run", "--release", "--quiet", "--package", "qd1-truth", "--"]).arg(args.count.to_string());
+    cargo
+        .args(["run", "--release", "--quiet", "--package", "qd1-truth", "--"])
+        .arg(args.count.unwrap_or(200).to_string());
     for (flag, wanted) in [("--tuning", args.tuning), ("--verbose", args.verbose)] {
         if wanted {
             cargo.arg(flag);

@@ -102,7 +102,7 @@ impl Job for OverJob<'_> {
             message::print(format_args!("qd1: to go on: qd1 check --resume {}", record.id));
         }
         let is_empty = record.steps.iter().all(|step| step.streams.is_empty() && step.fault.is_empty());
-        Ok((!is_empty).then_some(Measured { record, failure }))
+        Ok((!is_empty).then_some(Measured { record, failure, files: None }))
     }
 }
 

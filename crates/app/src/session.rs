@@ -12,7 +12,7 @@ use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, Thresholds
 use qd1_probe::Machine;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
-use qd1_runner::{RunContext, destroy, id};
+use qd1_runner::{RunContext, RunFiles, destroy, id};
 use qd1_store::Store;
 use qd1_suites::thresholds;
 use qd1_system::state::default_path;
@@ -87,11 +87,19 @@ pub(crate) struct Measured {
     pub(crate) record: Record,
     /// The error that ended it early, if any.
     pub(crate) failure: Option<Error>,
+    /// What is removed once the record is kept.
+    pub(crate) files: Option<RunFiles>,
 }
 
 impl From<Record> for Measured {
     fn from(record: Record) -> Self {
-        Self { record, failure: None }
+        Self { record, failure: None, files: None }
+    }
+}
+
+impl From<(Record, RunFiles)> for Measured {
+    fn from((record, files): (Record, RunFiles)) -> Self {
+        Self { record, failure: None, files: Some(files) }
     }
 }
 
@@ -170,11 +178,12 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When the report cannot be written, or an error ended the run early.
     pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>) -> Result<ExitCode> {
-        let Measured { record, failure } = measured;
+        let Measured { record, failure, files } = measured;
         assert_eq!(record.plan.subject, self.request.subject, "the plan's subject is that of the request");
         if let Some(store) = store {
             keep(store, &record);
         }
+        drop(files);
         let reported = self.report(record).and_then(|report| failure.map_or(Ok(report), Err));
         exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)))
     }

@@ -109,11 +109,11 @@ impl Job for SuiteJob<'_> {
     }
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
-        let record = match &mut self.adaptive {
+        let measured = match &mut self.adaptive {
             Some(adaptive) => execute_adaptive(plan, context, watch, *adaptive)?,
             None => execute(plan, context, watch)?,
         };
-        Ok(Some(record.into()))
+        Ok(Some(measured.into()))
     }
 }
 

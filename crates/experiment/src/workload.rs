@@ -38,7 +38,7 @@ impl Workload {
                 let spec = Spec { path: dir.to_owned(), ..(**spec).clone() };
                 let mut plan = plan::decide(&spec, &place, seed)?;
                 plan.subject = subject;
-                execute(plan, context, watch)
+                execute(plan, context, watch).map(|(record, _files)| record)
             }
             Self::Program(program) => {
                 open_to_others(dir)?;

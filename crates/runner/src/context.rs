@@ -52,6 +52,15 @@ pub(crate) struct Run<'a> {
     pub(crate) earlier_ns: u64,
 }
 
+/// The files that a run made. Dropping it removes them, which takes a while where they are many: what was measured is to be
+/// kept first.
+#[must_use = "dropping it removes the run's files"]
+pub struct RunFiles {
+    _shared: Option<TestFile>,
+    _files: Option<Files>,
+    _kept: BTreeMap<String, Vec<TestFile>>,
+}
+
 /// Files kept from one step to the next, in a directory that is removed with them however the run ends.
 pub(crate) struct Files {
     /// Closed before its directory is removed.
@@ -76,6 +85,11 @@ impl<'a> Run<'a> {
             begin_ns: clock::now_ns(),
             earlier_ns: 0,
         }
+    }
+
+    /// Returns the files that are left to be removed.
+    pub(crate) fn into_files(self) -> RunFiles {
+        RunFiles { _shared: self.shared, _files: self.files, _kept: self.kept }
     }
 
     /// Returns the measurements with everything else that belongs to the run.

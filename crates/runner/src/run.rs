@@ -9,16 +9,16 @@ use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, Visit, Work};
 use qd1_model::record::{Interval, Record, StepRecord};
 
-use crate::context::{Run, RunContext};
+use crate::context::{Run, RunContext, RunFiles};
 use crate::environment::sort_ns;
 use crate::step::{self, Follower};
 use crate::watch::{AdaptiveSteps, Watch};
 
-/// Runs the plan to its end, or until the run is cancelled, and returns what was measured.
+/// Runs the plan to its end, or until the run is cancelled, and returns what was measured and the files it was measured on.
 ///
 /// # Errors
 /// When the target cannot be created or an engine is not available. Failed requests are in the Record instead.
-pub fn execute(plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Record> {
+pub fn execute(plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<(Record, RunFiles)> {
     run(plan, context, watch, None)
 }
 
@@ -32,7 +32,7 @@ pub fn execute_adaptive(
     context: &RunContext<'_>,
     watch: &mut dyn Watch,
     adaptive: &mut dyn AdaptiveSteps,
-) -> Result<Record> {
+) -> Result<(Record, RunFiles)> {
     run(plan, context, watch, Some(adaptive))
 }
 
@@ -41,7 +41,7 @@ fn run(
     context: &RunContext<'_>,
     watch: &mut dyn Watch,
     mut adaptive: Option<&mut dyn AdaptiveSteps>,
-) -> Result<Record> {
+) -> Result<(Record, RunFiles)> {
     let mut run = Run::new(plan, context);
     let (begin_ns, started_unix_ns) = (run.begin_ns, clock::wall_ns());
     watch.begin(&run.plan);
@@ -108,7 +108,7 @@ fn run(
     }
     let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
     steps.sort_by_key(place);
-    Ok(run.record(started_unix_ns, steps))
+    Ok((run.record(started_unix_ns, steps), run.into_files()))
 }
 
 /// Lets a run go on whose first step could not run, if that was drawn by lot and was the first to fail.

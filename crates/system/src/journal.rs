@@ -16,6 +16,7 @@ use std::sync::Once;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::helper::helper;
@@ -53,6 +54,15 @@ pub struct Journal {
     secrets: Vec<Secret>,
     /// The scratch directories of this run by their paths: wherever they are now.
     held: Vec<(PathBuf, Held)>,
+    /// Descriptors kept for undoing: it opens directories and starts programs, also where the run has used up all others.
+    reserve: Vec<File>,
+}
+
+/// How many.
+const RESERVE: usize = 8;
+
+fn reserve() -> std::io::Result<Vec<File>> {
+    (0..RESERVE).map(|_| File::open("/dev/null")).collect()
 }
 
 /// Returns the directory of the journals.
@@ -94,15 +104,27 @@ impl Journal {
             DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
             must_be_trusted(&dir)?;
             let path = dir.join(format!("{id}{SUFFIX}"));
+            let reserve = reserve()?;
             let file = create(&path)?;
             // After a power cut the file has to have its name.
-            File::open(&dir)?.sync_all()?;
+            if let Err(error) = File::open(&dir).and_then(|dir| dir.sync_all()) {
+                // Nothing was changed yet, and nobody else would remove it.
+                let _ = std::fs::remove_file(&path);
+                return Err(error.into());
+            }
             let helper = helper(&path, &secrets);
-            Ok(Self { helper, path, file, made: Vec::new(), secrets: secrets.clone(), held: Vec::new() })
+            Ok(Self { helper, path, file, made: Vec::new(), secrets: secrets.clone(), held: Vec::new(), reserve })
         };
         let mut journal = open().map_err(|error| {
             if error.is::<Problem>() {
                 return error;
+            }
+            let errno = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+            if [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&errno) {
+                let message = format!(
+                    "too few file descriptors to change the system and to undo it ({error:#}); raise their limit (ulimit -n)"
+                );
+                return Problem::new(ProblemKind::Capability, message).into();
             }
             let message = format!(
                 "cannot keep a journal of what is changed in the system ({error:#}); set XDG_STATE_HOME to a directory \
@@ -159,6 +181,7 @@ impl Journal {
     pub fn undo_to(&mut self, depth: usize) -> Result<()> {
         debug_assert!(depth <= self.made.len(), "a depth is taken before the changes it undoes");
         let (mut failed, mut stuck) = (Vec::new(), Vec::new());
+        self.reserve.clear();
         while self.made.len() > depth {
             let Some(change) = self.made.pop() else { break };
             match change.undo(&self.held, &self.secrets) {
@@ -174,6 +197,7 @@ impl Journal {
         }
         // They are tried again at the end, and the journal is kept as long as they remain.
         self.made.extend(stuck.into_iter().rev());
+        self.reserve = reserve().unwrap_or_default();
         ensure!(failed.is_empty(), "{}; `qd1 restore` tries again", failed.join("; "));
         Ok(())
     }

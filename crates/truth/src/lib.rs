@@ -7,6 +7,7 @@
 //! Seeds for tuning and for tables are disjoint: see [`Seeds`].
 #![forbid(unsafe_code)]
 
+pub mod agree;
 pub mod caches;
 pub mod changes;
 pub mod coverage;

@@ -1,9 +1,10 @@
 //! Prints the tables: `cargo xtask truth`. `--only NAME` for one of them; `--tuning` draws from the seeds that
 //! thresholds were set with; a number sets how many disks of each kind; `--disk=0xSEED` shows what `limits` measured on
-//! one of them; `--traces FILE` holds the claims of long checks against drives of others.
+//! one of them; `--traces FILE` holds the claims of long checks against drives of others, and `--agree FILE...`
+//! compares reports of one disk.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, caches, changes, fingerprints, identify, limits, over, repeat, traces};
+use qd1_truth::{Seeds, agree, caches, changes, fingerprints, identify, limits, over, repeat, traces};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -33,15 +34,13 @@ fn main() {
         print!("{}", limits::probes(seed));
         return;
     }
-    if let Some(path) = words.iter().skip_while(|word| *word != "--traces").nth(1) {
-        match traces::table(std::path::Path::new(path), seeds) {
-            Ok(text) => println!("{text}"),
-            Err(error) => {
-                eprintln!("cannot read {path}: {error}");
-                std::process::exit(2);
-            }
-        }
-        return;
+    let after = |flag: &str| words.iter().skip_while(|word| *word != flag).skip(1).cloned().collect::<Vec<_>>();
+    if let Some(path) = after("--traces").first() {
+        let table = traces::table(std::path::Path::new(path), seeds);
+        return print_or_exit(table.map_err(|error| format!("cannot read {path}: {error}")));
+    }
+    if words.iter().any(|word| word == "--agree") {
+        return print_or_exit(agree::table(&after("--agree")));
     }
     if let Some(unknown) = only.filter(|only| TABLES.iter().all(|(name, _)| only != name)) {
         let names: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
@@ -50,5 +49,15 @@ fn main() {
     }
     for (_, table) in TABLES.iter().filter(|(name, _)| only.is_none_or(|only| only == name)) {
         println!("{}", table(seeds, count, is_verbose));
+    }
+}
+
+fn print_or_exit(table: Result<String, String>) {
+    match table {
+        Ok(text) => println!("{text}"),
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(2);
+        }
     }
 }

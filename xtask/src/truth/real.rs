@@ -111,6 +111,8 @@ fn row(report: &Value, setting: &Setting) -> Result<f64> {
 /// A cgroup that limits what its processes may do to one device; removed on drop.
 pub(super) struct Throttle {
     dir: PathBuf,
+    /// The device's number, as `7:0`.
+    number: String,
 }
 
 impl Throttle {
@@ -122,16 +124,19 @@ impl Throttle {
         );
         let dir = Path::new(GROUPS).join(format!("qd1-truth-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let this = Self { dir };
+        let mut this = Self { dir, number: String::new() };
         let name = device.file_name().unwrap_or_default();
         let number = Path::new("/sys/block").join(name).join("dev");
         let number = fs::read_to_string(&number).with_context(|| format!("cannot read {}", number.display()))?;
-        for (kernel, value) in settings {
-            let file = this.dir.join(format!("blkio.throttle.{kernel}_device"));
-            fs::write(&file, format!("{} {value}", number.trim()))
-                .with_context(|| format!("cannot set {}", file.display()))?;
-        }
+        this.number = number.trim().to_owned();
+        settings.into_iter().try_for_each(|(kernel, value)| this.set(kernel, value))?;
         Ok(this)
+    }
+
+    /// Changes one of the kernel's settings.
+    pub(super) fn set(&self, kernel: &str, value: u64) -> Result<()> {
+        let file = self.dir.join(format!("blkio.throttle.{kernel}_device"));
+        fs::write(&file, format!("{} {value}", self.number)).with_context(|| format!("cannot set {}", file.display()))
     }
 
     /// `binary`, to be run inside.

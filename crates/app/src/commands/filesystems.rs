@@ -111,7 +111,7 @@ impl Job for Comparison<'_> {
 
     fn execute(&mut self, _plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         let outcome = self.comparison.execute(context, watch)?;
-        Ok(outcome.map(|(record, failure)| Measured { record, failure }))
+        Ok(outcome.map(|(record, failure)| Measured { record, failure, files: None }))
     }
 }
 

@@ -94,8 +94,8 @@ impl Job for Search<'_> {
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         let engine = self.engine();
         let procedure = self.procedure.take().expect("a search is planned before it is run");
-        let record = execute_adaptive(plan, context, watch, &mut Probing { procedure, engine, probe: None })?;
-        Ok(Some(record.into()))
+        let measured = execute_adaptive(plan, context, watch, &mut Probing { procedure, engine, probe: None })?;
+        Ok(Some(measured.into()))
     }
 }
 

@@ -127,9 +127,11 @@ impl Job for Prediction<'_> {
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
         let mut measured = self.commits.execute(plan, context, watch)?;
-        if let Some(Measured { record, failure }) = &mut measured
+        if let Some(Measured { record, failure, files }) = &mut measured
             && !record.interrupted
         {
+            // The programs have files of their own.
+            drop(files.take());
             // What was measured is kept, whatever becomes of the rest.
             *failure = self.programs.run_after(record, context, watch).err();
         }
@@ -297,7 +299,7 @@ fn repeat_commits(
     }
     let mut plan = commits.clone();
     plan.steps.iter_mut().for_each(|step| step.name = name_in_round(&step.name, round));
-    append(record, execute(plan, context, watch)?);
+    append(record, execute(plan, context, watch)?.0);
     Ok(())
 }
 

@@ -74,7 +74,7 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     let store = session.store();
     let style = fio::RunStyle::Own { quiet: how.common.quiet, destroy: how.device.destroy.as_deref() };
     let ran = fio::execute(&invocation, style)?;
-    let measured = Measured { record: ran.record, failure: ran.unwritten };
+    let measured = Measured { record: ran.record, failure: ran.unwritten, files: None };
     session.finish(measured, store.as_ref())
 }
 

@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::device::tool;
+use crate::common::filesystems::journals;
 use crate::common::fio::words;
 use crate::common::refusal::refused;
 use crate::common::{
@@ -268,4 +269,24 @@ fn a_verification_that_fails_leaves_the_commits_kept() {
     assert!(failed[0]["fault"].as_str().unwrap().contains("it is broken"), "{}", failed[0]["fault"]);
     assert_eq!(place.runs().len(), 1);
     place.assert_empty();
+}
+
+/// With 24 descriptors a comparison of filesystems left two journals behind: each was made with the last descriptor, and
+/// its directory could not be opened after that.
+#[test]
+fn however_few_descriptors_there_are_no_journal_is_left() {
+    let place = Place::new();
+    let mut refused = 0;
+    for limit in 6.. {
+        let qd1 = place.command(&["app", "sqlite", place.dir_str(), "--runtime", "50ms", "--quiet"]);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(qd1.get_program()).args(qd1.get_args());
+        let output = place.environment(&mut command).output().unwrap();
+        assert_eq!(journals(&place), Vec::<String>::new(), "with {limit}: {}", said(&output.stderr));
+        if output.status.success() {
+            break;
+        }
+        refused += 1;
+    }
+    assert!(refused > 0, "some are too few");
 }

@@ -1,0 +1,105 @@
+//! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
+//!
+//! WHERE is a directory, or `loop`: a loop device over memory whose limits change every few seconds between three regimes
+//! (kernel throttling of a cgroup), a disk that others wrote and that moves.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::real::Throttle;
+use crate::{cmd, lab, metadata};
+
+const DISK_BYTES: u64 = 3 << 30;
+/// Reads and writes a second, and for how long.
+const REGIMES: [(u64, u64, u64); 3] = [(8000, 3000, 5), (4000, 1500, 3), (2000, 800, 4)];
+
+/// Runs so many checks, and prints the table.
+pub(super) fn run(place: &str, count: u64) -> Result<()> {
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--package", "qd1-truth"]))?;
+    let target = metadata::target_dir()?.join("release");
+    let results = lab::temp_dir()?;
+    let files = if place == "loop" {
+        on_loop(&target.join("qd1"), count, results.path())?
+    } else {
+        let command = || Command::new(target.join("qd1"));
+        (0..count).map(|run| check(command(), Path::new(place), run, results.path())).collect::<Result<_>>()?
+    };
+    let mut table = Command::new(target.join("qd1-truth"));
+    cmd::run(table.arg("--agree").args(&files))
+}
+
+/// One check; the file that has its report.
+fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result<PathBuf> {
+    let file = results.join(format!("{run}.json"));
+    command.arg("check").arg(place).args(["--json", "--no-save", "--quiet", "--output"]).arg(&file);
+    let steps = "qd1,commit1,commit4,wal,paced,read32,seqread,seqwrite";
+    cmd::run(command.args(["--only", steps]))?;
+    println!("agree: check {} is done", run + 1);
+    Ok(file)
+}
+
+fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
+    lab::need_root("a loop device and a cgroup")?;
+    lab::catch_signals()?;
+    let dir = lab::quiet_dir()?;
+    let image = dir.path().join("disk");
+    lab::make_file(&image, DISK_BYTES)?;
+    let disk = lab::Loop::attach(&image)?;
+    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-F"]).arg(disk.device()))?;
+    let mounted = Mounted::new(disk.device(), &dir.path().join("mnt"))?;
+    let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| change(&throttle, &is_over));
+        let runs = (0..count).map(|run| {
+            lab::interrupted()?;
+            check(throttle.command(binary), &mounted.dir, run, results)
+        });
+        let files = runs.collect::<Result<Vec<_>>>();
+        is_over.store(true, Ordering::Relaxed);
+        changes.join().expect("its panic is printed already")?;
+        files
+    })
+}
+
+/// Moves from one regime to the next, until it is over.
+fn change(throttle: &Throttle, is_over: &AtomicBool) -> Result<()> {
+    for (reads, writes, seconds) in REGIMES.into_iter().cycle() {
+        throttle.set("read_iops", reads)?;
+        throttle.set("write_iops", writes)?;
+        for _ in 0..seconds * 10 {
+            if is_over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    Ok(())
+}
+
+/// A filesystem that we mounted; unmounted on drop.
+struct Mounted {
+    dir: PathBuf,
+}
+
+impl Mounted {
+    fn new(device: &Path, dir: &Path) -> Result<Self> {
+        fs::create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        cmd::capture(cmd::command("mount").args(["-o", "nodiscard"]).arg(device).arg(dir))?;
+        ensure!(dir.join("lost+found").exists(), "{} is not mounted", device.display());
+        Ok(Self { dir: dir.to_owned() })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = cmd::capture(cmd::command("umount").arg(&self.dir)) {
+            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.dir.display());
+        }
+    }
+}
