@@ -440,6 +440,7 @@ mod tests {
             helper: None,
             secrets: Vec::new(),
             held: Vec::new(),
+            reserve: Vec::new(),
         };
         let file = PathBuf::from(format!("/proc/self/fd/{}/disk.img", std::os::fd::AsRawFd::as_raw_fd(&held)));
         let error = journal.note(Change::Loop { file }).unwrap_err().to_string();
@@ -471,6 +472,7 @@ mod tests {
                 helper: None,
                 secrets: Vec::new(),
                 held: Vec::new(),
+                reserve: Vec::new(),
             };
             journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
             std::fs::create_dir(&inside).unwrap();
@@ -484,8 +486,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal =
-            Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new(), held: Vec::new() };
+        let mut journal = Journal {
+            path: path.clone(),
+            file,
+            made: Vec::new(),
+            helper: None,
+            secrets: Vec::new(),
+            held: Vec::new(),
+            reserve: Vec::new(),
+        };
         journal.note(mount("/a")).unwrap();
         let depth = journal.depth();
         journal.note(mount("/b")).unwrap();
@@ -502,7 +511,8 @@ mod tests {
         let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
         let made = vec![Change::Scratch { dir: inside.clone() }];
         let path = dir.path().join("0.journal");
-        let mut journal = Journal { path, file, made, helper: None, secrets: Vec::new(), held: Vec::new() };
+        let mut journal =
+            Journal { path, file, made, helper: None, secrets: Vec::new(), held: Vec::new(), reserve: Vec::new() };
         journal.undo_to(0).unwrap();
         assert!(!inside.exists());
     }
@@ -537,8 +547,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, inside) = (dir.path().join("0.journal"), dir.path().join(".qd1-scratch-0"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal =
-            Journal { path: path.clone(), file, made: Vec::new(), helper: None, secrets: Vec::new(), held: Vec::new() };
+        let mut journal = Journal {
+            path: path.clone(),
+            file,
+            made: Vec::new(),
+            helper: None,
+            secrets: Vec::new(),
+            held: Vec::new(),
+            reserve: Vec::new(),
+        };
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();

@@ -147,9 +147,9 @@ mod tests {
             testing::ids(&testing::run(detect, record)).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         record.steps[0].runtime_ns = 10_000_000_000;
-        record.steps[0].app = Some(app(1_000 * 1_600 << 10));
+        record.steps[0].app = Some(app((1_000 * 1_600) << 10));
         assert_eq!(found(&record), ["other_traffic"]);
-        record.steps[0].app = Some(app(900 * 100 << 10));
+        record.steps[0].app = Some(app((900 * 100) << 10));
         assert_eq!(found(&record), Vec::<String>::new(), "its own log and tree");
     }
 
