@@ -50,6 +50,8 @@ pub(crate) fn summary(
     let mut criteria: Vec<Hours> = of_class
         .map(|(class, criterion)| Hours { class: class.clone(), criterion: criterion.clone(), hours: Vec::new() })
         .collect();
+    // What an hour has in common with the whole, without what was measured.
+    let common = Record { steps: Vec::new(), over: None, ..record.clone() };
     for from_ns in (0..plan.duration_ns).step_by(HOUR_NS as usize) {
         let in_hour = |at_ns: u64| at_ns >= from_ns && at_ns - from_ns < HOUR_NS;
         let rounds = over.rounds.iter().filter(|round| in_hour(round.at_ns)).count() as u32;
@@ -57,7 +59,7 @@ pub(crate) fn summary(
             continue;
         }
         let steps = record.steps.iter().map(|step| of_hour(step, whole, in_hour)).collect();
-        let hour = Record { steps, over: None, mounts: Vec::new(), programs: Vec::new(), ..record.clone() };
+        let hour = Record { steps, ..common.clone() };
         let mut summary = summarize(&hour);
         for step in &mut summary.steps {
             let (own, all) = (hour.step(&step.name), record.step(&step.name));
@@ -79,7 +81,7 @@ pub(crate) fn summary(
         rounds_planned: plan.rounds,
         rounds: over.rounds.len() as u32,
         busy_share: over.busy_ns() as f64 / plan.duration_ns.max(1) as f64,
-        written_bytes: over.rounds.iter().map(|round| round.written.0).sum(),
+        written_bytes: over.rounds.iter().fold(0, |sum, round| sum.saturating_add(round.written.0)),
         resumed: over.begun_ns.len().saturating_sub(1) as u32,
         criteria,
     })

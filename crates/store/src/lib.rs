@@ -623,6 +623,22 @@ mod tests {
             let error = error(unpack(&pack(&record).unwrap(), "1"));
             assert!(error.contains("is damaged"), "{at}: {error}");
         }
+        let rounds = |record: &mut Record| record.over.get_or_insert_default().rounds.push(RoundRecord::default());
+        let changes: [&dyn Fn(&mut Record); 5] = [
+            &|record| record.plan.over.as_mut().unwrap().duration_ns = u64::MAX,
+            &|record| record.plan.over.as_mut().unwrap().rounds = u32::MAX,
+            &|record| (0..2).for_each(|_| rounds(record)),
+            &|record| record.over.get_or_insert_default().rounds.push(round(14).round),
+            &|record| record.plan.over = None,
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let mut record = over_an_hour("aaaaaaaaaaaa");
+            rounds(&mut record);
+            unpack(&pack(&record).unwrap(), "1").unwrap();
+            change(&mut record);
+            let error = error(unpack(&pack(&record).unwrap(), "1"));
+            assert!(error.contains("is damaged"), "{at}: {error}");
+        }
     }
 
     #[test]

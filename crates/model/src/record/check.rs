@@ -9,6 +9,8 @@ use crate::record::StepRecord;
 const UNDIVIDED_NS_MAX: u64 = 86_400_000_000_000;
 /// Time of a check over hours, ns: 60 days. It is looked at by hours.
 const OVER_NS_MAX: u64 = 60 * UNDIVIDED_NS_MAX;
+/// Rounds in it: one step of 50 ms alone for a fortnight has 86,000.
+const ROUNDS_MAX: u32 = 1_000_000;
 /// Linux is built for at most 8,192.
 const CPUS_MAX: u32 = 65_536;
 /// Ten times what the command line accepts.
@@ -27,10 +29,35 @@ impl Record {
         if let Some(plan) = self.plan.prediction.filter(|plan| plan.scale > SCALE_MAX) {
             return Err(format!("it predicts for a scale of {}", plan.scale));
         }
+        self.check_rounds()?;
         let most_ns = if self.plan.over.is_some() { OVER_NS_MAX } else { UNDIVIDED_NS_MAX };
         self.steps
             .iter()
             .try_for_each(|step| check_intervals(step, most_ns).map_err(|what| format!("step {:?} {what}", step.name)))
+    }
+}
+
+impl Record {
+    /// Checks the rounds of a check over hours, which is looked at hour by hour.
+    fn check_rounds(&self) -> Result<(), String> {
+        let rounds = self.over.iter().flat_map(|over| &over.rounds);
+        let Some(plan) = self.plan.over else {
+            return if self.over.is_none() { Ok(()) } else { Err("it has rounds that nobody planned".to_owned()) };
+        };
+        if plan.duration_ns > OVER_NS_MAX || plan.rounds > ROUNDS_MAX {
+            return Err(format!("it has {} rounds in {} ns", plan.rounds, plan.duration_ns));
+        }
+        let mut next = 0;
+        for round in rounds {
+            if round.number < next || round.number >= plan.rounds {
+                return Err(format!("it has a round {} after {next} of {}", round.number, plan.rounds));
+            }
+            if round.at_ns > OVER_NS_MAX || round.busy_ns > OVER_NS_MAX {
+                return Err(format!("its round {} took months", round.number));
+            }
+            next = round.number + 1;
+        }
+        Ok(())
     }
 }
 

@@ -18,12 +18,12 @@ pub struct OverRecord {
 impl OverRecord {
     /// Returns how long the disk was used, ns.
     pub fn busy_ns(&self) -> u64 {
-        self.rounds.iter().map(|round| round.busy_ns).sum()
+        self.rounds.iter().fold(0, |sum, round| sum.saturating_add(round.busy_ns))
     }
 
     /// Returns the number of the next round.
     pub fn next(&self) -> u32 {
-        self.rounds.last().map_or(0, |round| round.number + 1)
+        self.rounds.last().map_or(0, |round| round.number.saturating_add(1))
     }
 }
 
@@ -64,7 +64,7 @@ impl super::Record {
             over.begun_ns.push(round.begun_ns);
         }
         over.rounds.push(round.round);
-        self.elapsed_ns = self.elapsed_ns.max(round.round.at_ns + round.round.busy_ns);
+        self.elapsed_ns = self.elapsed_ns.max(round.round.at_ns.saturating_add(round.round.busy_ns));
         for step in round.steps {
             step.add_to(&mut self.steps);
         }
