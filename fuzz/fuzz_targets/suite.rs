@@ -33,6 +33,7 @@ fuzz_target!(|data: &[u8]| {
             seed: None,
             destroy: None,
             with_load: effort == Effort::Full,
+            over_ns: None,
         };
         match qd1_runner::plan::decide(&spec, &place(), 7) {
             Ok(plan) => {
