@@ -75,6 +75,10 @@ fn same_when_shown(jobs: Jobs) {
         // A file of global sections only: a command line without a job is an error.
         return;
     }
+    if jobs.jobs.iter().any(|job| job.name.is_empty()) {
+        // A section `[]`: fio shows `--name=` and refuses that itself.
+        return;
+    }
     let shown = qd1_fio::help::showcmd(&jobs.globals, &jobs.jobs);
     let words = shell_words(shown.trim_end_matches('\n'));
     let again = line(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());

@@ -115,7 +115,13 @@ impl Rounds {
             let at_ns = self.over.at_ns(number, run.plan.seed);
             watch.note(&self.waiting(number, at_ns, run.plan.seed));
             self.wait(at_ns, run.context.cancel);
-            let Some(round) = self.round(run, visits)? else { return Ok(()) };
+            let Some(round) = self.round(run, visits)? else {
+                // On a machine that stands still nothing is measured in a round; the next one may.
+                if run.context.is_cancelled() {
+                    return Ok(());
+                }
+                continue;
+            };
             keep.round(&self.record.id, &round)?;
             self.record.add_round(round);
             if self.failed.len() == run.plan.steps.len() {
@@ -157,7 +163,7 @@ impl Rounds {
         }
     }
 
-    /// Measures one round; `None` when it was stopped before anything was measured.
+    /// Measures one round; `None` when nothing was measured in it.
     ///
     /// # Errors
     /// When no step of the first round can run.
