@@ -16,7 +16,6 @@ use std::sync::Once;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::helper::helper;
@@ -61,8 +60,17 @@ pub struct Journal {
 /// How many.
 const RESERVE: usize = 8;
 
-fn reserve() -> std::io::Result<Vec<File>> {
-    (0..RESERVE).map(|_| File::open("/dev/null")).collect()
+/// Takes them.
+///
+/// # Errors
+/// When there are too few; the message says what to do.
+pub(crate) fn reserve() -> Result<Vec<File>> {
+    (0..RESERVE).map(|_| File::open("/dev/null")).collect::<std::io::Result<_>>().map_err(|error| {
+        let message = format!(
+            "too few file descriptors to change the system and to undo it ({error}); raise their limit (ulimit -n)"
+        );
+        Problem::new(ProblemKind::Capability, message).into()
+    })
 }
 
 /// Returns the directory of the journals.
@@ -118,13 +126,6 @@ impl Journal {
         let mut journal = open().map_err(|error| {
             if error.is::<Problem>() {
                 return error;
-            }
-            let errno = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
-            if [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&errno) {
-                let message = format!(
-                    "too few file descriptors to change the system and to undo it ({error:#}); raise their limit (ulimit -n)"
-                );
-                return Problem::new(ProblemKind::Capability, message).into();
             }
             let message = format!(
                 "cannot keep a journal of what is changed in the system ({error:#}); set XDG_STATE_HOME to a directory \

@@ -10,6 +10,7 @@
 //! that holds our mark.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, o
 use rustix::io::Errno;
 
 use crate::helper::helper;
-use crate::journal::{Change, Journal};
+use crate::journal::{self, Change, Journal};
 use crate::tool::retry_while_busy;
 use crate::trust::changeable_by_others;
 use crate::{loops, mounts};
@@ -48,8 +49,8 @@ enum Undone {
     Run,
     /// A journal of its own.
     Own(#[allow(dead_code, reason = "its drop removes the directory")] Journal),
-    /// A helper that only knows its path: there is no place for a journal.
-    Helper(Option<Child>),
+    /// A helper that only knows its path: there is no place for a journal. With descriptors to undo it by.
+    Helper(Option<Child>, Vec<File>),
 }
 
 impl Scratch {
@@ -62,6 +63,8 @@ impl Scratch {
         // A run may need several in one place.
         let id = &format!("{id}-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let path = place_for(dir, id)?;
+        // What cannot be removed again is not made.
+        drop(journal::reserve()?);
         // Before the directory: after a kill between the two, nobody else would know of it.
         let journal = Journal::open(&format!("{id}-d"), "").and_then(|mut journal| {
             journal.note(Change::Scratch { dir: path.clone() })?;
@@ -69,7 +72,7 @@ impl Scratch {
         });
         let undone_by = match journal {
             Ok(journal) => Undone::Own(journal),
-            Err(_) => Undone::Helper(helper(&path, &[])),
+            Err(_) => Undone::Helper(helper(&path, &[]), journal::reserve()?),
         };
         Self::make(&path, undone_by)
     }
@@ -117,9 +120,12 @@ impl Drop for Scratch {
         if matches!(self.undone_by, Undone::Run) {
             return;
         }
+        if let Undone::Helper(_, reserve) = &mut self.undone_by {
+            reserve.clear();
+        }
         // Nothing better can be done about a failure here; the helper continues to try.
         let _ = self.held.clear();
-        if let Undone::Helper(Some(helper)) = &mut self.undone_by {
+        if let Undone::Helper(Some(helper), _) = &mut self.undone_by {
             drop(helper.stdin.take());
             let _ = helper.wait();
         }
