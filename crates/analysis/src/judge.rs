@@ -60,6 +60,9 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
     }
 }
 
+/// How the reason begins where slow operations waited for a processor.
+pub(crate) const LIMITED_BY_PROCESSORS: &str = "limited by this machine's processors";
+
 /// Takes back a grade that the figure has only for what its slow operations waited for a processor: a tail that this
 /// machine made is not the disk's.
 fn without_waits(summary: &Summary, judged: Judged) -> Judged {
@@ -79,7 +82,7 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
         return judged;
     }
     let would = figure.value.map(|value| format!("; without the waits for one it is {}", metric.unit.format(value)));
-    let why = format!("limited by this machine's processors{}", would.unwrap_or_default());
+    let why = format!("{LIMITED_BY_PROCESSORS}{}", would.unwrap_or_default());
     Judged { grade: Grade::NotResolved, why, ..judged }
 }
 
@@ -193,6 +196,11 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     let Some(figure) = (metric.get)(stream) else {
         return open(None, format!("{} of step {} has no {}", criterion.op.name(), step.name, metric.title));
     };
+    // A check over hours would speak for hours that the step did not see.
+    let fault = record.step(&step.name).map_or("", |step| step.fault.as_str());
+    if record.plan.over.is_some() && !fault.is_empty() {
+        return open(Some(figure), format!("step {} could not go on: {fault}", step.name));
+    }
     if step.errors > 0 {
         return open(Some(figure), format!("{} requests of step {} failed", step.errors, step.name));
     }

@@ -13,9 +13,9 @@ use qd1_model::finding::Finding;
 use qd1_model::hist::coarse_index;
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
-use qd1_model::{Estimate, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
+use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds, Verdict};
 
-use crate::judge::judge;
+use crate::judge::{LIMITED_BY_PROCESSORS, judge};
 use crate::random::Random;
 use crate::stats::{bin_ends_ns, both};
 use crate::summarize::summarize;
@@ -28,12 +28,13 @@ const CHANCE: f64 = 0.025;
 /// An hour, ns.
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// The thresholds that a check over hours can be held to: it leaves out the steps that would use up the disk's time.
+/// The thresholds that a check over hours can be held to: without the classes of which it measures nothing.
 pub(crate) fn thresholds(record: &Record, all: &Thresholds) -> Thresholds {
-    let is_planned = |step: &str| record.plan.step(step).is_some();
+    let plan = &record.plan;
+    let is_known = |step: &str| plan.step(step).is_some() || plan.skipped.iter().any(|skipped| skipped.name == step);
     let mut class = all.class.clone();
-    class.iter_mut().for_each(|class| class.criterion.retain(|criterion| is_planned(&criterion.step)));
-    class.retain(|class| !class.criterion.is_empty());
+    // Of a class that is measured in part, the rest is not resolved.
+    class.retain(|class| class.criterion.iter().any(|criterion| is_known(&criterion.step)));
     Thresholds { class }
 }
 
@@ -43,6 +44,7 @@ pub(crate) fn summary(
     whole: &Summary,
     findings: &[Finding],
     thresholds: &Thresholds,
+    verdicts: &[Verdict],
 ) -> Option<OverSummary> {
     let plan = record.plan.over?;
     let over = record.over.clone().unwrap_or_default();
@@ -69,11 +71,15 @@ pub(crate) fn summary(
                 }
             }
         }
-        let verdicts = judge(&hour, &summary, findings, thresholds);
-        let judged = verdicts.into_iter().flat_map(|verdict| verdict.judged);
+        let of_hour = judge(&hour, &summary, findings, thresholds);
+        let judged = of_hour.into_iter().flat_map(|verdict| verdict.judged);
         let from_unix_ns = record.started_unix_ns.saturating_add(from_ns);
-        for (judged, hours) in judged.zip(&mut criteria) {
-            hours.hours.push(Hour { from_unix_ns, rounds, figure: judged.figure, grade: judged.grade });
+        let of_whole = || verdicts.iter().flat_map(|verdict| &verdict.judged);
+        for ((judged, of_whole), hours) in judged.zip(of_whole()).zip(&mut criteria) {
+            // What slow operations waited for a processor is not known by the hour.
+            let is_limited = of_whole.grade == Grade::NotResolved && of_whole.why.starts_with(LIMITED_BY_PROCESSORS);
+            let grade = if is_limited && judged.grade != Grade::Pass { Grade::NotResolved } else { judged.grade };
+            hours.hours.push(Hour { from_unix_ns, rounds, figure: judged.figure, grade });
         }
     }
     Some(OverSummary {
@@ -221,4 +227,7 @@ fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) 
     hour.lat_mean_ns = widened(hour.lat_mean_ns, of_day.lat_mean_ns, mean);
     hour.iops = widened(hour.iops, of_day.iops, mean);
     hour.bytes_per_second = widened(hour.bytes_per_second, of_day.bytes_per_second, mean);
+    hour.stall_share = part(hour.stall_share, of_day.stall_share, false);
+    // Half a percent of an hour says nothing of the longest that came in it.
+    hour.stall_longest_ns = hour.stall_longest_ns.map(|longest| Estimate { high: None, ..longest });
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::backing::PathKind;
+use qd1_engine::clock;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::over::Round;
 use qd1_model::{Problem, ProblemKind, Record};
@@ -54,6 +55,10 @@ impl<'a> OverJob<'a> {
         if !record.is_unfinished() {
             return refuse(&format!("is over; `qd1 history show {}` prints it", record.id));
         }
+        let duration_ns = record.plan.over.map_or(0, |over| over.duration_ns);
+        if clock::wall_ns().saturating_sub(record.started_unix_ns) >= duration_ns {
+            return refuse(&format!("has no time left; `qd1 history show {}` prints what it measured", record.id));
+        }
         Ok(Self { how: How::Resumed { record: Box::new(record), destroy }, store })
     }
 }
@@ -98,7 +103,7 @@ impl Job for OverJob<'_> {
             // What is kept is the other's.
             return Err(Taken.into());
         }
-        if record.is_unfinished() {
+        if record.is_unfinished() && record.over.is_some() {
             message::print(format_args!("qd1: to go on: qd1 check --resume {}", record.id));
         }
         let is_empty = record.steps.iter().all(|step| step.streams.is_empty() && step.fault.is_empty());

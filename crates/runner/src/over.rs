@@ -57,15 +57,22 @@ pub fn execute_over(
     run.open_shared(watch)?;
     let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());
     let mut record = earlier.unwrap_or_else(empty);
-    (record.prepare, record.interrupted) = (run.prepared.clone().or(record.prepare), false);
+    // Interrupted until it is over, whatever ends this process.
+    (record.prepare, record.interrupted) = (run.prepared.clone().or(record.prepare), true);
+    if context.is_cancelled() {
+        return Ok((record, None));
+    }
     if is_new {
         keep.begin(&record)?;
     }
     let mut rounds = Rounds { over, begun, record, failed: Vec::new(), used_ns: begun.elapsed_ns() - before_ns };
-    let failure = rounds.run(&mut run, watch, keep).err();
+    let (is_whole, failure) = match rounds.run(&mut run, watch, keep) {
+        Ok(is_whole) => (is_whole, None),
+        Err(error) => (false, Some(error)),
+    };
     let mut record = rounds.record;
     record.elapsed_ns = begun.elapsed_ns().max(record.elapsed_ns);
-    record.interrupted = context.is_cancelled();
+    record.interrupted = !is_whole;
     match failure {
         Some(error) if record.steps.iter().all(|step| step.streams.is_empty()) => Err(error),
         failure => Ok((record, failure)),
@@ -103,7 +110,11 @@ struct Rounds {
 }
 
 impl Rounds {
-    fn run(&mut self, run: &mut Run<'_>, watch: &mut dyn Watch, keep: &mut dyn Keep) -> Result<()> {
+    /// Measures all rounds to come; false when it ended before the last one.
+    ///
+    /// # Errors
+    /// When no step of the first round can run, or a round cannot be kept because the run is another's.
+    fn run(&mut self, run: &mut Run<'_>, watch: &mut dyn Watch, keep: &mut dyn Keep) -> Result<bool> {
         let schedule = run.plan.schedule();
         let next = self.record.over.as_ref().map_or(0, |over| over.next());
         for visits in schedule.chunk_by(|one, other| one.number == other.number) {
@@ -118,17 +129,18 @@ impl Rounds {
             let Some(round) = self.round(run, visits)? else {
                 // On a machine that stands still nothing is measured in a round; the next one may.
                 if run.context.is_cancelled() {
-                    return Ok(());
+                    return Ok(false);
                 }
                 continue;
             };
             keep.round(&self.record.id, &round)?;
             self.record.add_round(round);
-            if self.failed.len() == run.plan.steps.len() {
-                return Ok(());
+            // Resumed, they are tried again.
+            if self.failed.len() == run.plan.steps.len() || run.context.is_cancelled() {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether the disk's time suffices for this round and a fair share for those after it.
@@ -138,6 +150,8 @@ impl Rounds {
         // Each later round is owed what is planned for it, as long as the preparations have left that much.
         let owed_ns = left * self.over.round_max_ns;
         let fair_ns = self.over.busy_max_ns / u64::from(self.over.rounds) * (u64::from(number) + 1);
+        // The first of a run comes at once, even if writing the test file has used up what the next ones are owed.
+        let fair_ns = if number == 0 { self.over.busy_max_ns } else { fair_ns };
         used_ns + self.over.round_max_ns + owed_ns <= self.over.busy_max_ns
             || used_ns + self.over.round_max_ns <= fair_ns.min(self.over.busy_max_ns)
     }

@@ -29,7 +29,11 @@ pub(crate) fn speaks_for(report: &Report) -> String {
         return String::new();
     }
     if let Some(over) = &report.over {
-        return format!("These verdicts are for {}.", whole(report, over));
+        let unseen = match over.rounds < over.rounds_planned / 10 * 9 {
+            true => "; of the rest nothing is known",
+            false => "",
+        };
+        return format!("These verdicts are for {}{unseen}.", whole(report, over));
     }
     // `cargo xtask truth --traces`, docs/statistics.md.
     "A minute is not a day: of 64 production drives, a minute's mean latency was 15 % or more off that of its three \
