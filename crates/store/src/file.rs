@@ -10,6 +10,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -114,8 +115,7 @@ fn recognise(path: &Path) -> Result<bool> {
     if !found.is_file() {
         bail!(Foreign::Special);
     }
-    let mut header = Vec::new();
-    File::open(path)?.take(100).read_to_end(&mut header)?;
+    let header = header(path)?;
     if header.is_empty() {
         return Ok(false);
     }
@@ -137,6 +137,19 @@ fn recognise(path: &Path) -> Result<bool> {
         Tables::None => Ok(false),
         Tables::Others => bail!(Foreign::Others),
     }
+}
+
+/// Returns how the file begins. What it is read by is never closed: a process that closes any descriptor of a file loses
+/// its locks on it (fcntl_locking(2)), those of a database that it has open too, and another process would then remove
+/// the WAL of that.
+fn header(path: &Path) -> Result<Vec<u8>> {
+    static OPENED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let file = File::open(path)?;
+    let mut header = Vec::new();
+    let read = (&file).take(100).read_to_end(&mut header);
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    read?;
+    Ok(header)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -561,6 +561,37 @@ mod tests {
         }
     }
 
+    /// The other process of the next test; on its own, without the variable, it does nothing.
+    #[test]
+    fn reader_for_the_locks_test() {
+        let Some(path) = std::env::var_os("QD1_TEST_READ_FROM") else { return };
+        Store::read(Path::new(&path)).unwrap().list(1).unwrap();
+    }
+
+    /// A process loses its locks on a file when it closes any descriptor of it. The second opening looked at the header
+    /// through one of its own: another process then took itself for the last one, removed the WAL, and what was kept after
+    /// that was gone.
+    #[test]
+    fn a_second_opening_in_one_process_costs_the_first_no_locks() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.begin(&over_an_hour("aaaaaaaaaaaa")).unwrap();
+        let _second = Store::open(&path).unwrap();
+        let reader = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::reader_for_the_locks_test"])
+            .env("QD1_TEST_READ_FROM", &path)
+            .stdout(Stdio::null())
+            .status();
+        assert!(reader.unwrap().success());
+        store.add_round("aaaaaaaaaaaa", &round(0)).unwrap();
+        assert!(path.with_extension("db-wal").exists());
+        let other = Command::new("cp").arg(&path).arg(path.with_extension("copy")).status();
+        assert!(other.unwrap().success());
+        std::fs::copy(path.with_extension("db-wal"), path.with_extension("copy-wal")).unwrap();
+        let kept = Store::read(&path.with_extension("copy")).unwrap().load("a").unwrap();
+        assert_eq!(kept.over.map(|over| over.next()), Some(1));
+    }
+
     /// Any two of these differ in a byte, a name or a file beside.
     fn state_of(dir: &Path) -> Vec<(String, Vec<u8>)> {
         let mut files: Vec<_> = std::fs::read_dir(dir)

@@ -99,3 +99,20 @@ fn only_a_check_over_hours_can_be_resumed() {
     refused(&["check", "--over", "1h", "--quick", place.dir_str()], 2, "cannot be used with");
     assert_eq!(place.runs().len(), 1);
 }
+
+/// Killed or stopped before its first round was kept, it was "over".
+#[test]
+fn a_run_that_was_killed_before_its_first_round_can_go_on() {
+    let place = Place::new();
+    let mut run = Running::start(place.command(&HOUR));
+    wait_until("it is kept", || !place.runs().is_empty());
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    let id = id(&place.runs()[0]).to_owned();
+    assert_eq!(place.runs()[0]["interrupted"], true);
+    let mut again = Running::start(place.command(&["check", "--resume", &id, "--quiet"]));
+    wait_until("its first round is kept", || {
+        again.assert_running();
+        rounds(&place, &id) > 0
+    });
+}
