@@ -60,8 +60,11 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
     }
 }
 
-/// How the reason begins where slow operations waited for a processor.
-pub(crate) const LIMITED_BY_PROCESSORS: &str = "limited by this machine's processors";
+/// Whether a grade would be better without what slow operations waited for a processor.
+pub(crate) fn is_limited_by_processors(record: &Record, summary: &Summary, criterion: &Criterion) -> bool {
+    let judged = judge_one(record, summary, criterion);
+    without_waits(summary, judged.clone()) != judged
+}
 
 /// Takes back a grade that the figure has only for what its slow operations waited for a processor: a tail that this
 /// machine made is not the disk's.
@@ -82,7 +85,7 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
         return judged;
     }
     let would = figure.value.map(|value| format!("; without the waits for one it is {}", metric.unit.format(value)));
-    let why = format!("{LIMITED_BY_PROCESSORS}{}", would.unwrap_or_default());
+    let why = format!("limited by this machine's processors{}", would.unwrap_or_default());
     Judged { grade: Grade::NotResolved, why, ..judged }
 }
 

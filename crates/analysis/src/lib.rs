@@ -56,7 +56,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let mut findings = findings(record, summary);
     report.verdicts = judge(record, summary, &findings, thresholds);
     report.criteria = judge_criteria(record, summary, &findings);
-    report.over = over::summary(record, summary, &findings, thresholds, &report.verdicts);
+    report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);
     if let Some(surface) = &report.sweep {
         findings.extend(sweep::findings(surface));

@@ -13,9 +13,9 @@ use qd1_model::finding::Finding;
 use qd1_model::hist::coarse_index;
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
-use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds, Verdict};
+use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
 
-use crate::judge::{LIMITED_BY_PROCESSORS, judge};
+use crate::judge::{is_limited_by_processors, judge};
 use crate::random::Random;
 use crate::stats::{bin_ends_ns, both};
 use crate::summarize::summarize;
@@ -44,7 +44,6 @@ pub(crate) fn summary(
     whole: &Summary,
     findings: &[Finding],
     thresholds: &Thresholds,
-    verdicts: &[Verdict],
 ) -> Option<OverSummary> {
     let plan = record.plan.over?;
     let over = record.over.clone().unwrap_or_default();
@@ -52,11 +51,13 @@ pub(crate) fn summary(
     let mut criteria: Vec<Hours> = of_class
         .map(|(class, criterion)| Hours { class: class.clone(), criterion: criterion.clone(), hours: Vec::new() })
         .collect();
+    let limited: Vec<bool> =
+        criteria.iter().map(|hours| is_limited_by_processors(record, whole, &hours.criterion)).collect();
     // What an hour has in common with the whole, without what was measured.
     let common = Record { steps: Vec::new(), over: None, ..record.clone() };
     for from_ns in (0..plan.duration_ns).step_by(HOUR_NS as usize) {
         let in_hour = |at_ns: u64| at_ns >= from_ns && at_ns - from_ns < HOUR_NS;
-        let rounds = over.rounds.iter().filter(|round| in_hour(round.at_ns)).count() as u32;
+        let rounds = over.rounds.iter().filter(|round| in_hour(round.used.at_ns)).count() as u32;
         if rounds == 0 {
             continue;
         }
@@ -74,11 +75,9 @@ pub(crate) fn summary(
         let of_hour = judge(&hour, &summary, findings, thresholds);
         let judged = of_hour.into_iter().flat_map(|verdict| verdict.judged);
         let from_unix_ns = record.started_unix_ns.saturating_add(from_ns);
-        let of_whole = || verdicts.iter().flat_map(|verdict| &verdict.judged);
-        for ((judged, of_whole), hours) in judged.zip(of_whole()).zip(&mut criteria) {
+        for ((judged, is_limited), hours) in judged.zip(&limited).zip(&mut criteria) {
             // What slow operations waited for a processor is not known by the hour.
-            let is_limited = of_whole.grade == Grade::NotResolved && of_whole.why.starts_with(LIMITED_BY_PROCESSORS);
-            let grade = if is_limited && judged.grade != Grade::Pass { Grade::NotResolved } else { judged.grade };
+            let grade = if *is_limited && judged.grade != Grade::Pass { Grade::NotResolved } else { judged.grade };
             hours.hours.push(Hour { from_unix_ns, rounds, figure: judged.figure, grade });
         }
     }
@@ -87,8 +86,8 @@ pub(crate) fn summary(
         rounds_planned: plan.rounds,
         rounds: over.rounds.len() as u32,
         busy_share: over.busy_ns() as f64 / plan.duration_ns.max(1) as f64,
-        written_bytes: over.rounds.iter().fold(0, |sum, round| sum.saturating_add(round.written.0)),
-        resumed: over.begun_ns.len().saturating_sub(1) as u32,
+        written_bytes: over.written().0,
+        resumed: over.starts.len().saturating_sub(1) as u32,
         criteria,
     })
 }
@@ -104,17 +103,7 @@ fn of_hour(step: &StepRecord, whole: &Summary, in_hour: impl Fn(u64) -> bool) ->
             let share = of_step.sync_p99_ns?.value? / of_step.lat_p99_ns.value?;
             latencies(&intervals, stream.class, share.min(1.0))
         });
-        Some(Stream {
-            class: stream.class,
-            bytes: stream.bytes,
-            lat,
-            slat: None,
-            clat: None,
-            write_part: None,
-            sync_part,
-            slowest: Vec::new(),
-            waits: None,
-        })
+        Some(Stream { sync_part, ..Stream::of(stream.class, stream.bytes, lat) })
     });
     StepRecord {
         name: step.name.clone(),

@@ -66,17 +66,7 @@ pub(crate) fn stream(class: OpClass, block: u32, per_interval: u64, lat_ns: u64)
     }
     let bytes = Bytes(INTERVALS * per_interval * u64::from(block));
     let sync_part = (class == OpClass::Commit).then(|| lat.clone());
-    let stream = Stream {
-        class,
-        bytes,
-        lat,
-        slat: None,
-        clat: None,
-        write_part: None,
-        sync_part,
-        slowest: Vec::new(),
-        waits: None,
-    };
+    let stream = Stream { sync_part, ..Stream::of(class, bytes, lat) };
     (stream, intervals)
 }
 

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result};
 use qd1_engine::backing::PathKind;
 use qd1_engine::clock;
 use qd1_model::plan::{Plan, TargetKind};
-use qd1_model::record::over::Round;
+use qd1_model::record::over::{OverRecord, Round};
 use qd1_model::{Problem, ProblemKind, Record};
 use qd1_probe::Machine;
 use qd1_runner::over::{Keep, execute_over};
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
-use qd1_runner::{RunContext, destroy};
+use qd1_runner::{RunContext, destroy, plan};
 use qd1_store::{Store, Taken};
 
 use crate::command_line::CommandLine;
@@ -55,8 +55,9 @@ impl<'a> OverJob<'a> {
         if !record.is_unfinished() {
             return refuse(&format!("is over; `qd1 history show {}` prints it", record.id));
         }
-        let duration_ns = record.plan.over.map_or(0, |over| over.duration_ns);
-        if clock::wall_ns().saturating_sub(record.started_unix_ns) >= duration_ns {
+        let age_ns = clock::wall_ns().saturating_sub(record.started_unix_ns);
+        let busy_ns = record.over.as_ref().map_or(0, OverRecord::busy_ns) + record.plan.target.prepare_max_ns;
+        if record.plan.over.is_some_and(|over| age_ns >= over.duration_ns || busy_ns >= over.busy_max_ns) {
             return refuse(&format!("has no time left; `qd1 history show {}` prints what it measured", record.id));
         }
         Ok(Self { how: How::Resumed { record: Box::new(record), destroy }, store })
@@ -82,7 +83,16 @@ impl Job for OverJob<'_> {
     fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
         match &mut self.how {
             How::New(suite) => suite.plan(place, seed),
-            How::Resumed { record, .. } => Ok(record.plan.clone()),
+            How::Resumed { record, .. } => {
+                let (plan, space) = (&record.plan, plan::space(place));
+                let needed = plan.space_max().0;
+                if plan.target.kind == TargetKind::Directory && needed > space.usable {
+                    let message =
+                        format!("not enough space in {}: the test {}", place.path.display(), space.shortage(needed));
+                    return Err(Problem::new(ProblemKind::Unsafe, message).into());
+                }
+                Ok(plan.clone())
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use qd1_engine::clock;
 use qd1_engine::run::Progress;
 use qd1_model::op::Ended;
 use qd1_model::plan::{OverPlan, Plan, StepPlan, Stop, Visit};
-use qd1_model::record::over::{Round, RoundRecord};
+use qd1_model::record::over::{Round, RoundRecord, Use};
 use qd1_model::record::{Interval, Record, StepRecord};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, OpClass, Problem};
@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_millis(250);
 
 /// Where a long run is kept while it goes on.
 pub trait Keep {
-    /// Keeps the run before its first round.
+    /// Keeps the run as it is before its first round, or its first after it was resumed.
     ///
     /// # Errors
     /// When it cannot be kept.
@@ -49,7 +49,6 @@ pub fn execute_over(
     earlier: Option<Record>,
 ) -> Result<(Record, Option<anyhow::Error>)> {
     let over = plan.over.ok_or_else(|| Problem::usage("the plan is not one over hours"))?;
-    let is_new = earlier.is_none();
     let before_ns = earlier.as_ref().map_or(0, elapsed_ns);
     watch.begin(&plan);
     let begun = Begun { boot_ns: clock::boot_ns(), before_ns };
@@ -59,13 +58,18 @@ pub fn execute_over(
     let mut record = earlier.unwrap_or_else(empty);
     // Interrupted until it is over, whatever ends this process.
     (record.prepare, record.interrupted) = (run.prepared.clone().or(record.prepare), true);
+    // Before its first round there is nothing to go on with; a test file that was cut short would decide the rest.
+    if context.is_cancelled() && record.over.is_none() {
+        return Ok((record, None));
+    }
+    let written = run.prepared.as_ref().map_or(Bytes(0), |prepared| prepared.bytes);
+    let start = Use { at_ns: before_ns, busy_ns: begun.elapsed_ns() - before_ns, written };
+    record.over.get_or_insert_default().starts.push(start);
+    keep.begin(&record)?;
     if context.is_cancelled() {
         return Ok((record, None));
     }
-    if is_new {
-        keep.begin(&record)?;
-    }
-    let mut rounds = Rounds { over, begun, record, failed: Vec::new(), used_ns: begun.elapsed_ns() - before_ns };
+    let mut rounds = Rounds { over, begun, record, failed: Vec::new() };
     let (is_whole, failure) = match rounds.run(&mut run, watch, keep) {
         Ok(is_whole) => (is_whole, None),
         Err(error) => (false, Some(error)),
@@ -105,8 +109,6 @@ struct Rounds {
     record: Record,
     /// Steps that failed, which are not tried again.
     failed: Vec<usize>,
-    /// Disk's time that no round has counted yet: the preparation.
-    used_ns: u64,
 }
 
 impl Rounds {
@@ -145,7 +147,7 @@ impl Rounds {
 
     /// Whether the disk's time suffices for this round and a fair share for those after it.
     fn may_use(&self, number: u32) -> bool {
-        let used_ns = self.record.over.as_ref().map_or(0, |over| over.busy_ns()) + self.used_ns;
+        let used_ns = self.record.over.as_ref().map_or(0, |over| over.busy_ns());
         let left = u64::from(self.over.rounds - number - 1);
         // Each later round is owed what is planned for it, as long as the preparations have left that much.
         let owed_ns = left * self.over.round_max_ns;
@@ -214,12 +216,9 @@ impl Rounds {
             _ if steps.is_empty() => return Ok(None),
             _ => {}
         }
-        let is_first = self.used_ns > 0;
-        let prepared = self.record.prepare.as_ref().filter(|_| is_first).map_or(0, |prepare| prepare.bytes.0);
-        let busy_ns = clock::now_ns().saturating_sub(begin_ns) + std::mem::take(&mut self.used_ns);
-        let written = Bytes(prepared + steps.iter().map(written).sum::<u64>());
-        let round = RoundRecord { number: visits[0].number, at_ns, busy_ns, written };
-        Ok(Some(Round { round, begun_ns: self.begun.before_ns, steps }))
+        let written = Bytes(steps.iter().map(written).sum());
+        let used = Use { at_ns, busy_ns: clock::now_ns().saturating_sub(begin_ns), written };
+        Ok(Some(Round { round: RoundRecord { number: visits[0].number, used }, steps }))
     }
 }
 
@@ -301,7 +300,8 @@ mod tests {
 
     impl Keep for Kept<'_> {
         fn begin(&mut self, record: &Record) -> Result<()> {
-            assert!(record.steps.is_empty(), "kept before anything is measured");
+            let rounds = record.over.as_ref().map_or(0, |over| over.rounds.len());
+            assert_eq!(rounds, self.rounds.len(), "kept with all that was measured");
             self.begun += 1;
             Ok(())
         }
@@ -362,17 +362,20 @@ mod tests {
         cancel.store(false, Ordering::Relaxed);
         let (whole, failure) = execute_over(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
         assert!(failure.is_none() && !whole.interrupted, "{failure:?}");
-        assert_eq!(kept.begun, 1, "it is begun once");
+        assert_eq!(kept.begun, 2, "and kept before each part");
         let over = whole.over.as_ref().unwrap();
         let numbers: Vec<u32> = over.rounds.iter().map(|round| round.number).collect();
         assert_eq!(numbers[..2], [0, 1]);
         assert!(numbers[2] >= 3 && numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-        assert_eq!(over.begun_ns.len(), 2, "resumed once");
-        assert!(over.rounds[0].written.0 > 16 << 20, "the preparation counts");
-        assert!(over.rounds[2].written.0 > 16 << 20, "and so does the second");
+        assert_eq!(over.starts.len(), 2, "resumed once");
+        assert!(
+            over.starts.iter().all(|start| start.written == Bytes::mib(16) && start.busy_ns > 0),
+            "each wrote the file"
+        );
         let ends: Vec<u64> = (0..6).map(|number| whole.plan.over.unwrap().part_end_ns(number)).collect();
         for round in &over.rounds[1..] {
-            assert!(round.at_ns < ends[round.number as usize], "round {} at {} ns", round.number, round.at_ns);
+            let at_ns = round.used.at_ns;
+            assert!(at_ns < ends[round.number as usize], "round {} at {at_ns} ns", round.number);
         }
         // All that the rounds measured is in the whole, each visit as one interval.
         for step in &whole.steps {

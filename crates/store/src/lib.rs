@@ -342,7 +342,7 @@ mod tests {
     use super::file::MIGRATIONS;
     use super::*;
     use qd1_model::plan::OverPlan;
-    use qd1_model::record::over::RoundRecord;
+    use qd1_model::record::over::{RoundRecord, Use};
     use qd1_model::{Bytes, SCHEMA_VERSION};
     use qd1_report::samples as sample;
 
@@ -423,7 +423,7 @@ mod tests {
         let at_ns = u64::from(number) * 200_000_000_000;
         let mut steps = sample::slow_vps().record.steps;
         steps.iter_mut().for_each(|step| step.started_ns = at_ns);
-        Round { round: RoundRecord { number, at_ns, busy_ns: 7, written: Bytes(9) }, begun_ns: 0, steps }
+        Round { round: RoundRecord { number, used: Use { at_ns, busy_ns: 7, written: Bytes(9) } }, steps }
     }
 
     #[test]

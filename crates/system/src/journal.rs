@@ -396,6 +396,12 @@ mod tests {
         lines.iter().map(|line| encode(line).unwrap()).collect()
     }
 
+    /// A journal without a helper.
+    fn journal_at(path: &Path, file: File) -> Journal {
+        let (made, secrets, held, reserve) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Journal { path: path.to_owned(), file, made, helper: None, secrets, held, reserve }
+    }
+
     #[test]
     fn undone_changes_and_a_line_cut_off_do_not_remain() {
         let run = Line::Run { pid: 1, command: "qd1 filesystems".to_owned() };
@@ -434,15 +440,8 @@ mod tests {
         let renamed = dir.path().join("meddled");
         std::fs::create_dir(&renamed).unwrap();
         let held = File::open(&renamed).unwrap();
-        let mut journal = Journal {
-            path: dir.path().join("a.journal"),
-            file: File::create(dir.path().join("a.journal")).unwrap(),
-            made: Vec::new(),
-            helper: None,
-            secrets: Vec::new(),
-            held: Vec::new(),
-            reserve: Vec::new(),
-        };
+        let path = dir.path().join("a.journal");
+        let mut journal = journal_at(&path, File::create(&path).unwrap());
         let file = PathBuf::from(format!("/proc/self/fd/{}/disk.img", std::os::fd::AsRawFd::as_raw_fd(&held)));
         let error = journal.note(Change::Loop { file }).unwrap_err().to_string();
         assert!(error.contains("was renamed by another user") && journal.depth() == 0, "{error}");
@@ -466,15 +465,7 @@ mod tests {
         let inside = dir.path().join(".qd1-scratch-0");
         let run = std::panic::catch_unwind(|| {
             let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-            let mut journal = Journal {
-                path: path.clone(),
-                file,
-                made: Vec::new(),
-                helper: None,
-                secrets: Vec::new(),
-                held: Vec::new(),
-                reserve: Vec::new(),
-            };
+            let mut journal = journal_at(&path, file);
             journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
             std::fs::create_dir(&inside).unwrap();
             panic!("on purpose");
@@ -487,15 +478,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.journal");
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal {
-            path: path.clone(),
-            file,
-            made: Vec::new(),
-            helper: None,
-            secrets: Vec::new(),
-            held: Vec::new(),
-            reserve: Vec::new(),
-        };
+        let mut journal = journal_at(&path, file);
         journal.note(mount("/a")).unwrap();
         let depth = journal.depth();
         journal.note(mount("/b")).unwrap();
@@ -512,8 +495,8 @@ mod tests {
         let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
         let made = vec![Change::Scratch { dir: inside.clone() }];
         let path = dir.path().join("0.journal");
-        let mut journal =
-            Journal { path, file, made, helper: None, secrets: Vec::new(), held: Vec::new(), reserve: Vec::new() };
+        let mut journal = journal_at(&path, file);
+        journal.made = made;
         journal.undo_to(0).unwrap();
         assert!(!inside.exists());
     }
@@ -548,15 +531,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, inside) = (dir.path().join("0.journal"), dir.path().join(".qd1-scratch-0"));
         let file = OpenOptions::new().append(true).create_new(true).open(&path).unwrap();
-        let mut journal = Journal {
-            path: path.clone(),
-            file,
-            made: Vec::new(),
-            helper: None,
-            secrets: Vec::new(),
-            held: Vec::new(),
-            reserve: Vec::new(),
-        };
+        let mut journal = journal_at(&path, file);
         journal.note(Change::Scratch { dir: inside.clone() }).unwrap();
         std::fs::create_dir(&inside).unwrap();
         let depth = journal.depth();

@@ -12,7 +12,7 @@ use qd1_model::hist::{CoarseHist, Hist};
 use qd1_model::op::OpClass;
 use qd1_model::plan::OverPlan;
 use qd1_model::plan::criterion::Criterion;
-use qd1_model::record::over::{OverRecord, RoundRecord};
+use qd1_model::record::over::{OverRecord, RoundRecord, Use};
 use qd1_model::record::{Interval, IntervalStream, Stream};
 use qd1_model::spec::{Effort, Job};
 use qd1_model::verdict::ThresholdClass;
@@ -133,54 +133,49 @@ fn truths(levels: &[f64]) -> [f64; 5] {
     [quantile(0.5), quantile(0.99), quantile(0.999), mean, 1e9 / mean]
 }
 
-/// The thresholds that hours are held to: p99 up to one and a half times that of level 1.
-fn thresholds() -> Thresholds {
-    let limit = 1.5 * MEDIAN_NS * (SIGMA * 2.326).exp();
-    let criterion = |metric: &str, limit: f64| Criterion {
+/// The thresholds that hours are held to: each metric of the step up to a limit.
+pub(crate) fn thresholds(limits: &[(&str, f64)]) -> Thresholds {
+    let criterion = |(metric, limit): &(&str, f64)| Criterion {
         step: STEP.to_owned(),
         op: OpClass::Read,
-        metric: metric.to_owned(),
-        pass: limit,
-        fail: limit,
+        metric: (*metric).to_owned(),
+        pass: *limit,
+        fail: *limit,
         published: None,
         label: String::new(),
         source: "truth".to_owned(),
     };
-    let class = ThresholdClass {
-        name: "truth".to_owned(),
-        title: "truth".to_owned(),
-        criterion: vec![criterion("lat_p99_ns", limit), criterion("lat_mean_ns", limit)],
-    };
-    Thresholds { class: vec![class] }
+    let criterion = limits.iter().map(criterion).collect();
+    Thresholds { class: vec![ThresholdClass { name: "truth".to_owned(), title: "truth".to_owned(), criterion }] }
 }
 
-/// A visit: when it began, and the latency of each of its requests, one at a time, ns.
-pub(crate) struct Visit {
-    pub(crate) at_ns: u64,
-    pub(crate) latencies: Vec<f64>,
+/// One and a half times p99 of level 1.
+fn limit() -> f64 {
+    1.5 * MEDIAN_NS * (SIGMA * 2.326).exp()
 }
 
-/// A Record of visits to one step, as the product keeps its rounds.
-pub(crate) fn record(duration_ns: u64, rounds: u32, visits: &[Visit]) -> Record {
+/// The plan of so many rounds.
+pub(crate) fn plan(duration_ns: u64, rounds: u32) -> OverPlan {
+    OverPlan { duration_ns, rounds, round_max_ns: SECOND_NS, busy_max_ns: duration_ns / 200 }
+}
+
+/// A Record of visits to one step, as the product keeps its rounds: `visit` gives the latency of each request of the one
+/// that begins at a time in ns.
+pub(crate) fn record(over: OverPlan, seed: u64, mut visit: impl FnMut(u64) -> Vec<f64>) -> Record {
     let mut record = suite::record("check", Subject::Check, Bytes::gib(1), Environment::default());
     let job: Job = toml::from_str(&format!("name = {STEP:?}\nrw = \"randread\"")).expect("these are keys of a job");
     let mut step = suite::step(&job, Effort::Default, 1 << 30);
-    step.visits = rounds;
+    step.visits = over.rounds;
     record.plan.steps.push(step);
-    record.plan.over = Some(OverPlan { duration_ns, rounds, round_max_ns: SECOND_NS, busy_max_ns: duration_ns / 200 });
-    let of_round = |(number, visit): (usize, &Visit)| RoundRecord {
-        number: number as u32,
-        at_ns: visit.at_ns,
-        busy_ns: VISIT_NS,
-        written: Bytes(0),
-    };
-    let rounds = visits.iter().enumerate().map(of_round).collect();
-    record.over = Some(OverRecord { begun_ns: vec![0], rounds });
-    record.elapsed_ns = duration_ns;
-    for Visit { at_ns, latencies } in visits {
+    record.plan.over = Some(over);
+    record.elapsed_ns = over.duration_ns;
+    let mut rounds = Vec::new();
+    for number in 0..over.rounds {
+        let at_ns = over.at_ns(number, seed);
+        let latencies = visit(at_ns);
         let (mut lat, mut coarse) = (Hist::new(), CoarseHist::default());
         let mut sum = 0;
-        for latency in latencies {
+        for latency in &latencies {
             let ns = latency.max(1.0) as u64;
             lat.record(ns);
             coarse.record(ns);
@@ -190,28 +185,21 @@ pub(crate) fn record(duration_ns: u64, rounds: u32, visits: &[Visit]) -> Record 
         let (bytes, lat_max_ns) = (Bytes(4096 * ios), lat.max_ns());
         let interval =
             IntervalStream { class, ios, bytes: bytes.0, lat_sum_ns: sum, lat_max_ns, bins: coarse.sparse() };
-        let stream = Stream {
-            class,
-            bytes,
-            lat,
-            slat: None,
-            clat: None,
-            write_part: None,
-            sync_part: None,
-            slowest: Vec::new(),
-            waits: None,
-        };
+        let stream = Stream::of(class, bytes, lat);
         let outcome = qd1_model::record::StepRecord {
             name: STEP.to_owned(),
             direct: true,
-            started_ns: *at_ns,
+            started_ns: at_ns,
             runtime_ns: sum,
             streams: vec![stream],
             intervals: vec![Interval { start_ns: 0, length_ns: sum, streams: vec![interval] }],
             ..Default::default()
         };
         outcome.add_to(&mut record.steps);
+        let used = Use { at_ns, busy_ns: sum, written: Bytes(0) };
+        rounds.push(RoundRecord { number, used });
     }
+    record.over = Some(OverRecord { starts: vec![Use::default()], rounds });
     record
 }
 
@@ -220,9 +208,7 @@ fn day(level: Level, seed: u64) -> (Vec<f64>, Report) {
     let mut random = Random::new(seed);
     let levels = level.seconds(&mut random);
     let duration_ns = HOURS as u64 * HOUR_S as u64 * SECOND_NS;
-    let plan = OverPlan { duration_ns, rounds: ROUNDS, round_max_ns: SECOND_NS, busy_max_ns: 0 };
-    let visit = |round| {
-        let at_ns = plan.at_ns(round, seed);
+    let visit = |at_ns: u64| {
         let level = levels[(at_ns / SECOND_NS) as usize];
         let mut latencies = Vec::new();
         let mut spent_ns = 0.0;
@@ -231,10 +217,11 @@ fn day(level: Level, seed: u64) -> (Vec<f64>, Report) {
             spent_ns += latency;
             latencies.push(latency);
         }
-        Visit { at_ns, latencies }
+        latencies
     };
-    let visits: Vec<Visit> = (0..ROUNDS).map(visit).collect();
-    (levels, analyse(record(duration_ns, ROUNDS, &visits), &thresholds()))
+    let record = record(plan(duration_ns, ROUNDS), seed, visit);
+    let report = analyse(record, &thresholds(&[("lat_p99_ns", limit()), ("lat_mean_ns", limit())]));
+    (levels, report)
 }
 
 /// How often intervals held, and how often grades of hours were right.
@@ -283,7 +270,6 @@ pub struct Row {
 /// `count` days of each kind.
 #[must_use]
 pub fn study(seeds: Seeds, count: u64) -> Vec<Row> {
-    let limit = thresholds().class[0].criterion[0].pass;
     DAYS.iter()
         .map(|(name, level)| {
             let days = each(0..count, |number| day(*level, seeds.seed(number) ^ 0x00DA_1000_0000_0000));
@@ -303,7 +289,7 @@ pub fn study(seeds: Seeds, count: u64) -> Vec<Row> {
                     row.hours[1].add(of_mean.figure, mean);
                     if matches!(of_p99.grade, Grade::Pass | Grade::Fail) {
                         row.graded += 1;
-                        row.wrong += usize::from((of_p99.grade == Grade::Pass) != (p99 <= limit));
+                        row.wrong += usize::from((of_p99.grade == Grade::Pass) != (p99 <= limit()));
                     }
                 }
             }

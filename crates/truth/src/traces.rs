@@ -14,14 +14,11 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use qd1_analysis::analyse;
-use qd1_model::plan::OverPlan;
-use qd1_model::plan::criterion::Criterion;
-use qd1_model::verdict::ThresholdClass;
-use qd1_model::{Estimate, OpClass, Thresholds};
+use qd1_model::{Estimate, Grade, OpClass};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::Seeds;
-use crate::over::{Visit, record};
+use crate::over::{plan, record, thresholds};
 
 /// Seconds of a row, of an hour, and of a stretch.
 const ROW_S: u64 = 15;
@@ -40,10 +37,7 @@ const LIMITS: [f64; 3] = [0.9, 1.0, 1.1];
 type Rows = Vec<(u64, f64)>;
 
 /// Three hours of a drive: the mean latency of every 15 seconds, ns.
-struct Stretch {
-    drive: String,
-    means: Vec<f64>,
-}
+type Stretch = Vec<f64>;
 
 /// Reads the file and returns the table.
 ///
@@ -92,22 +86,22 @@ fn read(path: &Path) -> io::Result<BTreeMap<String, Rows>> {
 }
 
 /// The stretches of a drive without a gap.
-fn stretches(drive: &str, rows: &Rows) -> Vec<Stretch> {
+fn stretches(rows: &Rows) -> Vec<Stretch> {
     let count = (STRETCH_S / ROW_S) as usize;
     rows.chunk_by(|one, next| next.0 - one.0 <= 2 * ROW_S)
         .flat_map(|run| run.chunks_exact(count.min(run.len().max(1))))
         .filter(|run| run.len() >= count * 9 / 10)
-        .map(|run| Stretch { drive: drive.to_owned(), means: run.iter().map(|(_, us)| us * 1e3).collect() })
+        .map(|run| run.iter().map(|(_, us)| us * 1e3).collect())
         .collect()
 }
 
 /// How far the mean of a minute lies from that of its three hours, and of its drive's two weeks.
 fn minutes(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
     let mut of_stretch = Vec::new();
-    for (drive, rows) in drives.iter().filter(|(drive, _)| !SLOW.contains(&drive.as_str())) {
-        for stretch in stretches(drive, rows) {
-            let mean = average(&stretch.means);
-            of_stretch.extend(stretch.means.chunks_exact(4).map(|minute| average(minute) / mean - 1.0));
+    for (_, rows) in drives.iter().filter(|(drive, _)| !SLOW.contains(&drive.as_str())) {
+        for stretch in stretches(rows) {
+            let mean = average(&stretch);
+            of_stretch.extend(stretch.chunks_exact(4).map(|minute| average(minute) / mean - 1.0));
         }
     }
     of_stretch.sort_by(f64::total_cmp);
@@ -168,38 +162,34 @@ impl Claims {
 fn claims(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
     let (mut hours, mut days) = (Claims::default(), Claims::default());
     let (mut graded, mut wrong, mut open) = (0u32, 0u32, 0u32);
-    for (number, (drive, rows)) in drives.iter().enumerate() {
-        let stretches = stretches(drive, rows);
-        let all: Vec<f64> = stretches.iter().flat_map(|stretch| stretch.means.iter().copied()).collect();
+    for (number, rows) in drives.values().enumerate() {
+        let stretches = stretches(rows);
+        let all: Vec<f64> = stretches.iter().flat_map(|stretch| stretch.iter().copied()).collect();
         let usual = average(&all);
         for (at, stretch) in stretches.iter().enumerate() {
             let seed = (number as u64) << 32 | at as u64;
-            debug_assert_eq!(stretch.drive, **drive, "stretches of one drive");
             let rounds = 3 * ROUNDS_PER_HOUR;
-            let duration_ns = STRETCH_S * 1_000_000_000;
-            let plan = OverPlan { duration_ns, rounds, round_max_ns: 1_000_000_000, busy_max_ns: 0 };
-            let visits: Vec<Visit> = (0..rounds)
-                .map(|round| {
-                    let at_ns = plan.at_ns(round, seed);
-                    let row = ((at_ns / 1_000_000_000 / ROW_S) as usize).min(stretch.means.len() - 1);
-                    Visit { at_ns, latencies: vec![stretch.means[row]; REQUESTS] }
-                })
-                .collect();
-            let report = analyse(record(duration_ns, rounds, &visits), &thresholds(usual));
+            let visit = |at_ns: u64| {
+                let row = ((at_ns / 1_000_000_000 / ROW_S) as usize).min(stretch.len() - 1);
+                vec![stretch[row]; REQUESTS]
+            };
+            let record = record(plan(STRETCH_S * 1_000_000_000, rounds), seed, visit);
+            let limits = LIMITS.map(|times| ("lat_mean_ns", times * usual));
+            let report = analyse(record, &thresholds(&limits));
             let stream = report.summary.stream("reads", OpClass::Read).expect("it was measured");
-            days.add(stream.lat_mean_ns, f64::from(rounds), average(&stretch.means));
+            days.add(stream.lat_mean_ns, f64::from(rounds), average(&stretch));
             let over = report.over.expect("it is a check over hours");
             let per_hour = (HOUR_S / ROW_S) as usize;
-            for (hour, means) in stretch.means.chunks(per_hour).enumerate().filter(|(_, part)| part.len() == per_hour) {
+            for (hour, means) in stretch.chunks(per_hour).enumerate().filter(|(_, part)| part.len() == per_hour) {
                 let truth = average(means);
                 let of_hour = |limit: usize| &over.criteria[limit].hours[hour];
                 hours.add(of_hour(0).figure.unwrap_or_default(), f64::from(ROUNDS_PER_HOUR), truth);
                 for (limit, times) in LIMITS.iter().enumerate() {
                     match of_hour(limit).grade {
-                        qd1_model::Grade::Pass | qd1_model::Grade::Fail => {
+                        Grade::Pass | Grade::Fail => {
                             graded += 1;
                             let is_met = truth <= times * usual;
-                            wrong += u32::from((of_hour(limit).grade == qd1_model::Grade::Pass) != is_met);
+                            wrong += u32::from((of_hour(limit).grade == Grade::Pass) != is_met);
                         }
                         _ => open += 1,
                     }
@@ -214,23 +204,4 @@ fn claims(text: &mut String, drives: &BTreeMap<&String, &Rows>) {
         "  hours held to {LIMITS:?} times the drive's mean: {graded} graded, {:.2} % of them wrongly; {open} not resolved",
         100.0 * f64::from(wrong) / f64::from(graded.max(1))
     );
-}
-
-fn thresholds(usual_ns: f64) -> Thresholds {
-    let criterion = |times: &f64| Criterion {
-        step: "reads".to_owned(),
-        op: OpClass::Read,
-        metric: "lat_mean_ns".to_owned(),
-        pass: times * usual_ns,
-        fail: times * usual_ns,
-        published: None,
-        label: String::new(),
-        source: "truth".to_owned(),
-    };
-    let class = ThresholdClass {
-        name: "truth".to_owned(),
-        title: "truth".to_owned(),
-        criterion: LIMITS.iter().map(criterion).collect(),
-    };
-    Thresholds { class: vec![class] }
 }

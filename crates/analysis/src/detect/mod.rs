@@ -42,47 +42,45 @@ struct Detector {
     name: &'static str,
     /// What it concludes.
     run: fn(&Record, &Summary) -> Vec<Finding>,
+    /// Whether it follows a step from one moment to the next, of which a check over hours sees too few.
+    follows: bool,
 }
-
-/// Detectors that follow a step from one moment to the next, of which a check over hours sees too few.
-const FOLLOWING: &[&str] = &["rate_changed", "rate_limited", "periodic_stalls", "drift"];
 
 /// All detectors.
 static DETECTORS: &[Detector] = &[
-    Detector { name: "short_or_failed_io", run: short_or_failed_io::detect },
-    Detector { name: "not_a_disk", run: not_a_disk::detect },
-    Detector { name: "cache_answered", run: cache_answered::detect },
-    Detector { name: "flush_ignored", run: flush_ignored::detect },
-    Detector { name: "unwritten_extents", run: unwritten_extents::detect },
-    Detector { name: "unwritten_reads", run: unwritten_reads::detect },
-    Detector { name: "host_cache", run: host_cache::detect },
-    Detector { name: "flush_cost", run: flush_cost::detect },
-    Detector { name: "data_reduction", run: data_reduction::detect },
-    Detector { name: "first_touch", run: first_touch::detect },
-    Detector { name: "cpu_spoiled", run: cpu_spoiled::detect },
-    Detector { name: "other_traffic", run: other_traffic::detect },
-    Detector { name: "throttled_cgroup", run: throttled_cgroup::detect },
-    Detector { name: "mount_options", run: mount_options::detect },
-    Detector { name: "stalls", run: stalls::detect },
-    Detector { name: "rate_changed", run: rate_changed::detect },
-    Detector { name: "rate_limited", run: rate_limited::detect },
-    Detector { name: "periodic_stalls", run: periodic_stalls::detect },
-    Detector { name: "drift", run: drift::detect },
-    Detector { name: "loaded_commits", run: loaded_commits::detect },
-    Detector { name: "dirty_limits", run: dirty_limits::detect },
-    Detector { name: "prepare_shortened", run: prepare_shortened::detect },
-    Detector { name: "engine_fallback", run: engine_fallback::detect },
-    Detector { name: "merged_or_split", run: merged_or_split::detect },
-    Detector { name: "buffered_not_durable", run: buffered_not_durable::detect },
-    Detector { name: "storage_kind", run: storage_kind::detect },
+    Detector { name: "short_or_failed_io", run: short_or_failed_io::detect, follows: false },
+    Detector { name: "not_a_disk", run: not_a_disk::detect, follows: false },
+    Detector { name: "cache_answered", run: cache_answered::detect, follows: false },
+    Detector { name: "flush_ignored", run: flush_ignored::detect, follows: false },
+    Detector { name: "unwritten_extents", run: unwritten_extents::detect, follows: false },
+    Detector { name: "unwritten_reads", run: unwritten_reads::detect, follows: false },
+    Detector { name: "host_cache", run: host_cache::detect, follows: false },
+    Detector { name: "flush_cost", run: flush_cost::detect, follows: false },
+    Detector { name: "data_reduction", run: data_reduction::detect, follows: false },
+    Detector { name: "first_touch", run: first_touch::detect, follows: false },
+    Detector { name: "cpu_spoiled", run: cpu_spoiled::detect, follows: false },
+    Detector { name: "other_traffic", run: other_traffic::detect, follows: false },
+    Detector { name: "throttled_cgroup", run: throttled_cgroup::detect, follows: false },
+    Detector { name: "mount_options", run: mount_options::detect, follows: false },
+    Detector { name: "stalls", run: stalls::detect, follows: false },
+    Detector { name: "rate_changed", run: rate_changed::detect, follows: true },
+    Detector { name: "rate_limited", run: rate_limited::detect, follows: true },
+    Detector { name: "periodic_stalls", run: periodic_stalls::detect, follows: true },
+    Detector { name: "drift", run: drift::detect, follows: true },
+    Detector { name: "loaded_commits", run: loaded_commits::detect, follows: false },
+    Detector { name: "dirty_limits", run: dirty_limits::detect, follows: false },
+    Detector { name: "prepare_shortened", run: prepare_shortened::detect, follows: false },
+    Detector { name: "engine_fallback", run: engine_fallback::detect, follows: false },
+    Detector { name: "merged_or_split", run: merged_or_split::detect, follows: false },
+    Detector { name: "buffered_not_durable", run: buffered_not_durable::detect, follows: false },
+    Detector { name: "storage_kind", run: storage_kind::detect, follows: false },
 ];
 
 /// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
     let mut all = Vec::new();
-    let is_followed = record.plan.over.is_none();
-    for detector in DETECTORS.iter().filter(|detector| is_followed || !FOLLOWING.contains(&detector.name)) {
+    for detector in DETECTORS.iter().filter(|detector| !detector.follows || record.plan.over.is_none()) {
         let found = (detector.run)(record, summary);
         debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
         all.extend(found);

@@ -20,9 +20,8 @@ const SPAN_MIN_NS: f64 = 1.2e12;
 pub(super) fn is_one(intervals: &[Interval]) -> bool {
     let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else { return false };
     let span_ns = last.start_ns.saturating_sub(first.start_ns) as f64;
-    let measured_ns: f64 = intervals.iter().map(|interval| interval.length_ns as f64).sum();
     span_ns >= SPAN_MIN_NS
-        && measured_ns <= SHARE_MAX * span_ns
+        && intervals.iter().map(|interval| interval.length_ns as f64).sum::<f64>() <= SHARE_MAX * span_ns
         && intervals.chunk_by(Interval::goes_on).count() >= BATCHES_MIN
 }
 

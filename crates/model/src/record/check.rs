@@ -4,6 +4,7 @@
 use super::{Interval, Record};
 use crate::hist::COARSE_BINS;
 use crate::record::StepRecord;
+use crate::record::over::OverRecord;
 
 /// Time of a step that its intervals do not divide, ns: a day. It is looked at in slices of 10 ms or more.
 const UNDIVIDED_NS_MAX: u64 = 86_400_000_000_000;
@@ -40,20 +41,24 @@ impl Record {
 impl Record {
     /// Checks the rounds of a check over hours, which is looked at hour by hour.
     fn check_rounds(&self) -> Result<(), String> {
-        let rounds = self.over.iter().flat_map(|over| &over.rounds);
         let Some(plan) = self.plan.over else {
             return if self.over.is_none() { Ok(()) } else { Err("it has rounds that nobody planned".to_owned()) };
         };
         if plan.duration_ns > OVER_NS_MAX || plan.rounds > ROUNDS_MAX {
             return Err(format!("it has {} rounds in {} ns", plan.rounds, plan.duration_ns));
         }
+        if self
+            .over
+            .iter()
+            .flat_map(OverRecord::uses)
+            .any(|used| used.at_ns > OVER_NS_MAX || used.busy_ns > OVER_NS_MAX)
+        {
+            return Err("it used the disk for months".to_owned());
+        }
         let mut next = 0;
-        for round in rounds {
+        for round in self.over.iter().flat_map(|over| &over.rounds) {
             if round.number < next || round.number >= plan.rounds {
                 return Err(format!("it has a round {} after {next} of {}", round.number, plan.rounds));
-            }
-            if round.at_ns > OVER_NS_MAX || round.busy_ns > OVER_NS_MAX {
-                return Err(format!("its round {} took months", round.number));
             }
             next = round.number + 1;
         }

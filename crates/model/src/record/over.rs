@@ -9,16 +9,47 @@ use crate::units::Bytes;
 /// The rounds of a check over hours.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverRecord {
-    /// When it was begun (0) and resumed, ns since the run began.
-    pub begun_ns: Vec<u64>,
-    /// Those measured, in order.
+    /// When it was begun and resumed, in order: each wrote the test file anew.
+    pub starts: Vec<Use>,
+    /// The rounds measured, in order.
     pub rounds: Vec<RoundRecord>,
 }
 
+/// A use of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Use {
+    /// When it began, ns since the run began.
+    pub at_ns: u64,
+    /// How long it took, ns.
+    pub busy_ns: u64,
+    /// Bytes written, without those of ramps.
+    pub written: Bytes,
+}
+
+/// One round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundRecord {
+    /// Its number in the plan, from 0.
+    pub number: u32,
+    /// When it was, and what it cost the disk.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
 impl OverRecord {
+    /// Returns every use of the disk.
+    pub fn uses(&self) -> impl Iterator<Item = &Use> {
+        self.starts.iter().chain(self.rounds.iter().map(|round| &round.used))
+    }
+
     /// Returns how long the disk was used, ns.
     pub fn busy_ns(&self) -> u64 {
-        self.rounds.iter().fold(0, |sum, round| sum.saturating_add(round.busy_ns))
+        self.uses().fold(0, |sum, used| sum.saturating_add(used.busy_ns))
+    }
+
+    /// Returns the bytes written.
+    pub fn written(&self) -> Bytes {
+        Bytes(self.uses().fold(0, |sum, used| sum.saturating_add(used.written.0)))
     }
 
     /// Returns the number of the next round.
@@ -27,26 +58,11 @@ impl OverRecord {
     }
 }
 
-/// One round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RoundRecord {
-    /// Its number in the plan, from 0.
-    pub number: u32,
-    /// When it began, ns since the run began.
-    pub at_ns: u64,
-    /// How long the disk was used for it, ns; of the first after a start, with the preparation.
-    pub busy_ns: u64,
-    /// Bytes written, with the preparation likewise; without those of ramps.
-    pub written: Bytes,
-}
-
 /// A round as it is kept before the run is over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// The round.
     pub round: RoundRecord,
-    /// When the process that measured it began, ns since the run began.
-    pub begun_ns: u64,
     /// What its visits measured, with times as in the whole record.
     pub steps: Vec<StepRecord>,
 }
@@ -59,12 +75,9 @@ impl super::Record {
 
     /// Adds a round that was measured after all others.
     pub fn add_round(&mut self, round: Round) {
-        let over = self.over.get_or_insert_default();
-        if over.begun_ns.last() != Some(&round.begun_ns) {
-            over.begun_ns.push(round.begun_ns);
-        }
-        over.rounds.push(round.round);
-        self.elapsed_ns = self.elapsed_ns.max(round.round.at_ns.saturating_add(round.round.busy_ns));
+        let Use { at_ns, busy_ns, .. } = round.round.used;
+        self.elapsed_ns = self.elapsed_ns.max(at_ns.saturating_add(busy_ns));
+        self.over.get_or_insert_default().rounds.push(round.round);
         for step in round.steps {
             step.add_to(&mut self.steps);
         }

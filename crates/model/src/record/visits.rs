@@ -3,7 +3,7 @@
 use super::{DeviceDelta, IntervalStream, ProcessorWaits, SLOWEST_MAX, StepRecord, Stream};
 use crate::environment::Pressure;
 use crate::hist::Hist;
-use crate::op::Ended;
+use crate::op::{Ended, OpClass};
 use crate::units::Bytes;
 
 impl StepRecord {
@@ -89,6 +89,21 @@ impl StepRecord {
 }
 
 impl Stream {
+    /// Returns operations of which nothing but their latencies is known.
+    pub fn of(class: OpClass, bytes: Bytes, lat: Hist) -> Self {
+        Self {
+            class,
+            bytes,
+            lat,
+            slat: None,
+            clat: None,
+            write_part: None,
+            sync_part: None,
+            slowest: Vec::new(),
+            waits: None,
+        }
+    }
+
     /// Adds the operations to those of the same kind in `streams`.
     pub fn add_to(self, streams: &mut Vec<Self>) {
         let Some(mine) = streams.iter_mut().find(|stream| stream.class == self.class) else {
@@ -175,7 +190,6 @@ impl DeviceDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::OpClass;
     use crate::record::{Interval, IoErrors, Slow};
 
     /// A visit of `count` reads of so many ns, which began at a time of the run.
@@ -184,17 +198,7 @@ mod tests {
         (0..count).for_each(|_| lat.record(lat_ns));
         let class = OpClass::Read;
         let (bytes, slowest) = (Bytes(count * 4096), vec![Slow { at_ns: 5, lat_ns }]);
-        let stream = Stream {
-            class,
-            bytes,
-            lat,
-            slat: None,
-            clat: None,
-            write_part: None,
-            sync_part: None,
-            slowest,
-            waits: None,
-        };
+        let stream = Stream { slowest, ..Stream::of(class, bytes, lat) };
         let (ios, lat_sum_ns) = (count, count * lat_ns);
         let of_interval =
             IntervalStream { class, ios, bytes: bytes.0, lat_sum_ns, lat_max_ns: lat_ns, bins: Vec::new() };

@@ -3,7 +3,7 @@
 use qd1_model::metric::{Better, metric};
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::plan::OverPlan;
-use qd1_model::record::over::{OverRecord, RoundRecord};
+use qd1_model::record::over::{OverRecord, RoundRecord, Use};
 use qd1_model::verdict::Judged;
 use qd1_model::{Bytes, Estimate, Grade, Report};
 
@@ -19,9 +19,10 @@ pub fn over_a_day() -> Report {
     record.plan.over = Some(OverPlan { duration_ns, rounds: 375, round_max_ns: 1_120_000_000, busy_max_ns });
     record.elapsed_ns = duration_ns;
     let at_ns = |number: u32| u64::from(number) * duration_ns / 375;
-    let round = |number| RoundRecord { number, at_ns: at_ns(number), busy_ns: 980_000_000, written: Bytes::mib(5) };
+    let used = |at_ns| Use { at_ns, busy_ns: 980_000_000, written: Bytes::mib(5) };
+    let round = |number| RoundRecord { number, used: used(at_ns(number)) };
     let rounds = (0..200).chain(205..375).map(round).collect();
-    record.over = Some(OverRecord { begun_ns: vec![0, 11 * HOUR_NS], rounds });
+    record.over = Some(OverRecord { starts: [0, 11 * HOUR_NS].map(used).to_vec(), rounds });
     let started = record.started_unix_ns;
     let judged = report.verdicts.iter().flat_map(|verdict| verdict.judged.iter().map(|one| (&verdict.class, one)));
     let criteria = judged.map(|(class, judged)| Hours {

@@ -29,7 +29,7 @@ pub(crate) fn speaks_for(report: &Report) -> String {
         return String::new();
     }
     if let Some(over) = &report.over {
-        let unseen = match over.rounds < over.rounds_planned / 10 * 9 {
+        let unseen = match 10 * over.rounds < 9 * over.rounds_planned {
             true => "; of the rest nothing is known",
             false => "",
         };

@@ -230,17 +230,7 @@ fn score(case: Case, disk: &Disk, steps: &[Step], run: Run, row: &mut Row) {
 fn step_of(run: Run) -> StepRecord {
     let runtime_ns = run.intervals.len() as u64 * INTERVAL_NS as u64;
     let bytes = Bytes(run.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum());
-    let stream = Stream {
-        class: OpClass::Read,
-        bytes,
-        lat: run.lat,
-        slat: None,
-        clat: None,
-        write_part: None,
-        sync_part: None,
-        slowest: Vec::new(),
-        waits: None,
-    };
+    let stream = Stream::of(OpClass::Read, bytes, run.lat);
     StepRecord {
         name: "virtual".to_owned(),
         engine: None,

@@ -111,17 +111,16 @@ fn send(
         due_ns = request.begin_ns + settings.interval_ns;
         last_ns = request.begin_ns + request.lat_ns;
         let warmup = requests <= settings.warmup;
+        if !request.writes && matches!(request.outcome, Outcome::Done { .. }) {
+            asked_bytes += u64::from(settings.size);
+        }
         match &request.outcome {
             Outcome::Done { sync_ns } if !warmup => {
-                asked_bytes += if request.writes { 0 } else { u64::from(settings.size) };
                 let timing = Timing { lat_ns: request.lat_ns, part_ns: sync_ns.unwrap_or(0), completed_ns: last_ns };
                 meter.record(usize::from(request.writes), settings.size, &timing);
                 in_a_row = 0;
             }
-            Outcome::Done { .. } => {
-                asked_bytes += if request.writes { 0 } else { u64::from(settings.size) };
-                in_a_row = 0;
-            }
+            Outcome::Done { .. } => in_a_row = 0,
             Outcome::Failed(_) => (failed, in_a_row) = (failed + 1, in_a_row + 1),
         }
         if !show.pong(&Pong { number: requests, at_ns: request.begin_ns - start_ns, warmup, request: &request })? {
