@@ -156,13 +156,13 @@ impl<'a> Unlike<'a> {
         Self { all: visits(all), own: visits(own), lat: all.stream(class).map(|stream| &stream.lat), seed }
     }
 
-    /// By the share of requests that are slower than quantile `q` of all.
+    /// By the share of requests that are as slow as quantile `q` of all, to the bin: there are always some.
     fn in_quantile(&self, q: f64) -> bool {
         let Some(level_ns) = self.lat.map(|lat| lat.quantile(q)) else { return false };
         let edge = coarse_index(level_ns);
         self.differs(|visit| {
             let slower =
-                visit.bins.iter().filter(|(bin, _)| usize::from(*bin) > edge).map(|(_, count)| f64::from(*count));
+                visit.bins.iter().filter(|(bin, _)| usize::from(*bin) >= edge).map(|(_, count)| f64::from(*count));
             (slower.sum(), visit.ios as f64)
         })
     }
@@ -219,4 +219,138 @@ fn widen(hour: &mut StreamSummary, of_day: &StreamSummary, unlike: &Unlike<'_>) 
     hour.stall_share = part(hour.stall_share, of_day.stall_share, false);
     // Half a percent of an hour says nothing of the longest that came in it.
     hour.stall_longest_ns = hour.stall_longest_ns.map(|longest| Estimate { high: None, ..longest });
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::plan::criterion::Criterion;
+    use qd1_model::plan::{OverPlan, Rw, Skipped, Sync};
+    use qd1_model::record::ProcessorWaits;
+    use qd1_model::record::over::{OverRecord, RoundRecord, Use};
+    use qd1_model::verdict::ThresholdClass;
+    use qd1_model::{Report, op::Ended};
+
+    use super::*;
+    use crate::{analyse, testing};
+
+    const ROUNDS: u32 = 30;
+
+    /// Two hours of fifteen rounds each: reads of 100 us, in the second hour of so many.
+    fn two_hours(second_us: u64) -> Record {
+        let mut record = testing::empty();
+        let over = OverPlan { duration_ns: 2 * HOUR_NS, rounds: ROUNDS, round_max_ns: 1, busy_max_ns: u64::MAX };
+        let mut rounds = Vec::new();
+        for number in 0..ROUNDS {
+            let at_ns = u64::from(number) * over.duration_ns / u64::from(ROUNDS);
+            let us = if at_ns < HOUR_NS { 100 } else { second_us };
+            let mut one = testing::empty();
+            testing::step(&mut one, "reads", testing::io(Rw::Randread, 4096, Sync::None, true), 20, us * 1000);
+            let visit = one.steps.remove(0).in_one_interval();
+            StepRecord { started_ns: at_ns, ..visit }.add_to(&mut record.steps);
+            record.plan.steps = one.plan.steps;
+            rounds.push(RoundRecord { number, used: Use { at_ns, busy_ns: 1, ..Use::default() } });
+        }
+        record.plan.steps[0].visits = ROUNDS;
+        record.plan.over = Some(over);
+        record.over = Some(OverRecord { starts: vec![Use::default()], rounds });
+        record
+    }
+
+    /// Judged by a class of p50 of these steps, up to 150 us.
+    fn judged(record: Record, steps: &[&str]) -> Report {
+        let criterion = |step: &&str| Criterion {
+            step: (*step).to_owned(),
+            op: OpClass::Read,
+            metric: "lat_p50_ns".to_owned(),
+            pass: 150_000.0,
+            fail: 150_000.0,
+            published: None,
+            label: String::new(),
+            source: "test".to_owned(),
+        };
+        let class = ThresholdClass {
+            name: "mine".to_owned(),
+            title: "mine".to_owned(),
+            criterion: steps.iter().map(criterion).collect(),
+        };
+        analyse(record, &Thresholds { class: vec![class] })
+    }
+
+    fn grades(report: &Report) -> Vec<Grade> {
+        report.over.as_ref().unwrap().criteria[0].hours.iter().map(|hour| hour.grade).collect()
+    }
+
+    #[test]
+    fn each_hour_has_the_grade_of_its_own_rounds_where_they_differ() {
+        let report = judged(two_hours(400), &["reads"]);
+        assert_eq!(grades(&report), [Grade::Pass, Grade::Fail]);
+        let hours = &report.over.as_ref().unwrap().criteria[0].hours;
+        assert_eq!((hours[0].rounds, hours[1].from_unix_ns), (15, HOUR_NS));
+        let value = |hour: usize| hours[hour].figure.unwrap().value.unwrap() / 1e3;
+        assert!((90.0..130.0).contains(&value(0)) && (360.0..500.0).contains(&value(1)), "{} {}", value(0), value(1));
+        assert_eq!(grades(&judged(two_hours(100), &["reads"])), [Grade::Pass; 2]);
+    }
+
+    /// What one round alone met is not known to be that hour's: it may be that of the whole time.
+    #[test]
+    fn an_hour_that_does_not_differ_has_the_whole_times_interval_in_its_own() {
+        let mut record = two_hours(100);
+        let slow = two_hours(400).steps.remove(0).intervals.pop().unwrap();
+        record.steps[0].intervals[3].streams = slow.streams;
+        let report = judged(record, &["reads"]);
+        let whole = report.summary.stream("reads", OpClass::Read).unwrap().lat_mean_ns;
+        let summary = summarize(&report.record);
+        assert_eq!(summary.stream("reads", OpClass::Read).unwrap().lat_mean_ns, whole);
+        let all = report.record.step("reads").unwrap();
+        let second = of_hour(all, &summary, |at_ns| at_ns >= HOUR_NS);
+        let unlike = Unlike::new(&second, all, OpClass::Read, 1);
+        assert!(!unlike.in_mean(), "one slow round of thirty is in either hour by chance");
+        let mut own = summarize(&Record { steps: vec![second.clone()], over: None, ..report.record.clone() });
+        let stream = &mut own.steps[0].streams[0];
+        widen(stream, summary.stream("reads", OpClass::Read).unwrap(), &unlike);
+        assert!(stream.lat_mean_ns.high >= whole.high && stream.lat_mean_ns.low <= whole.low);
+    }
+
+    /// It passed for a whole day with six rounds of its first half.
+    #[test]
+    fn a_step_that_failed_on_the_way_is_not_resolved() {
+        let mut record = two_hours(100);
+        (record.steps[0].ended, record.steps[0].fault) = (Ended::Failed, "no space".to_owned());
+        let report = judged(record, &["reads"]);
+        let judged = &report.verdicts[0].judged[0];
+        assert_eq!(judged.grade, Grade::NotResolved);
+        assert!(judged.why.contains("no space"), "{}", judged.why);
+    }
+
+    /// A class passed by what was measured of it.
+    #[test]
+    fn a_class_that_is_measured_in_part_is_not_resolved_and_one_that_is_not_is_left_out() {
+        let report = judged(two_hours(100), &["reads", "seqread"]);
+        assert_eq!(report.verdicts[0].grade, Grade::NotResolved);
+        assert!(judged(two_hours(100), &["seqread"]).verdicts.is_empty());
+        let mut left_out = two_hours(100);
+        left_out.plan.skipped.push(Skipped { name: "seqread".to_owned(), why: "left out by --only".to_owned() });
+        let report = judged(left_out, &["seqread"]);
+        assert!(report.verdicts[0].judged[0].why.contains("left out by --only"));
+    }
+
+    /// An hour failed where the whole was limited by the processors.
+    #[test]
+    fn an_hour_does_not_fail_for_what_the_processors_did() {
+        let mut record = two_hours(400);
+        let mut shorter = Hist::new();
+        (0..record.steps[0].streams[0].lat.count()).for_each(|_| shorter.record(100_000));
+        let waits = ProcessorWaits { lat: Some(shorter), tail_ios: 10, tail_lat_ns: 100, tail_waited_ns: 90 };
+        record.steps[0].streams[0].waits = Some(waits);
+        let p99 = |record: Record| {
+            let mut report = judged(record, &["reads"]);
+            let mut class = report.verdicts.remove(0);
+            class.judged[0].criterion.metric = "lat_p99_ns".to_owned();
+            let criterion = vec![class.judged[0].criterion.clone()];
+            let class = ThresholdClass { name: "mine".to_owned(), title: "mine".to_owned(), criterion };
+            grades(&analyse(report.record, &Thresholds { class: vec![class] }))
+        };
+        assert_eq!(p99(record), [Grade::Pass, Grade::NotResolved]);
+        assert_eq!(p99(two_hours(400)), [Grade::Pass, Grade::Fail]);
+    }
 }
