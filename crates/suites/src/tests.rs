@@ -285,3 +285,17 @@ fn keys_that_cannot_be_swept_are_documented() {
     let paragraph = DOCS.split("cannot be swept").next().unwrap().rsplit("\n\n").next().unwrap();
     assert!(keys::NOT_SWEPT.iter().all(|key| paragraph.contains(&format!("`{key}`"))), "{paragraph}");
 }
+
+/// Verdicts compare a day with a minute: the steps of both have to be the same work.
+#[test]
+fn the_rounds_of_a_long_check_are_steps_of_check() {
+    let (over, check) = (over(), builtin("check").unwrap());
+    assert_eq!(names(&over), ["qd1", "commit1", "commit4", "wal", "paced", "read32"]);
+    for job in &over.job {
+        let same = check.job.iter().find(|known| known.name == job.name).unwrap();
+        let work = |job: &Job| (job.rw, job.rwmixread, job.bs, job.iodepth, job.numjobs, job.direct, job.sync);
+        assert_eq!(work(job), work(same), "{}", job.name);
+        assert_eq!((job.file, job.rate_iops, &job.title), (same.file, same.rate_iops, &same.title), "{}", job.name);
+        assert_eq!(job.adaptive, Some(false), "{}: nothing that a verdict rests on stops early", job.name);
+    }
+}
