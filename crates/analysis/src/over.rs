@@ -53,12 +53,15 @@ pub(crate) fn summary(
         .collect();
     let limited: Vec<bool> =
         criteria.iter().map(|hours| is_limited_by_processors(record, whole, &hours.criterion)).collect();
+    let end_ns = if record.interrupted { record.elapsed_ns.min(plan.duration_ns) } else { plan.duration_ns };
+    let mut unseen_hours = 0;
     // What an hour has in common with the whole, without what was measured.
     let common = Record { steps: Vec::new(), over: None, ..record.clone() };
-    for from_ns in (0..plan.duration_ns).step_by(HOUR_NS as usize) {
+    for from_ns in (0..end_ns).step_by(HOUR_NS as usize) {
         let in_hour = |at_ns: u64| at_ns >= from_ns && at_ns - from_ns < HOUR_NS;
         let rounds = over.rounds.iter().filter(|round| in_hour(round.used.at_ns)).count() as u32;
         if rounds == 0 {
+            unseen_hours += 1;
             continue;
         }
         let steps = record.steps.iter().map(|step| of_hour(step, whole, in_hour)).collect();
@@ -85,6 +88,7 @@ pub(crate) fn summary(
         duration_ns: plan.duration_ns,
         rounds_planned: plan.rounds,
         rounds: over.rounds.len() as u32,
+        unseen_hours,
         busy_share: over.busy_ns() as f64 / plan.duration_ns.max(1) as f64,
         written_bytes: over.written().0,
         resumed: over.starts.len().saturating_sub(1) as u32,
@@ -309,6 +313,19 @@ mod tests {
         let stream = &mut own.steps[0].streams[0];
         widen(stream, summary.stream("reads", OpClass::Read).unwrap(), &unlike);
         assert!(stream.lat_mean_ns.high >= whole.high && stream.lat_mean_ns.low <= whole.low);
+    }
+
+    /// Hours without a round were left out without a word.
+    #[test]
+    fn hours_without_a_round_are_counted_as_far_as_the_run_has_come() {
+        let mut record = two_hours(100);
+        record.plan.over.as_mut().unwrap().duration_ns = 6 * HOUR_NS;
+        let unseen = |record: &Record| judged(record.clone(), &["reads"]).over.unwrap().unseen_hours;
+        assert_eq!(unseen(&record), 4);
+        (record.interrupted, record.elapsed_ns) = (true, 2 * HOUR_NS);
+        assert_eq!(unseen(&record), 0);
+        record.elapsed_ns = 3 * HOUR_NS;
+        assert_eq!(unseen(&record), 1);
     }
 
     /// It passed for a whole day with six rounds of its first half.

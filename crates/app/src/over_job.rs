@@ -1,10 +1,13 @@
 //! The job of `qd1 check --over`: rounds spread over hours, each kept in the history as soon as it is over.
 
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use qd1_engine::backing::PathKind;
 use qd1_engine::clock;
+use qd1_model::environment::{Environment, Filesystem};
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::over::{OverRecord, Round};
 use qd1_model::{Problem, ProblemKind, Record};
@@ -74,7 +77,7 @@ impl Job for OverJob<'_> {
             How::New(suite) => suite.place(machine, id),
             How::Resumed { record, destroy } => {
                 let place = qd1_runner::place::inspect(machine, &record.plan.target.path, id)?;
-                is_the_same(&place, record, destroy.as_deref())?;
+                is_the_same(machine, &place, record, destroy.as_deref())?;
                 Ok(place)
             }
         }
@@ -108,7 +111,9 @@ impl Job for OverJob<'_> {
             How::New(_) => None,
             How::Resumed { record, .. } => Some(Record::clone(record)),
         };
-        let (record, failure) = execute_over(plan, context, watch, &mut Kept { store: &self.store }, earlier)?;
+        let _taken = take(&context.id)?;
+        let (record, failure) =
+            execute_over(plan, context, watch, &mut Kept { store: &mut self.store, reopen: history }, earlier)?;
         if failure.as_ref().is_some_and(|error| error.is::<Taken>()) {
             // What is kept is the other's.
             return Err(Taken.into());
@@ -122,7 +127,7 @@ impl Job for OverJob<'_> {
 }
 
 /// Refuses to go on at another place: what was measured before would be mixed with it.
-fn is_the_same(place: &Place, record: &Record, named: Option<&Path>) -> Result<()> {
+fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<&Path>) -> Result<()> {
     let target = &record.plan.target;
     let path = place.path.display();
     if destroy::is_allowed(place, named)? != (target.kind == TargetKind::BlockDestroy) {
@@ -132,25 +137,53 @@ fn is_the_same(place: &Place, record: &Record, named: Option<&Path>) -> Result<(
         };
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
-    let before = &record.environment;
-    let is_same = match place.kind {
-        PathKind::Block(bytes) => before.devices.first().is_some_and(|device| device.size.0 == bytes),
-        _ => (&place.filesystem.kind, place.filesystem.size) == (&before.filesystem.kind, before.filesystem.size),
-    };
-    if is_same {
-        return Ok(());
+    match other_disk(&record.environment, &machine.environment(&place.path)) {
+        None => Ok(()),
+        Some([then, now]) => {
+            let message =
+                format!("{path} leads to another disk than this run measured ({now} now, {then} then); is it mounted?");
+            Err(Problem::usage(message).into())
+        }
     }
-    let (now, then) = (&place.filesystem, &before.filesystem);
-    let message = format!(
-        "{path} leads to another disk than this run measured ({} of {} now, {} of {} then); is it mounted?",
-        now.kind, now.size, then.kind, then.size
-    );
-    Err(Problem::usage(message).into())
+}
+
+/// Returns what was measured then and what would be now, if these are two disks as far as can be known.
+fn other_disk(then: &Environment, now: &Environment) -> Option<[String; 2]> {
+    let [before, after] = [&then.filesystem, &now.filesystem];
+    // A filesystem with an identity of its own may have grown.
+    let is_same_filesystem = match before.id.is_empty() || after.id.is_empty() {
+        true => (&before.kind, before.size) == (&after.kind, after.size),
+        false => before.id == after.id,
+    };
+    let [models_then, models_now] =
+        [then, now].map(|machine| machine.devices.iter().map(|device| device.model.as_str()).collect::<Vec<_>>());
+    let described = |filesystem: &Filesystem, models: &[&str]| {
+        let model = models.iter().find(|model| !model.is_empty());
+        let on = model.map_or_else(String::new, |model| format!(" on {model}"));
+        let id = if filesystem.id.is_empty() { String::new() } else { format!(" {}", filesystem.id) };
+        format!("{}{id} of {}{on}", filesystem.kind, filesystem.size)
+    };
+    let is_same = is_same_filesystem && models_then == models_now;
+    (!is_same).then(|| [described(before, &models_then), described(after, &models_now)])
+}
+
+/// Takes the run `id` for this process, as long as what is returned lives. The kernel keeps the name, so that nothing is
+/// left when the process is killed.
+///
+/// # Errors
+/// [`Taken`] when another process has it.
+fn take(id: &str) -> Result<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("qd1-over-{id}"))?;
+    UnixListener::bind_addr(&name).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => Taken.into(),
+        _ => error.into(),
+    })
 }
 
 /// Keeps each round in the history.
 struct Kept<'a> {
-    store: &'a Store,
+    store: &'a mut Store,
+    reopen: fn() -> Result<Store>,
 }
 
 impl Keep for Kept<'_> {
@@ -159,13 +192,81 @@ impl Keep for Kept<'_> {
     }
 
     /// A round that cannot be kept is not lost while the run goes on: it is in the whole that is kept at the end.
-    fn round(&mut self, id: &str, round: &Round) -> Result<()> {
-        match self.store.add_round(id, round) {
+    fn round(&mut self, before: &Record, round: &Round) -> Result<()> {
+        let mut keep = || {
+            // Somebody has removed the history, or put another one in its place.
+            if !self.store.is_in_place() {
+                *self.store = (self.reopen)()?;
+                self.store.begin(before)?;
+            }
+            self.store.add_round(&before.id, round)
+        };
+        match keep() {
             Err(error) if !error.is::<Taken>() => {
                 message::print(format_args!("qd1: a round was not kept yet: {error:#}"));
                 Ok(())
             }
             kept => kept,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Bytes;
+    use qd1_model::environment::Device;
+    use qd1_model::plan::OverPlan;
+    use qd1_model::record::over::{RoundRecord, Use};
+    use qd1_report::samples;
+
+    use super::*;
+
+    /// Another disk of the same size was measured on; a filesystem that had grown was refused.
+    #[test]
+    fn a_disk_is_known_by_its_filesystem_and_its_models() {
+        let machine = |id: &str, size: u64, model: &str| Environment {
+            filesystem: Filesystem { kind: "ext4".into(), id: id.into(), size: Bytes(size), ..Filesystem::default() },
+            devices: vec![Device { model: model.into(), ..Device::default() }],
+            ..Environment::default()
+        };
+        let is_same = |then: &Environment, now: &Environment| other_disk(then, now).is_none();
+        let before = machine("a1", 100, "m");
+        assert!(is_same(&before, &before) && is_same(&before, &machine("a1", 200, "m")));
+        assert!(!is_same(&before, &machine("a2", 100, "m")) && !is_same(&before, &machine("a1", 100, "other")));
+        let without = machine("", 100, "m");
+        assert!(is_same(&without, &before) && !is_same(&without, &machine("a1", 200, "m")));
+        assert_eq!(
+            other_disk(&without, &machine("a1", 200, "m")).unwrap(),
+            ["ext4 of 100 B on m", "ext4 a1 of 200 B on m"]
+        );
+    }
+
+    /// What was kept after somebody had removed the history was lost with the process.
+    #[test]
+    fn a_history_that_was_removed_is_begun_again_with_all_that_was_measured() {
+        thread_local! { static DIR: tempfile::TempDir = tempfile::tempdir().unwrap(); }
+        let path = || DIR.with(|dir| dir.path().join("history.db"));
+        let mut store = Store::open(&path()).unwrap();
+        let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..samples::slow_vps().record };
+        let (duration_ns, busy_max_ns) = (3_600_000_000_000, 18_000_000_000);
+        record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
+        let round = |number: u32| {
+            let at_ns = u64::from(number) * 200_000_000_000;
+            let mut steps = samples::slow_vps().record.steps;
+            steps.iter_mut().for_each(|step| step.started_ns = at_ns);
+            Round { round: RoundRecord { number, used: Use { at_ns, busy_ns: 7, written: Bytes(9) } }, steps }
+        };
+        let mut kept =
+            Kept { store: &mut store, reopen: || Store::open(&DIR.with(|dir| dir.path().join("history.db"))) };
+        kept.begin(&record).unwrap();
+        for number in 0..3 {
+            if number == 1 {
+                std::fs::remove_file(path()).unwrap();
+            }
+            kept.round(&record, &round(number)).unwrap();
+            record.add_round(round(number));
+        }
+        let found = Store::read(&path()).unwrap().load(&record.id).unwrap();
+        assert_eq!(found.over.unwrap().rounds.len(), 3);
     }
 }

@@ -92,6 +92,9 @@ pub struct Filesystem {
     pub options: Vec<String>,
     /// For overlayfs: the filesystem of the upper directory, when it can be seen.
     pub upper: String,
+    /// Its `f_fsid`, where that is made of the filesystem's own UUID; empty where it is made of the device's number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Total size.
     pub size: Bytes,
     /// Free for this user.

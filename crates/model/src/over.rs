@@ -16,6 +16,8 @@ pub struct OverSummary {
     pub rounds_planned: u32,
     /// Rounds that were measured.
     pub rounds: u32,
+    /// Hours of the time so far without a round: nothing is known of them.
+    pub unseen_hours: u32,
     /// Share of the time in which the disk was used, preparation included, 0..1.
     pub busy_share: f64,
     /// Bytes written, preparation included.

@@ -76,6 +76,9 @@ const PSEUDO: &[&str] = &[
     "devfs",
     "secretmem",
 ];
+/// Filesystems whose `f_fsid` is made of their UUID (statfs of each in the kernel); that of XFS, for one, is the device's
+/// number.
+const HAS_OWN_ID: &[&str] = &["ext2", "ext3", "ext4", "btrfs", "bcachefs", "zfs"];
 
 /// The class of a filesystem type as mountinfo names it. Unknown types are taken to be on a disk.
 #[must_use]
@@ -124,6 +127,10 @@ impl Machine {
                 .as_ref()
                 .filter(|room| room.f_files > 0)
                 .map(|room| Inodes { total: room.f_files, available: room.f_favail }),
+            id: room
+                .filter(|_| HAS_OWN_ID.contains(&mount.kind.as_str()))
+                .map(|room| format!("{:016x}", room.f_fsid))
+                .unwrap_or_default(),
             kind: mount.kind,
             source: mount.source,
             options,

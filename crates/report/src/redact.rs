@@ -138,6 +138,7 @@ fn redact_filesystem(fs: &mut Filesystem) {
     if fs.upper.contains(['/', ':']) {
         replace(&mut fs.upper, "<upper>");
     }
+    replace(&mut fs.id, "<id>");
     redact_options(&mut fs.options);
 }
 
@@ -316,7 +317,7 @@ mod tests {
         redact(&mut report).unwrap();
         let mut strings = Vec::new();
         strings_of(&serde_json::to_value(&report).unwrap(), &mut strings);
-        for secret in ["db-prod-7", "alice", "/srv", "10.1.2.3", "BPKZ", "2.5+"] {
+        for secret in ["db-prod-7", "alice", "/srv", "10.1.2.3", "BPKZ", "2.5+", "5b0e3f6a"] {
             let found = strings.iter().find(|text| text.contains(secret));
             assert!(found.is_none(), "{secret} is still in {found:?}");
         }

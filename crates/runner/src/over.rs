@@ -29,11 +29,11 @@ pub trait Keep {
     /// When it cannot be kept.
     fn begin(&mut self, record: &Record) -> Result<()>;
 
-    /// Keeps one more round of it.
+    /// Keeps one more round of it; `before` is the run without it.
     ///
     /// # Errors
     /// When the run must not go on.
-    fn round(&mut self, id: &str, round: &Round) -> Result<()>;
+    fn round(&mut self, before: &Record, round: &Round) -> Result<()>;
 }
 
 /// Runs what is left of a check over hours, and returns all of it with what ended it early. `earlier` is what was
@@ -53,6 +53,14 @@ pub fn execute_over(
     watch.begin(&plan);
     let begun = Begun { boot_ns: clock::boot_ns(), before_ns };
     let mut run = Run::new(plan, context);
+    if let Some(earlier) = &earlier {
+        // Killed while it writes the test file, it has used the disk as well.
+        let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
+        let most = Use { at_ns: before_ns, busy_ns: run.plan.target.prepare_max_ns, written };
+        let mut kept = Record::clone(earlier);
+        kept.over.get_or_insert_default().starts.push(most);
+        keep.begin(&kept)?;
+    }
     run.open_shared(watch)?;
     let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());
     let mut record = earlier.unwrap_or_else(empty);
@@ -135,7 +143,7 @@ impl Rounds {
                 }
                 continue;
             };
-            keep.round(&self.record.id, &round)?;
+            keep.round(&self.record, &round)?;
             self.record.add_round(round);
             // Resumed, they are tried again.
             if self.failed.len() == run.plan.steps.len() || run.context.is_cancelled() {
@@ -292,7 +300,8 @@ mod tests {
 
     /// Keeps rounds in memory, and stops the run after so many.
     struct Kept<'a> {
-        begun: usize,
+        /// The last start of each record that it was begun with.
+        begun: Vec<Use>,
         rounds: Vec<Round>,
         stop_after: usize,
         cancel: &'a AtomicBool,
@@ -302,11 +311,12 @@ mod tests {
         fn begin(&mut self, record: &Record) -> Result<()> {
             let rounds = record.over.as_ref().map_or(0, |over| over.rounds.len());
             assert_eq!(rounds, self.rounds.len(), "kept with all that was measured");
-            self.begun += 1;
+            self.begun.push(*record.over.as_ref().unwrap().starts.last().unwrap());
             Ok(())
         }
 
-        fn round(&mut self, _: &str, round: &Round) -> Result<()> {
+        fn round(&mut self, before: &Record, round: &Round) -> Result<()> {
+            assert_eq!(before.over.as_ref().map(|over| over.rounds.len()), Some(self.rounds.len()));
             self.rounds.push(round.clone());
             self.cancel.store(self.rounds.len() == self.stop_after, Ordering::Relaxed);
             Ok(())
@@ -352,17 +362,21 @@ mod tests {
         let cancel = AtomicBool::new(false);
         let context =
             RunContext { id: "0123456789ab".to_owned(), command: Vec::new(), machine: &machine, cancel: &cancel };
-        let mut kept = Kept { begun: 0, rounds: Vec::new(), stop_after: 2, cancel: &cancel };
+        let mut kept = Kept { begun: Vec::new(), rounds: Vec::new(), stop_after: 2, cancel: &cancel };
         let (first, failure) = execute_over(plan.clone(), &context, &mut Unwatched, &mut kept, None).unwrap();
         assert!(failure.is_none() && first.is_unfinished(), "{failure:?}");
-        assert_eq!((kept.begun, kept.rounds.len()), (1, 2));
+        assert_eq!((kept.begun.len(), kept.rounds.len()), (1, 2));
 
         let third_ends_ns = plan.over.unwrap().part_end_ns(2);
         std::thread::sleep(Duration::from_nanos(third_ends_ns.saturating_sub(first.elapsed_ns)));
         cancel.store(false, Ordering::Relaxed);
+        let prepare_max_ns = plan.target.prepare_max_ns;
         let (whole, failure) = execute_over(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
         assert!(failure.is_none() && !whole.interrupted, "{failure:?}");
-        assert_eq!(kept.begun, 2, "and kept before each part");
+        assert_eq!(kept.begun.len(), 3, "kept before it writes its file again, and after");
+        let (most, spent) = (kept.begun[1], kept.begun[2]);
+        assert_eq!((most.busy_ns, most.written), (prepare_max_ns, Bytes::mib(16)), "a kill meanwhile loses no use");
+        assert!(spent.busy_ns < most.busy_ns && spent.at_ns == most.at_ns);
         let over = whole.over.as_ref().unwrap();
         let numbers: Vec<u32> = over.rounds.iter().map(|round| round.number).collect();
         assert_eq!(numbers[..2], [0, 1]);

@@ -116,3 +116,20 @@ fn a_run_that_was_killed_before_its_first_round_can_go_on() {
         rounds(&place, &id) > 0
     });
 }
+
+/// Both measured, each the other's neighbour.
+#[test]
+fn one_process_at_a_time_measures_a_run() {
+    let place = Place::new();
+    let (mut run, id) = after_its_first_round(&place);
+    let refused = place.qd1(&["check", "--resume", &id, "--quiet"]).assert().failure();
+    refused.stderr(predicate::str::contains("another qd1 measures this run"));
+    assert_eq!(rounds(&place, &id), 1);
+    run.assert_running();
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    let mut again = Running::start(place.command(&["check", "--resume", &id, "--quiet"]));
+    wait_until("it catches signals", || catches_sigint(&again));
+    again.signal(Signal::INT);
+    assert_eq!(again.0.wait().unwrap().code(), Some(130), "a kill leaves nothing in its way");
+}

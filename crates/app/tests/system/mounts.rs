@@ -200,3 +200,25 @@ fn a_ping_of_a_file_reads_the_disk_also_where_the_file_is_cached() {
     let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert!(summary["from_page_cache"].as_f64().unwrap() < 0.1, "{summary}");
 }
+
+/// What was measured before would have been mixed with what another disk does.
+#[test]
+fn a_run_does_not_go_on_on_another_filesystem_of_the_same_size() {
+    let mounted = or_skip!(Mounted::ext4("nodiscard"));
+    let place = Place::at(mounted.path());
+    let mut run = Running::start(place.command(&["--over", "1h", "--size", "32MiB", "--only", "qd1", "--quiet"]));
+    wait_until("it is kept", || !place.runs().is_empty());
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
+    let at = mounted.path().to_str().unwrap();
+    for (command, args) in [
+        ("umount", vec![at]),
+        ("mkfs.ext4", vec!["-q", "-F", "-E", "nodiscard", mounted.disk.path()]),
+        ("mount", vec![mounted.disk.path(), at]),
+    ] {
+        tool(command, &args).unwrap();
+    }
+    let refused = place.qd1(&["check", "--resume", &id]).assert().code(2);
+    refused.stderr(predicate::str::contains("leads to another disk than this run measured"));
+}

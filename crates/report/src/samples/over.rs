@@ -34,6 +34,7 @@ pub fn over_a_day() -> Report {
         duration_ns,
         rounds_planned: 375,
         rounds: 370,
+        unseen_hours: 0,
         busy_share: 0.0042,
         written_bytes: Bytes::gib(3).0,
         resumed: 1,

@@ -39,6 +39,7 @@ pub(super) fn environment() -> Environment {
             mount_point: "/srv".into(),
             options: ["rw", "relatime", "discard", "errors=remount-ro", "commit=30"].map(String::from).to_vec(),
             upper: String::new(),
+            id: "5b0e3f6a91c2d874".into(),
             size: Bytes(83_200_000_000),
             available: Bytes(41_300_000_000),
             inodes: None,

@@ -29,9 +29,11 @@ pub(crate) fn speaks_for(report: &Report) -> String {
         return String::new();
     }
     if let Some(over) = &report.over {
-        let unseen = match 10 * over.rounds < 9 * over.rounds_planned {
-            true => "; of the rest nothing is known",
-            false => "",
+        let unseen = match over.unseen_hours {
+            0 if 10 * over.rounds >= 9 * over.rounds_planned => String::new(),
+            0 => "; of the rest nothing is known".to_owned(),
+            1 => "; of one hour, without a round, nothing is known".to_owned(),
+            hours => format!("; of {hours} hours, without a round, nothing is known"),
         };
         return format!("These verdicts are for {}{unseen}.", whole(report, over));
     }
