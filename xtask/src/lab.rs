@@ -169,6 +169,22 @@ fn shown(finding: &Value) -> String {
     format!("{} ({})", text("id"), text("evidence"))
 }
 
+/// The scenarios that measure one disk again and again, whatever else they show.
+pub(crate) const AGAIN: [&str; 2] = ["dm-moving", "qemu-throttled"];
+
+/// Runs one of these, and returns the files in `dir` that have the reports.
+pub(crate) fn again(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    let (names, keep) = (vec![name.to_owned()], Some(dir.to_owned()));
+    ensure!(
+        run(&Args { names, short: false, binary: None, keep })?,
+        "the scenario {name} did not come out as it should"
+    );
+    let mut files: Vec<PathBuf> = fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "out"));
+    files.sort();
+    Ok(files)
+}
+
 /// Writes what each run said to files.
 fn keep(dir: &Path, outcome: &Outcome) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;

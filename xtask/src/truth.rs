@@ -34,8 +34,8 @@ pub(crate) struct Args {
     #[arg(long)]
     real: bool,
     /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device whose
-    /// limits change (root); a minute each, and nothing else should run
-    #[arg(long, value_name = "DIR|loop")]
+    /// limits change (root), a minute each, and nothing else should run; `lab` for disks of an emulated machine, six each
+    #[arg(long, value_name = "DIR|loop|lab")]
     agree: Option<String>,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]

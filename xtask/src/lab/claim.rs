@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// One claim; exactly one of the four is given, or `at_least` with `at_most`.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
     at: String,

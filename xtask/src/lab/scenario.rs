@@ -43,6 +43,10 @@ pub(super) struct Scenario {
     pub(super) teardown: String,
 }
 
+const fn once() -> u32 {
+    1
+}
+
 /// A disk of the virtual machine, empty.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,10 +55,13 @@ pub(super) struct Disk {
     pub(super) device: String,
     /// Its size; the file behind it is sparse.
     pub(super) size_mib: u64,
+    /// Properties of QEMU's drive besides its file: `throttling.iops-total=300`.
+    #[serde(default)]
+    pub(super) drive: Option<String>,
 }
 
 /// One run of the binary and what is expected of it.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
     /// Shell commands that change the devices first.
@@ -62,6 +69,9 @@ pub(super) struct Run {
     pub(super) before: String,
     /// The arguments, as the guest's shell reads them.
     pub(super) qd1: String,
+    /// How often it is run, one after another.
+    #[serde(default = "once")]
+    pub(super) times: u32,
     /// The exit code.
     #[serde(default)]
     pub(super) exit: i32,
@@ -116,6 +126,8 @@ impl Scenario {
             );
             run.claims.iter().try_for_each(Claim::check)?;
         }
+        this.runs =
+            this.runs.into_iter().flat_map(|run| std::iter::repeat_n(run.clone(), run.times as usize)).collect();
         this.disks.iter().try_for_each(|disk| disk.modules().map(drop))?;
         Ok(this)
     }

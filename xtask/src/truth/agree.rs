@@ -1,7 +1,8 @@
 //! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
 //!
-//! WHERE is a directory, or `loop`: a loop device over memory whose limits change every few seconds between three regimes
-//! (kernel throttling of a cgroup), a disk that others wrote and that moves.
+//! WHERE is a directory; `loop`: a loop device over memory whose limits change every few seconds between three regimes
+//! (kernel throttling of a cgroup); or `lab`: an emulated machine's disks, one that QEMU throttles and one that dm-delay
+//! holds back. The last three are disks that others wrote.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,14 +24,16 @@ pub(super) fn run(place: &str, count: u64) -> Result<()> {
     cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--package", "qd1-truth"]))?;
     let target = metadata::target_dir()?.join("release");
     let results = lab::temp_dir()?;
-    let files = if place == "loop" {
-        on_loop(&target.join("qd1"), count, results.path())?
-    } else {
-        let command = || Command::new(target.join("qd1"));
-        (0..count).map(|run| check(command(), Path::new(place), run, results.path())).collect::<Result<_>>()?
-    };
-    let mut table = Command::new(target.join("qd1-truth"));
-    cmd::run(table.arg("--agree").args(&files))
+    let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
+    match place {
+        "lab" => lab::AGAIN.into_iter().try_for_each(|name| table(&lab::again(name, &results.path().join(name))?)),
+        "loop" => table(&on_loop(&target.join("qd1"), count, results.path())?),
+        dir => {
+            let command = || Command::new(target.join("qd1"));
+            let checks = (0..count).map(|run| check(command(), Path::new(dir), run, results.path()));
+            table(&checks.collect::<Result<Vec<_>>>()?)
+        }
+    }
 }
 
 /// One check; the file that has its report.

@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, Peer, Round};
+use super::{Figures, Peer, Round, TARGET};
 use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "bonnie++",
     what: "MiB/s, then operations a second (qd1 meta --suite bonnie)",
+    target: TARGET,
     find: || cmd::find("bonnie++"),
     package: "bonnie++",
     peer,

@@ -3,12 +3,13 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{Figures, Peer, Round, number};
+use super::{Figures, Peer, Round, TARGET, number};
 use crate::cmd;
 
 pub(super) const PEER: Peer = Peer {
     name: "ioping",
     what: "us a request of 4 KiB (qd1 ping)",
+    target: TARGET,
     find: || cmd::find("ioping"),
     package: "ioping",
     peer,

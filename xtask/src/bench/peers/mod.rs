@@ -4,6 +4,7 @@
 //! figures; what counts is the median of the rounds' ratios, ours to the peer's.
 
 mod bonnie;
+mod fio;
 mod ioping;
 mod pg_test_fsync;
 
@@ -20,7 +21,7 @@ use crate::{cmd, dist, lab};
 
 /// Room for the test files beside the space that always stays free.
 const DISK_BYTES: u64 = 3 << 30;
-/// What a ratio is held against.
+/// What most ratios are held against.
 const TARGET: Target = Target::Between(0.9, 1.1);
 
 /// A program that one of our commands replaces.
@@ -28,6 +29,8 @@ pub(super) struct Peer {
     pub(super) name: &'static str,
     /// What is compared, and in which unit.
     pub(super) what: &'static str,
+    /// What each ratio is held against.
+    pub(super) target: Target,
     /// The program, where it is installed.
     pub(super) find: fn() -> Option<PathBuf>,
     /// The Debian package that has it.
@@ -41,7 +44,7 @@ pub(super) struct Peer {
 /// Names and values, in an order that both sides keep.
 pub(super) type Figures = Vec<(String, f64)>;
 
-const PEERS: &[Peer] = &[pg_test_fsync::PEER, ioping::PEER, bonnie::PEER];
+const PEERS: &[Peer] = &[pg_test_fsync::PEER, ioping::PEER, bonnie::PEER, fio::PEER];
 
 /// What a round has.
 pub(super) struct Round<'a> {
@@ -101,13 +104,14 @@ pub(super) fn run(args: &Args) -> Result<Table> {
         println!("{}: {}", peer.name, peer.what);
         let round = Round { dir: disk.dir.path(), program, qd1: &qd1, seconds: args.seconds };
         let pairs = in_turn(args.rounds, || (peer.peer)(&round), || (peer.ours)(&round))?;
-        rows(&mut table, peer.name, &pairs)?;
+        rows(&mut table, peer, &pairs)?;
     }
     Ok(table)
 }
 
 /// One row for each figure of a peer.
-fn rows(table: &mut Table, name: &str, pairs: &[(Figures, Figures)]) -> Result<()> {
+fn rows(table: &mut Table, peer: &Peer, pairs: &[(Figures, Figures)]) -> Result<()> {
+    let name = peer.name;
     let Some((first, _)) = pairs.first() else { return Ok(()) };
     for (at, (figure, _)) in first.iter().enumerate() {
         let of = |figures: &Figures| {
@@ -125,7 +129,7 @@ fn rows(table: &mut Table, name: &str, pairs: &[(Figures, Figures)]) -> Result<(
             ratios.shown(1.0, 2),
             format!("{:.3}", ratios.median),
         ];
-        table.row(cells, ratios.median, Some(TARGET));
+        table.row(cells, ratios.median, Some(peer.target));
     }
     Ok(())
 }
@@ -187,12 +191,12 @@ mod tests {
     fn a_figure_gets_a_row_with_its_ratio_and_one_out_of_place_is_an_error() {
         let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
         let pair = |peer, ours| (figures(&[("fsync", peer)]), figures(&[("fsync", ours)]));
-        rows(&mut table, "p", &[pair(100.0, 105.0), pair(100.0, 95.0), pair(100.0, 101.0)]).unwrap();
+        rows(&mut table, &bonnie::PEER, &[pair(100.0, 105.0), pair(100.0, 95.0), pair(100.0, 101.0)]).unwrap();
         assert!(!table.missed());
         assert!(table.to_string().contains("0.95/1.01/1.05"), "{table}");
-        rows(&mut table, "p", &[pair(100.0, 150.0)]).unwrap();
+        rows(&mut table, &bonnie::PEER, &[pair(100.0, 150.0)]).unwrap();
         assert!(table.missed());
         let crossed = (figures(&[("fsync", 1.0)]), figures(&[("fdatasync", 1.0)]));
-        assert!(rows(&mut table, "p", &[crossed]).is_err());
+        assert!(rows(&mut table, &bonnie::PEER, &[crossed]).is_err());
     }
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Figures, Peer, Round, number};
+use super::{Figures, Peer, Round, TARGET, number};
 
 pub(super) const PEER: Peer = Peer {
     name: "pg_test_fsync",
     what: "us a commit of 8 KiB (qd1 sync)",
+    target: TARGET,
     find: program,
     package: "postgresql",
     peer,
