@@ -1,6 +1,7 @@
 //! `cargo xtask truth`: how near the analysis comes to disks whose truth is known.
 
 mod agree;
+mod busy;
 mod predict;
 mod real;
 
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// limits change (root), a minute each, and nothing else should run; `lab` for disks of an emulated machine, six each
     #[arg(long, value_name = "DIR|loop|lab")]
     agree: Option<String>,
+    /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
+    #[arg(long)]
+    busy: bool,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
@@ -58,6 +62,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(place) = &args.agree {
         return agree::run(place, args.count.unwrap_or(12));
+    }
+    if args.busy {
+        return busy::run(args.count.unwrap_or(20));
     }
     if args.real {
         return real::run();

@@ -87,6 +87,50 @@ impl Drop for Loop {
     }
 }
 
+/// A mounted ext4 on a loop device; unmounted, detached and removed on drop, in this order.
+pub(crate) struct Ext4 {
+    mounted: Mounted,
+    disk: Loop,
+    _file: tempfile::TempDir,
+}
+
+/// A mount point; unmounted on drop.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmount = |lazy: &[&str]| cmd::capture(cmd::command("umount").args(lazy).arg(&self.0));
+        if let Err(error) = unmount(&[]).or_else(|_| unmount(&["--lazy"])) {
+            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.0.display());
+        }
+    }
+}
+
+impl Ext4 {
+    /// Makes one of `bytes` whose file is in `dir`.
+    pub(crate) fn new(dir: tempfile::TempDir, bytes: u64) -> Result<Self> {
+        let image = dir.path().join("disk");
+        // Written whole, so that no run pays for the first touch of the file below.
+        make_file(&image, bytes)?;
+        let disk = Loop::attach(&image)?;
+        let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+        cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-F", "-E", options]).arg(disk.device()))?;
+        let at = dir.path().join("mnt");
+        fs::create_dir(&at).with_context(|| format!("cannot make {}", at.display()))?;
+        cmd::capture(cmd::command("mount").args(["-o", "nodiscard"]).arg(disk.device()).arg(&at))?;
+        Ok(Self { mounted: Mounted(at), disk, _file: dir })
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn path(&self) -> &Path {
+        &self.mounted.0
+    }
+
+    pub(crate) fn device(&self) -> &Path {
+        self.disk.device()
+    }
+}
+
 /// The RAM disk /dev/zram0, in use by us alone; reset on drop.
 pub(crate) struct Zram;
 

@@ -4,13 +4,12 @@
 //! (kernel throttling of a cgroup); or `lab`: an emulated machine's disks, one that QEMU throttles and one that dm-delay
 //! holds back. The last three are disks that others wrote.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 
 use super::real::Throttle;
 use crate::{cmd, lab, metadata};
@@ -49,19 +48,14 @@ fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result
 fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
     lab::need_root("a loop device and a cgroup")?;
     lab::catch_signals()?;
-    let dir = lab::quiet_dir()?;
-    let image = dir.path().join("disk");
-    lab::make_file(&image, DISK_BYTES)?;
-    let disk = lab::Loop::attach(&image)?;
-    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-F"]).arg(disk.device()))?;
-    let mounted = Mounted::new(disk.device(), &dir.path().join("mnt"))?;
+    let disk = lab::Ext4::new(lab::quiet_dir()?, DISK_BYTES)?;
     let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let changes = scope.spawn(|| change(&throttle, &is_over));
         let runs = (0..count).map(|run| {
             lab::interrupted()?;
-            check(throttle.command(binary), &mounted.dir, run, results)
+            check(throttle.command(binary), disk.path(), run, results)
         });
         let files = runs.collect::<Result<Vec<_>>>();
         is_over.store(true, Ordering::Relaxed);
@@ -83,26 +77,4 @@ fn change(throttle: &Throttle, is_over: &AtomicBool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A filesystem that we mounted; unmounted on drop.
-struct Mounted {
-    dir: PathBuf,
-}
-
-impl Mounted {
-    fn new(device: &Path, dir: &Path) -> Result<Self> {
-        fs::create_dir(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        cmd::capture(cmd::command("mount").args(["-o", "nodiscard"]).arg(device).arg(dir))?;
-        ensure!(dir.join("lost+found").exists(), "{} is not mounted", device.display());
-        Ok(Self { dir: dir.to_owned() })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Err(error) = cmd::capture(cmd::command("umount").arg(&self.dir)) {
-            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.dir.display());
-        }
-    }
 }

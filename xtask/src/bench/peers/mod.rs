@@ -93,7 +93,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
         Some(binary) => std::path::absolute(binary)?,
         None => dist::build_release(&["--package", "qd1", "--bin", "qd1"], "qd1")?,
     };
-    let disk = Ext4::new(DISK_BYTES)?;
+    let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
     println!("min/median/max of {} rounds of {} s a figure", args.rounds, args.seconds);
     let mut table = Table::new(&["peer", "", "peer's", "ours", "ratio", "median ratio"]);
     for peer in PEERS.iter().filter(|peer| args.peer.is_empty() || args.peer.iter().any(|name| name == peer.name)) {
@@ -102,7 +102,7 @@ pub(super) fn run(args: &Args) -> Result<Table> {
             continue;
         };
         println!("{}: {}", peer.name, peer.what);
-        let round = Round { dir: disk.dir.path(), program, qd1: &qd1, seconds: args.seconds };
+        let round = Round { dir: disk.path(), program, qd1: &qd1, seconds: args.seconds };
         let pairs = in_turn(args.rounds, || (peer.peer)(&round), || (peer.ours)(&round))?;
         rows(&mut table, peer, &pairs)?;
     }
@@ -132,46 +132,6 @@ fn rows(table: &mut Table, peer: &Peer, pairs: &[(Figures, Figures)]) -> Result<
         table.row(cells, ratios.median, Some(peer.target));
     }
     Ok(())
-}
-
-/// A mounted ext4 on a loop device. Fields drop in this order: the device before its file.
-struct Ext4 {
-    dir: Mount,
-    _disk: lab::Loop,
-    _file: tempfile::TempDir,
-}
-
-/// A mount point, unmounted on drop.
-struct Mount(tempfile::TempDir);
-
-impl Mount {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let unmount = |lazy: &[&str]| cmd::capture(cmd::command("umount").args(lazy).arg(self.0.path()));
-        if let Err(error) = unmount(&[]).or_else(|_| unmount(&["--lazy"])) {
-            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.0.path().display());
-        }
-    }
-}
-
-impl Ext4 {
-    fn new(bytes: u64) -> Result<Self> {
-        let file = lab::temp_dir()?;
-        let path = file.path().join("disk");
-        // Written whole, so that no round pays for the first touch of the file below.
-        lab::make_file(&path, bytes)?;
-        let disk = lab::Loop::attach(&path)?;
-        let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
-        cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", options]).arg(disk.device()))?;
-        let dir = lab::temp_dir()?;
-        cmd::capture(cmd::command("mount").arg(disk.device()).arg(dir.path()))?;
-        Ok(Self { dir: Mount(dir), _disk: disk, _file: file })
-    }
 }
 
 /// A number at a path of a JSON document.

@@ -1,0 +1,140 @@
+//! `cargo xtask truth --busy`: checks of a fast disk while other programs keep every processor busy. The disk passes when
+//! nothing else runs; what becomes slow beside them is the processors' doing, and no check may call it the disk's.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::{cmd, lab, metadata};
+
+const DISK_BYTES: u64 = 3 << 30;
+/// Busy threads for each processor.
+const THREADS: usize = 2;
+/// Of twenty checks, as many have to say whose wait it was.
+const ATTRIBUTED_MIN: f64 = 0.95;
+
+/// Checks the disk once at rest and so many times beside the busy threads, and prints what was said. An error where a
+/// target is missed.
+pub(super) fn run(count: u64) -> Result<()> {
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1"]))?;
+    let binary = metadata::target_dir()?.join("release/qd1");
+    lab::need_root("a loop device")?;
+    lab::catch_signals()?;
+    let disk = lab::Ext4::new(lab::quiet_dir()?, DISK_BYTES)?;
+    let rest = check(&binary, disk.path())?;
+    println!("at rest        {}", rest.shown());
+    let checks = beside(THREADS * std::thread::available_parallelism()?.get(), || {
+        let one = |number| {
+            lab::interrupted()?;
+            let said = check(&binary, disk.path())?;
+            println!("beside, {number:>2} of {count:>2} {}", said.shown());
+            Ok(said)
+        };
+        (1..=count).map(one).collect::<Result<Vec<Said>>>()
+    })?;
+    // What fails at rest as well is the disk's.
+    let failed = checks.iter().filter(|said| said.failed.iter().any(|class| !rest.failed.contains(class))).count();
+    let attributed = checks.iter().filter(|said| said.is_attributed()).count();
+    println!("{attributed} of {count} say that it was the processors (target {:.0} %)", 100.0 * ATTRIBUTED_MIN);
+    println!("{failed} of {count} fail the disk for it (target 0)");
+    ensure!(failed == 0 && attributed as f64 >= ATTRIBUTED_MIN * count as f64, "a target is missed");
+    Ok(())
+}
+
+/// Does something while so many threads are busy.
+fn beside<T>(threads: usize, what: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut value = 0_u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    (0..10_000).for_each(|_| value = black_box(value.wrapping_mul(31) + 7));
+                }
+            });
+        }
+        let done = what();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// What a check said.
+struct Said {
+    /// The classes of each grade, as `etcd: pass`.
+    grades: Vec<String>,
+    /// Classes that fail.
+    failed: Vec<String>,
+    /// Criteria that are no better than not resolved, and those of them whose reason is the processors.
+    open: usize,
+    of_processors: usize,
+    /// Whether a finding names the processors.
+    is_found: bool,
+}
+
+impl Said {
+    /// The tail was made by the processors: a finding says so, and every criterion that has no grade for a reason has this.
+    fn is_attributed(&self) -> bool {
+        self.is_found && self.failed.is_empty() && (self.open == 0 || self.of_processors > 0)
+    }
+
+    fn shown(&self) -> String {
+        let found = if self.is_found { "; found" } else { "" };
+        format!(
+            "{}; {} of {} open criteria for the processors{found}",
+            self.grades.join(", "),
+            self.of_processors,
+            self.open
+        )
+    }
+}
+
+fn check(binary: &Path, dir: &Path) -> Result<Said> {
+    let mut command = cmd::command(binary);
+    command.arg("check").arg(dir).args(["--quick", "--json", "--no-save", "--quiet"]);
+    let report: Value = serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 printed no report")?;
+    said(&report)
+}
+
+fn said(report: &Value) -> Result<Said> {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let verdicts = report["verdicts"].as_array().context("a check has verdicts")?;
+    let judged: Vec<&Value> = verdicts.iter().filter_map(|verdict| verdict["judged"].as_array()).flatten().collect();
+    let open: Vec<&&Value> = judged.iter().filter(|one| text(one, "grade") == "not_resolved").collect();
+    let findings = report["findings"].as_array().context("a report has findings")?;
+    Ok(Said {
+        grades: verdicts
+            .iter()
+            .map(|verdict| format!("{}: {}", text(verdict, "class"), text(verdict, "grade")))
+            .collect(),
+        failed: verdicts.iter().filter(|one| text(one, "grade") == "fail").map(|one| text(one, "class")).collect(),
+        of_processors: open.iter().filter(|one| text(one, "why").contains("processor")).count(),
+        open: open.len(),
+        is_found: findings.iter().any(|finding| text(finding, "id").starts_with("cpu_spoiled")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_attributed_where_a_finding_names_the_processors_and_nothing_fails() {
+        let report = |grade: &str, why: &str, id: &str| {
+            let judged = serde_json::json!([{ "grade": "not_resolved", "why": why }]);
+            serde_json::json!({
+                "verdicts": [{ "class": "etcd", "grade": grade, "judged": judged }],
+                "findings": [{ "id": id }],
+            })
+        };
+        let is_attributed = |grade, why, id| said(&report(grade, why, id)).unwrap().is_attributed();
+        let why = "limited by this machine's processors";
+        assert!(is_attributed("not_resolved", why, "cpu_spoiled.tail"));
+        assert!(!is_attributed("fail", why, "cpu_spoiled.tail"));
+        assert!(!is_attributed("not_resolved", "too few", "cpu_spoiled.tail"));
+        assert!(!is_attributed("not_resolved", why, "stalls"));
+    }
+}
