@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::scratch::{self, Held};
+use crate::segments::Segments;
 use crate::tool::{find, retry_while_busy, tool};
 use crate::{loops, mounts, schema};
 
@@ -46,6 +47,11 @@ pub enum Change {
         /// Path of the file.
         pidfile: PathBuf,
     },
+    /// Shared memory that a PostgreSQL server of ours leaves when it is killed.
+    Segments {
+        /// What there was before.
+        before: Segments,
+    },
     /// A schema in somebody's PostgreSQL server.
     Schema {
         /// How to connect to it, without secrets.
@@ -68,6 +74,7 @@ impl Change {
             Self::Daemon { program, pidfile } => {
                 DAEMONS.contains(&program.as_str()) && is_direct(pidfile) && scratch::is_inside(pidfile)
             }
+            Self::Segments { before } => before.is_ours(),
             Self::Schema { name, .. } => schema::is_ours(name),
         }
     }
@@ -85,7 +92,7 @@ impl Change {
                     *path = std::fs::canonicalize(dir)?.join(name);
                 }
             }
-            Self::Pool { .. } | Self::Schema { .. } => {}
+            Self::Pool { .. } | Self::Segments { .. } | Self::Schema { .. } => {}
         }
         Ok(self)
     }
@@ -112,6 +119,10 @@ impl Change {
             Self::Pool { name } => message(destroy_pool(name)?, format!("destroyed the pool {name}")),
             Self::Daemon { program, pidfile } => {
                 message(inside(held, pidfile, &|pidfile| end(program, pidfile))?, format!("ended {program}"))
+            }
+            Self::Segments { before } => {
+                let removed = before.clear()?;
+                message(!removed.is_empty(), format!("removed {}", removed.join(", ")))
             }
             Self::Schema { server, name } => {
                 message(schema::drop_schema(server, name, env)?, format!("dropped the schema {name}"))

@@ -13,6 +13,7 @@ pub mod loops;
 pub mod mounts;
 pub mod schema;
 pub mod scratch;
+pub mod segments;
 pub mod state;
 pub mod tool;
 pub mod trust;

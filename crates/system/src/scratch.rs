@@ -270,9 +270,12 @@ impl Held {
         let Some(place) = self.place()? else { return Ok(()) };
         mounts::unmount(&place)?;
         loops::detach(&place)?;
-        // Of a file that was just closed, a filesystem in user space may keep one of another name for a moment.
+        // Of a file that was just closed, a filesystem in user space may keep one of another name for a moment; a program
+        // whose parent was killed may still write.
         let is_removed = retry_while_busy(|| {
-            self.remove_contents(&place)?;
+            if !self.remove_contents(&place)? {
+                return Ok(false);
+            }
             // Or where somebody has moved it; only an empty directory is removed so.
             let removed = unlinkat(&self.above, &self.name, AtFlags::REMOVEDIR).or_else(|_| rustix::fs::rmdir(&place));
             Ok(removed.is_ok() || fstat(&self.dir)?.st_nlink == 0)
@@ -281,29 +284,35 @@ impl Held {
         Ok(())
     }
 
-    /// Removes what is in it, the mark last.
-    fn remove_contents(&self, place: &Path) -> Result<()> {
+    /// Removes what is in it, the mark last; false when a directory in it was not empty.
+    fn remove_contents(&self, place: &Path) -> Result<bool> {
+        let mut is_empty = true;
         for entry in std::fs::read_dir(self.path())? {
             let entry = entry?;
             if entry.file_name() != OsStr::new(MARK) {
-                remove(&entry).with_context(|| format!("cannot remove {}", place.join(entry.file_name()).display()))?;
+                let removed = remove(&entry);
+                let name = || format!("cannot remove {}", place.join(entry.file_name()).display());
+                is_empty &= removed.with_context(name)?;
             }
         }
-        let _ = unlinkat(&self.dir, MARK, AtFlags::empty());
-        Ok(())
+        if is_empty {
+            let _ = unlinkat(&self.dir, MARK, AtFlags::empty());
+        }
+        Ok(is_empty)
     }
 }
 
-/// Removes an entry of a directory that only this user can change.
-fn remove(entry: &std::fs::DirEntry) -> std::io::Result<()> {
+/// Removes an entry of a directory that only this user can change; false when something was made in it meanwhile.
+fn remove(entry: &std::fs::DirEntry) -> std::io::Result<bool> {
     let removed = if entry.file_type()?.is_dir() {
         std::fs::remove_dir_all(entry.path())
     } else {
         std::fs::remove_file(entry.path())
     };
     match removed {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => Ok(false),
+        other => other.map(|()| true),
     }
 }
 
@@ -357,6 +366,34 @@ mod tests {
     }
 
     /// Whoever owned the directory above could give any directory of root's such a name, and root removed it.
+    /// What a server's process wrote whose parent had been killed: "Directory not empty", and it was left.
+    #[test]
+    fn one_that_is_still_written_is_removed_once_it_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dead(dir.path(), "written").canonicalize().unwrap();
+        let data = path.join("data");
+        std::fs::create_dir(&data).unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut count = 0;
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) && count < 1_000_000 {
+                    let _ = std::fs::create_dir(&data);
+                    count += u32::from(File::create(data.join(format!("{count}"))).is_ok());
+                }
+                count
+            });
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            assert!(clear(&path).unwrap());
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(writer.join().unwrap() > 0);
+        });
+        let _ = std::fs::remove_dir_all(&path);
+    }
+
     #[test]
     fn a_directory_that_qd1_did_not_make_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();

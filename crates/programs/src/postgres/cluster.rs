@@ -16,8 +16,10 @@ use rustix::process::Signal;
 
 use super::access::{Access, Tools};
 use crate::program::{Site, scratch_in_memory};
-use qd1_system::child::{self, Cancelled, Program, Running, last_lines};
+use qd1_system::child::{self, Cancelled, Running, last_lines};
+use qd1_system::journal::Journal;
 use qd1_system::scratch::Scratch;
+use qd1_system::segments;
 use qd1_system::user::{ReachablePath, User};
 
 /// The database's superuser.
@@ -42,10 +44,11 @@ pub(crate) struct Cluster {
     data: PathBuf,
     messages: PathBuf,
     _reachable: ReachablePath,
-    // Dropped last: the directories that the fields above use.
+    // Dropped last: the directories that the fields above use, and what is left in memory.
     _disk: Scratch,
     _temp: Scratch,
     _memory: Option<Scratch>,
+    _segments: Option<Journal>,
 }
 
 impl Cluster {
@@ -77,16 +80,33 @@ impl Cluster {
             ("PGUSER", OsString::from(OWNER)),
         ];
         let access = Access { tools: tools.clone(), conninfo: "postgres".into(), env, user };
+        let uid = access.user.as_ref().map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
+        // Without a journal, what is killed leaves it.
+        let segments = segments::watch(site.id, uid).ok();
         // One sync of everything at the end instead of one for each of a thousand files.
         let fixed = ["--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync", "-U", OWNER, "-D"];
         let args = fixed.into_iter().map(OsString::from).chain([servers_data.clone().into_os_string()]).collect();
-        access.client(&tools.initdb, args).output(site.cancel)?;
+        let made = access.client(&tools.initdb, args).output(site.cancel);
+        if made.is_err() {
+            // A server that it had started goes on for a moment.
+            child::end_orphans();
+        }
+        made?;
         rustix::fs::syncfs(File::open(&data)?).context("the new cluster cannot be written to the disk")?;
         let memory = share_memory(&data, access.user.as_ref(), site.id)?;
         let messages = temp.path().join("server.log");
         let server = serve(&access, &servers_data, &sockets, set, clients, &messages)?;
-        let mut this =
-            Self { server, access, data, messages, _reachable: reachable, _disk: disk, _temp: temp, _memory: memory };
+        let mut this = Self {
+            server,
+            access,
+            data,
+            messages,
+            _reachable: reachable,
+            _disk: disk,
+            _temp: temp,
+            _memory: memory,
+            _segments: segments,
+        };
         this.wait_until_ready(site)?;
         Ok(this)
     }
@@ -149,18 +169,6 @@ impl Cluster {
     pub(crate) fn stop(&mut self) {
         self.server.stop(Signal::QUIT, END);
         child::end_orphans();
-        self.free_memory();
-    }
-
-    /// Removes the small segment of shared memory, marking the directory as in use, that a killed server leaves.
-    fn free_memory(&self) {
-        if let Some(line) = self.pid_file_line(6)
-            && let Some(segment) = line.split_whitespace().nth(1)
-        {
-            // As the server's user, who may remove no other's.
-            let ipcrm = Program::new(Path::new("/usr/bin/ipcrm"), &[&"-m", &segment]).user(self.access.user.as_ref());
-            let _ = ipcrm.output(&std::sync::atomic::AtomicBool::new(false));
-        }
     }
 }
 

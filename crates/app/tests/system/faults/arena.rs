@@ -3,7 +3,7 @@
 mod inflict;
 mod traces;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use inflict::{limits, meddle};
-use traces::contents;
+use traces::{contents, segments};
 
 use super::Case;
 use super::fault::Fault;
@@ -64,6 +64,7 @@ pub(super) struct Arena {
     marker: String,
     before: BTreeMap<PathBuf, String>,
     canary_before: BTreeMap<PathBuf, String>,
+    segments_before: BTreeSet<String>,
 }
 
 impl Arena {
@@ -118,7 +119,8 @@ impl Arena {
         let before = contents(&mount);
         let canary_before = contents(canary.path());
         let marker = format!("QD1_FAULTS_MARK={}-{:x}", std::process::id(), case.seed);
-        Ok(Self { disk, canary, target, root, marker, before, canary_before })
+        let segments_before = segments();
+        Ok(Self { disk, canary, target, root, marker, before, canary_before, segments_before })
     }
 
     pub(super) fn at(&self, name: &str) -> PathBuf {

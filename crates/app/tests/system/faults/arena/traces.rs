@@ -1,11 +1,12 @@
 //! What a run must not have left or changed: files, mounts, loop devices, journals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Arena;
+use crate::common::comes_true;
 use crate::faults::Case;
 use crate::faults::fault::Fault;
 
@@ -48,6 +49,16 @@ impl Arena {
             left.filter(|at| !expected.iter().any(|dir| Path::new(at) == dir))
                 .map(|at| format!("a mount is left: {at}")),
         );
+        let mut left: BTreeSet<String> = segments().difference(&self.segments_before).cloned().collect();
+        // Those of another test's server go with it.
+        let are_gone = || {
+            let now = segments();
+            left.retain(|name| now.contains(name));
+            left.is_empty()
+        };
+        if case.command.program == Some("initdb") && !comes_true(500, are_gone) {
+            wrong.push(format!("shared memory is left: {left:?}"));
+        }
         for device in fs::read_dir("/sys/block").unwrap().flatten() {
             let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
             if here.iter().any(|dir| Path::new(&file).starts_with(dir)) {
@@ -56,6 +67,16 @@ impl Arena {
         }
         wrong
     }
+}
+
+/// Shared memory of PostgreSQL's servers: files, and System V segments that nobody has.
+pub(super) fn segments() -> BTreeSet<String> {
+    let files = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let files = files.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let of_nobody = list.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let of_nobody = of_nobody.filter(|words| words.get(6) == Some(&"0")).map(|words| words[1].to_owned());
+    files.filter(|name| name.starts_with("PostgreSQL.")).chain(of_nobody).collect()
 }
 
 /// Every file and directory below, with its mode, owner and a sum of its content.
