@@ -419,7 +419,6 @@ mod tests {
             lat: Some(without),
             tail_ios: 16,
             tail_lat_ns: 16 * 5_000_000,
-            tail_worked_ns: 0,
             tail_waited_ns: 16 * (5_000_000 - lat_ns),
         });
         record

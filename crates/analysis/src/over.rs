@@ -357,13 +357,7 @@ mod tests {
         let mut record = two_hours(400);
         let mut shorter = Hist::new();
         (0..record.steps[0].streams[0].lat.count()).for_each(|_| shorter.record(100_000));
-        let waits = ProcessorWaits {
-            lat: Some(shorter),
-            tail_ios: 10,
-            tail_lat_ns: 100,
-            tail_worked_ns: 1,
-            tail_waited_ns: 90,
-        };
+        let waits = ProcessorWaits { lat: Some(shorter), tail_ios: 10, tail_lat_ns: 100, tail_waited_ns: 90 };
         record.steps[0].streams[0].waits = Some(waits);
         let p99 = |record: Record| {
             let mut report = judged(record, &["reads"]);

@@ -1,7 +1,7 @@
 //! From what a step measured to the figures shown for it: one row of estimates per kind of operation.
 
 use qd1_model::figure::Estimate;
-use qd1_model::figure::{TailTime, WithoutWaits};
+use qd1_model::figure::WithoutWaits;
 use qd1_model::op::OpClass;
 use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
@@ -76,16 +76,13 @@ fn summarize_stream(
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
-    let tail = stream.waits.as_ref().filter(|waits| waits.tail_lat_ns > 0).map(|waits| TailTime {
-        ios: waits.tail_ios,
-        worked: waits.tail_worked_ns as f64 / waits.tail_lat_ns as f64,
-        waited: waits.tail_waited_ns as f64 / waits.tail_lat_ns as f64,
-    });
-    let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
+    let waits = stream.waits.as_ref().and_then(|waits| Some((waits, waits.lat.as_ref()?)));
+    let without_waits = waits.map(|(waits, lat)| {
         let shorter = Quantiles::new(lat, &step.intervals, class);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
         let [p99, p999, p9999] = in_order(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
         WithoutWaits {
+            tail_share: waits.tail_waited_ns as f64 / waits.tail_lat_ns.max(1) as f64,
             lat_p99_ns: p99,
             lat_p999_ns: p999,
             lat_p9999_ns: p9999,
@@ -108,7 +105,6 @@ fn summarize_stream(
         stall_longest_ns: None,
         stall_share: None,
         without_waits,
-        tail,
     }
 }
 

@@ -10,7 +10,7 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 use qd1_model::units::Bytes;
 
-use crate::waits::{READ_EVERY_NS, ReadTime, Waited, Waits};
+use crate::waits::{READ_EVERY_NS, RunDelay, Waited, Waits};
 
 /// Finished intervals of one worker, with their number since the start, for the controller to take.
 pub type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
@@ -186,9 +186,9 @@ impl<const N: usize> Meter<N> {
         start_ns: u64,
         interval_ns: u64,
         outbox: Outbox,
-        thread_time: Option<ReadTime>,
+        run_delay_ns: Option<RunDelay>,
     ) -> Self {
-        let waits = thread_time.map(Waits::new);
+        let waits = run_delay_ns.map(Waits::new);
         let lanes = classes.map(|(class, parts)| Lane::new(class, parts, waits.is_some()));
         let boundary_ns = start_ns + interval_ns;
         let look_ns = if waits.is_some() { start_ns } else { boundary_ns };
@@ -226,9 +226,8 @@ impl<const N: usize> Meter<N> {
             lane.note(at_ns, lat_ns);
             if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
                 && lat_ns > waited.slow_ns
-                && let Some(time) = waits.of_slow(timing.completed_ns, lat_ns)
             {
-                waited.note(lat_ns, time);
+                waited.note(lat_ns, waits.of_slow(timing.completed_ns, lat_ns));
             }
         }
     }

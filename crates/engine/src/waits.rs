@@ -1,14 +1,12 @@
-//! Whose wait it was: how long the thread of a worker worked, and waited for a processor, while a slow operation was on its
-//! way. The rest it slept, until the disk had answered.
+//! Whose wait it was: how long the thread of a worker waited for a processor while a slow operation was on its way.
 //!
-//! The kernel counts that for each thread (its clock and `schedstat`). Reading it costs a microsecond, so it is read between operations,
+//! The kernel counts that for each thread (`schedstat`). Reading it costs a microsecond, so it is read between operations,
 //! and only where one was slow: among the slowest percent of the interval before. What it says then is of all operations
 //! since the reading before; so there is one every millisecond as well, and what a slow operation is charged with holds
 //! at most a millisecond of others'. All of that lies between the completion of one operation and the issue of the next.
 
 use qd1_model::Hist;
-use qd1_model::environment::ThreadTime;
-use qd1_model::hist::{COARSE_BINS, Recorder, coarse_index, coarse_low_ns};
+use qd1_model::hist::{Recorder, coarse_low_ns};
 use qd1_model::record::ProcessorWaits;
 
 /// From one reading to the next, ns.
@@ -22,84 +20,73 @@ const SHARE_MIN: u64 = 20;
 /// Operations noted at most; more than a second of a step has slow ones.
 const NOTED_MAX: usize = 8192;
 
-/// Reads how the calling thread has spent its time so far.
-pub type ReadTime = fn() -> ThreadTime;
+/// Reads how long the calling thread has waited for a processor so far, ns.
+pub type RunDelay = fn() -> u64;
 
 /// The reading side, one for a worker.
 pub(crate) struct Waits {
-    read: ReadTime,
-    seen: ThreadTime,
+    run_delay_ns: RunDelay,
+    seen_ns: u64,
     /// When the operation completed after which it was read last, ns.
     read_at_ns: u64,
-    /// Of that reading: the time since the one before, ns, and what of it no operation is charged with.
+    /// Of that reading: the time since the one before, and the waits in it that no operation is charged with, ns.
     span_ns: u64,
-    left: ThreadTime,
+    waited_ns: u64,
     /// Readings for slow operations that this interval may still have.
-    reads_left: u32,
+    left: u32,
 }
 
 impl Waits {
-    pub(crate) fn new(read: ReadTime) -> Self {
-        let left = ThreadTime::default();
-        Self { read, seen: read(), read_at_ns: 0, span_ns: 0, left, reads_left: READS_MAX }
+    pub(crate) fn new(run_delay_ns: RunDelay) -> Self {
+        Self { run_delay_ns, seen_ns: run_delay_ns(), read_at_ns: 0, span_ns: 0, waited_ns: 0, left: READS_MAX }
     }
 
     /// Reads after the operation that completed then.
     pub(crate) fn read(&mut self, completed_ns: u64) {
-        let (now, seen) = ((self.read)(), self.seen);
-        self.left = ThreadTime {
-            worked_ns: now.worked_ns.saturating_sub(seen.worked_ns),
-            waited_ns: now.waited_ns.saturating_sub(seen.waited_ns),
-        };
+        let now_ns = (self.run_delay_ns)();
+        self.waited_ns = now_ns.saturating_sub(self.seen_ns);
         self.span_ns = completed_ns.saturating_sub(self.read_at_ns);
-        (self.seen, self.read_at_ns) = (now, completed_ns);
+        (self.seen_ns, self.read_at_ns) = (now_ns, completed_ns);
     }
 
-    /// Returns what of its latency the slow operation that has just completed worked and waited; `None` where it would
-    /// take a reading that this interval does not have.
-    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> Option<ThreadTime> {
+    /// Returns how long the slow operation that has just completed waited, ns; 0 where it would take a reading
+    /// that this interval does not have.
+    pub(crate) fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> u64 {
         if self.read_at_ns != completed_ns {
-            self.reads_left = self.reads_left.checked_sub(1)?;
+            if self.left == 0 {
+                return 0;
+            }
+            self.left -= 1;
             self.read(completed_ns);
         }
-        let ThreadTime { worked_ns, waited_ns } = std::mem::take(&mut self.left);
+        let waited_ns = std::mem::take(&mut self.waited_ns).min(lat_ns);
         // One that took half of the time and more is what waited in it; of the waits of many each has its part.
-        let part = |time_ns: u64| match 2 * lat_ns >= self.span_ns {
-            true => time_ns.min(lat_ns),
-            false => time_ns.min(lat_ns) * 2 * lat_ns / self.span_ns,
-        };
-        let waited_ns = part(waited_ns);
-        // Some of the work may have been for others.
-        Some(ThreadTime { worked_ns: part(worked_ns).min(lat_ns - waited_ns), waited_ns })
+        if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns }
     }
 
     /// Begins an interval.
     pub(crate) fn turn(&mut self) {
-        self.reads_left = READS_MAX;
+        self.left = READS_MAX;
     }
 }
 
-/// What the slow operations of one kind waited for.
+/// The slow operations of one kind that waited.
 pub(crate) struct Waited {
-    /// Latency of each that waited for a processor, and how much of it that was, ns.
+    /// Latency of each, and how much of it was waiting, ns.
     noted: Vec<(u64, u64)>,
-    /// Of all that were looked at, by coarse bin: their latencies, and how much of them was work, ns.
-    worked: Box<[(u64, u64); COARSE_BINS]>,
     /// A latency above this is slow, ns.
     pub(crate) slow_ns: u64,
 }
 
 impl Waited {
     pub(crate) fn new() -> Self {
-        Self { noted: Vec::with_capacity(NOTED_MAX), worked: Box::new([(0, 0); COARSE_BINS]), slow_ns: 0 }
+        Self { noted: Vec::with_capacity(NOTED_MAX), slow_ns: 0 }
     }
 
-    pub(crate) fn note(&mut self, lat_ns: u64, time: ThreadTime) {
-        if time.waited_ns > lat_ns / SHARE_MIN && self.noted.len() < NOTED_MAX {
-            self.noted.push((lat_ns, time.waited_ns));
+    pub(crate) fn note(&mut self, lat_ns: u64, waited_ns: u64) {
+        if waited_ns > lat_ns / SHARE_MIN && self.noted.len() < NOTED_MAX {
+            self.noted.push((lat_ns, waited_ns));
         }
-        let bin = &mut self.worked[coarse_index(lat_ns)];
-        *bin = (bin.0 + lat_ns, bin.1 + time.worked_ns);
     }
 
     /// Says from the interval that ends what is slow in the next one; of few operations all are.
@@ -113,23 +100,18 @@ impl Waited {
         self.slow_ns = if most == 0 { 0 } else { slow.map_or(0, |(bin, _)| coarse_low_ns(usize::from(*bin))) };
     }
 
-    /// Of all operations, what was waiting and what was work.
+    /// Of all operations, what was waiting.
     pub(crate) fn finish(self, recorder: &Recorder, lat: &Hist) -> ProcessorWaits {
         // It is the middle of a bin, which is a thousandth wide.
         let slow_ns = lat.at_rank(lat.count() + 1 - lat.count().div_ceil(1000));
         let tail_from_ns = slow_ns - slow_ns / 1000;
         let tail = lat.bins().filter(|(lat_ns, _)| *lat_ns >= tail_from_ns);
         let (tail_ios, tail_lat_ns) = tail.fold((0, 0), |sum, (lat_ns, ios)| (sum.0 + ios, sum.1 + ios * lat_ns));
-        // Of a tail that was looked at in part, the rest is taken to have been the same.
-        let looked_at = &self.worked[coarse_index(tail_from_ns)..];
-        let (looked_ns, worked_ns) = looked_at.iter().fold((0, 0), |sum, bin| (sum.0 + bin.0, sum.1 + bin.1));
-        let worked_share = worked_ns as f64 / looked_ns.max(1) as f64;
         let in_tail = self.noted.iter().filter(|(lat_ns, _)| *lat_ns >= tail_from_ns);
         ProcessorWaits {
             lat: (!self.noted.is_empty()).then(|| recorder.shortened(&self.noted).finish(None)),
             tail_ios,
             tail_lat_ns,
-            tail_worked_ns: (worked_share * tail_lat_ns as f64) as u64,
             tail_waited_ns: in_tail.map(|(_, waited_ns)| waited_ns).sum(),
         }
     }
@@ -141,27 +123,23 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use crate::meter::{Meter, Parts, Timing};
-    use qd1_model::environment::ThreadTime;
     use qd1_model::op::OpClass;
     use qd1_model::record::Stream;
 
     thread_local! {
-        static TIME: Cell<ThreadTime> = const { Cell::new(ThreadTime { worked_ns: 0, waited_ns: 0 }) };
+        static WAITED_NS: Cell<u64> = const { Cell::new(0) };
     }
 
     /// One after another, each of a latency and a part of it that its thread waited for a processor.
     fn stream(operations: impl IntoIterator<Item = (u64, u64)>) -> Stream {
-        TIME.set(ThreadTime::default());
+        WAITED_NS.set(0);
         let outbox = Arc::new(Mutex::new(Vec::new()));
         let classes = [(OpClass::Read, Parts::None)];
-        let mut meter = Meter::looking(classes, 0, 100_000_000, outbox, Some(|| TIME.get()));
+        let mut meter = Meter::looking(classes, 0, 100_000_000, outbox, Some(|| WAITED_NS.get()));
         let mut completed_ns = 0;
         for (lat_ns, waited_ns) in operations {
             completed_ns += lat_ns;
-            let ThreadTime { worked_ns, waited_ns: before_ns } = TIME.get();
-            // A fifth of what it does not wait it works.
-            let worked_ns = worked_ns + (lat_ns - waited_ns) / 5;
-            TIME.set(ThreadTime { worked_ns, waited_ns: before_ns + waited_ns });
+            WAITED_NS.set(WAITED_NS.get() + waited_ns);
             meter.record(0, 4096, &Timing { lat_ns, part_ns: 0, completed_ns });
         }
         meter.finish().remove(0)
@@ -183,9 +161,6 @@ mod tests {
         // The slowest 0.1 % are of one latency with those; about half of it was waiting.
         let share = waits.tail_waited_ns as f64 / waits.tail_lat_ns as f64;
         assert!((share - 0.48).abs() < 0.03, "{share}");
-        // A fifth of the rest was work; with it comes a millisecond of others' at most.
-        let share = waits.tail_worked_ns as f64 / waits.tail_lat_ns as f64;
-        assert!((0.10..0.17).contains(&share), "{share}");
     }
 
     #[test]
@@ -205,7 +180,7 @@ mod tests {
         }
         let count = || {
             READS.set(READS.get() + 1);
-            ThreadTime::default()
+            0
         };
         let outbox = Arc::new(Mutex::new(Vec::new()));
         let mut meter = Meter::looking([(OpClass::Read, Parts::None)], 0, 100_000_000, outbox, Some(count));

@@ -304,15 +304,6 @@ impl DeviceCounters {
     }
 }
 
-/// Time of a thread, ns. The rest of its time it slept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ThreadTime {
-    /// At work on a processor.
-    pub worked_ns: u64,
-    /// Ready, and waiting for a processor.
-    pub waited_ns: u64,
-}
-
 /// What a thread cost, or several summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadCost {

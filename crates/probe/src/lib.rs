@@ -30,7 +30,7 @@ mod transport;
 mod vendor;
 mod virtualization;
 
-pub use counters::{storage_read_bytes, thread_cost, thread_time};
+pub use counters::{run_delay_ns, storage_read_bytes, thread_cost};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;
 

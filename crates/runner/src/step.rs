@@ -146,7 +146,7 @@ fn io(
         sim: None,
         batch_min: 1,
         thread_cost: qd1_probe::thread_cost,
-        thread_time: Some(qd1_probe::thread_time),
+        run_delay_ns: Some(qd1_probe::run_delay_ns),
     };
     let load = BackgroundLoad::open(run, step, seed)?;
     let before = run.counters.now();

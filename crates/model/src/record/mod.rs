@@ -191,8 +191,8 @@ pub struct Stream {
     pub waits: Option<ProcessorWaits>,
 }
 
-/// What the slow operations of a stream waited for, each by itself: from the thread's clock and `schedstat`, read after each
-/// of them.
+/// How long the slow operations of a stream waited for a processor, each by itself: from `schedstat`, read after each of
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorWaits {
     /// All latencies without these waits; absent where no slow operation waited.
@@ -201,10 +201,7 @@ pub struct ProcessorWaits {
     pub tail_ios: u64,
     /// Sum of their latencies, ns.
     pub tail_lat_ns: u64,
-    /// How much of it their threads were at work: in the kernel, nearly all of it. Ns.
-    #[serde(default)]
-    pub tail_worked_ns: u64,
-    /// How much of it they waited for a processor, ns. The rest they slept, until the disk had answered.
+    /// How much of it they waited for a processor, ns.
     pub tail_waited_ns: u64,
 }
 

@@ -167,7 +167,6 @@ impl ProcessorWaits {
             lat: without,
             tail_ios: self.tail_ios + other.tail_ios,
             tail_lat_ns: self.tail_lat_ns + other.tail_lat_ns,
-            tail_worked_ns: self.tail_worked_ns + other.tail_worked_ns,
             tail_waited_ns: self.tail_waited_ns + other.tail_waited_ns,
         }
     }
@@ -252,8 +251,7 @@ mod tests {
                 (0..streams[0].lat.count()).for_each(|_| lat.record(lat_ns));
                 lat
             });
-            streams[0].waits =
-                Some(ProcessorWaits { lat, tail_ios: 1, tail_lat_ns: 50, tail_worked_ns: 5, tail_waited_ns: 20 });
+            streams[0].waits = Some(ProcessorWaits { lat, tail_ios: 1, tail_lat_ns: 50, tail_waited_ns: 20 });
             StepRecord { streams, ..visit }
         };
         let mut step = with(None, visit(0, 10, 50));
@@ -262,7 +260,7 @@ mod tests {
         let waits = step.streams[0].waits.clone().unwrap();
         let lat = waits.lat.unwrap();
         assert_eq!((lat.count(), lat.min_ns(), lat.max_ns()), (18, 40, 70));
-        assert_eq!((waits.tail_ios, waits.tail_lat_ns, waits.tail_worked_ns, waits.tail_waited_ns), (3, 150, 15, 60));
+        assert_eq!((waits.tail_ios, waits.tail_lat_ns, waits.tail_waited_ns), (3, 150, 60));
         // A visit that was not looked at leaves nothing to say of the whole.
         step.add_visit(visit(900, 3, 40));
         assert_eq!(step.streams[0].waits, None);

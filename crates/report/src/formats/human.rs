@@ -18,7 +18,6 @@ use crate::sections::prediction;
 use crate::sections::suite;
 use crate::sections::sweep;
 use crate::sections::sync;
-use crate::sections::tail;
 use crate::table::{CELL, Column, LABEL, cell, columns, legend, list};
 use crate::words;
 
@@ -45,7 +44,6 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     if words::is_check(report) {
         headline_figures(&mut page, report);
         steps(&mut page, report);
-        tail::section(&mut page, report);
     } else if let Some(surface) = &report.sweep {
         sweep::section(&mut page, report, surface);
     } else if let Some(table) = report.meta.as_ref().filter(|_| report.criteria.is_empty()) {
@@ -56,7 +54,6 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
         apps::section(&mut page, report, app);
     } else {
         suite::steps(&mut page, report);
-        tail::section(&mut page, report);
     }
     findings(&mut page, report);
     page.heading("Where and how");

@@ -11,4 +11,3 @@ pub(crate) mod prediction;
 pub(crate) mod suite;
 pub(crate) mod sweep;
 pub(crate) mod sync;
-pub(crate) mod tail;
