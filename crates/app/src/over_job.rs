@@ -112,8 +112,13 @@ impl Job for OverJob<'_> {
             How::Resumed { record, .. } => Some(Record::clone(record)),
         };
         let _taken = take(&context.id)?;
-        let (record, failure) =
-            execute_over(plan, context, watch, &mut Kept { store: &mut self.store, reopen: history }, earlier)?;
+        let (record, failure) = execute_over(
+            plan,
+            context,
+            watch,
+            &mut Kept { store: &mut self.store, reopen: history, is_behind: false },
+            earlier,
+        )?;
         if failure.as_ref().is_some_and(|error| error.is::<Taken>()) {
             // What is kept is the other's.
             return Err(Taken.into());
@@ -184,6 +189,8 @@ fn take(id: &str) -> Result<UnixListener> {
 struct Kept<'a> {
     store: &'a mut Store,
     reopen: fn() -> Result<Store>,
+    /// A round could not be kept.
+    is_behind: bool,
 }
 
 impl Keep for Kept<'_> {
@@ -191,18 +198,24 @@ impl Keep for Kept<'_> {
         self.store.begin(record)
     }
 
-    /// A round that cannot be kept is not lost while the run goes on: it is in the whole that is kept at the end.
+    /// A round that cannot be kept is not lost while the run goes on: it is kept with the next one.
     fn round(&mut self, before: &Record, round: &Round) -> Result<()> {
         let mut keep = || {
             // Somebody has removed the history, or put another one in its place.
             if !self.store.is_in_place() {
-                *self.store = (self.reopen)()?;
+                let store = (self.reopen)()?;
+                store.begin(before)?;
+                (*self.store, self.is_behind) = (store, false);
+            }
+            if self.is_behind {
                 self.store.begin(before)?;
+                self.is_behind = false;
             }
             self.store.add_round(&before.id, round)
         };
         match keep() {
             Err(error) if !error.is::<Taken>() => {
+                self.is_behind = true;
                 message::print(format_args!("qd1: a round was not kept yet: {error:#}"));
                 Ok(())
             }
@@ -241,32 +254,55 @@ mod tests {
         );
     }
 
-    /// What was kept after somebody had removed the history was lost with the process.
-    #[test]
-    fn a_history_that_was_removed_is_begun_again_with_all_that_was_measured() {
-        thread_local! { static DIR: tempfile::TempDir = tempfile::tempdir().unwrap(); }
-        let path = || DIR.with(|dir| dir.path().join("history.db"));
-        let mut store = Store::open(&path()).unwrap();
+    /// A run over an hour, in which nothing was measured yet.
+    fn over_an_hour() -> Record {
         let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..samples::slow_vps().record };
         let (duration_ns, busy_max_ns) = (3_600_000_000_000, 18_000_000_000);
         record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
-        let round = |number: u32| {
+        record
+    }
+
+    /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.
+    fn rounds_kept(before_second: impl FnOnce(&Path), before_third: impl FnOnce(&Path)) -> Vec<u32> {
+        thread_local! { static DIR: tempfile::TempDir = tempfile::tempdir().unwrap(); }
+        let path = DIR.with(|dir| dir.path().join("history.db"));
+        let mut store = Store::open(&path).unwrap();
+        let reopen = || Store::open(&DIR.with(|dir| dir.path().join("history.db")));
+        let mut kept = Kept { store: &mut store, reopen, is_behind: false };
+        let mut record = over_an_hour();
+        kept.begin(&record).unwrap();
+        let (mut before_second, mut before_third) = (Some(before_second), Some(before_third));
+        for number in 0..3 {
+            match number {
+                1 => before_second.take().unwrap()(&path),
+                2 => before_third.take().unwrap()(&path),
+                _ => {}
+            }
             let at_ns = u64::from(number) * 200_000_000_000;
             let mut steps = samples::slow_vps().record.steps;
             steps.iter_mut().for_each(|step| step.started_ns = at_ns);
-            Round { round: RoundRecord { number, used: Use { at_ns, busy_ns: 7, written: Bytes(9) } }, steps }
-        };
-        let mut kept =
-            Kept { store: &mut store, reopen: || Store::open(&DIR.with(|dir| dir.path().join("history.db"))) };
-        kept.begin(&record).unwrap();
-        for number in 0..3 {
-            if number == 1 {
-                std::fs::remove_file(path()).unwrap();
-            }
-            kept.round(&record, &round(number)).unwrap();
-            record.add_round(round(number));
+            let used = Use { at_ns, busy_ns: 7, written: Bytes(9) };
+            let round = Round { round: RoundRecord { number, used }, steps };
+            kept.round(&record, &round).unwrap();
+            record.add_round(round);
         }
-        let found = Store::read(&path()).unwrap().load(&record.id).unwrap();
-        assert_eq!(found.over.unwrap().rounds.len(), 3);
+        let found = Store::read(&path).unwrap().load(&record.id).unwrap();
+        found.over.unwrap().rounds.iter().map(|round| round.number).collect()
+    }
+
+    /// What was kept after somebody had removed the history was lost with the process.
+    #[test]
+    fn a_history_that_was_removed_is_begun_again_with_all_that_was_measured() {
+        assert_eq!(rounds_kept(|path| std::fs::remove_file(path).unwrap(), |_| {}), [0, 1, 2]);
+    }
+
+    /// A round that could not be kept once was lost, and one that had no run there ended the run as another's.
+    #[test]
+    fn a_round_that_could_not_be_kept_is_kept_with_the_next() {
+        let change = |path: &Path, sql: &str| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+        let refuse = "CREATE TRIGGER full BEFORE INSERT ON round BEGIN SELECT RAISE(ABORT, 'full'); END";
+        assert_eq!(rounds_kept(|path| change(path, refuse), |path| change(path, "DROP TRIGGER full")), [0, 1, 2]);
+        let forget = "PRAGMA foreign_keys = OFF; DELETE FROM round; DELETE FROM run";
+        assert_eq!(rounds_kept(|path| change(path, forget), |_| {}), [0, 1, 2]);
     }
 }

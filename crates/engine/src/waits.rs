@@ -61,7 +61,10 @@ impl Waits {
         }
         let waited_ns = std::mem::take(&mut self.waited_ns).min(lat_ns);
         // One that took half of the time and more is what waited in it; of the waits of many each has its part.
-        if 2 * lat_ns >= self.span_ns { waited_ns } else { waited_ns * 2 * lat_ns / self.span_ns }
+        if 2 * lat_ns >= self.span_ns {
+            return waited_ns;
+        }
+        (u128::from(waited_ns) * 2 * u128::from(lat_ns) / u128::from(self.span_ns)) as u64
     }
 
     /// Begins an interval.

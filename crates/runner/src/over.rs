@@ -61,7 +61,16 @@ pub fn execute_over(
         kept.over.get_or_insert_default().starts.push(most);
         keep.begin(&kept)?;
     }
-    run.open_shared(watch)?;
+    if let Err(error) = run.open_shared(watch) {
+        if let Some(mut earlier) = earlier {
+            // How much was written of it is not known, but how long it took.
+            let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
+            let busy_ns = begun.elapsed_ns() - before_ns;
+            earlier.over.get_or_insert_default().starts.push(Use { at_ns: before_ns, busy_ns, written });
+            keep.begin(&earlier)?;
+        }
+        return Err(error);
+    }
     let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());
     let mut record = earlier.unwrap_or_else(empty);
     // Interrupted until it is over, whatever ends this process.
@@ -371,10 +380,15 @@ mod tests {
         std::thread::sleep(Duration::from_nanos(third_ends_ns.saturating_sub(first.elapsed_ns)));
         cancel.store(false, Ordering::Relaxed);
         let prepare_max_ns = plan.target.prepare_max_ns;
+        // A start that fails at once costs no more than it took; nine of them had used up the run.
+        let mut nowhere = plan.clone();
+        nowhere.target.path = dir.path().join("nowhere");
+        assert!(execute_over(nowhere, &context, &mut Unwatched, &mut kept, Some(first.clone())).is_err());
+        assert!(kept.begun.len() == 3 && kept.begun[2].busy_ns < prepare_max_ns / 2, "{:?}", kept.begun);
         let (whole, failure) = execute_over(plan, &context, &mut Unwatched, &mut kept, Some(first.clone())).unwrap();
         assert!(failure.is_none() && !whole.interrupted, "{failure:?}");
-        assert_eq!(kept.begun.len(), 3, "kept before it writes its file again, and after");
-        let (most, spent) = (kept.begun[1], kept.begun[2]);
+        assert_eq!(kept.begun.len(), 5, "kept before it writes its file again, and after");
+        let (most, spent) = (kept.begun[3], kept.begun[4]);
         assert_eq!((most.busy_ns, most.written), (prepare_max_ns, Bytes::mib(16)), "a kill meanwhile loses no use");
         assert!(spent.busy_ns < most.busy_ns && spent.at_ns == most.at_ns);
         let over = whole.over.as_ref().unwrap();

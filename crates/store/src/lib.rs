@@ -17,10 +17,13 @@ use anyhow::{Context, Result, bail};
 use qd1_model::history::Row;
 use qd1_model::record::over::Round;
 use qd1_model::{Problem, ProblemKind, Record};
-use rusqlite::{Connection, ErrorCode, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
 pub use blob::unpack;
 use blob::{pack, pack_round, unpack_round};
+
+/// SQLite's codes for a row that is there already.
+const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
 
 /// Two runs that end at the same moment wait this long for each other.
 const BUSY: Duration = Duration::from_secs(10);
@@ -163,7 +166,10 @@ impl Store {
         let added = self.db.execute("INSERT INTO round (run, number, round) VALUES (?, ?, ?)", (id, number, blob));
         match added {
             Ok(_) => Ok(()),
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Err(Taken.into()),
+            // Without its run there is no place for it, which is another matter.
+            Err(error) if error.sqlite_error().is_some_and(|error| IS_THERE.contains(&error.extended_code)) => {
+                Err(Taken.into())
+            }
             Err(error) => Err(self.advise(error)),
         }
     }
