@@ -169,11 +169,12 @@ fn shown(finding: &Value) -> String {
     format!("{} ({})", text("id"), text("evidence"))
 }
 
-/// The scenarios that measure one disk again and again, whatever else they show.
-pub(crate) const AGAIN: [&str; 2] = ["dm-moving", "qemu-throttled"];
+/// The scenarios that check one disk several times.
+pub(crate) const REPEATED: [&str; 2] = ["dm-moving", "qemu-throttled"];
 
 /// Runs one of these, and returns the files in `dir` that have the reports.
-pub(crate) fn again(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn reports(name: &str, dir: &Path) -> Result<Vec<PathBuf>> {
+    available()?;
     let (names, keep) = (vec![name.to_owned()], Some(dir.to_owned()));
     ensure!(
         run(&Args { names, short: false, binary: None, keep })?,

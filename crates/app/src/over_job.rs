@@ -116,7 +116,7 @@ impl Job for OverJob<'_> {
             plan,
             context,
             watch,
-            &mut Kept { store: &mut self.store, reopen: history, is_behind: false },
+            &mut Kept { store: &mut self.store, reopen: &history, is_behind: false },
             earlier,
         )?;
         if failure.as_ref().is_some_and(|error| error.is::<Taken>()) {
@@ -188,7 +188,7 @@ fn take(id: &str) -> Result<UnixListener> {
 /// Keeps each round in the history.
 struct Kept<'a> {
     store: &'a mut Store,
-    reopen: fn() -> Result<Store>,
+    reopen: &'a dyn Fn() -> Result<Store>,
     /// A round could not be kept.
     is_behind: bool,
 }
@@ -228,8 +228,6 @@ impl Keep for Kept<'_> {
 mod tests {
     use qd1_model::Bytes;
     use qd1_model::environment::Device;
-    use qd1_model::plan::OverPlan;
-    use qd1_model::record::over::{RoundRecord, Use};
     use qd1_report::samples;
 
     use super::*;
@@ -254,38 +252,23 @@ mod tests {
         );
     }
 
-    /// A run over an hour, in which nothing was measured yet.
-    fn over_an_hour() -> Record {
-        let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..samples::slow_vps().record };
-        let (duration_ns, busy_max_ns) = (3_600_000_000_000, 18_000_000_000);
-        record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
-        record
-    }
-
     /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.
     fn rounds_kept(before_second: impl FnOnce(&Path), before_third: impl FnOnce(&Path)) -> Vec<u32> {
-        thread_local! { static DIR: tempfile::TempDir = tempfile::tempdir().unwrap(); }
-        let path = DIR.with(|dir| dir.path().join("history.db"));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.db");
         let mut store = Store::open(&path).unwrap();
-        let reopen = || Store::open(&DIR.with(|dir| dir.path().join("history.db")));
-        let mut kept = Kept { store: &mut store, reopen, is_behind: false };
-        let mut record = over_an_hour();
+        let mut kept = Kept { store: &mut store, reopen: &|| Store::open(&path), is_behind: false };
+        let mut record = samples::over_an_hour();
         kept.begin(&record).unwrap();
-        let (mut before_second, mut before_third) = (Some(before_second), Some(before_third));
-        for number in 0..3 {
-            match number {
-                1 => before_second.take().unwrap()(&path),
-                2 => before_third.take().unwrap()(&path),
-                _ => {}
-            }
-            let at_ns = u64::from(number) * 200_000_000_000;
-            let mut steps = samples::slow_vps().record.steps;
-            steps.iter_mut().for_each(|step| step.started_ns = at_ns);
-            let used = Use { at_ns, busy_ns: 7, written: Bytes(9) };
-            let round = Round { round: RoundRecord { number, used }, steps };
-            kept.round(&record, &round).unwrap();
-            record.add_round(round);
-        }
+        let mut keep = |number| {
+            kept.round(&record, &samples::round(number)).unwrap();
+            record.add_round(samples::round(number));
+        };
+        keep(0);
+        before_second(&path);
+        keep(1);
+        before_third(&path);
+        keep(2);
         let found = Store::read(&path).unwrap().load(&record.id).unwrap();
         found.over.unwrap().rounds.iter().map(|round| round.number).collect()
     }

@@ -53,22 +53,16 @@ pub fn execute_over(
     watch.begin(&plan);
     let begun = Begun { boot_ns: clock::boot_ns(), before_ns };
     let mut run = Run::new(plan, context);
-    if let Some(earlier) = &earlier {
-        // Killed while it writes the test file, it has used the disk as well.
-        let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
-        let most = Use { at_ns: before_ns, busy_ns: run.plan.target.prepare_max_ns, written };
-        let mut kept = Record::clone(earlier);
-        kept.over.get_or_insert_default().starts.push(most);
-        keep.begin(&kept)?;
-    }
+    // Killed while it writes the test file, it has used the disk as well; one that fails, for as long as it took.
+    let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
+    let keep_start = |keep: &mut dyn Keep, busy_ns: u64| -> Result<()> {
+        let Some(mut begun) = earlier.clone() else { return Ok(()) };
+        begun.over.get_or_insert_default().starts.push(Use { at_ns: before_ns, busy_ns, written });
+        keep.begin(&begun)
+    };
+    keep_start(keep, run.plan.target.prepare_max_ns)?;
     if let Err(error) = run.open_shared(watch) {
-        if let Some(mut earlier) = earlier {
-            // How much was written of it is not known, but how long it took.
-            let written = if run.plan.needs_shared_file() { run.plan.target.size } else { Bytes(0) };
-            let busy_ns = begun.elapsed_ns() - before_ns;
-            earlier.over.get_or_insert_default().starts.push(Use { at_ns: before_ns, busy_ns, written });
-            keep.begin(&earlier)?;
-        }
+        keep_start(keep, begun.elapsed_ns() - before_ns)?;
         return Err(error);
     }
     let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());

@@ -347,9 +347,8 @@ mod tests {
 
     use super::file::MIGRATIONS;
     use super::*;
-    use qd1_model::plan::OverPlan;
-    use qd1_model::record::over::{RoundRecord, Use};
-    use qd1_model::{Bytes, SCHEMA_VERSION};
+    use qd1_model::SCHEMA_VERSION;
+    use qd1_model::record::over::RoundRecord;
     use qd1_report::samples as sample;
 
     fn record(id: &str, started_unix_ns: u64) -> Record {
@@ -419,17 +418,7 @@ mod tests {
 
     /// A check over an hour, in which nothing was measured yet.
     fn over_an_hour(id: &str) -> Record {
-        let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..record(id, 1) };
-        let (duration_ns, busy_max_ns) = (3_600_000_000_000, 18_000_000_000);
-        record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
-        record
-    }
-
-    fn round(number: u32) -> Round {
-        let at_ns = u64::from(number) * 200_000_000_000;
-        let mut steps = sample::slow_vps().record.steps;
-        steps.iter_mut().for_each(|step| step.started_ns = at_ns);
-        Round { round: RoundRecord { number, used: Use { at_ns, busy_ns: 7, written: Bytes(9) } }, steps }
+        Record { id: id.into(), started_unix_ns: 1, ..sample::over_an_hour() }
     }
 
     #[test]
@@ -437,18 +426,18 @@ mod tests {
         let (_dir, path) = place();
         let store = Store::open(&path).unwrap();
         store.begin(&over_an_hour("aaaaaaaaaaaa")).unwrap();
-        (0..3).for_each(|number| store.add_round("aaaaaaaaaaaa", &round(number)).unwrap());
+        (0..3).for_each(|number| store.add_round("aaaaaaaaaaaa", &sample::round(number)).unwrap());
         // As another process, or the same after a reboot, finds it.
         let so_far = Store::read(&path).unwrap().load("a").unwrap();
-        let once: u64 = round(0).steps[0].streams[0].lat.count();
+        let once: u64 = sample::round(0).steps[0].streams[0].lat.count();
         assert_eq!(so_far.steps[0].streams[0].lat.count(), 3 * once);
         assert_eq!(so_far.over.as_ref().unwrap().next(), 3);
         assert!(so_far.is_unfinished());
-        assert!(store.add_round("aaaaaaaaaaaa", &round(2)).unwrap_err().is::<Taken>());
+        assert!(store.add_round("aaaaaaaaaaaa", &sample::round(2)).unwrap_err().is::<Taken>());
         // Interrupted, it is kept whole and can go on; once it is over, it cannot.
         store.save(&so_far).unwrap();
         assert_eq!(store.load("a").unwrap().steps[0].streams[0].lat.count(), 3 * once, "no round counts twice");
-        store.add_round("aaaaaaaaaaaa", &round(3)).unwrap();
+        store.add_round("aaaaaaaaaaaa", &sample::round(3)).unwrap();
         let over = Record { interrupted: false, ..store.load("a").unwrap() };
         store.save(&over).unwrap();
         assert!(store.load("a").unwrap() == over);
@@ -589,7 +578,7 @@ mod tests {
             .stdout(Stdio::null())
             .status();
         assert!(reader.unwrap().success());
-        store.add_round("aaaaaaaaaaaa", &round(0)).unwrap();
+        store.add_round("aaaaaaaaaaaa", &sample::round(0)).unwrap();
         assert!(path.with_extension("db-wal").exists());
         let other = Command::new("cp").arg(&path).arg(path.with_extension("copy")).status();
         assert!(other.unwrap().success());
@@ -665,7 +654,7 @@ mod tests {
             &|record| record.plan.over.as_mut().unwrap().duration_ns = u64::MAX,
             &|record| record.plan.over.as_mut().unwrap().rounds = u32::MAX,
             &|record| (0..2).for_each(|_| rounds(record)),
-            &|record| record.over.get_or_insert_default().rounds.push(round(14).round),
+            &|record| record.over.get_or_insert_default().rounds.push(sample::round(14).round),
             &|record| record.plan.over = None,
         ];
         for (at, change) in changes.into_iter().enumerate() {

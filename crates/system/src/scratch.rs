@@ -365,7 +365,6 @@ mod tests {
         assert!(clear(&path).unwrap() && !path.exists());
     }
 
-    /// Whoever owned the directory above could give any directory of root's such a name, and root removed it.
     /// What a server's process wrote whose parent had been killed: "Directory not empty", and it was left.
     #[test]
     fn one_that_is_still_written_is_removed_once_it_is_not() {
@@ -389,6 +388,7 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// Whoever owned the directory above could give any directory of root's such a name, and root removed it.
     #[test]
     fn a_directory_that_qd1_did_not_make_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Shared memory that a PostgreSQL server or its initdb leaves when it is killed: files in /dev/shm and System V segments,
-//! under names that it draws. Ours are those of its user that were not there before and that nobody has any more.
+//! under names that it draws. Ours are those of its user that look like a server's, were not there before, and that
+//! nobody has any more: its user may keep other segments that nobody has for the moment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,6 +17,8 @@ use crate::tool::tool;
 const MEMORY: &str = "/dev/shm";
 /// How the server names its files there; a number follows.
 const PREFIX: &str = "PostgreSQL.";
+/// Bytes and permissions of its System V segment, which marks its data directory as in use (`PGShmemHeader`).
+const MARK: (u64, &str) = (56, "600");
 /// A server that is ending, and one that is just starting, get so long.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSES: u32 = 8;
@@ -47,13 +50,15 @@ struct Listed {
     creator: u32,
     attached: u32,
     uid: u32,
+    /// Whether it is such as a server makes.
+    is_mark: bool,
 }
 
 impl Segments {
     /// Returns those of user `uid` that there are now and are wanted.
     fn of(uid: u32, is_wanted: impl Fn(&Use<'_>) -> bool) -> Self {
         let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let ids = parse(&list).filter(|listed| listed.uid == uid);
+        let ids = parse(&list).filter(|listed| listed.is_mark && listed.uid == uid);
         let ids = ids.filter(|listed| is_wanted(&Use::Id(listed))).map(|listed| listed.id).collect();
         let entries = fs::read_dir(MEMORY).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| {
@@ -140,7 +145,8 @@ fn parse(list: &str) -> impl Iterator<Item = Listed> {
     list.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let number = |at: usize| words.get(at)?.parse().ok();
-        Some(Listed { id: number(1)?, creator: number(4)?, attached: number(6)?, uid: number(7)? })
+        let is_mark = (words.get(3)?.parse().ok()?, *words.get(2)?) == MARK;
+        Some(Listed { id: number(1)?, creator: number(4)?, attached: number(6)?, uid: number(7)?, is_mark })
     })
 }
 
@@ -151,9 +157,11 @@ mod tests {
     #[test]
     fn the_kernels_list_is_read() {
         let list = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid\n\
-                    131082    9175061   600                    56  9001  9002      1 65534 65534 65534 65534\n";
-        let [listed] = &parse(list).collect::<Vec<_>>()[..] else { panic!("one") };
-        assert_eq!((listed.id, listed.creator, listed.attached, listed.uid), (9_175_061, 9001, 1, 65_534));
+                    131082    9175061   600                    56  9001  9002      1 65534 65534 65534 65534\n\
+                         0    9175062   600                  4096  9001  9002      0 65534 65534 65534 65534\n";
+        let [mark, other] = &parse(list).collect::<Vec<_>>()[..] else { panic!("two") };
+        assert_eq!((mark.id, mark.creator, mark.attached, mark.uid), (9_175_061, 9001, 1, 65_534));
+        assert!(mark.is_mark && !other.is_mark, "a segment of another program is none of ours");
         assert!(parse("damaged\nline\n").next().is_none());
     }
 

@@ -25,7 +25,7 @@ pub(super) fn run(place: &str, count: u64) -> Result<()> {
     let results = lab::temp_dir()?;
     let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
     match place {
-        "lab" => lab::AGAIN.into_iter().try_for_each(|name| table(&lab::again(name, &results.path().join(name))?)),
+        "lab" => lab::REPEATED.into_iter().try_for_each(|name| table(&lab::reports(name, &results.path().join(name))?)),
         "loop" => table(&on_loop(&target.join("qd1"), count, results.path())?),
         dir => {
             let command = || Command::new(target.join("qd1"));

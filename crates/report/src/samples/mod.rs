@@ -6,7 +6,7 @@ mod place;
 mod suite;
 
 pub use meta::{bonnie, meta};
-pub use over::over_a_day;
+pub use over::{over_a_day, over_an_hour, round};
 pub use suite::suite;
 
 use std::path::PathBuf;

@@ -3,9 +3,9 @@
 use qd1_model::metric::{Better, metric};
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::plan::OverPlan;
-use qd1_model::record::over::{OverRecord, RoundRecord, Use};
+use qd1_model::record::over::{OverRecord, Round, RoundRecord, Use};
 use qd1_model::verdict::Judged;
-use qd1_model::{Bytes, Estimate, Grade, Report};
+use qd1_model::{Bytes, Estimate, Grade, Record, Report};
 
 use super::slow_vps;
 
@@ -41,6 +41,24 @@ pub fn over_a_day() -> Report {
         criteria: criteria.collect(),
     });
     report
+}
+
+/// A check over an hour that has begun, in which nothing was measured yet.
+#[must_use]
+pub fn over_an_hour() -> Record {
+    let mut record = Record { steps: Vec::new(), interrupted: true, elapsed_ns: 1, ..slow_vps().record };
+    let (duration_ns, busy_max_ns) = (HOUR_NS, HOUR_NS / 200);
+    record.plan.over = Some(OverPlan { duration_ns, rounds: 14, round_max_ns: 1_000_000_000, busy_max_ns });
+    record
+}
+
+/// One of its rounds, every 200 s.
+#[must_use]
+pub fn round(number: u32) -> Round {
+    let at_ns = u64::from(number) * 200_000_000_000;
+    let mut steps = slow_vps().record.steps;
+    steps.iter_mut().for_each(|step| step.started_ns = at_ns);
+    Round { round: RoundRecord { number, used: Use { at_ns, busy_ns: 7, written: Bytes(9) } }, steps }
 }
 
 fn of_hour(judged: &Judged, hour: u64, started_unix_ns: u64) -> Option<Hour> {

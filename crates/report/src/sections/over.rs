@@ -192,6 +192,18 @@ mod tests {
         assert_eq!(worst(rates).unwrap().0.figure.unwrap().value, Some(least));
     }
 
+    /// Verdicts "for these 24 h" had rounds in 14 of them.
+    #[test]
+    fn hours_without_a_round_are_told() {
+        let mut report = samples::over_a_day();
+        let said = |report: &Report| speaks_for(report).replace('\n', " ");
+        assert!(!said(&report).contains("nothing is known"));
+        for (hours, words) in [(1, "of one hour, without a round"), (10, "of 10 hours, without a round")] {
+            report.over.as_mut().unwrap().unseen_hours = hours;
+            assert!(said(&report).contains(words), "{}", said(&report));
+        }
+    }
+
     #[test]
     fn the_hours_fit_any_terminal() {
         let report = samples::over_a_day();
