@@ -417,9 +417,13 @@ mod tests {
         step.streams[0].lat = slower;
         step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
             lat: Some(without),
-            tail_ios: 16,
-            tail_lat_ns: 16 * 5_000_000,
-            tail_waited_ns: 16 * (5_000_000 - lat_ns),
+            slow: vec![qd1_model::record::SlowTime {
+                from_ns: qd1_model::hist::coarse_low_ns(qd1_model::hist::coarse_index(5_000_000)),
+                ios: 16,
+                lat_ns: 16 * 5_000_000,
+                worked_ns: 0,
+                waited_ns: 16 * (5_000_000 - lat_ns),
+            }],
         });
         record
     }

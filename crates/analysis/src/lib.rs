@@ -28,6 +28,7 @@ mod steal;
 mod summarize;
 pub mod sweep;
 pub mod sync;
+mod tail;
 
 #[cfg(test)]
 mod testing;

@@ -91,7 +91,7 @@ pub(crate) fn summary(
         unseen_hours,
         busy_share: over.busy_ns() as f64 / plan.duration_ns.max(1) as f64,
         written_bytes: over.written().0,
-        resumed: over.starts.len().saturating_sub(1) as u32,
+        resumed: over.resumed(),
         criteria,
     })
 }
@@ -357,7 +357,7 @@ mod tests {
         let mut record = two_hours(400);
         let mut shorter = Hist::new();
         (0..record.steps[0].streams[0].lat.count()).for_each(|_| shorter.record(100_000));
-        let waits = ProcessorWaits { lat: Some(shorter), tail_ios: 10, tail_lat_ns: 100, tail_waited_ns: 90 };
+        let waits = ProcessorWaits { lat: Some(shorter), slow: Vec::new() };
         record.steps[0].streams[0].waits = Some(waits);
         let p99 = |record: Record| {
             let mut report = judged(record, &["reads"]);

@@ -8,6 +8,7 @@ use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, both};
+use crate::tail;
 
 /// Every figure of every step, with intervals.
 #[must_use]
@@ -76,13 +77,11 @@ fn summarize_stream(
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
-    let waits = stream.waits.as_ref().and_then(|waits| Some((waits, waits.lat.as_ref()?)));
-    let without_waits = waits.map(|(waits, lat)| {
+    let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
         let shorter = Quantiles::new(lat, &step.intervals, class);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
         let [p99, p999, p9999] = in_order(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
         WithoutWaits {
-            tail_share: waits.tail_waited_ns as f64 / waits.tail_lat_ns.max(1) as f64,
             lat_p99_ns: p99,
             lat_p999_ns: p999,
             lat_p9999_ns: p9999,
@@ -105,6 +104,7 @@ fn summarize_stream(
         stall_longest_ns: None,
         stall_share: None,
         without_waits,
+        tail: tail::time(stream),
     }
 }
 

@@ -74,7 +74,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sim: None,
         batch_min: number("batch", 1)? as u32,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     if let Ok(source) = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource") {
         qd1_engine::clock::use_tsc(source.trim());

@@ -10,7 +10,7 @@ use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream, SLOWEST_MAX, Slow, Stream};
 use qd1_model::units::Bytes;
 
-use crate::waits::{READ_EVERY_NS, RunDelay, Waited, Waits};
+use crate::waits::{READ_EVERY_NS, ReadTime, Waited, Waits};
 
 /// Finished intervals of one worker, with their number since the start, for the controller to take.
 pub type Outbox = Arc<Mutex<Vec<(u64, Interval)>>>;
@@ -110,13 +110,21 @@ impl Lane {
         }
     }
 
+    /// Learns from the interval so far what is slow.
+    fn learn(&mut self) {
+        if let Some(waited) = &mut self.waited {
+            waited.learn(&self.coarse_now.sparse());
+            self.notable_ns = 0;
+        }
+    }
+
     fn close(&mut self) -> Option<IntervalStream> {
         let bins = self.coarse_now.sparse();
         if bins.is_empty() {
             return None;
         }
         if let Some(waited) = &mut self.waited {
-            waited.turn(&bins);
+            waited.learn(&bins);
         }
         let stream = IntervalStream {
             class: self.class,
@@ -150,7 +158,7 @@ impl Lane {
         Some(Stream {
             class: self.class,
             bytes: Bytes(self.bytes),
-            waits: self.waited.map(|waited| waited.finish(&self.lat, &lat)),
+            waits: self.waited.map(|waited| waited.finish(&self.lat)),
             lat,
             slat,
             clat,
@@ -170,6 +178,8 @@ pub struct Meter<const N: usize> {
     boundary_ns: u64,
     /// When to look at more than the operation that completes: at the interval's end, or before.
     look_ns: u64,
+    /// When to learn from the beginning of the first interval what is slow.
+    learn_ns: u64,
     waits: Option<Waits>,
     outbox: Outbox,
 }
@@ -186,13 +196,14 @@ impl<const N: usize> Meter<N> {
         start_ns: u64,
         interval_ns: u64,
         outbox: Outbox,
-        run_delay_ns: Option<RunDelay>,
+        thread_time: Option<ReadTime>,
     ) -> Self {
-        let waits = run_delay_ns.map(Waits::new);
+        let waits = thread_time.map(Waits::new);
         let lanes = classes.map(|(class, parts)| Lane::new(class, parts, waits.is_some()));
         let boundary_ns = start_ns + interval_ns;
         let look_ns = if waits.is_some() { start_ns } else { boundary_ns };
-        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns, look_ns, waits, outbox }
+        let learn_ns = start_ns + READ_EVERY_NS;
+        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns, look_ns, learn_ns, waits, outbox }
     }
 
     /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
@@ -227,7 +238,7 @@ impl<const N: usize> Meter<N> {
             if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
                 && lat_ns > waited.slow_ns
             {
-                waited.note(lat_ns, waits.of_slow(timing.completed_ns, lat_ns));
+                waited.note(waits, timing.completed_ns, lat_ns);
             }
         }
     }
@@ -239,15 +250,18 @@ impl<const N: usize> Meter<N> {
         }
         self.look_ns = self.boundary_ns;
         if let Some(waits) = &mut self.waits {
-            waits.read(now_ns);
+            waits.look(now_ns);
             self.look_ns = self.boundary_ns.min(now_ns + READ_EVERY_NS);
+            if now_ns >= self.learn_ns {
+                // From then on each interval says it of the next one.
+                let is_first = self.number == 0;
+                self.lanes.iter_mut().filter(|_| is_first).for_each(Lane::learn);
+                self.learn_ns = if is_first { now_ns + (now_ns - self.start_ns) } else { u64::MAX };
+            }
         }
     }
 
     fn turn(&mut self, now_ns: u64) {
-        if let Some(waits) = &mut self.waits {
-            waits.turn();
-        }
         self.hand_over(self.interval_ns);
         self.number = (now_ns - self.start_ns) / self.interval_ns;
         self.boundary_ns = self.start_ns + (self.number + 1) * self.interval_ns;

@@ -26,7 +26,7 @@ use crate::priority::WithoutRealtime;
 pub use crate::request::RequestCounts;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
-use crate::waits::RunDelay;
+use crate::waits::ReadTime;
 use crate::window::Window;
 use crate::worker::{self, Task};
 use crate::{clock, sim};
@@ -55,7 +55,7 @@ pub struct IoJob<'a> {
     pub thread_cost: fn() -> ThreadCost,
     /// Reads how long the calling thread has waited for a processor so far, ns, in a microsecond or so; without it, it is
     /// not looked at what slow requests waited for.
-    pub run_delay_ns: Option<RunDelay>,
+    pub thread_time: Option<ReadTime>,
 }
 
 /// What a watcher is shown about ten times a second.
@@ -209,7 +209,7 @@ impl WorkerStart<'_> {
             outbox: self.outbox,
             budget: job.work.io_size.0 / u64::from(job.work.numjobs.max(1)),
             batch_min: job.batch_min.max(1) as usize,
-            run_delay_ns: job.run_delay_ns,
+            thread_time: job.thread_time,
         };
         let before = (job.thread_cost)();
         let finished = worker::run(&mut engine, task, window)?;
@@ -319,7 +319,7 @@ pub fn run_on(disk: sim::Disk, job: &IoJob<'_>) -> Result<(sim::Disk, Outcome), 
         outbox: outboxes[0].clone(),
         budget: work.io_size.0,
         batch_min: 1,
-        run_delay_ns: job.run_delay_ns,
+        thread_time: job.thread_time,
         work: &work,
     };
     let finished = worker::run(&mut engine, task, window)?;

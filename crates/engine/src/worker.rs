@@ -15,7 +15,7 @@ use crate::error::{EngineError, errno_name};
 use crate::load::{Arrivals, Region, RequestStream};
 use crate::meter::{Meter, Outbox, Parts, Timing};
 use crate::request::{Done, Op, OpKind, RequestCounts, Slot};
-use crate::waits::RunDelay;
+use crate::waits::ReadTime;
 use crate::window::Window;
 
 /// How long an open-loop worker waits at most before it looks at the stop flag again.
@@ -45,7 +45,7 @@ pub(crate) struct Task<'a> {
     /// Completions waited for at once (fio's `iodepth_batch_complete_min`).
     pub(crate) batch_min: usize,
     /// Reads how long the thread has waited for a processor.
-    pub(crate) run_delay_ns: Option<RunDelay>,
+    pub(crate) thread_time: Option<ReadTime>,
 }
 
 /// The result of a worker.
@@ -175,7 +175,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
             window.measure_ns,
             window.interval_ns,
             task.outbox.clone(),
-            task.run_delay_ns.filter(|_| depth == 1 || task.work.arrival.is_open()),
+            task.thread_time.filter(|_| depth == 1 || task.work.arrival.is_open()),
         ),
         moved: [Moved::default(); 2],
         syncs: 0,

@@ -40,7 +40,7 @@ fn step(disk: Disk, work: &IoWork, offset: u64) -> (Disk, f64) {
         sim: None,
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     let (disk, outcome): (Disk, Outcome) = run_on(disk, &job).unwrap();
     (disk, outcome.streams[0].lat.quantile(0.5) as f64)

@@ -54,7 +54,7 @@ fn job<'a>(work: &'a IoWork, stop: &'a Stop) -> IoJob<'a> {
         sim: None,
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     }
 }
 

@@ -74,6 +74,9 @@ pub struct StreamSummary {
     /// What would be without the waits for a processor; absent where slow operations were not looked at, or none waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_waits: Option<WithoutWaits>,
+    /// Where the slowest of them spent their time; absent where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail: Option<TailTime>,
 }
 
 impl StreamSummary {
@@ -85,11 +88,20 @@ impl StreamSummary {
     }
 }
 
+/// Where the slowest 0.1 % of the operations spent their time; the rest they slept, until the disk had answered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TailTime {
+    /// How many these were.
+    pub ios: u64,
+    /// Share at work, in the kernel nearly all of it, 0..1.
+    pub worked: f64,
+    /// Share ready and waiting for a processor, 0..1.
+    pub waited: f64,
+}
+
 /// Tails of latencies without what the slow operations waited for a processor of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WithoutWaits {
-    /// Of the time that the slowest 0.1 % of the operations took, the share that they waited for a processor, 0..1.
-    pub tail_share: f64,
     /// 99th percentile, ns.
     pub lat_p99_ns: Estimate,
     /// 99.9th percentile, ns.

@@ -8,7 +8,8 @@ use std::io::Read;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost};
+use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost, ThreadTime};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Machine;
 use crate::block::SECTOR_BYTES;
@@ -85,10 +86,16 @@ pub fn thread_cost() -> ThreadCost {
     }
 }
 
-/// How long the calling thread has waited for a processor so far, ns; 0 on kernels without `CONFIG_SCHED_INFO`. The file
-/// stays open, so that it costs one system call.
+/// Time of the calling thread so far; it has waited for 0 ns on kernels without `CONFIG_SCHED_INFO`. Two system calls: the
+/// file stays open.
 #[must_use]
-pub fn run_delay_ns() -> u64 {
+pub fn thread_time() -> ThreadTime {
+    let worked = clock_gettime(ClockId::ThreadCPUTime);
+    ThreadTime { worked_ns: count(worked.tv_sec) * 1_000_000_000 + count(worked.tv_nsec), waited_ns: run_delay_ns() }
+}
+
+/// How long it has waited for a processor.
+fn run_delay_ns() -> u64 {
     thread_local! {
         static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
     }
@@ -276,13 +283,24 @@ mod tests {
 
     #[test]
     fn a_threads_wait_for_a_processor_is_what_schedstat_says() {
-        let seen = || (run_delay_ns(), thread_cost().run_delay_ns, run_delay_ns());
+        let seen = || (thread_time().waited_ns, thread_cost().run_delay_ns, thread_time().waited_ns);
         // Nobody waits for longer between two readings than between the two around them.
         let ordered = |(before, whole, after): (u64, u64, u64)| before <= whole && whole <= after;
         assert!((0..100).all(|_| ordered(seen())), "{:?}", seen());
         // Another thread has its own.
         let other = std::thread::spawn(move || ordered(seen())).join().unwrap();
         assert!(other);
+    }
+
+    #[test]
+    fn a_thread_works_or_sleeps() {
+        let before = thread_time();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let asleep = thread_time();
+        assert!(asleep.worked_ns - before.worked_ns < 25_000_000, "{before:?} {asleep:?}");
+        // It counts what is worked since the last tick, too.
+        let steps = (0..1000).map(|_| thread_time().worked_ns).collect::<Vec<_>>();
+        assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
     }
 
     proptest! {

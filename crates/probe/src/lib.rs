@@ -27,10 +27,11 @@ mod mounts;
 mod nvme;
 pub mod signature;
 mod transport;
+mod uuid;
 mod vendor;
 mod virtualization;
 
-pub use counters::{run_delay_ns, storage_read_bytes, thread_cost};
+pub use counters::{storage_read_bytes, thread_cost, thread_time};
 pub use dependents::LoopOver;
 pub use filesystem::class_of;
 

@@ -95,7 +95,7 @@ impl<'a> BackgroundLoad<'a> {
             sim: None,
             batch_min: 1,
             thread_cost: qd1_probe::thread_cost,
-            run_delay_ns: None,
+            thread_time: None,
         };
         // Dirty data is sent to the disk twenty times a second. By default the kernel keeps it for half a minute,
         // longer than a step takes; on a machine that always writes, the data of half a minute ago is written out now.

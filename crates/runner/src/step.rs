@@ -146,7 +146,7 @@ fn io(
         sim: None,
         batch_min: 1,
         thread_cost: qd1_probe::thread_cost,
-        run_delay_ns: Some(qd1_probe::run_delay_ns),
+        thread_time: Some(qd1_probe::thread_time),
     };
     let load = BackgroundLoad::open(run, step, seed)?;
     let before = run.counters.now();

@@ -96,7 +96,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
         sim: Some(Device { seed, ..drawn.device.clone() }),
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     let outcome =
         run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).expect("a simulated device never breaks");

@@ -179,7 +179,7 @@ fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
         sim: None,
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     let (disk, outcome) = run_on(disk, &job).expect("the simulated engine needs nothing but memory");
     (disk, suite::measured(&step.name, outcome))

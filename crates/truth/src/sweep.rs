@@ -96,7 +96,7 @@ fn step(name: &str, work: &IoWork, stop: &Stop, sim: Device) -> StepRecord {
         sim: Some(sim),
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue).unwrap();
     StepRecord {

@@ -166,7 +166,7 @@ fn record(steps: &[(IoWork, Device)]) -> Record {
                 sim: Some(device.clone()),
                 batch_min: 1,
                 thread_cost: ThreadCost::default,
-                run_delay_ns: None,
+                thread_time: None,
             };
             let outcome = run_io(&job, &AtomicBool::new(false), &mut |_| Decision::Continue)
                 .expect("the simulated engine needs nothing");

@@ -31,12 +31,12 @@ pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
 /// What the slowest operations waited for, where each of them was looked at.
 fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
     let streams = step.streams.iter().filter_map(|stream| summary.stream(&step.name, stream.class));
-    let with_waits = streams.filter_map(|stream| Some((stream, stream.without_waits?)));
-    let (stream, without) = with_waits.max_by(|(_, a), (_, b)| a.tail_share.total_cmp(&b.tail_share))?;
-    if without.tail_share < TAIL_WARNING {
+    let with_waits = streams.filter_map(|stream| Some((stream, stream.without_waits?, stream.tail?.waited)));
+    let (stream, without, share) = with_waits.max_by(|(.., a), (.., b)| a.total_cmp(b))?;
+    if share < TAIL_WARNING {
         return None;
     }
-    let (name, share) = (stream.class.name(), percent(without.tail_share));
+    let (name, share) = (stream.class.name(), percent(share));
     let tails = [("p99", stream.lat_p99_ns, without.lat_p99_ns), ("p99.9", stream.lat_p999_ns, without.lat_p999_ns)];
     let shown = tails.iter().filter_map(|(title, seen, without)| {
         Some(format!("{title} {}, without these waits {}", format_ns(seen.value?), format_ns(without.value?)))

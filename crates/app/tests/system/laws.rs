@@ -189,3 +189,32 @@ fn sqlites_commits_take_the_syncs_that_its_modes_ask_for() {
     assert!((0..3).any(|_| is_lawful(&mut seen)), "syncs in three runs: {seen:?}");
     site.assert_clean();
 }
+
+/// Shares of the slowest 0.1 % of reads: of the disk, of the kernel, of the processors.
+fn tail_of_reads(report: &Report) -> [f64; 3] {
+    let tail = report.summary.stream("qd1", OpClass::Read).unwrap().tail.unwrap();
+    [1.0 - tail.worked - tail.waited, tail.worked, tail.waited]
+}
+
+/// A disk that answers when its law says, and one in memory, which is nothing but work.
+#[test]
+fn the_slowest_reads_wait_for_a_disk_and_not_for_memory() {
+    let disk = or_skip!(Disk::named("network-block"));
+    let tail = |place: &Place| {
+        let args =
+            ["check", place.dir_str(), "--size", "16MiB", "--only", "qd1", "--runtime", "2s", "--json", "--no-save"];
+        tail_of_reads(&serde_json::from_value(json(real_time(place, &args))).unwrap())
+    };
+    // They are few, and what a busy machine does to a few is neither's.
+    let mut seen = Vec::new();
+    let mut is_seen = |place: &Place, is_right: fn([f64; 3]) -> bool| {
+        let of_run = tail(place);
+        seen.push(of_run);
+        is_right(of_run)
+    };
+    let waits = |[slept, worked, _]: [f64; 3]| slept > worked;
+    assert!((0..3).any(|_| is_seen(&disk.place, waits)), "{seen:.2?}");
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let memory = Place::at(memory.path());
+    assert!((0..3).any(|_| is_seen(&memory, |[slept, worked, _]| worked > slept)), "{seen:.2?}");
+}

@@ -84,7 +84,7 @@ pub fn fill(
         sim: None,
         batch_min: 1,
         thread_cost: ThreadCost::default,
-        run_delay_ns: None,
+        thread_time: None,
     };
     let outcome = run_io(&job, cancel, watch)?;
     let fsync_begin_ns = clock::now_ns();

@@ -191,18 +191,40 @@ pub struct Stream {
     pub waits: Option<ProcessorWaits>,
 }
 
-/// How long the slow operations of a stream waited for a processor, each by itself: from `schedstat`, read after each of
-/// them.
+/// What the slow operations of a stream spent their time on, each by itself: from the thread's clock and `schedstat`, read
+/// after each of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorWaits {
-    /// All latencies without these waits; absent where no slow operation waited.
+    /// All latencies without the waits for a processor; absent where no slow operation waited.
     pub lat: Option<Hist>,
-    /// Slowest 0.1 % of the operations (of each visit).
-    pub tail_ios: u64,
+    /// The slow operations that were looked at, by latency, the fastest first.
+    #[serde(default)]
+    pub slow: Vec<SlowTime>,
+}
+
+/// What slow operations of about the same latency spent their time on. The rest of it they slept, until the disk had
+/// answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlowTime {
+    /// Least latency of this bin, ns; bins as of [`crate::hist::coarse_index`].
+    pub from_ns: u64,
+    /// How many were looked at.
+    pub ios: u64,
     /// Sum of their latencies, ns.
-    pub tail_lat_ns: u64,
-    /// How much of it they waited for a processor, ns.
-    pub tail_waited_ns: u64,
+    pub lat_ns: u64,
+    /// How much of it their threads were at work: in the kernel, nearly all of it. Ns.
+    pub worked_ns: u64,
+    /// How much of it they were ready and waited for a processor, ns.
+    pub waited_ns: u64,
+}
+
+impl SlowTime {
+    fn add(&mut self, other: &Self) {
+        self.ios = self.ios.saturating_add(other.ios);
+        self.lat_ns = self.lat_ns.saturating_add(other.lat_ns);
+        self.worked_ns = self.worked_ns.saturating_add(other.worked_ns);
+        self.waited_ns = self.waited_ns.saturating_add(other.waited_ns);
+    }
 }
 
 /// How many of the slowest operations of each kind are kept with their time.

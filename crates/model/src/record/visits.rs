@@ -163,12 +163,14 @@ impl ProcessorWaits {
                 Some(sum)
             }
         };
-        Self {
-            lat: without,
-            tail_ios: self.tail_ios + other.tail_ios,
-            tail_lat_ns: self.tail_lat_ns + other.tail_lat_ns,
-            tail_waited_ns: self.tail_waited_ns + other.tail_waited_ns,
+        let mut slow = self.slow;
+        for theirs in &other.slow {
+            match slow.binary_search_by_key(&theirs.from_ns, |mine| mine.from_ns) {
+                Ok(at) => slow[at].add(theirs),
+                Err(at) => slow.insert(at, *theirs),
+            }
         }
+        Self { lat: without, slow }
     }
 }
 
@@ -190,7 +192,7 @@ impl DeviceDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Interval, IoErrors, Slow};
+    use crate::record::{Interval, IoErrors, Slow, SlowTime};
 
     /// A visit of `count` reads of so many ns, which began at a time of the run.
     fn visit(started_ns: u64, count: u64, lat_ns: u64) -> StepRecord {
@@ -251,7 +253,9 @@ mod tests {
                 (0..streams[0].lat.count()).for_each(|_| lat.record(lat_ns));
                 lat
             });
-            streams[0].waits = Some(ProcessorWaits { lat, tail_ios: 1, tail_lat_ns: 50, tail_waited_ns: 20 });
+            let slow = |from_ns| SlowTime { from_ns, ios: 1, lat_ns: 50, worked_ns: 5, waited_ns: 20 };
+            let ios = streams[0].lat.count();
+            streams[0].waits = Some(ProcessorWaits { lat, slow: vec![slow(10 * ios), slow(200)] });
             StepRecord { streams, ..visit }
         };
         let mut step = with(None, visit(0, 10, 50));
@@ -260,7 +264,14 @@ mod tests {
         let waits = step.streams[0].waits.clone().unwrap();
         let lat = waits.lat.unwrap();
         assert_eq!((lat.count(), lat.min_ns(), lat.max_ns()), (18, 40, 70));
-        assert_eq!((waits.tail_ios, waits.tail_lat_ns, waits.tail_waited_ns), (3, 150, 60));
+        let slow = |from_ns, times| SlowTime {
+            from_ns,
+            ios: times,
+            lat_ns: 50 * times,
+            worked_ns: 5 * times,
+            waited_ns: 20 * times,
+        };
+        assert_eq!(waits.slow, [slow(30, 1), slow(50, 1), slow(100, 1), slow(200, 3)]);
         // A visit that was not looked at leaves nothing to say of the whole.
         step.add_visit(visit(900, 3, 40));
         assert_eq!(step.streams[0].waits, None);

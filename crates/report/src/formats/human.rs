@@ -18,6 +18,7 @@ use crate::sections::prediction;
 use crate::sections::suite;
 use crate::sections::sweep;
 use crate::sections::sync;
+use crate::sections::tail;
 use crate::table::{CELL, Column, LABEL, cell, columns, legend, list};
 use crate::words;
 
@@ -44,6 +45,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     if words::is_check(report) {
         headline_figures(&mut page, report);
         steps(&mut page, report);
+        tail::section(&mut page, report);
     } else if let Some(surface) = &report.sweep {
         sweep::section(&mut page, report, surface);
     } else if let Some(table) = report.meta.as_ref().filter(|_| report.criteria.is_empty()) {
@@ -54,6 +56,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
         apps::section(&mut page, report, app);
     } else {
         suite::steps(&mut page, report);
+        tail::section(&mut page, report);
     }
     findings(&mut page, report);
     page.heading("Where and how");

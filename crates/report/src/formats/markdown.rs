@@ -14,6 +14,7 @@ use crate::sections::over;
 use crate::sections::prediction;
 use crate::sections::sweep;
 use crate::sections::sync;
+use crate::sections::tail;
 use crate::table::escaped;
 use crate::words;
 
@@ -44,7 +45,10 @@ pub(crate) fn render(report: &Report) -> String {
         (Some(surface), ..) => sweep::markdown(&mut text, report, surface),
         (None, Some(table), _) => sync::markdown(&mut text, report, table),
         (None, None, Some(table)) if report.criteria.is_empty() => meta::markdown(&mut text, table),
-        _ => steps(&mut text, report),
+        _ => {
+            steps(&mut text, report);
+            tail::markdown(&mut text, report);
+        }
     }
     for line in apps::lines(report) {
         text += &format!("- {}\n", escaped(&line));

@@ -11,7 +11,7 @@ pub use suite::suite;
 
 use std::path::PathBuf;
 
-use qd1_model::figure::{StepSummary, StreamSummary, Summary};
+use qd1_model::figure::{StepSummary, StreamSummary, Summary, TailTime};
 use qd1_model::op::Ended;
 use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, FilesWork, IoWork, Order, Plan, Rw, Skipped,
@@ -62,6 +62,8 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
         stall_longest_ns: None,
         stall_share: None,
         without_waits: None,
+        // Looked at where one request is on its way.
+        tail: (class == OpClass::Commit).then_some(TailTime { ios: n.div_ceil(1000), worked: 0.018, waited: 0.004 }),
     }
 }
 

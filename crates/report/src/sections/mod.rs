@@ -11,3 +11,4 @@ pub(crate) mod prediction;
 pub(crate) mod suite;
 pub(crate) mod sweep;
 pub(crate) mod sync;
+pub(crate) mod tail;

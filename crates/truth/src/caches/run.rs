@@ -43,7 +43,7 @@ impl InUse {
             sim: None,
             batch_min: 1,
             thread_cost: ThreadCost::default,
-            run_delay_ns: None,
+            thread_time: None,
         };
         let mut disk = self.disk.take().expect("it is put back after each step");
         disk.idle(BETWEEN_NS);
