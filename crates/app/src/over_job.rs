@@ -1,13 +1,10 @@
 //! The job of `qd1 check --over`: rounds spread over hours, each kept in the history as soon as it is over.
 
-use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::clock;
-use qd1_model::environment::{Environment, Filesystem};
+use qd1_model::environment::{BOOT, Device, Environment, Filesystem};
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::over::{OverRecord, Round};
 use qd1_model::{Problem, ProblemKind, Record};
@@ -16,7 +13,7 @@ use qd1_runner::over::{Keep, execute_over};
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, destroy, plan};
-use qd1_store::{Store, Taken};
+use qd1_store::{Store, Taken, Taking};
 
 use crate::command_line::CommandLine;
 use crate::message;
@@ -27,6 +24,8 @@ use crate::suite_job::{Overrides, SuiteJob};
 pub(crate) struct OverJob<'a> {
     how: How<'a>,
     store: Store,
+    /// Held until the run is kept for the last time.
+    taken: Option<Taking>,
 }
 
 enum How<'a> {
@@ -41,7 +40,7 @@ impl<'a> OverJob<'a> {
     /// When there is no history to keep its rounds.
     pub(crate) fn new(typed: &'a CommandLine, path: &'a Path, overrides: Overrides) -> Result<Self> {
         let suite = SuiteJob::new(typed, path, overrides, |_, _| Ok(qd1_suites::over()));
-        Ok(Self { how: How::New(suite), store: history()? })
+        Ok(Self { how: How::New(suite), store: history()?, taken: None })
     }
 
     /// The rest of the one whose id begins with `id`.
@@ -50,6 +49,8 @@ impl<'a> OverJob<'a> {
     /// When there is none, or its time is over.
     pub(crate) fn resume(id: &str, destroy: Option<PathBuf>) -> Result<Self> {
         let store = history()?;
+        let taken = store.take(&store.load(id)?.id)?;
+        // Another process may have had it until just now.
         let record = store.load(id)?;
         let refuse = |why: &str| Err(Problem::usage(format!("run {} {why}", record.id)).into());
         if record.plan.over.is_none() {
@@ -63,7 +64,7 @@ impl<'a> OverJob<'a> {
         if record.plan.over.is_some_and(|over| age_ns >= over.duration_ns || busy_ns >= over.busy_max_ns) {
             return refuse(&format!("has no time left; `qd1 history show {}` prints what it measured", record.id));
         }
-        Ok(Self { how: How::Resumed { record: Box::new(record), destroy }, store })
+        Ok(Self { how: How::Resumed { record: Box::new(record), destroy }, store, taken: Some(taken) })
     }
 }
 
@@ -111,7 +112,9 @@ impl Job for OverJob<'_> {
             How::New(_) => None,
             How::Resumed { record, .. } => Some(Record::clone(record)),
         };
-        let _taken = take(&context.id)?;
+        if self.taken.is_none() {
+            self.taken = Some(self.store.take(&context.id)?);
+        }
         let (record, failure) = execute_over(
             plan,
             context,
@@ -142,47 +145,53 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
         };
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
-    match other_disk(&record.environment, &machine.environment(&place.path)) {
-        None => Ok(()),
-        Some([then, now]) => {
-            let message =
-                format!("{path} leads to another disk than this run measured ({now} now, {then} then); is it mounted?");
-            Err(Problem::usage(message).into())
-        }
+    let (then, now) = (&record.environment, &machine.environment(&place.path));
+    if let Some([then, now]) = other_disk(then, now) {
+        let message =
+            format!("{path} leads to another disk than this run measured ({now} now, {then} then); is it mounted?");
+        return Err(Problem::usage(message).into());
     }
+    // What is overwritten has to be known for certain, and what the devices are called may change with each start.
+    let is_known = then.devices.first().is_some_and(|device| !device.identity.is_empty());
+    if target.kind == TargetKind::BlockDestroy && !is_known {
+        let message = format!(
+            "{path} has no serial number by which it could be known again, so this run cannot overwrite it any further; \
+             `qd1 history show {}` prints what it measured",
+            record.id
+        );
+        return Err(Problem::new(ProblemKind::Unsafe, message).into());
+    }
+    Ok(())
 }
 
 /// Returns what was measured then and what would be now, if these are two disks as far as can be known.
 fn other_disk(then: &Environment, now: &Environment) -> Option<[String; 2]> {
     let [before, after] = [&then.filesystem, &now.filesystem];
+    let is_block = before.kind == "block";
     // A filesystem with an identity of its own may have grown.
     let is_same_filesystem = match before.id.is_empty() || after.id.is_empty() {
         true => (&before.kind, before.size) == (&after.kind, after.size),
         false => before.id == after.id,
     };
-    let [models_then, models_now] =
-        [then, now].map(|machine| machine.devices.iter().map(|device| device.model.as_str()).collect::<Vec<_>>());
-    let described = |filesystem: &Filesystem, models: &[&str]| {
-        let model = models.iter().find(|model| !model.is_empty());
-        let on = model.map_or_else(String::new, |model| format!(" on {model}"));
-        let id = if filesystem.id.is_empty() { String::new() } else { format!(" {}", filesystem.id) };
-        format!("{}{id} of {}{on}", filesystem.kind, filesystem.size)
+    let is_same_device = |(then, now): (&Device, &Device)| {
+        // What is known until the next start says nothing after it, unless nothing else does.
+        let is_told = |device: &Device| !device.identity.is_empty() && (is_block || !device.identity.starts_with(BOOT));
+        then.model == now.model && (!is_told(then) || !is_told(now) || then.identity == now.identity)
     };
-    let is_same = is_same_filesystem && models_then == models_now;
-    (!is_same).then(|| [described(before, &models_then), described(after, &models_now)])
-}
-
-/// Takes the run `id` for this process, as long as what is returned lives. The kernel keeps the name, so that nothing is
-/// left when the process is killed.
-///
-/// # Errors
-/// [`Taken`] when another process has it.
-fn take(id: &str) -> Result<UnixListener> {
-    let name = SocketAddr::from_abstract_name(format!("qd1-over-{id}"))?;
-    UnixListener::bind_addr(&name).map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => Taken.into(),
-        _ => error.into(),
-    })
+    let is_same = is_same_filesystem
+        && then.devices.len() == now.devices.len()
+        && then.devices.iter().zip(&now.devices).all(is_same_device);
+    let described = |machine: &Environment| {
+        let Filesystem { kind, id, size, .. } = &machine.filesystem;
+        let known = |text: &String| !text.is_empty();
+        let device = machine.devices.iter().map(|device| &device.identity).find(|text| known(text));
+        let model = machine.devices.iter().map(|device| &device.model).find(|text| known(text));
+        let on: Vec<&str> = [model, device].into_iter().flatten().map(String::as_str).collect();
+        let on = if on.is_empty() { String::new() } else { format!(" on {}", on.join(", ")) };
+        let id = if id.is_empty() { String::new() } else { format!(" {id}") };
+        format!("{kind}{id} of {size}{on}")
+    };
+    (!is_same).then(|| [then, now].map(described))
 }
 
 /// Keeps each round in the history.
@@ -227,7 +236,6 @@ impl Keep for Kept<'_> {
 #[cfg(test)]
 mod tests {
     use qd1_model::Bytes;
-    use qd1_model::environment::Device;
     use qd1_report::samples;
 
     use super::*;
@@ -250,6 +258,25 @@ mod tests {
             other_disk(&without, &machine("a1", 200, "m")).unwrap(),
             ["ext4 of 100 B on m", "ext4 a1 of 200 B on m"]
         );
+    }
+
+    /// The image of another loop device, of the same size, was overwritten.
+    #[test]
+    fn a_device_is_known_by_its_serial_number() {
+        let machine = |kind: &str, identity: &str| Environment {
+            filesystem: Filesystem { kind: kind.into(), size: Bytes(100), ..Filesystem::default() },
+            devices: vec![Device { identity: identity.into(), ..Device::default() }],
+            ..Environment::default()
+        };
+        let is_same =
+            |kind: &str, then: &str, now: &str| other_disk(&machine(kind, then), &machine(kind, now)).is_none();
+        assert!(is_same("block", "S1", "S1") && !is_same("block", "S1", "S2") && !is_same("xfs", "S1", "S2"));
+        // After a start of the machine the sequence number is another.
+        assert!(!is_same("block", "boot a 1", "boot b 1") && is_same("xfs", "boot a 1", "boot b 1"));
+        // A record of an older version has none.
+        assert!(is_same("block", "", "S2"));
+        let [then, now] = other_disk(&machine("block", "S1"), &machine("block", "S2")).unwrap();
+        assert_eq!([then.as_str(), now.as_str()], ["block of 100 B on S1", "block of 100 B on S2"]);
     }
 
     /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.

@@ -8,6 +8,7 @@
 
 mod blob;
 mod file;
+mod taking;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
 pub use blob::unpack;
 use blob::{pack, pack_round, unpack_round};
+pub use taking::Taking;
 
 /// SQLite's codes for a row that is there already.
 const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
@@ -97,6 +99,14 @@ impl Store {
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.file.is_some() && identity(&self.path) == self.file
+    }
+
+    /// Takes the run `id` for this process, for as long as what is returned lives.
+    ///
+    /// # Errors
+    /// [`Taken`] when another process has it; else when nothing can be written beside the history.
+    pub fn take(&self, id: &str) -> Result<Taking> {
+        taking::take(&self.path, id)
     }
 
     /// Adds a run, whole or not at all; of one that was kept while it went on, all of it replaces what there is.
