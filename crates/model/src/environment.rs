@@ -92,7 +92,7 @@ pub struct Filesystem {
     pub options: Vec<String>,
     /// For overlayfs: the filesystem of the upper directory, when it can be seen.
     pub upper: String,
-    /// Its `f_fsid`, where that is made of the filesystem's own UUID; empty where it is made of the device's number.
+    /// Its `f_fsid`, where that is made of the filesystem's own UUID, else the UUID; empty where neither is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// Total size.
@@ -113,6 +113,9 @@ pub struct Inodes {
     pub available: u64,
 }
 
+/// Begins the [`Device::identity`] of a device that is known until the machine is started again.
+pub const BOOT: &str = "boot ";
+
 /// One block device of the chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
@@ -128,6 +131,11 @@ pub struct Device {
     pub model: String,
     /// Firmware revision.
     pub firmware: String,
+    /// By what it is known again: a serial number, WWID or UUID, or the file of a loop device; else its sequence number,
+    /// which begins with [`BOOT`] and holds until the machine is started again. Empty where nothing is known; `--redact`
+    /// takes it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// Size.
     pub size: Bytes,
     /// Active scheduler.
@@ -302,6 +310,15 @@ impl DeviceCounters {
             flush_ticks_ms: self.flush_ticks_ms + other.flush_ticks_ms,
         }
     }
+}
+
+/// Time of a thread, ns. The rest of its time it slept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTime {
+    /// At work on a processor.
+    pub worked_ns: u64,
+    /// Ready, and waiting for a processor.
+    pub waited_ns: u64,
 }
 
 /// What a thread cost, or several summed.

@@ -22,7 +22,7 @@ pub struct OverSummary {
     pub busy_share: f64,
     /// Bytes written, preparation included.
     pub written_bytes: u64,
-    /// How often it was resumed.
+    /// How often it was resumed and went on to measure.
     pub resumed: u32,
     /// Each criterion of each class, in the order of the verdicts.
     pub criteria: Vec<Hours>,

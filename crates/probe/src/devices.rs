@@ -1,8 +1,9 @@
 //! The chain of block devices from a filesystem down to the hardware, with what sysfs shows of each.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use qd1_model::environment::{Device, Filesystem, FilesystemClass};
+use qd1_model::environment::{BOOT, Device, Filesystem, FilesystemClass};
 use qd1_model::units::Bytes;
 
 use crate::block::Block;
@@ -101,6 +102,7 @@ impl Machine {
             kind: block.kind().to_owned(),
             transport: transport(self, block),
             model: model(&whole),
+            identity: self.identity(&whole),
             firmware: first_of(&whole, &["device/firmware_rev", "device/rev", "device/fwrev"]),
             size: Bytes(block.size()),
             scheduler: active_scheduler(&queue("scheduler")),
@@ -114,6 +116,20 @@ impl Machine {
             backing: block.backing().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
             // Only where the requests end: a partition is the same device once more.
             nvme: if block.is_partition() { None } else { self.nvme(block) },
+        }
+    }
+
+    /// By what a whole device is known again; see [`Device::identity`].
+    fn identity(&self, block: &Block) -> String {
+        if let Some(file) = block.backing() {
+            let inode = std::fs::metadata(self.below(&file)).map(|data| format!(" (inode {})", data.ino()));
+            return format!("{}{}", file.display(), inode.unwrap_or_default());
+        }
+        let known = first_of(block, &["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"]);
+        let sequence = block.attr("diskseq");
+        match known.is_empty() && !sequence.is_empty() {
+            true => format!("{BOOT}{} {sequence}", self.text("/proc/sys/kernel/random/boot_id")),
+            false => known,
         }
     }
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor, statvfs, statx};
 
 use crate::Machine;
 use crate::mounts::{self, Identity, Mount};
+use crate::uuid;
 
 /// How deep overlays are followed; more than this is a loop.
 const OVERLAY_DEPTH_MAX: u32 = 8;
@@ -127,10 +128,10 @@ impl Machine {
                 .as_ref()
                 .filter(|room| room.f_files > 0)
                 .map(|room| Inodes { total: room.f_files, available: room.f_favail }),
-            id: room
-                .filter(|_| HAS_OWN_ID.contains(&mount.kind.as_str()))
-                .map(|room| format!("{:016x}", room.f_fsid))
-                .unwrap_or_default(),
+            id: match room {
+                Some(room) if HAS_OWN_ID.contains(&mount.kind.as_str()) => format!("{:016x}", room.f_fsid),
+                _ => uuid::of(&self.below(existing), &mount.kind).unwrap_or_default(),
+            },
             kind: mount.kind,
             source: mount.source,
             options,

@@ -118,6 +118,7 @@ fn redact_devices(devices: &mut [Device]) {
     for device in devices {
         replace(&mut device.model, "<model>");
         replace(&mut device.firmware, "<firmware>");
+        replace(&mut device.identity, "<identity>");
         replace(&mut device.backing, "<file>");
         if let Some(nvme) = &mut device.nvme {
             replace(&mut nvme.model, "<model>");

@@ -77,6 +77,16 @@ impl Loop {
         format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
     }
 
+    /// Gives the device another file.
+    ///
+    /// # Errors
+    /// When another process took the device meanwhile.
+    pub(crate) fn lead_to(&mut self, file: &Path) -> Result<(), String> {
+        tool("losetup", &["--detach", self.path()])?;
+        file.clone_into(&mut self.file);
+        tool("losetup", &[self.path(), self.file.to_str().unwrap()]).map(drop)
+    }
+
     /// Every byte on it, with everything written out first.
     pub(crate) fn content(&self) -> Vec<u8> {
         rustix::fs::fsync(File::open(&self.device).unwrap()).unwrap();

@@ -212,8 +212,9 @@ fn a_run_does_not_go_on_on_another_filesystem_of_the_same_size() {
     run.0.wait().unwrap();
     let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
     let at = mounted.path().to_str().unwrap();
+    // The kernel closes the files of a killed process's io_uring when it comes to it.
+    wait_until("it is unmounted", || tool("umount", &[at]).is_ok());
     for (command, args) in [
-        ("umount", vec![at]),
         ("mkfs.ext4", vec!["-q", "-F", "-E", "nodiscard", mounted.disk.path()]),
         ("mount", vec![mounted.disk.path(), at]),
     ] {
@@ -221,4 +222,18 @@ fn a_run_does_not_go_on_on_another_filesystem_of_the_same_size() {
     }
     let refused = place.qd1(&["check", "--resume", &id]).assert().code(2);
     refused.stderr(predicate::str::contains("leads to another disk than this run measured"));
+}
+
+/// An XFS made anew was taken for the one before, and one that had grown for another.
+#[test]
+fn an_xfs_is_known_by_its_uuid() {
+    const UUID: &str = "6f0e1c9a-3d24-4b57-9c1e-52a7f1b0d6e8";
+    let disk = or_skip!(Loop::new(3 << 30, &[]));
+    or_skip!(tool("mkfs.xfs", &["-q", "-K", "-m", &format!("uuid={UUID}"), disk.path()]));
+    let mounted = or_skip!(Mounted::new(disk, "defaults"));
+    let report = Place::at(mounted.path()).report(&["--only", "read32"]);
+    let environment = &report["record"]["environment"];
+    assert_eq!(environment["filesystem"]["id"], UUID.replace('-', ""));
+    let identity = environment["devices"][0]["identity"].as_str().unwrap();
+    assert!(identity.starts_with(mounted.disk.file().to_str().unwrap()), "{identity}");
 }

@@ -4,11 +4,12 @@ use std::fs;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::Signal;
 
 use crate::common::device::{Loop, Mounted, tool};
 use crate::common::fio::words;
 use crate::common::refusal::refused;
-use crate::common::{Place, Running, names, or_skip, said, wait_until};
+use crate::common::{Place, Running, json, names, or_skip, said, wait_until};
 
 /// `-o` and fio's `--output` wrote a report over the superblock of a mounted filesystem.
 #[test]
@@ -110,4 +111,39 @@ fn a_device_that_a_job_writes_is_held() {
         // What was written may look like anything.
         fs::write(disk.path(), vec![0; 16 << 20]).unwrap();
     }
+}
+
+/// Another disk of the same size and model, which had taken the first one's name, was overwritten.
+#[test]
+fn a_check_over_hours_goes_on_with_no_other_device() {
+    let [mut disk, other] = [or_skip!(Loop::new(64 << 20, &[])), or_skip!(Loop::new(64 << 20, &[]))];
+    let place = Place::new();
+    let device = disk.path().to_owned();
+    let line = format!("check {device} --destroy {device} --over 1h --size 32MiB --only qd1,commit1 --quiet");
+    let mut run = Running::start(place.command(&words(&line)));
+    let rounds = |id: &str| json(place.qd1(&["history", "show", id, "--json"]))["record"]["over"]["rounds"].clone();
+    let first = || place.runs().first().map(|run| run["id"].as_str().unwrap().to_owned());
+    wait_until("a round is kept", || {
+        first().is_some_and(|id| rounds(&id).as_array().is_some_and(|all| !all.is_empty()))
+    });
+    run.signal(Signal::KILL);
+    run.0.wait().unwrap();
+    let id = first().unwrap();
+
+    let before = other.content();
+    let own = disk.file().to_owned();
+    or_skip!(disk.lead_to(other.file()));
+    let resume = format!("check --resume {id} --destroy {device} --quiet");
+    let output = place.qd1(&words(&resume)).output().unwrap();
+    refused(&output, 2, &["leads to another disk"]);
+    assert!(other.content() == before, "another disk was overwritten");
+
+    or_skip!(disk.lead_to(&own));
+    let starts =
+        || json(place.qd1(&["history", "show", &id, "--json"]))["record"]["over"]["starts"].as_array().map(Vec::len);
+    let mut again = Running::start(place.command(&words(&resume)));
+    wait_until("it goes on", || {
+        again.assert_running();
+        starts() == Some(2)
+    });
 }

@@ -52,6 +52,15 @@ impl OverRecord {
         Bytes(self.uses().fold(0, |sum, used| sum.saturating_add(used.written.0)))
     }
 
+    /// Returns how often it was resumed and went on to measure.
+    pub fn resumed(&self) -> u32 {
+        let has_measured = |number: usize| {
+            let ends_ns = self.starts.get(number + 1).map_or(u64::MAX, |next| next.at_ns);
+            self.rounds.iter().any(|round| (self.starts[number].at_ns..ends_ns).contains(&round.used.at_ns))
+        };
+        (0..self.starts.len()).filter(|number| has_measured(*number)).count().saturating_sub(1) as u32
+    }
+
     /// Returns the number of the next round.
     pub fn next(&self) -> u32 {
         self.rounds.last().map_or(0, |round| round.number.saturating_add(1))
@@ -83,5 +92,22 @@ impl super::Record {
         }
         let place = |step: &StepRecord| self.plan.steps.iter().position(|planned| planned.name == step.name);
         self.steps.sort_by_key(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_failed_is_no_resumption() {
+        let at = |at_ns| Use { at_ns, ..Use::default() };
+        let rounds = [5, 8, 40].map(|at_ns| RoundRecord { number: at_ns as u32, used: at(at_ns) });
+        let resumed = |starts: &[u64], count: usize| {
+            let starts = starts.iter().map(|at_ns| at(*at_ns)).collect();
+            OverRecord { starts, rounds: rounds[..count].to_vec() }.resumed()
+        };
+        assert_eq!((resumed(&[0], 0), resumed(&[0], 2), resumed(&[0, 30], 2), resumed(&[0, 30], 3)), (0, 0, 0, 1));
+        assert_eq!((resumed(&[0, 10, 20, 30], 3), resumed(&[0, 3], 2)), (1, 0));
     }
 }

@@ -34,7 +34,7 @@ fn both(round: &Round<'_>, program: impl Fn() -> Command) -> Result<Figures> {
     for engine in ENGINES {
         for depth in DEPTHS {
             let text = cmd::capture(program().args(job(round, engine, depth)))?;
-            let report: Value = serde_json::from_str(&text).context("it printed no JSON")?;
+            let report: Value = serde_json::from_str(&text).with_context(|| format!("it printed no JSON: {text}"))?;
             let of = |name: &str| number(&report, &format!("/jobs/0/read/{name}"));
             figures.push((format!("{engine}, depth {depth}"), of("iops")? * of("lat_ns/mean")? / 1e9));
         }
@@ -42,16 +42,18 @@ fn both(round: &Round<'_>, program: impl Fn() -> Command) -> Result<Figures> {
     Ok(figures)
 }
 
-/// Random reads of a file that both find laid out after the first of them.
+/// Random reads of a file that both find laid out after the first of them. Of `psync`, which has one request at a time,
+/// so many jobs are one depth.
 fn job(round: &Round<'_>, engine: &str, depth: u32) -> Vec<String> {
     let dir = round.dir_str();
-    let fixed = ["--name=job", "--rw=randread", "--bs=4k", "--direct=1", "--size=256m", "--time_based=1"];
+    let fixed =
+        ["--name=job", "--rw=randread", "--bs=4k", "--direct=1", "--size=256m", "--time_based=1", "--group_reporting"];
     let mut args: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
     args.extend([
         "--output-format=json".to_owned(),
         format!("--filename={dir}/fio-peer"),
         format!("--ioengine={engine}"),
-        format!("--iodepth={depth}"),
+        format!("--{}={depth}", if engine == "psync" { "numjobs" } else { "iodepth" }),
         format!("--runtime={}", round.seconds),
     ]);
     args
