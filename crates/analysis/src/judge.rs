@@ -75,6 +75,11 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
     let Some((metric, figure)) = figure.filter(|(_, figure)| judged.figure.is_some_and(|seen| seen != *figure)) else {
         return judged;
     };
+    // What is open for another reason stays so.
+    let seen = judged.figure.as_ref().map(|seen| grade_figure(metric, &judged.criterion, seen));
+    if seen.is_none_or(|(grade, why)| (grade, &why) != (judged.grade, &judged.why)) {
+        return judged;
+    }
     let (grade, _) = grade_figure(metric, &judged.criterion, &figure);
     let is_better = match judged.grade {
         Grade::Pass => false,
@@ -417,6 +422,7 @@ mod tests {
         step.streams[0].lat = slower;
         step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
             lat: Some(without),
+            sync: None,
             slow: vec![qd1_model::record::SlowTime {
                 from_ns: qd1_model::hist::coarse_low_ns(qd1_model::hist::coarse_index(5_000_000)),
                 ios: 16,

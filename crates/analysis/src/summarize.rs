@@ -72,7 +72,9 @@ fn summarize_stream(
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
     let quantile = |q: f64| in_run(quantiles.at(q), &|around| around.quantile(q));
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
-    let of_sync = of_sync.map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
+    let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
+    let of_sync =
+        of_sync.as_ref().map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
     let is_open = plan.is_some_and(StepPlan::is_open);
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
@@ -85,7 +87,12 @@ fn summarize_stream(
             lat_p99_ns: p99,
             lat_p999_ns: p999,
             lat_p9999_ns: p9999,
-            sync_p99_ns: sync_p99_ns.map(|sync| in_proportion(sync, quantiles.at(0.99), shorter.at(0.99))),
+            sync_p99_ns: sync_p99_ns.map(|whole| match stream.waits.as_ref().and_then(|waits| waits.sync.as_ref()) {
+                Some(sync) => {
+                    as_much(Quantiles::new(sync, &step.intervals, class).at(0.99), sync_quantile(0.99), whole)
+                }
+                None => whole,
+            }),
         }
     });
     StreamSummary {
@@ -118,12 +125,6 @@ fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
     let low = further(part.low, own.low, seen.low).or(part.low);
     let high = further(part.high, own.high, seen.high).or(part.high);
     Estimate { low, high, ..part }
-}
-
-/// The figure of a part where the whole's went from `before` to `after`.
-fn in_proportion(part: Estimate, before: Estimate, after: Estimate) -> Estimate {
-    let factor = before.value.zip(after.value).map_or(1.0, |(before, after)| after / before);
-    stats::scaled(part, factor)
 }
 
 /// Percentiles from the lowest to the highest, each limit no lower than that of the one before: what bounds a percentile

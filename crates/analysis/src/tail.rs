@@ -55,7 +55,7 @@ mod tests {
         (0..9_900).for_each(|_| lat.record(100_000));
         (0..96).for_each(|_| lat.record(1_000_000));
         (0..4).for_each(|_| lat.record(5_000_000));
-        let waits = Some(ProcessorWaits { lat: None, slow: looked_at });
+        let waits = Some(ProcessorWaits { lat: None, sync: None, slow: looked_at });
         Stream { waits, ..Stream::of(OpClass::Read, Bytes(4096), lat) }
     }
 

@@ -1,5 +1,6 @@
 //! The job of `qd1 check --over`: rounds spread over hours, each kept in the history as soon as it is over.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -119,7 +120,7 @@ impl Job for OverJob<'_> {
             plan,
             context,
             watch,
-            &mut Kept { store: &mut self.store, reopen: &history, is_behind: false },
+            &mut Kept { store: &mut self.store, taken: &mut self.taken, reopen: &history, is_behind: false },
             earlier,
         )?;
         if failure.as_ref().is_some_and(|error| error.is::<Taken>()) {
@@ -146,14 +147,13 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
         return Err(Problem::new(ProblemKind::Unsafe, message).into());
     }
     let (then, now) = (&record.environment, &machine.environment(&place.path));
-    if let Some([then, now]) = other_disk(then, now) {
-        let message =
-            format!("{path} leads to another disk than this run measured ({now} now, {then} then); is it mounted?");
+    if let Some(difference) = other_disk(then, now) {
+        let message = format!("{path} leads to another disk than this run measured ({difference}); is it mounted?");
         return Err(Problem::usage(message).into());
     }
     // What is overwritten has to be known for certain, and what the devices are called may change with each start.
-    let is_known = then.devices.first().is_some_and(|device| !device.identity.is_empty());
-    if target.kind == TargetKind::BlockDestroy && !is_known {
+    let [before, after] = [then, now].map(|machine| machine.devices.first().map(|device| device.identity.as_str()));
+    if target.kind == TargetKind::BlockDestroy && (before != after || before.is_none_or(str::is_empty)) {
         let message = format!(
             "{path} has no serial number by which it could be known again, so this run cannot overwrite it any further; \
              `qd1 history show {}` prints what it measured",
@@ -164,39 +164,45 @@ fn is_the_same(machine: &Machine, place: &Place, record: &Record, named: Option<
     Ok(())
 }
 
-/// Returns what was measured then and what would be now, if these are two disks as far as can be known.
-fn other_disk(then: &Environment, now: &Environment) -> Option<[String; 2]> {
+/// Returns how what was measured then differs from what would be now, if these are two disks as far as can be known.
+fn other_disk(then: &Environment, now: &Environment) -> Option<String> {
     let [before, after] = [&then.filesystem, &now.filesystem];
-    let is_block = before.kind == "block";
     // A filesystem with an identity of its own may have grown.
     let is_same_filesystem = match before.id.is_empty() || after.id.is_empty() {
         true => (&before.kind, before.size) == (&after.kind, after.size),
         false => before.id == after.id,
     };
-    let is_same_device = |(then, now): (&Device, &Device)| {
-        // What is known until the next start says nothing after it, unless nothing else does.
-        let is_told = |device: &Device| !device.identity.is_empty() && (is_block || !device.identity.starts_with(BOOT));
-        then.model == now.model && (!is_told(then) || !is_told(now) || then.identity == now.identity)
+    let [models_then, models_now] = [then, now].map(|machine| all(machine, |device| &device.model));
+    if !is_same_filesystem || models_then != models_now {
+        let described = |filesystem: &Filesystem, models: &[&str]| {
+            let on = models.first().map_or_else(String::new, |model| format!(" on {model}"));
+            let id = if filesystem.id.is_empty() { String::new() } else { format!(" {}", filesystem.id) };
+            format!("{}{id} of {}{on}", filesystem.kind, filesystem.size)
+        };
+        let (now, then) = (described(after, &models_now), described(before, &models_then));
+        let is_resized = before.kind == after.kind && before.size != after.size && after.id.is_empty();
+        let hint = if is_resized { "; it may have grown" } else { "" };
+        return Some(format!("{now} now, {then} then{hint}"));
+    }
+    let [known_then, known_now] = [then, now].map(|machine| all(machine, |device| &device.identity));
+    // What is known until the next start says nothing after it, unless nothing else does.
+    let is_told = |known: &[&str]| {
+        !known.is_empty() && (before.kind == "block" || !known.iter().any(|identity| identity.starts_with(BOOT)))
     };
-    let is_same = is_same_filesystem
-        && then.devices.len() == now.devices.len()
-        && then.devices.iter().zip(&now.devices).all(is_same_device);
-    let described = |machine: &Environment| {
-        let Filesystem { kind, id, size, .. } = &machine.filesystem;
-        let known = |text: &String| !text.is_empty();
-        let device = machine.devices.iter().map(|device| &device.identity).find(|text| known(text));
-        let model = machine.devices.iter().map(|device| &device.model).find(|text| known(text));
-        let on: Vec<&str> = [model, device].into_iter().flatten().map(String::as_str).collect();
-        let on = if on.is_empty() { String::new() } else { format!(" on {}", on.join(", ")) };
-        let id = if id.is_empty() { String::new() } else { format!(" {id}") };
-        format!("{kind}{id} of {size}{on}")
-    };
-    (!is_same).then(|| [then, now].map(described))
+    let is_other = is_told(&known_then) && is_told(&known_now) && known_then != known_now;
+    is_other.then(|| "it has another serial number, or another file behind it".to_owned())
+}
+
+/// What is known of the devices below, each once, in an order that does not follow their names, which may change.
+fn all(machine: &Environment, of: fn(&Device) -> &String) -> Vec<&str> {
+    let known = machine.devices.iter().map(|device| of(device).as_str()).filter(|text| !text.is_empty());
+    known.collect::<BTreeSet<&str>>().into_iter().collect()
 }
 
 /// Keeps each round in the history.
 struct Kept<'a> {
     store: &'a mut Store,
+    taken: &'a mut Option<Taking>,
     reopen: &'a dyn Fn() -> Result<Store>,
     /// A round could not be kept.
     is_behind: bool,
@@ -213,6 +219,9 @@ impl Keep for Kept<'_> {
             // Somebody has removed the history, or put another one in its place.
             if !self.store.is_in_place() {
                 let store = (self.reopen)()?;
+                // That of the old one is of no use, and must not be in the way of the new one.
+                *self.taken = None;
+                *self.taken = Some(store.take(&before.id)?);
                 store.begin(before)?;
                 (*self.store, self.is_behind) = (store, false);
             }
@@ -255,8 +264,12 @@ mod tests {
         let without = machine("", 100, "m");
         assert!(is_same(&without, &before) && !is_same(&without, &machine("a1", 200, "m")));
         assert_eq!(
+            other_disk(&without, &machine("", 200, "m")).unwrap(),
+            "ext4 of 200 B on m now, ext4 of 100 B on m then; it may have grown"
+        );
+        assert_eq!(
             other_disk(&without, &machine("a1", 200, "m")).unwrap(),
-            ["ext4 of 100 B on m", "ext4 a1 of 200 B on m"]
+            "ext4 a1 of 200 B on m now, ext4 of 100 B on m then"
         );
     }
 
@@ -275,8 +288,16 @@ mod tests {
         assert!(!is_same("block", "boot a 1", "boot b 1") && is_same("xfs", "boot a 1", "boot b 1"));
         // A record of an older version has none.
         assert!(is_same("block", "", "S2"));
-        let [then, now] = other_disk(&machine("block", "S1"), &machine("block", "S2")).unwrap();
-        assert_eq!([then.as_str(), now.as_str()], ["block of 100 B on S1", "block of 100 B on S2"]);
+        assert!(
+            other_disk(&machine("block", "S1"), &machine("block", "S2")).unwrap().contains("another serial number")
+        );
+        // Members of an array change their names, and of two paths to a disk one may be gone.
+        let array = |members: &[&str]| Environment {
+            devices: members.iter().map(|one| Device { identity: (*one).into(), ..Device::default() }).collect(),
+            ..machine("block", "")
+        };
+        assert!(other_disk(&array(&["a", "b", "a"]), &array(&["b", "a"])).is_none());
+        assert!(other_disk(&array(&["a", "b"]), &array(&["a", "c"])).is_some());
     }
 
     /// Keeps three rounds, and does something before the second and the third; returns the numbers of those kept.
@@ -284,7 +305,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("history.db");
         let mut store = Store::open(&path).unwrap();
-        let mut kept = Kept { store: &mut store, reopen: &|| Store::open(&path), is_behind: false };
+        let mut kept = Kept { store: &mut store, taken: &mut None, reopen: &|| Store::open(&path), is_behind: false };
         let mut record = samples::over_an_hour();
         kept.begin(&record).unwrap();
         let mut keep = |number| {

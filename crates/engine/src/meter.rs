@@ -105,7 +105,7 @@ impl Lane {
             sum_now_ns: 0,
             max_now_ns: 0,
             notable_ns: 0,
-            waited: is_looked_at.then(Waited::new),
+            waited: is_looked_at.then(|| Waited::new(parts == Parts::Sync)),
             coarse_now: CoarseHist::default(),
         }
     }
@@ -158,7 +158,7 @@ impl Lane {
         Some(Stream {
             class: self.class,
             bytes: Bytes(self.bytes),
-            waits: self.waited.map(|waited| waited.finish(&self.lat)),
+            waits: self.waited.map(|waited| waited.finish(&self.lat, &self.second)),
             lat,
             slat,
             clat,
@@ -180,6 +180,8 @@ pub struct Meter<const N: usize> {
     look_ns: u64,
     /// When to learn from the beginning of the first interval what is slow.
     learn_ns: u64,
+    /// When the last operation completed; in no past before the first.
+    last_ns: u64,
     waits: Option<Waits>,
     outbox: Outbox,
 }
@@ -187,23 +189,36 @@ pub struct Meter<const N: usize> {
 impl<const N: usize> Meter<N> {
     /// A meter for these kinds of operations, counting from `start_ns`.
     pub fn new(classes: [(OpClass, Parts); N], start_ns: u64, interval_ns: u64, outbox: Outbox) -> Self {
-        Self::looking(classes, start_ns, interval_ns, outbox, None)
+        Self::looking(classes, start_ns, interval_ns, outbox, None, false)
     }
 
-    /// The same for a thread with one operation at a time, which looks at what made slow ones wait.
+    /// The same for a thread with one operation at a time, or with operations that come at their own times, which looks at
+    /// what made them wait.
     pub(crate) fn looking(
         classes: [(OpClass, Parts); N],
         start_ns: u64,
         interval_ns: u64,
         outbox: Outbox,
         thread_time: Option<ReadTime>,
+        is_open: bool,
     ) -> Self {
-        let waits = thread_time.map(Waits::new);
+        let waits = thread_time.map(|read| Waits::new(read, is_open));
         let lanes = classes.map(|(class, parts)| Lane::new(class, parts, waits.is_some()));
         let boundary_ns = start_ns + interval_ns;
         let look_ns = if waits.is_some() { start_ns } else { boundary_ns };
         let learn_ns = start_ns + READ_EVERY_NS;
-        Self { lanes, start_ns, interval_ns, number: 0, boundary_ns, look_ns, learn_ns, waits, outbox }
+        Self {
+            lanes,
+            start_ns,
+            interval_ns,
+            number: 0,
+            boundary_ns,
+            look_ns,
+            learn_ns,
+            last_ns: u64::MAX,
+            waits,
+            outbox,
+        }
     }
 
     /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
@@ -236,21 +251,27 @@ impl<const N: usize> Meter<N> {
             let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
             lane.note(at_ns, lat_ns);
             if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
-                && lat_ns > waited.slow_ns
+                && (lat_ns > waited.slow_ns || waits.has_read(timing.completed_ns))
             {
-                waited.note(waits, timing.completed_ns, lat_ns);
+                let begun_ns = timing.completed_ns.saturating_sub(lat_ns);
+                waited.note(waits, timing, begun_ns.saturating_sub(self.last_ns));
             }
         }
+        self.last_ns = timing.completed_ns;
     }
 
     #[cold]
     fn look(&mut self, now_ns: u64) {
+        // Before what takes time itself.
+        if let Some(waits) = &mut self.waits {
+            waits.look(now_ns);
+            self.lanes.iter_mut().for_each(|lane| lane.notable_ns = 0);
+        }
         if now_ns >= self.boundary_ns {
             self.turn(now_ns);
         }
         self.look_ns = self.boundary_ns;
-        if let Some(waits) = &mut self.waits {
-            waits.look(now_ns);
+        if self.waits.is_some() {
             self.look_ns = self.boundary_ns.min(now_ns + READ_EVERY_NS);
             if now_ns >= self.learn_ns {
                 // From then on each interval says it of the next one.

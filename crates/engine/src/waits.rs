@@ -2,16 +2,22 @@
 //! on its way. The rest it slept, until the disk had answered.
 //!
 //! The kernel counts that for each thread (its clock and `schedstat`). Reading it costs a microsecond, so it is read between
-//! operations, and only where one was slow: among the slowest percent of the interval before, or of the beginning of the
-//! first one. What it says then is of all since the reading before; so there is one every millisecond as well, and what
-//! passed before the slow operation is taken to have been spent as where nothing was slow. All of that lies between the
-//! completion of one operation and the issue of the next.
+//! operations: once a millisecond, and after those that were slow, among the slowest percent of the interval before or of the
+//! beginning of the first one. What a reading says is of all since the one before. What passed before the operation is
+//! taken to have been spent as where nothing was slow, and what the thread waited between two operations is none's. All of
+//! that lies between the completion of one operation and the issue of the next.
+//!
+//! The operations looked at are a sample: one each millisecond, and the slow ones. All others are taken to have waited like
+//! those of the same latency that were looked at.
 
 use std::collections::VecDeque;
 
+use qd1_model::Hist;
 use qd1_model::environment::ThreadTime;
 use qd1_model::hist::{COARSE_BINS, Recorder, coarse_index, coarse_low_ns};
 use qd1_model::record::{ProcessorWaits, SlowTime};
+
+use crate::meter::Timing;
 
 /// From one reading to the next, ns.
 pub(crate) const READ_EVERY_NS: u64 = 1_000_000;
@@ -47,6 +53,13 @@ impl Spent {
             worked_ns: self.worked_ns + other.worked_ns,
             waited_ns: self.waited_ns + other.waited_ns,
         }
+    }
+
+    /// Without what the thread waited or worked while it had nothing on its way, for so long.
+    fn without_idle(self, idle_ns: f64) -> Self {
+        let waited_ns = self.waited_ns.clamp(0.0, idle_ns);
+        let worked_ns = self.worked_ns.clamp(0.0, idle_ns - waited_ns);
+        Self { waited_ns: self.waited_ns - waited_ns, worked_ns: self.worked_ns - worked_ns, ..self }
     }
 
     /// As much of it as there would be in `span_ns`.
@@ -87,6 +100,8 @@ impl Reading {
 /// The reading side, one for a worker.
 pub(crate) struct Waits {
     read: ReadTime,
+    /// Whether operations come at their own times, so that several may be on their way.
+    is_open: bool,
     /// The latest readings, in the order of time.
     readings: VecDeque<Reading>,
     /// Between readings, where nothing was slow.
@@ -98,9 +113,10 @@ pub(crate) struct Waits {
 }
 
 impl Waits {
-    pub(crate) fn new(read: ReadTime) -> Self {
+    pub(crate) fn new(read: ReadTime, is_open: bool) -> Self {
         Self {
             read,
+            is_open,
             readings: VecDeque::with_capacity(READINGS_MAX + 1),
             quiet: Spent::default(),
             was_slow: false,
@@ -114,6 +130,11 @@ impl Waits {
         let passed_ns = self.readings.back().map_or(0, |last| completed_ns.saturating_sub(last.at_ns));
         self.reads_left = READS_MAX.min(self.reads_left + READS_EACH * (passed_ns / READ_EVERY_NS).max(1));
         self.read(completed_ns);
+    }
+
+    /// Whether it was read after what completed then.
+    pub(crate) fn has_read(&self, completed_ns: u64) -> bool {
+        self.readings.back().is_some_and(|last| last.at_ns == completed_ns)
     }
 
     fn read(&mut self, completed_ns: u64) {
@@ -132,48 +153,119 @@ impl Waits {
         self.forget();
     }
 
-    /// Returns what the thread spent of the time of the slow operation that has just completed; `None` where that is not
-    /// known, or would take a reading too many.
-    fn of_slow(&mut self, completed_ns: u64, lat_ns: u64) -> Option<Spent> {
-        if self.readings.back().is_none_or(|last| last.at_ns != completed_ns) {
-            let Some(left) = self.reads_left.checked_sub(1) else {
-                self.is_slow = true;
-                return None;
-            };
-            self.reads_left = left;
-            self.read(completed_ns);
-        }
-        let others_were_slow = std::mem::replace(&mut self.was_slow, true);
-        let begun_ns = completed_ns.saturating_sub(lat_ns);
-        let last = *self.readings.back()?;
-        let Some(before) = self.readings.partition_point(|reading| reading.at_ns <= begun_ns).checked_sub(1) else {
-            // It began before the first reading; most of it has to be known.
-            let spent = last.since(self.readings.front()?);
-            return (2.0 * spent.span_ns >= lat_ns as f64).then_some(spent);
-        };
-        let (earlier, next) = (self.readings[before], *self.readings.get(before + 1)?);
-        let is_latest = before + 2 == self.readings.len();
-        // Those that were fast came before it, or other slow ones: in an open loop, one that it had to wait for.
-        let is_after_fast = is_latest && !others_were_slow && self.quiet.span_ns > 0.0;
-        let like = if is_after_fast { self.quiet } else { next.since(&earlier) };
-        let begun = earlier.later(begun_ns, like, &next);
-        if is_latest {
-            // Others may have been due while this one was on its way.
-            self.readings.insert(before + 1, begun);
-            self.forget();
-        }
-        Some(last.since(&begun))
-    }
-
     /// Keeps the latest readings alone.
     fn forget(&mut self) {
         while self.readings.len() > READINGS_MAX {
             self.readings.pop_front();
         }
     }
+
+    /// Returns what the thread spent of the time of the operation that has just completed, `idle_ns` after the one before
+    /// it; `None` where that is not known, or would take a reading too many.
+    fn spent(&mut self, timing: &Timing, is_slow: bool, idle_ns: u64) -> Option<Spent> {
+        let Timing { lat_ns, part_ns, completed_ns } = *timing;
+        if !self.has_read(completed_ns) {
+            let Some(left) = self.reads_left.checked_sub(1) else {
+                self.is_slow |= is_slow;
+                return None;
+            };
+            self.reads_left = left;
+            self.read(completed_ns);
+        }
+        let others_were_slow = self.was_slow;
+        self.was_slow |= is_slow;
+        let last = *self.readings.back()?;
+        let begun_ns = completed_ns.saturating_sub(lat_ns);
+        let Some(begun) = self.at(begun_ns, others_were_slow) else {
+            // It began before the first reading; most of it has to be known.
+            let spent = last.since(self.readings.front()?);
+            return (2.0 * spent.span_ns >= lat_ns as f64).then_some(spent);
+        };
+        if !self.is_open {
+            return Some(last.since(&begun).without_idle(idle_ns as f64));
+        }
+        // While a request is at the disk the thread may wait, and work, for others. What this one has of it is what passed
+        // until it was issued, and since the thread was last done with another.
+        let issued = self.at(completed_ns.saturating_sub(part_ns).max(begun_ns), others_were_slow)?;
+        let other = self.readings.len().checked_sub(2).map_or(issued, |other| self.readings[other]);
+        let woken = if other.at_ns > issued.at_ns { other } else { issued };
+        let spent = issued.since(&begun).plus(last.since(&woken));
+        if is_slow && begun.at_ns > other.at_ns {
+            // Others may have been due while this one was on its way.
+            self.readings.insert(self.readings.len() - 1, begun);
+            self.forget();
+        }
+        Some(spent)
+    }
+
+    /// What the thread had spent at a time between the first reading and the last.
+    fn at(&self, at_ns: u64, others_were_slow: bool) -> Option<Reading> {
+        let before = self.readings.partition_point(|reading| reading.at_ns <= at_ns).checked_sub(1)?;
+        let earlier = self.readings[before];
+        let Some(next) = self.readings.get(before + 1) else { return Some(earlier) };
+        // Those that were fast came before it, or other slow ones: in an open loop, one that it had to wait for.
+        let is_after_fast = before + 2 == self.readings.len() && !others_were_slow && self.quiet.span_ns > 0.0;
+        let like = if is_after_fast { self.quiet } else { next.since(&earlier) };
+        Some(earlier.later(at_ns, like, next))
+    }
 }
 
-/// What the slow operations of one kind that were looked at spent their time on, in a coarse bin of latencies.
+/// How much shorter operations would be without their waits: of those looked at.
+struct Sample {
+    /// How many were looked at, by coarse bin.
+    seen: Box<[u64; COARSE_BINS]>,
+    /// Those that waited: how long they took, and how much of it that was, ns.
+    waited: Vec<(u64, u64)>,
+}
+
+impl Sample {
+    fn new() -> Self {
+        Self { seen: Box::new([0; COARSE_BINS]), waited: Vec::with_capacity(NOTED_MAX) }
+    }
+
+    fn note(&mut self, time_ns: u64, waited_ns: u64) {
+        if self.waited.len() == NOTED_MAX {
+            return;
+        }
+        self.seen[coarse_index(time_ns)] += 1;
+        if waited_ns > time_ns / SHARE_MIN {
+            self.waited.push((time_ns, waited_ns));
+        }
+    }
+
+    /// All that were recorded, without their waits; `None` where none waited. Of each bin as many have waited as of those
+    /// that were looked at, each like one of them (a hot deck).
+    fn shortened(mut self, recorder: &Recorder) -> Option<Hist> {
+        self.waited.sort_unstable();
+        let mut shorter = Recorder::default();
+        let (mut bin, mut owed, mut turn) = (COARSE_BINS, 0, 0);
+        let mut donors: &[(u64, u64)] = &[];
+        for (time_ns, count) in recorder.bins() {
+            if coarse_index(time_ns) != bin {
+                (bin, owed, turn) = (coarse_index(time_ns), 0, 0);
+                let first = self.waited.partition_point(|(noted_ns, _)| coarse_index(*noted_ns) < bin);
+                let last = self.waited.partition_point(|(noted_ns, _)| coarse_index(*noted_ns) <= bin);
+                donors = &self.waited[first..last];
+            }
+            // What is less than one operation is left to the next of the same bin.
+            owed += count * donors.len() as u64;
+            let waited = owed / self.seen[bin].max(1);
+            owed -= waited * self.seen[bin];
+            shorter.record_n(time_ns, count - waited);
+            let of = donors.len() as u64;
+            for number in 0..waited.min(of) {
+                let (noted_ns, waited_ns) = donors[((turn + number) % of) as usize];
+                let share = waited_ns as f64 / noted_ns as f64;
+                let times = waited / of + u64::from(number < waited % of);
+                shorter.record_n((time_ns as f64 * (1.0 - share)) as u64, times);
+            }
+            turn += waited;
+        }
+        (!self.waited.is_empty()).then(|| shorter.finish(None))
+    }
+}
+
+/// What the operations of one kind that were looked at spent their time on, in a coarse bin of latencies.
 #[derive(Clone, Copy, Default)]
 struct Bin {
     ios: u64,
@@ -182,42 +274,36 @@ struct Bin {
     waited_ns: f64,
 }
 
-/// The slow operations of one kind.
+/// The operations of one kind.
 pub(crate) struct Waited {
-    /// Latency of each that waited for a processor, and how much of it that was, ns.
-    noted: Vec<(u64, u64)>,
-    /// Latency of each that was not looked at, ns.
-    unseen: Vec<u64>,
+    whole: Sample,
+    /// Of commits, their syncs.
+    syncs: Option<Sample>,
     bins: Box<[Bin; COARSE_BINS]>,
     /// A latency above this is slow, ns.
     pub(crate) slow_ns: u64,
 }
 
 impl Waited {
-    pub(crate) fn new() -> Self {
-        let noted = Vec::with_capacity(NOTED_MAX);
-        let unseen = Vec::with_capacity(NOTED_MAX);
-        Self { noted, unseen, bins: Box::new([Bin::default(); COARSE_BINS]), slow_ns: 0 }
+    pub(crate) fn new(has_syncs: bool) -> Self {
+        let syncs = has_syncs.then(Sample::new);
+        Self { whole: Sample::new(), syncs, bins: Box::new([Bin::default(); COARSE_BINS]), slow_ns: 0 }
     }
 
-    /// Notes the slow operation that has just completed.
-    pub(crate) fn note(&mut self, waits: &mut Waits, completed_ns: u64, lat_ns: u64) {
-        if self.noted.len() == NOTED_MAX {
-            return;
-        }
-        let Some(spent) = waits.of_slow(completed_ns, lat_ns) else {
-            if self.unseen.len() < NOTED_MAX {
-                self.unseen.push(lat_ns);
-            }
-            return;
-        };
+    /// Notes the operation that has just completed, `idle_ns` after the one before it.
+    pub(crate) fn note(&mut self, waits: &mut Waits, timing: &Timing, idle_ns: u64) {
+        let Timing { lat_ns, part_ns, .. } = *timing;
+        let Some(spent) = waits.spent(timing, lat_ns > self.slow_ns, idle_ns) else { return };
+        let waited_ns = spent.waited_ns.clamp(0.0, lat_ns as f64);
         let bin = &mut self.bins[coarse_index(lat_ns)];
         (bin.ios, bin.lat_ns) = (bin.ios + 1, bin.lat_ns + lat_ns);
-        bin.worked_ns += spent.worked_ns;
-        bin.waited_ns += spent.waited_ns;
-        let waited_ns = (spent.waited_ns.max(0.0) as u64).min(lat_ns);
-        if waited_ns > lat_ns / SHARE_MIN {
-            self.noted.push((lat_ns, waited_ns));
+        bin.worked_ns += spent.worked_ns.min(lat_ns as f64);
+        bin.waited_ns += waited_ns;
+        self.whole.note(lat_ns, waited_ns as u64);
+        if let Some(syncs) = &mut self.syncs {
+            // As much of it as the write was too short for.
+            let in_write_ns = lat_ns.saturating_sub(part_ns);
+            syncs.note(part_ns, (waited_ns as u64).saturating_sub(in_write_ns).min(part_ns));
         }
     }
 
@@ -239,39 +325,18 @@ impl Waited {
         };
     }
 
-    /// Those that were not looked at are taken to have waited like those of the same bin that were (a hot deck).
-    fn impute(&mut self) {
-        self.noted.sort_unstable();
-        let mut taken = [0; COARSE_BINS];
-        let mut imputed = Vec::new();
-        for lat_ns in &self.unseen {
-            let bin = coarse_index(*lat_ns);
-            let first = self.noted.partition_point(|(noted_ns, _)| coarse_index(*noted_ns) < bin);
-            let last = self.noted.partition_point(|(noted_ns, _)| coarse_index(*noted_ns) <= bin);
-            let (waited, seen) = ((last - first) as u64, self.bins[bin].ios);
-            let turn: u64 = taken[bin];
-            taken[bin] += 1;
-            // As many of them as of those that were looked at.
-            if seen > 0 && (turn + 1) * waited / seen > turn * waited / seen {
-                let (noted_ns, waited_ns) = self.noted[first + (turn % waited) as usize];
-                imputed.push((*lat_ns, (waited_ns as f64 / noted_ns as f64 * *lat_ns as f64) as u64));
-            }
-        }
-        self.noted.extend(imputed);
-    }
-
-    /// What all of them spent their time on.
-    pub(crate) fn finish(mut self, recorder: &Recorder) -> ProcessorWaits {
-        self.impute();
+    /// What all of them spent their time on; `whole` and `syncs` have counted them all.
+    pub(crate) fn finish(self, whole: &Recorder, syncs: &Recorder) -> ProcessorWaits {
         let seen = self.bins.iter().enumerate().filter(|(_, bin)| bin.ios > 0);
         let slow = seen.map(|(index, bin)| {
-            let waited_ns = (bin.waited_ns.max(0.0) as u64).min(bin.lat_ns);
+            let waited_ns = (bin.waited_ns as u64).min(bin.lat_ns);
             let worked_ns = (bin.worked_ns.max(0.0) as u64).min(bin.lat_ns - waited_ns);
             SlowTime { from_ns: coarse_low_ns(index), ios: bin.ios, lat_ns: bin.lat_ns, worked_ns, waited_ns }
         });
         ProcessorWaits {
             slow: slow.collect(),
-            lat: (!self.noted.is_empty()).then(|| recorder.shortened(&self.noted).finish(None)),
+            lat: self.whole.shortened(whole),
+            sync: self.syncs.and_then(|of_syncs| of_syncs.shortened(syncs)),
         }
     }
 }
@@ -290,35 +355,45 @@ mod tests {
         static TIME: Cell<ThreadTime> = const { Cell::new(ThreadTime { worked_ns: 0, waited_ns: 0 }) };
     }
 
-    /// An operation: its latency, and how much of the time until it completes the thread worked and waited. A closed loop
-    /// issues one when the one before has completed; in an open loop it is due as long before its completion as it takes.
+    /// An operation. It takes `lat_ns`, of which `served_ns` since it was issued, and completes so long after the one before;
+    /// meanwhile the thread works and waits for so long.
     #[derive(Clone, Copy)]
     struct Operation {
         since_last_ns: u64,
         lat_ns: u64,
+        served_ns: u64,
         worked_ns: u64,
         waited_ns: u64,
     }
 
+    /// One that is issued when the one before it has completed.
     const fn operation(lat_ns: u64, worked_ns: u64, waited_ns: u64) -> Operation {
-        Operation { since_last_ns: lat_ns, lat_ns, worked_ns, waited_ns }
+        Operation { since_last_ns: lat_ns, lat_ns, served_ns: 0, worked_ns, waited_ns }
     }
 
-    fn waits_of(operations: impl IntoIterator<Item = Operation>) -> (Stream, ProcessorWaits) {
+    fn measured(
+        operations: impl IntoIterator<Item = Operation>,
+        parts: Parts,
+        is_open: bool,
+    ) -> (Stream, ProcessorWaits) {
         TIME.set(ThreadTime::default());
         let outbox = Arc::new(Mutex::new(Vec::new()));
-        let classes = [(OpClass::Read, Parts::None)];
-        let mut meter = Meter::looking(classes, 0, 100_000_000, outbox, Some(|| TIME.get()));
+        let classes = [(OpClass::Read, parts)];
+        let mut meter = Meter::looking(classes, 0, 100_000_000, outbox, Some(|| TIME.get()), is_open);
         let mut completed_ns = 0;
-        for Operation { since_last_ns, lat_ns, worked_ns, waited_ns } in operations {
+        for Operation { since_last_ns, lat_ns, served_ns, worked_ns, waited_ns } in operations {
             completed_ns += since_last_ns;
             let before = TIME.get();
             TIME.set(ThreadTime { worked_ns: before.worked_ns + worked_ns, waited_ns: before.waited_ns + waited_ns });
-            meter.record(0, 4096, &Timing { lat_ns, part_ns: 0, completed_ns });
+            meter.record(0, 4096, &Timing { lat_ns, part_ns: served_ns, completed_ns });
         }
         let stream = meter.finish().remove(0);
         let waits = stream.waits.clone().unwrap();
         (stream, waits)
+    }
+
+    fn waits_of(operations: impl IntoIterator<Item = Operation>) -> (Stream, ProcessorWaits) {
+        measured(operations, Parts::None, false)
     }
 
     /// How many of the operations slower than that were looked at, and their shares of work and of waits.
@@ -362,6 +437,16 @@ mod tests {
         }
     }
 
+    /// What the thread waited with nothing on its way was taken off the next slow operation.
+    #[test]
+    fn what_was_waited_between_two_operations_is_none_of_theirs() {
+        let slow = Operation { since_last_ns: 7_000_000, waited_ns: 4_000_000, ..operation(3_000_000, 0, 0) };
+        let (_, waits) = waits_of(with_slow(|_| slow));
+        let (ios, _, waited) = above(&waits, 2_000_000);
+        assert!(ios == 40 && waited < 0.001, "{ios}: {waited}");
+        assert!(waits.lat.is_none());
+    }
+
     /// Among operations that all are alike, the slowest are as the rest; in the first millisecond as well.
     #[test]
     fn what_all_do_alike_is_the_share_of_each() {
@@ -372,15 +457,28 @@ mod tests {
         }
     }
 
+    /// Those for which there was no reading counted as not having waited: of what was slow only by the whole, nearly all.
+    #[test]
+    fn what_was_not_looked_at_waited_like_what_was() {
+        let usual = || std::iter::repeat_n(operation(100_000, 50_000, 0), 50_000);
+        let waiting = (0..10_000).map(|number| operation(480_000 + number % 1000 * 100, 50_000, 400_000));
+        let (stream, waits) = waits_of(usual().chain(waiting).chain(usual()));
+        let (ios, _, waited) = above(&waits, 400_000);
+        assert!(ios > 4_000 && waited > 0.7, "{ios}: {waited}");
+        assert_eq!(stream.lat.count_above(400_000), 10_000);
+        let left = waits.lat.unwrap().count_above(250_000);
+        assert!(left < 50, "{left} of 10,000 are left");
+    }
+
     /// In an open loop the first of those that were held up together had the whole wait, and the others were the disk's.
     #[test]
     fn each_request_that_a_wait_held_up_is_charged_with_its_part() {
         // Due every millisecond, each takes 50 us; every 400 ms the thread waits for 10 ms, and those due meanwhile are late.
-        let usual = Operation { since_last_ns: 1_000_000, lat_ns: 50_000, worked_ns: 10_000, waited_ns: 0 };
+        let usual = Operation { since_last_ns: 1_000_000, served_ns: 50_000, ..operation(50_000, 10_000, 0) };
         let held = Operation { since_last_ns: 11_000_000, lat_ns: 10_050_000, waited_ns: 10_000_000, ..usual };
         let late = |number: u64| Operation { since_last_ns: 50_000, lat_ns: 10_050_000 - number * 950_000, ..usual };
         let round = || std::iter::once(held).chain((1..11).map(late)).chain(std::iter::repeat_n(usual, 389));
-        let (stream, waits) = waits_of((0..10).flat_map(|_| round()));
+        let (stream, waits) = measured((0..10).flat_map(|_| round()), Parts::Served, true);
         assert_eq!(stream.lat.count_above(400_000), 110);
         let (ios, _, waited) = above(&waits, 400_000);
         assert!(ios >= 100 && waited > 0.9, "{ios}: {waited}");
@@ -389,17 +487,42 @@ mod tests {
         assert!(left <= 5, "{left} of 100 late ones are still late");
     }
 
-    /// Those for which there was no reading counted as not having waited.
+    /// What the thread waited to wake for other requests was taken off one that the disk had for all of that time.
     #[test]
-    fn what_was_not_looked_at_waited_like_what_was() {
-        // For a tenth of a second all wait, 2,000 of 50 us, after as long without.
-        let slow = std::iter::repeat_n(operation(50_000, 0, 45_000), 2_000);
-        let (stream, waits) = waits_of(std::iter::repeat_n(operation(10_000, 0, 0), 10_000).chain(slow));
-        let (ios, _, waited) = above(&waits, 40_000);
-        assert!(ios < 1_000 && waited > 0.85, "{ios}: {waited}");
-        assert_eq!(stream.lat.count_above(40_000), 2_000);
-        let left = waits.lat.unwrap().count_above(40_000);
-        assert!(left < 100, "{left} of 2,000 are left");
+    fn a_request_at_the_disk_is_not_excused_by_waits_for_others() {
+        // Each millisecond one completes that took 50 us, and the thread had waited for 0.4 ms before it was due; one in a
+        // hundred has been at the disk for 50 ms by then.
+        let usual = Operation { since_last_ns: 1_000_000, served_ns: 50_000, ..operation(50_000, 5_000, 400_000) };
+        let at_disk =
+            Operation { since_last_ns: 1_000_000, served_ns: 50_000_000, ..operation(50_000_000, 5_000, 400_000) };
+        let all = (0..4_000).map(|number| if number % 100 == 50 { at_disk } else { usual });
+        let (_, waits) = measured(all, Parts::Served, true);
+        let (ios, _, waited) = above(&waits, 40_000_000);
+        assert!(ios == 40 && waited < 0.01, "{ios}: {waited}");
+        assert_eq!(waits.lat.unwrap().count_above(49_000_000), 40);
+    }
+
+    /// The sync of a commit became faster with the write that had waited.
+    #[test]
+    fn a_sync_is_without_what_was_waited_in_it() {
+        // Every 500th waits for 3 ms in its write, or in its sync.
+        let usual = Operation { served_ns: 80_000, ..operation(100_000, 20_000, 0) };
+        let slow = |served_ns| Operation { served_ns, ..operation(3_100_000, 20_000, 3_000_000) };
+        let all = |slow: Operation| (1..=20_000).map(move |number| if number % 500 == 0 { slow } else { usual });
+        let syncs = |served_ns| {
+            let (stream, waits) = measured(all(slow(served_ns)), Parts::Sync, false);
+            let seen = stream.sync_part.unwrap().count_above(1_000_000);
+            assert_eq!(waits.lat.unwrap().count_above(1_000_000), 0);
+            (seen, waits.sync.map(|sync| sync.count_above(1_000_000)))
+        };
+        assert_eq!(syncs(80_000), (0, None), "in the write");
+        assert_eq!(syncs(3_080_000), (40, Some(0)), "in the sync");
+        // Of commits whose sync is slow for another reason, the write had it.
+        let both =
+            |number: u64| if number % 2 == 0 { slow(80_000) } else { Operation { waited_ns: 0, ..slow(3_080_000) } };
+        let all = (1..=20_000).map(|number| if number % 500 == 0 { both(number / 500) } else { usual });
+        let (_, waits) = measured(all, Parts::Sync, false);
+        assert_eq!((waits.sync, waits.lat.unwrap().count_above(1_000_000)), (None, 20));
     }
 
     #[test]
@@ -412,7 +535,7 @@ mod tests {
             ThreadTime::default()
         };
         let outbox = Arc::new(Mutex::new(Vec::new()));
-        let mut meter = Meter::looking([(OpClass::Read, Parts::None)], 0, 100_000_000, outbox, Some(count));
+        let mut meter = Meter::looking([(OpClass::Read, Parts::None)], 0, 100_000_000, outbox, Some(count), false);
         // A second of 5 us, every other of them slower.
         for number in 1..=200_000u64 {
             meter.record(0, 4096, &Timing { lat_ns: 4_000 + number % 2, part_ns: 0, completed_ns: number * 5_000 });

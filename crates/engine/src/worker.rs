@@ -176,6 +176,7 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
             window.interval_ns,
             task.outbox.clone(),
             task.thread_time.filter(|_| depth == 1 || task.work.arrival.is_open()),
+            task.work.arrival.is_open(),
         ),
         moved: [Moved::default(); 2],
         syncs: 0,

@@ -176,16 +176,15 @@ impl Recorder {
         FineBin(FINE_LAST)
     }
 
-    /// Takes values for shorter ones: each pair is a value that was counted, and how much of it to leave out.
-    #[must_use]
-    pub fn shortened(&self, by: &[(u64, u64)]) -> Self {
-        let mut shorter = self.clone();
-        for (value_ns, less_ns) in by {
-            let counted = &mut shorter.counts[fine_index(*value_ns).min(FINE_LAST)];
-            *counted = counted.checked_sub(1).expect("a value that is shortened was counted");
-            shorter.record(value_ns - less_ns);
-        }
-        shorter
+    /// Counts a value so many times.
+    pub fn record_n(&mut self, value_ns: u64, times: u64) {
+        self.counts[fine_index(value_ns).min(FINE_LAST)] += times;
+    }
+
+    /// The bins that hold something, lowest first: their least value, ns, and how many they hold.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let held = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        held.map(|(index, count)| (fine_low_ns(index), *count))
     }
 
     /// Whether nothing was counted.
@@ -197,10 +196,9 @@ impl Recorder {
     pub fn finish(&self, sum_ns: Option<u64>) -> Hist {
         let mut hist = Hist::new();
         let mut middles_ns = 0;
-        for (index, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let low_ns = fine_low_ns(index);
-            hist.inner.saturating_record_n(low_ns, *count);
-            middles_ns += u128::from(hist.inner.median_equivalent(low_ns)) * u128::from(*count);
+        for (low_ns, count) in self.bins() {
+            hist.inner.saturating_record_n(low_ns, count);
+            middles_ns += u128::from(hist.inner.median_equivalent(low_ns)) * u128::from(count);
         }
         hist.sum_ns = sum_ns.map_or(middles_ns, u128::from);
         hist

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost, ThreadTime};
 use rustix::time::{ClockId, clock_gettime};
@@ -84,6 +85,29 @@ pub fn thread_cost() -> ThreadCost {
         major_faults: count(usage.ru_majflt),
         minor_faults: count(usage.ru_minflt),
     }
+}
+
+/// Most that a reading between two requests may take.
+const READING_MAX: Duration = Duration::from_micros(5);
+
+/// The clock of a thread, [`thread_time`]; `None` where the kernel does not count waits for a processor, or a reading takes
+/// too long to be taken between requests.
+#[must_use]
+pub fn thread_clock() -> Option<fn() -> ThreadTime> {
+    const READINGS: usize = 21;
+    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    // A thread that runs was given a processor.
+    if counted.split_whitespace().all(|count| count == "0") {
+        return None;
+    }
+    let took = |_| {
+        let begin = Instant::now();
+        let _ = thread_time();
+        begin.elapsed()
+    };
+    let mut took: Vec<Duration> = (0..READINGS).map(took).collect();
+    took.sort_unstable();
+    (took[READINGS / 2] <= READING_MAX).then_some(thread_time as fn() -> ThreadTime)
 }
 
 /// Time of the calling thread so far; it has waited for 0 ns on kernels without `CONFIG_SCHED_INFO`. Two system calls: the
@@ -290,6 +314,14 @@ mod tests {
         // Another thread has its own.
         let other = std::thread::spawn(move || ordered(seen())).join().unwrap();
         assert!(other);
+    }
+
+    #[test]
+    fn where_the_kernel_counts_waits_there_is_a_clock() {
+        let counted =
+            std::fs::read_to_string("/proc/thread-self/schedstat").is_ok_and(|text| !text.starts_with("0 0 0"));
+        // On a machine that is busy enough a reading takes too long.
+        assert!(!counted || (0..100).any(|_| thread_clock().is_some()));
     }
 
     #[test]

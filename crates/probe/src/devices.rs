@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use qd1_model::environment::{BOOT, Device, Filesystem, FilesystemClass};
 use qd1_model::units::Bytes;
@@ -102,7 +103,7 @@ impl Machine {
             kind: block.kind().to_owned(),
             transport: transport(self, block),
             model: model(&whole),
-            identity: self.identity(&whole),
+            identity: self.identity(block, &whole),
             firmware: first_of(&whole, &["device/firmware_rev", "device/rev", "device/fwrev"]),
             size: Bytes(block.size()),
             scheduler: active_scheduler(&queue("scheduler")),
@@ -119,16 +120,31 @@ impl Machine {
         }
     }
 
-    /// By what a whole device is known again; see [`Device::identity`].
-    fn identity(&self, block: &Block) -> String {
-        if let Some(file) = block.backing() {
-            let inode = std::fs::metadata(self.below(&file)).map(|data| format!(" (inode {})", data.ino()));
-            return format!("{}{}", file.display(), inode.unwrap_or_default());
+    /// By what a device, a part of `whole`, is known again; see [`Device::identity`].
+    fn identity(&self, block: &Block, whole: &Block) -> String {
+        let of_whole = match whole.backing() {
+            Some(file) => {
+                // A file that took another's place may have got its inode.
+                let data = std::fs::metadata(self.below(&file)).ok();
+                let born = data.as_ref().and_then(|data| data.created().ok());
+                let born = born.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+                let inode = data.map_or(0, |data| data.ino());
+                let offset = whole.attr("loop/offset");
+                format!("{} (inode {inode} of {}, from {offset})", file.display(), born.as_nanos())
+            }
+            None => self.serial(whole),
+        };
+        match block.is_partition() && !of_whole.is_empty() {
+            true => format!("{of_whole}, part at {}", block.start()),
+            false => of_whole,
         }
-        let known = first_of(block, &["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"]);
-        let sequence = block.attr("diskseq");
-        match known.is_empty() && !sequence.is_empty() {
-            true => format!("{BOOT}{} {sequence}", self.text("/proc/sys/kernel/random/boot_id")),
+    }
+
+    fn serial(&self, whole: &Block) -> String {
+        let known = first_of(whole, &["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"]);
+        let (sequence, boot) = (whole.attr("diskseq"), self.text("/proc/sys/kernel/random/boot_id"));
+        match known.is_empty() && !sequence.is_empty() && !boot.is_empty() {
+            true => format!("{BOOT}{boot} {sequence}"),
             false => known,
         }
     }

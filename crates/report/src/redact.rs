@@ -224,6 +224,7 @@ impl Secrets {
             (report.record.plan.target.path.to_string_lossy().into_owned(), "<path>"),
             (env.hostname.clone(), "<host>"),
             (env.filesystem.mount_point.clone(), "<mount>"),
+            (env.filesystem.id.clone(), "<id>"),
         ];
         if !is_kernel_name(&env.filesystem.source) {
             secrets.push((env.filesystem.source.clone(), "<source>"));
@@ -232,6 +233,7 @@ impl Secrets {
             secrets.push((device.backing.clone(), "<file>"));
             secrets.push((device.model.clone(), "<model>"));
             secrets.push((device.firmware.clone(), "<firmware>"));
+            secrets.push((device.identity.clone(), "<identity>"));
         }
         secrets.retain(|(secret, _)| secret.len() > 1);
         secrets.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));

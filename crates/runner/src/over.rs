@@ -62,8 +62,11 @@ pub fn execute_over(
     };
     keep_start(keep, run.plan.target.prepare_max_ns)?;
     if let Err(error) = run.open_shared(watch) {
-        keep_start(keep, begun.elapsed_ns() - before_ns)?;
-        return Err(error);
+        let kept = keep_start(keep, begun.elapsed_ns() - before_ns);
+        return Err(match kept {
+            Ok(()) => error,
+            Err(kept) => error.context(format!("{kept:#}")),
+        });
     }
     let empty = || run.record(clock::wall_ns().saturating_sub(begun.elapsed_ns()), Vec::new());
     let mut record = earlier.unwrap_or_else(empty);

@@ -146,7 +146,7 @@ fn io(
         sim: None,
         batch_min: 1,
         thread_cost: qd1_probe::thread_cost,
-        thread_time: Some(qd1_probe::thread_time),
+        thread_time: qd1_probe::thread_clock(),
     };
     let load = BackgroundLoad::open(run, step, seed)?;
     let before = run.counters.now();

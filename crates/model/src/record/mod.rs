@@ -191,18 +191,21 @@ pub struct Stream {
     pub waits: Option<ProcessorWaits>,
 }
 
-/// What the slow operations of a stream spent their time on, each by itself: from the thread's clock and `schedstat`, read
-/// after each of them.
+/// What the operations of a stream spent their time on, each by itself: from the thread's clock and `schedstat`, read after
+/// each of the slow ones and one each millisecond.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorWaits {
     /// All latencies without the waits for a processor; absent where no slow operation waited.
     pub lat: Option<Hist>,
-    /// The slow operations that were looked at, by latency, the fastest first.
+    /// The sync parts of all commits without them; absent where none waited in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync: Option<Hist>,
+    /// The operations that were looked at, by latency, the fastest first.
     #[serde(default)]
     pub slow: Vec<SlowTime>,
 }
 
-/// What slow operations of about the same latency spent their time on. The rest of it they slept, until the disk had
+/// What operations of about the same latency spent their time on. The rest of it they slept, until the disk had
 /// answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowTime {

@@ -54,11 +54,10 @@ impl OverRecord {
 
     /// Returns how often it was resumed and went on to measure.
     pub fn resumed(&self) -> u32 {
-        let has_measured = |number: usize| {
-            let ends_ns = self.starts.get(number + 1).map_or(u64::MAX, |next| next.at_ns);
-            self.rounds.iter().any(|round| (self.starts[number].at_ns..ends_ns).contains(&round.used.at_ns))
-        };
-        (0..self.starts.len()).filter(|number| has_measured(*number)).count().saturating_sub(1) as u32
+        let start_of = |round: &RoundRecord| self.starts.partition_point(|start| start.at_ns <= round.used.at_ns);
+        let mut starts: Vec<usize> = self.rounds.iter().map(start_of).collect();
+        starts.dedup();
+        starts.len().saturating_sub(1) as u32
     }
 
     /// Returns the number of the next round.

@@ -111,8 +111,8 @@ impl Stream {
             return;
         };
         mine.bytes.0 += self.bytes.0;
-        mine.waits = match (mine.waits.take(), self.waits) {
-            (Some(before), Some(now)) => Some(before.plus(&mine.lat, &now, &self.lat)),
+        mine.waits = match (mine.waits.take(), &self.waits) {
+            (Some(before), Some(now)) => Some(before.plus(mine, now, &self)),
             _ => None,
         };
         mine.lat.merge(&self.lat);
@@ -152,17 +152,24 @@ impl IntervalStream {
     }
 }
 
+/// Sum of two, each of which stands for its whole where it is absent.
+fn both(mine: Option<Hist>, whole: &Hist, theirs: Option<&Hist>, their_whole: &Hist) -> Option<Hist> {
+    if mine.is_none() && theirs.is_none() {
+        return None;
+    }
+    let mut sum = mine.unwrap_or_else(|| whole.clone());
+    sum.merge(theirs.unwrap_or(their_whole));
+    Some(sum)
+}
+
 impl ProcessorWaits {
-    /// Sum over two visits or workers, whose latencies are `lat` and `other_lat`.
-    fn plus(self, lat: &Hist, other: &Self, other_lat: &Hist) -> Self {
-        let without = match (self.lat, &other.lat) {
-            (None, None) => None,
-            (mine, other) => {
-                let mut sum = mine.unwrap_or_else(|| lat.clone());
-                sum.merge(other.as_ref().unwrap_or(other_lat));
-                Some(sum)
-            }
+    /// Sum over two visits or workers, which measured the streams.
+    fn plus(self, mine: &Stream, other: &Self, theirs: &Stream) -> Self {
+        let sync = match (&mine.sync_part, &theirs.sync_part) {
+            (Some(mine), Some(theirs)) => both(self.sync, mine, other.sync.as_ref(), theirs),
+            _ => None,
         };
+        let lat = both(self.lat, &mine.lat, other.lat.as_ref(), &theirs.lat);
         let mut slow = self.slow;
         for theirs in &other.slow {
             match slow.binary_search_by_key(&theirs.from_ns, |mine| mine.from_ns) {
@@ -170,7 +177,7 @@ impl ProcessorWaits {
                 Err(at) => slow.insert(at, *theirs),
             }
         }
-        Self { lat: without, slow }
+        Self { lat, sync, slow }
     }
 }
 
@@ -255,7 +262,7 @@ mod tests {
             });
             let slow = |from_ns| SlowTime { from_ns, ios: 1, lat_ns: 50, worked_ns: 5, waited_ns: 20 };
             let ios = streams[0].lat.count();
-            streams[0].waits = Some(ProcessorWaits { lat, slow: vec![slow(10 * ios), slow(200)] });
+            streams[0].waits = Some(ProcessorWaits { lat, sync: None, slow: vec![slow(10 * ios), slow(200)] });
             StepRecord { streams, ..visit }
         };
         let mut step = with(None, visit(0, 10, 50));
