@@ -4,6 +4,7 @@ mod agree;
 mod busy;
 mod predict;
 mod real;
+mod simulated;
 
 use std::path::PathBuf;
 
@@ -35,8 +36,9 @@ pub(crate) struct Args {
     #[arg(long)]
     real: bool,
     /// Checks of this directory one after another (12, or COUNT), and whether they agree; `loop` for a loop device whose
-    /// limits change (root), a minute each, and nothing else should run; `lab` for disks of an emulated machine, six each
-    #[arg(long, value_name = "DIR|loop|lab")]
+    /// limits change (root), `simdisk` for one whose speed does, a minute each, and nothing else should run; `lab` for disks
+    /// of an emulated machine, six each
+    #[arg(long, value_name = "DIR|loop|simdisk|lab")]
     agree: Option<String>,
     /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
     #[arg(long)]

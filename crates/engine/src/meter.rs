@@ -83,7 +83,6 @@ impl Slowest {
 
 impl Lane {
     /// Notes a latency above [`Self::notable_ns`] of an operation begun `at_ns` after the start.
-    #[cold]
     fn note(&mut self, at_ns: u64, lat_ns: u64) {
         self.max_now_ns = self.max_now_ns.max(lat_ns);
         self.slowest.offer(Slow { at_ns, lat_ns });
@@ -221,13 +220,13 @@ impl<const N: usize> Meter<N> {
         }
     }
 
-    /// Counts one operation of lane `lane` (below `N`). Operations come in the order of their completion, nearly.
+    /// Counts one operation of lane `number` (below `N`). Operations come in the order of their completion, nearly.
     #[inline(always)]
-    pub fn record(&mut self, lane: usize, bytes: u32, timing: &Timing) {
+    pub fn record(&mut self, number: usize, bytes: u32, timing: &Timing) {
         if timing.completed_ns >= self.look_ns {
             self.look(timing.completed_ns);
         }
-        let lane = &mut self.lanes[lane];
+        let lane = &mut self.lanes[number];
         let lat_ns = timing.lat_ns;
         let bin = lane.lat.record(lat_ns);
         lane.coarse_now.record_fine(bin);
@@ -248,16 +247,25 @@ impl<const N: usize> Meter<N> {
         lane.bytes_now += u64::from(bytes);
         lane.sum_now_ns += lat_ns;
         if lat_ns > lane.notable_ns {
-            let at_ns = timing.completed_ns.saturating_sub(lat_ns).saturating_sub(self.start_ns);
-            lane.note(at_ns, lat_ns);
-            if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
-                && (lat_ns > waited.slow_ns || waits.has_read(timing.completed_ns))
-            {
-                let begun_ns = timing.completed_ns.saturating_sub(lat_ns);
-                waited.note(waits, timing, begun_ns.saturating_sub(self.last_ns));
-            }
+            self.note(number, lat_ns, timing.part_ns, timing.completed_ns);
         }
         self.last_ns = timing.completed_ns;
+    }
+
+    /// Notes an operation that is among the slowest, or looked at. Not given a `Timing`, which would have to be in memory
+    /// for each request.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, lane: usize, lat_ns: u64, part_ns: u64, completed_ns: u64) {
+        let lane = &mut self.lanes[lane];
+        let begun_ns = completed_ns.saturating_sub(lat_ns);
+        lane.note(begun_ns.saturating_sub(self.start_ns), lat_ns);
+        if let (Some(waits), Some(waited)) = (&mut self.waits, &mut lane.waited)
+            && (lat_ns > waited.slow_ns || waits.has_read(completed_ns))
+        {
+            let timing = Timing { lat_ns, part_ns, completed_ns };
+            waited.note(waits, &timing, begun_ns.saturating_sub(self.last_ns));
+        }
     }
 
     #[cold]

@@ -32,8 +32,9 @@ const READINGS_MAX: usize = 512;
 const SLOW_OF: u32 = 100;
 /// Least share of its latency that an operation waited to be noted.
 const SHARE_MIN: u64 = 20;
-/// Operations noted at most.
+/// Operations noted at most, and those for which there is room from the beginning: a second of a busy machine's.
 const NOTED_MAX: usize = 1 << 16;
+const NOTED: usize = 1 << 12;
 
 /// Reads how the calling thread has spent its time so far.
 pub type ReadTime = fn() -> ThreadTime;
@@ -220,7 +221,7 @@ struct Sample {
 
 impl Sample {
     fn new() -> Self {
-        Self { seen: Box::new([0; COARSE_BINS]), waited: Vec::with_capacity(NOTED_MAX) }
+        Self { seen: Box::new([0; COARSE_BINS]), waited: Vec::with_capacity(NOTED) }
     }
 
     fn note(&mut self, time_ns: u64, waited_ns: u64) {

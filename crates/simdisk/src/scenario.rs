@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use qd1_engine::sim::{
-    Bucket, Cache, Device, FirstTouch, HostCache, Layers, Mode, Reduction, Service, Stall, Unwritten,
+    Bucket, Cache, Device, FirstTouch, HostCache, Layers, Mode, Neighbours, Reduction, Service, Stall, Unwritten,
 };
 use serde::Deserialize;
 
@@ -77,6 +77,7 @@ struct DeviceText {
     iops: Option<BucketText>,
     bytes: Option<BucketText>,
     stall: Option<StallText>,
+    neighbours: Option<NeighboursText>,
     cache: Option<CacheText>,
     host_cache: Option<HostCacheText>,
     /// Reads of what was never written.
@@ -159,6 +160,19 @@ struct StallText {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct NeighboursText {
+    sigma: f64,
+    memory_ms: f64,
+    #[serde(default)]
+    stalls_per_s: f64,
+    #[serde(default)]
+    stall_ms: f64,
+    #[serde(default)]
+    stall_sigma: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CacheText {
     capacity_mib: f64,
     drain_mb_per_s: f64,
@@ -203,6 +217,19 @@ impl DeviceText {
             ensure!(text.length_ms < text.period_ms, "a stall is shorter than its period");
             Ok(Stall { period_ns: text.period_ms * 1_000_000, length_ns: text.length_ms * 1_000_000 })
         };
+        let neighbours = |text: &NeighboursText| {
+            ensure!(
+                text.sigma >= 0.0 && text.memory_ms > 0.0,
+                "neighbours have a sigma of 0 or more and a memory above 0"
+            );
+            Ok(Neighbours {
+                sigma: text.sigma,
+                memory_ns: text.memory_ms * 1e6,
+                stalls_per_s: text.stalls_per_s,
+                stall_ns: text.stall_ms * 1e6,
+                stall_sigma: text.stall_sigma,
+            })
+        };
         let cache = |text: &CacheText| Cache {
             capacity: text.capacity_mib * f64::from(1 << 20),
             drain: text.drain_mb_per_s * 1e6,
@@ -218,6 +245,7 @@ impl DeviceText {
             iops: self.iops.as_ref().map(BucketText::bucket).transpose()?,
             bytes: self.bytes.as_ref().map(BucketText::bucket).transpose()?,
             stall: self.stall.as_ref().map(stall).transpose()?,
+            neighbours: self.neighbours.as_ref().map(neighbours).transpose()?,
             cache: self.cache.as_ref().map(cache),
             layers: self.layers()?,
             ..default

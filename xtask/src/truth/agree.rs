@@ -1,8 +1,8 @@
 //! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
 //!
 //! WHERE is a directory; `loop`: a loop device over memory whose limits change every few seconds between three regimes
-//! (kernel throttling of a cgroup); or `lab`: an emulated machine's disks, one that QEMU throttles and one that dm-delay
-//! holds back. The last three are disks that others wrote.
+//! (kernel throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an emulated machine's disks, one that QEMU throttles and one that dm-delay
+//! holds back. Those of the kernel, QEMU and dm-delay are disks that others wrote.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,20 +12,47 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::real::Throttle;
+use super::simulated::Simulated;
 use crate::{cmd, lab, metadata};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Reads and writes a second, and for how long.
 const REGIMES: [(u64, u64, u64); 3] = [(8000, 3000, 5), (4000, 1500, 3), (2000, 800, 4)];
 
+/// A network block device whose level moves by 20 %, with a memory of three seconds, and that stalls every 20 s or so.
+const MOVING: &str = r#"
+about = "a network block device with neighbours"
+size_mib = 4096
+
+[device]
+seed = 4117
+channels = 64
+read = { modes = [{ median_us = 1100, sigma = 0.35 }], per_kib_us = 1.0 }
+write = { modes = [{ median_us = 1300, sigma = 0.35 }], per_kib_us = 1.0 }
+flush = { modes = [{ median_us = 1500, sigma = 0.4 }] }
+neighbours = { sigma = 0.2, memory_ms = 3000, stalls_per_s = 0.05, stall_ms = 50, stall_sigma = 0.5 }
+
+[expect]
+check = ""
+findings = ["not_a_disk"]
+"#;
+
 /// Runs so many checks, and prints the table.
 pub(super) fn run(place: &str, count: u64) -> Result<()> {
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--package", "qd1-truth"]))?;
+    let packages = ["--package", "qd1", "--package", "qd1-truth", "--package", "qd1-simdisk"];
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(packages))?;
     let target = metadata::target_dir()?.join("release");
     let results = lab::temp_dir()?;
     let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
     match place {
         "lab" => lab::REPEATED.into_iter().try_for_each(|name| table(&lab::reports(name, &results.path().join(name))?)),
+        "simdisk" => {
+            let place = lab::temp_dir()?;
+            let disk = Simulated::mount(&target.join("qd1-simdisk"), place.path(), MOVING)?;
+            let command = || Command::new(target.join("qd1"));
+            let checks = (0..count).map(|run| check(command(), &disk.dir, run, results.path()));
+            table(&checks.collect::<Result<Vec<_>>>()?)
+        }
         "loop" => table(&on_loop(&target.join("qd1"), count, results.path())?),
         dir => {
             let command = || Command::new(target.join("qd1"));

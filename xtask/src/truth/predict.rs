@@ -4,14 +4,14 @@
 //! filesystems on a loop device on this machine's disk. The runs are kept in the history: `--kept` holds newer models against them.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::real::Throttle;
+use super::simulated::Simulated;
 use crate::{cmd, lab, metadata, setup};
 
 /// Of each disk.
@@ -219,7 +219,8 @@ fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
     match disk.kind {
         Kind::Simulated(flush_us) => {
             let place = tempfile::tempdir()?;
-            let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), flush_us)?;
+            open_up(place.path())?;
+            let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &commits_of(flush_us))?;
             predict(Command::new(qd1), &simulated.dir)
         }
         Kind::Throttled(kernel, value) => {
@@ -234,6 +235,19 @@ fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
             predict(Command::new(qd1), &mounted.dir)
         }
     }
+}
+
+/// A disk whose flushes take so long.
+fn commits_of(flush_us: u32) -> String {
+    let law = |median_us: u32| format!("{{ modes = [{{ median_us = {median_us}, sigma = 0.3 }}] }}");
+    format!(
+        "about = \"commits of {flush_us} us\"\nsize_mib = {}\n[device]\nseed = 11\nchannels = 8\nread = {}\n\
+         write = {}\nflush = {}\n[expect]\ncheck = \"\"\nfindings = [\"not_a_disk\"]\n",
+        DISK_BYTES >> 20,
+        law(80),
+        law(30),
+        law(flush_us)
+    )
 }
 
 fn predict(mut command: Command, dir: &Path) -> Result<Value> {
@@ -274,48 +288,4 @@ impl Drop for Mounted {
 fn open_up(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
-}
-
-/// A simulated disk; it goes when its process does.
-struct Simulated {
-    dir: PathBuf,
-    server: Child,
-}
-
-impl Simulated {
-    fn mount(server: &Path, place: &Path, flush_us: u32) -> Result<Self> {
-        open_up(place)?;
-        let (scenario, dir) = (place.join("scenario.toml"), place.join("disk"));
-        fs::create_dir(&dir)?;
-        let law = |median_us: u32| format!("{{ modes = [{{ median_us = {median_us}, sigma = 0.3 }}] }}");
-        let text = format!(
-            "about = \"commits of {flush_us} us\"\nsize_mib = {}\n[device]\nseed = 11\nchannels = 8\nread = {}\n\
-             write = {}\nflush = {}\n[expect]\ncheck = \"\"\nfindings = [\"not_a_disk\"]\n",
-            DISK_BYTES >> 20,
-            law(80),
-            law(30),
-            law(flush_us)
-        );
-        fs::write(&scenario, text)?;
-        let mut server = Command::new(server)
-            .arg(&scenario)
-            .arg(&dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start qd1-simdisk")?;
-        // Its first line comes once it is mounted.
-        let mut line = String::new();
-        let told = server.stdout.as_mut().map(|stdout| BufReader::new(stdout).read_line(&mut line));
-        let this = Self { dir, server };
-        ensure!(matches!(told, Some(Ok(count)) if count > 0), "qd1-simdisk does not mount a disk");
-        Ok(this)
-    }
-}
-
-impl Drop for Simulated {
-    fn drop(&mut self) {
-        drop(self.server.stdin.take());
-        let _ = self.server.wait();
-    }
 }
