@@ -14,7 +14,8 @@ use qd1_runner::over::{Keep, execute_over};
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, destroy, plan};
-use qd1_store::{Store, Taken, Taking};
+use qd1_store::{Store, Taken};
+use qd1_system::lock::Lock;
 
 use crate::command_line::CommandLine;
 use crate::message;
@@ -26,7 +27,7 @@ pub(crate) struct OverJob<'a> {
     how: How<'a>,
     store: Store,
     /// Held until the run is kept for the last time.
-    taken: Option<Taking>,
+    taken: Option<Lock>,
 }
 
 enum How<'a> {
@@ -50,7 +51,7 @@ impl<'a> OverJob<'a> {
     /// When there is none, or its time is over.
     pub(crate) fn resume(id: &str, destroy: Option<PathBuf>) -> Result<Self> {
         let store = history()?;
-        let taken = store.take(&store.load(id)?.id)?;
+        let taken = take(&store, &store.load(id)?.id)?;
         // Another process may have had it until just now.
         let record = store.load(id)?;
         let refuse = |why: &str| Err(Problem::usage(format!("run {} {why}", record.id)).into());
@@ -114,7 +115,7 @@ impl Job for OverJob<'_> {
             How::Resumed { record, .. } => Some(Record::clone(record)),
         };
         if self.taken.is_none() {
-            self.taken = Some(self.store.take(&context.id)?);
+            self.taken = Some(take(&self.store, &context.id)?);
         }
         let (record, failure) = execute_over(
             plan,
@@ -199,10 +200,18 @@ fn all(machine: &Environment, of: fn(&Device) -> &String) -> Vec<&str> {
     known.collect::<BTreeSet<&str>>().into_iter().collect()
 }
 
+/// Takes a run for this process.
+///
+/// # Errors
+/// [`Taken`] when another process has it; else when nothing can be written beside the history.
+fn take(store: &Store, id: &str) -> Result<Lock> {
+    Lock::take(&store.lock_file(id))?.ok_or_else(|| Taken.into())
+}
+
 /// Keeps each round in the history.
 struct Kept<'a> {
     store: &'a mut Store,
-    taken: &'a mut Option<Taking>,
+    taken: &'a mut Option<Lock>,
     reopen: &'a dyn Fn() -> Result<Store>,
     /// A round could not be kept.
     is_behind: bool,
@@ -221,7 +230,7 @@ impl Keep for Kept<'_> {
                 let store = (self.reopen)()?;
                 // That of the old one is of no use, and must not be in the way of the new one.
                 *self.taken = None;
-                *self.taken = Some(store.take(&before.id)?);
+                *self.taken = Some(take(&store, &before.id)?);
                 store.begin(before)?;
                 (*self.store, self.is_behind) = (store, false);
             }

@@ -519,8 +519,9 @@ mod tests {
         assert_eq!(syncs(80_000), (0, None), "in the write");
         assert_eq!(syncs(3_080_000), (40, Some(0)), "in the sync");
         // Of commits whose sync is slow for another reason, the write had it.
-        let both =
-            |number: u64| if number % 2 == 0 { slow(80_000) } else { Operation { waited_ns: 0, ..slow(3_080_000) } };
+        let both = |number: u64| {
+            if number.is_multiple_of(2) { slow(80_000) } else { Operation { waited_ns: 0, ..slow(3_080_000) } }
+        };
         let all = (1..=20_000).map(|number| if number % 500 == 0 { both(number / 500) } else { usual });
         let (_, waits) = measured(all, Parts::Sync, false);
         assert_eq!((waits.sync, waits.lat.unwrap().count_above(1_000_000)), (None, 20));

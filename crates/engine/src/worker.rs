@@ -169,7 +169,6 @@ pub(crate) fn run<E: Engine + ?Sized>(engine: &mut E, task: Task<'_>, window: Wi
         queue: Vec::with_capacity(depth as usize),
         left: if task.budget == 0 { u64::MAX } else { task.budget },
         stamp: task.seed,
-        // Of several requests on their way, a wait for a processor delays all, and each but a part of it.
         meter: Meter::looking(
             classes,
             window.measure_ns,

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost, ThreadTime};
 use rustix::time::{ClockId, clock_gettime};
@@ -87,8 +86,8 @@ pub fn thread_cost() -> ThreadCost {
     }
 }
 
-/// Most that a reading between two requests may take.
-const READING_MAX: Duration = Duration::from_micros(5);
+/// Most that a reading between two requests may take, ns.
+const READING_MAX_NS: u64 = 5_000;
 
 /// The clock of a thread, [`thread_time`]; `None` where the kernel does not count waits for a processor, or a reading takes
 /// too long to be taken between requests.
@@ -100,14 +99,18 @@ pub fn thread_clock() -> Option<fn() -> ThreadTime> {
     if counted.split_whitespace().all(|count| count == "0") {
         return None;
     }
-    let took = |_| {
-        let begin = Instant::now();
-        let _ = thread_time();
-        begin.elapsed()
+    let now_ns = || {
+        let now = clock_gettime(ClockId::Monotonic);
+        count(now.tv_sec) * 1_000_000_000 + count(now.tv_nsec)
     };
-    let mut took: Vec<Duration> = (0..READINGS).map(took).collect();
-    took.sort_unstable();
-    (took[READINGS / 2] <= READING_MAX).then_some(thread_time as fn() -> ThreadTime)
+    let took_ns = |_| {
+        let begin_ns = now_ns();
+        let _ = thread_time();
+        now_ns() - begin_ns
+    };
+    let mut took_ns: Vec<u64> = (0..READINGS).map(took_ns).collect();
+    took_ns.sort_unstable();
+    (took_ns[READINGS / 2] <= READING_MAX_NS).then_some(thread_time as fn() -> ThreadTime)
 }
 
 /// Time of the calling thread so far; it has waited for 0 ns on kernels without `CONFIG_SCHED_INFO`. Two system calls: the

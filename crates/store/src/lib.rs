@@ -8,7 +8,6 @@
 
 mod blob;
 mod file;
-mod taking;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,6 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
 pub use blob::unpack;
 use blob::{pack, pack_round, unpack_round};
-pub use taking::Taking;
 
 /// SQLite's codes for a row that is there already.
 const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
@@ -101,12 +99,13 @@ impl Store {
         self.file.is_some() && identity(&self.path) == self.file
     }
 
-    /// Takes the run `id` for this process, for as long as what is returned lives.
-    ///
-    /// # Errors
-    /// [`Taken`] when another process has it; else when nothing can be written beside the history.
-    pub fn take(&self, id: &str) -> Result<Taking> {
-        taking::take(&self.path, id)
+    /// The file beside the history that whoever measures the run `id` holds a lock on. By any name of the history it is the
+    /// same.
+    #[must_use]
+    pub fn lock_file(&self, id: &str) -> PathBuf {
+        let mut path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone()).into_os_string();
+        path.push(format!("-{id}.lock"));
+        path.into()
     }
 
     /// Adds a run, whole or not at all; of one that was kept while it went on, all of it replaces what there is.

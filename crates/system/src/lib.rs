@@ -9,6 +9,7 @@ pub mod destination;
 pub mod helper;
 pub mod janitor;
 pub mod journal;
+pub mod lock;
 pub mod loops;
 pub mod mounts;
 pub mod schema;
