@@ -86,7 +86,12 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
         Grade::Fail => grade != Grade::Fail,
         Grade::Marginal | Grade::NotResolved => grade == Grade::Pass,
     };
-    if !is_better {
+    // An open grade stays open; but if the figure would pass without them, they are why.
+    let passes = |value: Option<f64>| end_grade(metric, &judged.criterion, value) == Some(Grade::Pass);
+    let is_why = judged.grade == Grade::NotResolved
+        && passes(figure.value)
+        && !passes(judged.figure.as_ref().and_then(|seen| seen.value));
+    if !is_better && !is_why {
         return judged;
     }
     let would = figure.value.map(|value| format!("; without the waits for one it is {}", metric.unit.format(value)));
@@ -443,6 +448,15 @@ mod tests {
         // The disk alone is as bad: waits beside do not excuse it.
         assert_eq!(outcome(&with_waits(4_500_000), limits.clone()).0, Grade::Fail);
         assert_eq!(outcome(&with_waits(200_000), criterion("lat_p99_ns", 10e6, 20e6)).0, Grade::Pass);
+    }
+
+    /// The interval was the reason, though the figure would pass without what it was wide for.
+    #[test]
+    fn a_figure_that_is_open_for_the_processors_says_so() {
+        let fewer = criterion("lat_p99_ns", 0.25e6, 9e6);
+        let (grade, why) = outcome(&with_waits(200_000), fewer);
+        assert_eq!(grade, Grade::NotResolved, "{why}");
+        assert!(why.starts_with("limited by this machine's processors"), "{why}");
     }
 
     #[test]

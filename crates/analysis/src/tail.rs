@@ -6,11 +6,17 @@ use qd1_model::record::Stream;
 
 /// Of so many operations one is among the slowest.
 const TAIL_OF: u64 = 1000;
+/// The slowest are at least so many, and no more than one in ten.
+const TAIL_MIN: u64 = 10;
 
-/// Of the slowest 0.1 % of the operations; `None` where less than half of their time was looked at.
+/// Of the slowest 0.1 % of the operations, at least ten; `None` where less than half of their time was looked at, or there
+/// were fewer than a hundred.
 pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
     let slow = &stream.waits.as_ref()?.slow;
-    let ios = stream.lat.count().div_ceil(TAIL_OF);
+    let ios = stream.lat.count().div_ceil(TAIL_OF).max(TAIL_MIN);
+    if 10 * ios > stream.lat.count() {
+        return None;
+    }
     let bins: Vec<(u64, u64)> = stream.lat.bins().collect();
     let (mut left, mut all_ns, mut seen_ns) = (ios, 0.0, 0.0);
     let (mut worked_ns, mut waited_ns) = (0.0, 0.0);

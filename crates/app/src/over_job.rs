@@ -71,7 +71,9 @@ impl<'a> OverJob<'a> {
 }
 
 fn history() -> Result<Store> {
-    session::history().context("a check over hours is kept after each round, so that it can be resumed")
+    session::history_path()
+        .and_then(|path| Store::open_for_rounds(&path))
+        .context("a check over hours is kept after each round, so that it can be resumed")
 }
 
 impl Job for OverJob<'_> {

@@ -1,7 +1,7 @@
 //! The procedure of a run, the same for all commands: destination, place, seed, plan, dry run, store, signals,
 //! progress, saving, analysis, report, exit code.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
@@ -243,6 +243,14 @@ pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> 
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn history() -> Result<Store> {
+    Store::open(&history_path()?)
+}
+
+/// Where the history is.
+///
+/// # Errors
+/// When there is no place for it that can be trusted.
+pub(crate) fn history_path() -> Result<PathBuf> {
     let path = default_path(|name| std::env::var_os(name))?;
     // In another user's directory, a link of theirs decides what root writes.
     if let Some(dir) = trust::leads_root_astray(&path) {
@@ -251,7 +259,7 @@ pub(crate) fn history() -> Result<Store> {
         let message = format!("another user can change {dir}, so root does not write {path}; {advice}");
         return Err(Problem::new(ProblemKind::Capability, message).into());
     }
-    Store::open(&path)
+    Ok(path)
 }
 
 /// Opens the history to look at it.

@@ -112,7 +112,7 @@ impl Lane {
     /// Learns from the interval so far what is slow.
     fn learn(&mut self) {
         if let Some(waited) = &mut self.waited {
-            waited.learn(&self.coarse_now.sparse());
+            waited.learn(&self.coarse_now.sparse(), false);
             self.notable_ns = 0;
         }
     }
@@ -123,7 +123,7 @@ impl Lane {
             return None;
         }
         if let Some(waited) = &mut self.waited {
-            waited.learn(&bins);
+            waited.learn(&bins, true);
         }
         let stream = IntervalStream {
             class: self.class,

@@ -281,6 +281,8 @@ pub(crate) struct Waited {
     /// Of commits, their syncs.
     syncs: Option<Sample>,
     bins: Box<[Bin; COARSE_BINS]>,
+    /// All that were counted in whole intervals, by coarse bin.
+    counted: Box<[u32; COARSE_BINS]>,
     /// A latency above this is slow, ns.
     pub(crate) slow_ns: u64,
 }
@@ -288,7 +290,8 @@ pub(crate) struct Waited {
 impl Waited {
     pub(crate) fn new(has_syncs: bool) -> Self {
         let syncs = has_syncs.then(Sample::new);
-        Self { whole: Sample::new(), syncs, bins: Box::new([Bin::default(); COARSE_BINS]), slow_ns: 0 }
+        let (bins, counted) = (Box::new([Bin::default(); COARSE_BINS]), Box::new([0; COARSE_BINS]));
+        Self { whole: Sample::new(), syncs, bins, counted, slow_ns: 0 }
     }
 
     /// Notes the operation that has just completed, `idle_ns` after the one before it.
@@ -308,22 +311,15 @@ impl Waited {
         }
     }
 
-    /// Says from the latencies of a time what is slow in the next one: the slowest percent or two in whole bins, never the
-    /// bin that most are in; of few operations all are.
-    pub(crate) fn learn(&mut self, bins: &[(u16, u32)]) {
-        let most = bins.iter().map(|(_, count)| count).sum::<u32>() / SLOW_OF;
-        let mut above = 0;
-        let reaches = |(_, count): &&(u16, u32)| {
-            above += count;
-            above > most
-        };
-        self.slow_ns = match bins.iter().rev().find(reaches) {
-            Some((bin, _)) if most > 0 => {
-                let first = if above <= 2 * most { *bin } else { *bin + 1 };
-                coarse_low_ns(usize::from(first)) - 1
-            }
-            _ => 0,
-        };
+    /// Says from the latencies of an interval, whole or begun, what is slow from now on: what is so by the interval, or by
+    /// all whole ones. While all is slow for a while, it is not what is usual.
+    pub(crate) fn learn(&mut self, bins: &[(u16, u32)], is_whole: bool) {
+        self.slow_ns = slow_ns(bins.iter().rev().copied());
+        if is_whole {
+            bins.iter().for_each(|(bin, count)| self.counted[usize::from(*bin)] += count);
+            let all = self.counted.iter().enumerate().rev().filter(|(_, count)| **count > 0);
+            self.slow_ns = self.slow_ns.min(slow_ns(all.map(|(bin, count)| (bin as u16, *count))));
+        }
     }
 
     /// What all of them spent their time on; `whole` and `syncs` have counted them all.
@@ -340,6 +336,21 @@ impl Waited {
             sync: self.syncs.and_then(|of_syncs| of_syncs.shortened(syncs)),
         }
     }
+}
+
+/// Above what latency the slowest percent or two lie, of bins from the highest to the lowest: whole ones, never the one that
+/// most are in. Of few operations all are slow.
+fn slow_ns(bins: impl Iterator<Item = (u16, u32)> + Clone) -> u64 {
+    let most = bins.clone().map(|(_, count)| count).sum::<u32>() / SLOW_OF;
+    let mut above = 0;
+    let mut reaching = bins.filter(|(_, count)| {
+        above += count;
+        above > most
+    });
+    let Some((bin, _)) = reaching.next().filter(|_| most > 0) else { return 0 };
+    drop(reaching);
+    let first = if above <= 2 * most { bin } else { bin + 1 };
+    coarse_low_ns(usize::from(first)) - 1
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl StreamSummary {
     }
 }
 
-/// Where the slowest 0.1 % of the operations spent their time; the rest they slept, until the disk had answered.
+/// Where the slowest 0.1 % of the operations, at least ten, spent their time; the rest they slept, until the disk had answered.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TailTime {
     /// How many these were.

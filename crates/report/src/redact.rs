@@ -173,7 +173,7 @@ const COMMANDS: &str = "app caches check etcd filesystems fio history identify l
 /// Options whose values are numbers, sizes, times or one of a few words. What is not here may be a name or a place.
 const PLAIN: &str = "--area --benchmarks --bs --builtin --burst --cache --chunk --clients --color --count --deadline \
     --disk --engine --fail-on --files --file-size --format --fsync --interval --iodepth --journal --limit --load --mode \
-    --num --ops --order --passes --per-dir --ram --rate --rounds --rows --runtime --rw --scale --seed --size \
+    --num --ops --order --over --passes --per-dir --ram --rate --resume --rounds --rows --runtime --rw --scale --seed --size \
     --suite --sync --synchronous --threads --value-size --verify --warmup --workers -S -a -c -i -s";
 
 /// Removes every argument that may be a name or a place: what is known to be neither is left.

@@ -37,6 +37,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Keep,
+    Rounds,
     Read,
 }
 
@@ -44,6 +45,9 @@ impl Access {
     const fn elsewhere(self) -> &'static str {
         match self {
             Self::Keep => "set QD1_STORE to a file you can write, or use --no-save",
+            Self::Rounds => {
+                "a new check over hours needs QD1_STORE set to a file you can write, one that goes on, the history it began in"
+            }
             Self::Read => "set QD1_STORE to a history that you can read",
         }
     }
@@ -77,7 +81,18 @@ impl Store {
     /// # Errors
     /// When it cannot be created or opened, is not a history, or a newer qd1 wrote it; the message says what to do.
     pub fn open(path: &Path) -> Result<Self> {
-        let access = Access::Keep;
+        Self::open_as(path, Access::Keep)
+    }
+
+    /// The same for a run that cannot be without it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_for_rounds(path: &Path) -> Result<Self> {
+        Self::open_as(path, Access::Rounds)
+    }
+
+    fn open_as(path: &Path, access: Access) -> Result<Self> {
         let db = file::open(path).map_err(|error| with_advice(error, path, access))?;
         Ok(Self { db, path: path.to_owned(), access, file: identity(path) })
     }
@@ -297,7 +312,7 @@ fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Err
     let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
     let elsewhere = access.elsewhere();
     let capability = Some(ProblemKind::Capability);
-    let verb = if access == Access::Keep { "written" } else { "read" };
+    let verb = if access == Access::Read { "read" } else { "written" };
     let (what, kind) = match sqlite {
         _ if error.is::<file::Foreign>() => (format!("is not a qd1 history; {elsewhere}"), Some(ProblemKind::Usage)),
         Some(ErrorCode::DatabaseCorrupt) => {

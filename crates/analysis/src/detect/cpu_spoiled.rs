@@ -47,7 +47,8 @@ fn tail(summary: &Summary, step: &StepRecord) -> Option<Finding> {
         title: format!("the slowest {name}s of step {} waited for a processor {share} of their time", step.name),
         evidence: format!("of the slowest 0.1 %, each by itself; {}", shown.join("; ")),
         advice:
-            "This part of the tail is made by this machine and not by the disk. Stop other programs, and measure again."
+            "This part of the tail is made by this machine and not by the disk. Stop other programs (`top` shows which keep \
+             the processors busy), and measure again."
                 .to_owned(),
         ..base_finding("cpu_spoiled.tail", Severity::Warning, 0.85)
     })
@@ -94,7 +95,11 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
             format_ns(per_op_ns),
             record.environment.cpus
         ),
-        advice: "Stop other programs, use fewer workers, or raise the processor limit of the container.".to_owned(),
+        advice: format!(
+            "Stop other programs (`top` shows which keep the processors busy){}, or give this machine or container more of \
+             them.",
+            if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }
+        ),
         ..base_finding("cpu_spoiled.run_delay", severity, 0.9)
     })
 }

@@ -12,7 +12,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
 use qd1_model::{Estimate, Finding, Record, Severity, Summary};
 
-use super::{base_finding, percent};
+use super::{base_finding, clock_of, percent};
 use crate::change::{Change, ChangeKind, Ratio, courses, periodic, steady_state_of};
 
 /// Smallest change of a rate reported, in either direction: the larger level over the smaller.
@@ -51,14 +51,17 @@ fn changed(step: &StepRecord) -> Option<Finding> {
     let doubt = changes.iter().map(|change| change.doubt).fold(0.0, f64::max);
     let lost = main.rate.map_or(0.0, |rate| 1.0 - rate.value.min(1.0 / rate.value));
     let spent = changes.last().is_some_and(|last| last.kind == ChangeKind::BurstSpent);
-    let mut listed: Vec<String> = changes.iter().take(LISTED).map(describe).collect();
+    let mut listed: Vec<String> = changes.iter().take(LISTED).map(|change| describe(step, change)).collect();
     if changes.len() > LISTED {
         listed.push(format!("and {} more", changes.len() - LISTED));
     }
-    listed.push(match steady_state_of(step, main.class) {
-        Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
-        None => "not steady at the end: no rate of this step is sustained".to_owned(),
-    });
+    // Of a step in visits the end is no time in which it could have settled.
+    if clock_of(step).0 == 0 {
+        listed.push(match steady_state_of(step, main.class) {
+            Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
+            None => "not steady at the end: no rate of this step is sustained".to_owned(),
+        });
+    }
     let spent_last = if spent { changes.last() } else { None };
     Some(Finding {
         step: step.name.clone(),
@@ -92,28 +95,28 @@ fn rate_of(rate: &Estimate) -> String {
 }
 
 fn title(step: &StepRecord, main: &Change, count: usize) -> String {
-    let (name, at) = (&step.name, seconds(main.at_ns));
+    let (begin_ns, of_run) = clock_of(step);
+    let (name, at) = (&step.name, seconds(begin_ns + main.at_ns));
+    let into = if of_run.is_empty() { format!("into step {name}") } else { format!("into the run, in step {name}") };
     let class = main.class.name();
     let levels = format!("from {} to {}", rate_of(&main.before.rate), rate_of(&main.after.rate));
     match main.kind {
         ChangeKind::BurstSpent => {
-            format!(
-                "a burst was spent after {at:.1} s of step {name}: {class}s fell {levels}, which looks like a limit"
-            )
+            format!("a burst was spent {at:.1} s {into}: {class}s fell {levels}, which looks like a limit")
         }
         _ if count > 2 => format!("the disk changed its speed {count} times in step {name}"),
-        ChangeKind::Slower => format!("the disk became slower {at:.1} s into step {name}: {class}s fell {levels}"),
-        ChangeKind::Faster => format!("the disk became faster {at:.1} s into step {name}: {class}s rose {levels}"),
+        ChangeKind::Slower => format!("the disk became slower {at:.1} s {into}: {class}s fell {levels}"),
+        ChangeKind::Faster => format!("the disk became faster {at:.1} s {into}: {class}s rose {levels}"),
         ChangeKind::LatencyOnly => {
             let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
             let (before, after) = (median(&main.before.median_ns), median(&main.after.median_ns));
-            format!("the median latency of {class}s changed {at:.1} s into step {name}, from {before} to {after}")
+            format!("the median latency of {class}s changed {at:.1} s {into}, from {before} to {after}")
         }
     }
 }
 
 /// `read at 31.2 s (31.1 to 31.3): rate -52 % (-53 % to -51 %), median latency 4.90 times (4.81 to 4.99)`.
-fn describe(change: &Change) -> String {
+fn describe(step: &StepRecord, change: &Change) -> String {
     let mut parts = Vec::new();
     if let Some(rate) = change.rate {
         let signed = |value: f64| format!("{}{}", if value < 1.0 { "-" } else { "+" }, percent((value - 1.0).abs()));
@@ -122,12 +125,14 @@ fn describe(change: &Change) -> String {
     if let Some(latency) = change.latency {
         parts.push(format!("median latency {:.2} times ({:.2} to {:.2})", latency.value, latency.low, latency.high));
     }
+    let (begin_ns, of_run) = clock_of(step);
+    let at = |ns: u64| seconds(begin_ns + ns);
     format!(
-        "{} at {:.1} s ({:.1} to {:.1}): {}",
+        "{} at {:.1} s{of_run} ({:.1} to {:.1}): {}",
         change.class.name(),
-        seconds(change.at_ns),
-        seconds(change.at_low_ns),
-        seconds(change.at_high_ns),
+        at(change.at_ns),
+        at(change.at_low_ns),
+        at(change.at_high_ns),
         parts.join(", ")
     )
 }
@@ -200,7 +205,7 @@ mod tests {
         record.steps[0].intervals.iter_mut().skip(90).for_each(|interval| interval.streams[0].ios = 300);
         let found = testing::run(detect, &record);
         assert_eq!(found.len(), 1);
-        assert!(found[0].title.starts_with("a burst was spent after 9.0 s"), "{}", found[0].title);
+        assert!(found[0].title.starts_with("a burst was spent 9.0 s into step reads"), "{}", found[0].title);
         assert!(found[0].title.contains("to 3.00k a second"), "{}", found[0].title);
     }
 

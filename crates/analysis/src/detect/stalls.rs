@@ -13,7 +13,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::base_finding;
+use super::{base_finding, clock_of};
 
 /// Multiple of p99 from which a latency is a stall.
 const TIMES_P99: f64 = 10.0;
@@ -63,11 +63,13 @@ fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
     let events = stalls.windows(2).filter(|pair| pair[1].at_ns - pair[0].at_ns > TOGETHER_NS).count() + 1;
     let common =
         stalls.windows(2).any(|pair| pair[0].class != pair[1].class && pair[1].at_ns - pair[0].at_ns <= TOGETHER_NS);
+    let (begin_ns, of_run) = clock_of(step);
     let listed: Vec<String> = stalls
         .iter()
         .take(LISTED)
         .map(|stall| {
-            format!("{} of {} at {:.2} s", stall.class.name(), format_ns(stall.lat_ns as f64), stall.at_ns as f64 / 1e9)
+            let at = (begin_ns + stall.at_ns) as f64 / 1e9;
+            format!("{} of {} at {at:.2} s{of_run}", stall.class.name(), format_ns(stall.lat_ns as f64))
         })
         .collect();
     let more = if stalls.len() > LISTED { ", ..." } else { "" };

@@ -66,6 +66,9 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     page.heading("Run it again");
     // Never wrapped by us: a broken line could not be pasted.
     page.line(&format!("  {}", machine::command_again(&report.record)));
+    if report.record.is_unfinished() {
+        page.line(&format!("or go on: qd1 check --resume {}", report.record.id));
+    }
     page.text
 }
 

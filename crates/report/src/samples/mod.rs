@@ -63,7 +63,11 @@ fn stream(class: OpClass, block: f64, n: u64, seconds: f64, p50_us: f64, p99_us:
         stall_share: None,
         without_waits: None,
         // Looked at where one request is on its way.
-        tail: (class == OpClass::Commit).then_some(TailTime { ios: n.div_ceil(1000), worked: 0.018, waited: 0.004 }),
+        tail: (class == OpClass::Commit).then_some(TailTime {
+            ios: n.div_ceil(1000).max(10),
+            worked: 0.018,
+            waited: 0.004,
+        }),
     }
 }
 

@@ -10,8 +10,9 @@ use crate::words;
 /// Columns of the table.
 const LABEL: usize = 20;
 const CELL: usize = 12;
-const NOTE: &str = "Where they spent their time, each looked at by itself: asleep until the disk, or who writes to it for \
-                    them, had answered; at work in the kernel; waiting for a processor of this machine.";
+const NOTE: &str = "The slowest 0.1 %, at least ten, and what they spent their time on, each looked at by itself: asleep \
+                    until the disk, or a thread of the kernel that writes to it for them, was done; at work in the \
+                    kernel; waiting for a processor of this machine. Not of steps with several requests in flight.";
 
 /// Label, count and shares of each kind of operation that was looked at.
 fn rows(report: &Report) -> Vec<(String, [String; 4])> {
@@ -25,13 +26,11 @@ fn rows(report: &Report) -> Vec<(String, [String; 4])> {
     looked_at.map(row).collect()
 }
 
-/// Shares asleep, at work in the kernel, and waiting for a processor.
+/// Shares asleep, at work in the kernel, and waiting for a processor, in whole percents of the whole.
 fn shares(tail: &TailTime) -> [String; 3] {
-    let TailTime { worked, waited, .. } = *tail;
-    [(1.0 - worked - waited).max(0.0), worked, waited].map(|share| match share {
-        0.0005..0.0995 => format!("{:.1} %", 100.0 * share),
-        share => format!("{:.0} %", 100.0 * share),
-    })
+    let waited = (100.0 * tail.waited).clamp(0.0, 100.0).round();
+    let worked = (100.0 * tail.worked).round().clamp(0.0, 100.0 - waited);
+    [100.0 - worked - waited, worked, waited].map(|share| format!("{share:.0} %"))
 }
 
 /// Writes the table.
@@ -46,14 +45,14 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
             let cells: String = cells.map(|cell| format!("{cell:>CELL$}")).concat();
             format!("{label:LABEL$}{cells}")
         };
-        let heading = page.paint(BOLD, &line("The slowest 0.1 %", ["requests", "asleep", "kernel", "processor"]));
+        let heading = page.paint(BOLD, &line("The slowest requests", ["how many", "asleep", "kernel", "processor"]));
         page.line("");
         page.line(&heading);
         for (label, [count, asleep, kernel, processor]) in &rows {
             page.line(&line(&format!("  {label}"), [count, asleep, kernel, processor]));
         }
     } else {
-        page.heading("The slowest 0.1 %");
+        page.heading("The slowest requests");
         for (label, [count, asleep, kernel, processor]) in &rows {
             page.hang(2, &format!("{label}:"), BOLD, 4, "");
             page.prose(4, &format!("{count} requests: asleep {asleep}, kernel {kernel}, processor {processor}"));
@@ -71,7 +70,7 @@ pub(crate) fn markdown(text: &mut String, report: &Report) {
     if rows.is_empty() {
         return;
     }
-    *text += "### The slowest 0.1 %\n\n| | requests | asleep | kernel | processor |\n|---|--:|--:|--:|--:|\n";
+    *text += "### The slowest requests\n\n| | how many | asleep | kernel | processor |\n|---|--:|--:|--:|--:|\n";
     for (label, [count, asleep, kernel, processor]) in rows {
         *text += &format!("| {} | {count} | {asleep} | {kernel} | {processor} |\n", crate::table::escaped(&label));
     }
@@ -83,10 +82,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shares_are_of_the_whole() {
-        assert_eq!(shares(&TailTime { ios: 1, worked: 0.02, waited: 0.9 }), ["8.0 %", "2.0 %", "90 %"]);
-        // Readings of three clocks may add up to a little more.
-        assert_eq!(shares(&TailTime { ios: 1, worked: 0.004, waited: 0.0 }), ["100 %", "0.4 %", "0 %"]);
-        assert_eq!(shares(&TailTime { ios: 1, worked: 0.3, waited: 0.75 })[0], "0 %");
+    fn the_shares_add_up_to_the_whole() {
+        assert_eq!(shares(&TailTime { ios: 10, worked: 0.02, waited: 0.9 }), ["8 %", "2 %", "90 %"]);
+        assert_eq!(shares(&TailTime { ios: 10, worked: 0.004, waited: 0.0 }), ["100 %", "0 %", "0 %"]);
+        assert_eq!(shares(&TailTime { ios: 10, worked: 0.224, waited: 0.286 }), ["49 %", "22 %", "29 %"]);
+        // Readings of several clocks may add up to a little more.
+        assert_eq!(shares(&TailTime { ios: 10, worked: 0.3, waited: 0.75 }), ["0 %", "25 %", "75 %"]);
     }
 }
