@@ -155,8 +155,8 @@ fn a_users_suite_is_shown_as_one_whatever_its_name() {
         let file = written(&place, &format!("name = \"{name}\"\n{job}"));
         let report = report(&place, &file, &BRIEF);
         assert_eq!(report["record"]["plan"]["suite"], name);
-        // Any run may have findings, and evidence of the kind of storage.
-        let of_any = ["identity", "### Findings"];
+        // Any run may have findings, evidence of the kind of storage, and slow requests that were looked at.
+        let of_any = ["identity", "### Findings", "### The slowest requests"];
         let parts = report.as_object().unwrap().keys().cloned();
         let judged = list(&report["verdicts"]).len();
         let id = report["record"]["id"].as_str().unwrap();
