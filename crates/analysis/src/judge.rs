@@ -428,7 +428,7 @@ mod tests {
         step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
             lat: Some(without),
             sync: None,
-            slow: vec![qd1_model::record::SlowTime {
+            looked_at: vec![qd1_model::record::TimeSpent {
                 from_ns: qd1_model::hist::coarse_low_ns(qd1_model::hist::coarse_index(5_000_000)),
                 ios: 16,
                 lat_ns: 16 * 5_000_000,

@@ -357,7 +357,7 @@ mod tests {
         let mut record = two_hours(400);
         let mut shorter = Hist::new();
         (0..record.steps[0].streams[0].lat.count()).for_each(|_| shorter.record(100_000));
-        let waits = ProcessorWaits { lat: Some(shorter), sync: None, slow: Vec::new() };
+        let waits = ProcessorWaits { lat: Some(shorter), sync: None, looked_at: Vec::new() };
         record.steps[0].streams[0].waits = Some(waits);
         let p99 = |record: Record| {
             let mut report = judged(record, &["reads"]);

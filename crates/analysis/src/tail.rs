@@ -12,28 +12,31 @@ const TAIL_MIN: u64 = 10;
 /// Of the slowest 0.1 % of the operations, at least ten; `None` where less than half of their time was looked at, or there
 /// were fewer than a hundred.
 pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
-    let slow = &stream.waits.as_ref()?.slow;
+    let looked_at = &stream.waits.as_ref()?.looked_at;
     let ios = stream.lat.count().div_ceil(TAIL_OF).max(TAIL_MIN);
     if 10 * ios > stream.lat.count() {
         return None;
     }
     let bins: Vec<(u64, u64)> = stream.lat.bins().collect();
+    // From the slowest on, until these are all.
     let (mut left, mut all_ns, mut seen_ns) = (ios, 0.0, 0.0);
     let (mut worked_ns, mut waited_ns) = (0.0, 0.0);
     for (lat_ns, count) in bins.into_iter().rev() {
+        if left == 0 {
+            break;
+        }
         let taken = count.min(left);
         left -= taken;
         let time_ns = lat_ns as f64 * taken as f64;
         all_ns += time_ns;
         let from_ns = coarse_low_ns(coarse_index(lat_ns));
         // Those of a bin that were not looked at are taken to be like those that were.
-        if let Ok(at) = slow.binary_search_by_key(&from_ns, |bin| bin.from_ns)
-            && slow[at].lat_ns > 0
-        {
-            let part = time_ns / slow[at].lat_ns as f64;
+        let like = looked_at.binary_search_by_key(&from_ns, |bin| bin.from_ns).ok().map(|at| looked_at[at]);
+        if let Some(like) = like.filter(|like| like.lat_ns > 0) {
+            let part = time_ns / like.lat_ns as f64;
             seen_ns += time_ns;
-            worked_ns += part * slow[at].worked_ns as f64;
-            waited_ns += part * slow[at].waited_ns as f64;
+            worked_ns += part * like.worked_ns as f64;
+            waited_ns += part * like.waited_ns as f64;
         }
     }
     let share = |of_ns: f64| (of_ns / seen_ns).min(1.0);
@@ -46,22 +49,22 @@ pub(crate) fn time(stream: &Stream) -> Option<TailTime> {
 
 #[cfg(test)]
 mod tests {
-    use qd1_model::record::{ProcessorWaits, SlowTime};
+    use qd1_model::record::{ProcessorWaits, TimeSpent};
     use qd1_model::{Bytes, Hist, OpClass};
 
     use super::*;
 
-    fn slow(at_ns: u64, ios: u64, worked_ns: u64, waited_ns: u64) -> SlowTime {
-        SlowTime { from_ns: coarse_low_ns(coarse_index(at_ns)), ios, lat_ns: ios * at_ns, worked_ns, waited_ns }
+    fn slow(at_ns: u64, ios: u64, worked_ns: u64, waited_ns: u64) -> TimeSpent {
+        TimeSpent { from_ns: coarse_low_ns(coarse_index(at_ns)), ios, lat_ns: ios * at_ns, worked_ns, waited_ns }
     }
 
     /// 10,000 operations, of which ten are the slowest: four of 5 ms and six of 1 ms, which are many.
-    fn stream(looked_at: Vec<SlowTime>) -> Stream {
+    fn stream(looked_at: Vec<TimeSpent>) -> Stream {
         let mut lat = Hist::new();
         (0..9_900).for_each(|_| lat.record(100_000));
         (0..96).for_each(|_| lat.record(1_000_000));
         (0..4).for_each(|_| lat.record(5_000_000));
-        let waits = Some(ProcessorWaits { lat: None, sync: None, slow: looked_at });
+        let waits = Some(ProcessorWaits { lat: None, sync: None, looked_at });
         Stream { waits, ..Stream::of(OpClass::Read, Bytes(4096), lat) }
     }
 

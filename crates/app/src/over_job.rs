@@ -187,12 +187,14 @@ fn other_disk(then: &Environment, now: &Environment) -> Option<String> {
         let hint = if is_resized { "; it may have grown" } else { "" };
         return Some(format!("{now} now, {then} then{hint}"));
     }
-    let [known_then, known_now] = [then, now].map(|machine| all(machine, |device| &device.identity));
-    // What is known until the next start says nothing after it, unless nothing else does.
-    let is_told = |known: &[&str]| {
-        !known.is_empty() && (before.kind == "block" || !known.iter().any(|identity| identity.starts_with(BOOT)))
+    // What is known until the next start says nothing after it; where a device is overwritten, that is reason enough.
+    let known = |machine| {
+        let mut known = all(machine, |device| &device.identity);
+        known.retain(|identity| before.kind == "block" || !identity.starts_with(BOOT));
+        known
     };
-    let is_other = is_told(&known_then) && is_told(&known_now) && known_then != known_now;
+    let (known_then, known_now) = (known(then), known(now));
+    let is_other = !known_then.is_empty() && !known_now.is_empty() && known_then != known_now;
     is_other.then(|| "it has another serial number, or another file behind it".to_owned())
 }
 

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use qd1_model::Hist;
 use qd1_model::environment::ThreadTime;
 use qd1_model::hist::{COARSE_BINS, Recorder, coarse_index, coarse_low_ns};
-use qd1_model::record::{ProcessorWaits, SlowTime};
+use qd1_model::record::{ProcessorWaits, TimeSpent};
 
 use crate::meter::Timing;
 
@@ -325,13 +325,13 @@ impl Waited {
     /// What all of them spent their time on; `whole` and `syncs` have counted them all.
     pub(crate) fn finish(self, whole: &Recorder, syncs: &Recorder) -> ProcessorWaits {
         let seen = self.bins.iter().enumerate().filter(|(_, bin)| bin.ios > 0);
-        let slow = seen.map(|(index, bin)| {
+        let looked_at = seen.map(|(index, bin)| {
             let waited_ns = (bin.waited_ns as u64).min(bin.lat_ns);
             let worked_ns = (bin.worked_ns.max(0.0) as u64).min(bin.lat_ns - waited_ns);
-            SlowTime { from_ns: coarse_low_ns(index), ios: bin.ios, lat_ns: bin.lat_ns, worked_ns, waited_ns }
+            TimeSpent { from_ns: coarse_low_ns(index), ios: bin.ios, lat_ns: bin.lat_ns, worked_ns, waited_ns }
         });
         ProcessorWaits {
-            slow: slow.collect(),
+            looked_at: looked_at.collect(),
             lat: self.whole.shortened(whole),
             sync: self.syncs.and_then(|of_syncs| of_syncs.shortened(syncs)),
         }
@@ -410,9 +410,9 @@ mod tests {
 
     /// How many of the operations slower than that were looked at, and their shares of work and of waits.
     fn above(waits: &ProcessorWaits, least_ns: u64) -> (u64, f64, f64) {
-        let of = || waits.slow.iter().filter(move |bin| bin.from_ns >= least_ns);
+        let of = || waits.looked_at.iter().filter(move |bin| bin.from_ns >= least_ns);
         let lat_ns = of().map(|bin| bin.lat_ns).sum::<u64>() as f64;
-        let share = |part: fn(&super::SlowTime) -> u64| of().map(part).sum::<u64>() as f64 / lat_ns;
+        let share = |part: fn(&super::TimeSpent) -> u64| of().map(part).sum::<u64>() as f64 / lat_ns;
         (of().map(|bin| bin.ios).sum(), share(|bin| bin.worked_ns), share(|bin| bin.waited_ns))
     }
 

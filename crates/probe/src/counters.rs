@@ -108,9 +108,9 @@ pub fn thread_clock() -> Option<fn() -> ThreadTime> {
         let _ = thread_time();
         now_ns() - begin_ns
     };
-    let mut took_ns: Vec<u64> = (0..READINGS).map(took_ns).collect();
-    took_ns.sort_unstable();
-    (took_ns[READINGS / 2] <= READING_MAX_NS).then_some(thread_time as fn() -> ThreadTime)
+    // The quickest, since a busy moment would leave a visit unlooked at, and with it the step.
+    let took_ns = (0..READINGS).map(took_ns).min();
+    took_ns.filter(|took_ns| *took_ns <= READING_MAX_NS).map(|_| thread_time as fn() -> ThreadTime)
 }
 
 /// Time of the calling thread so far; it has waited for 0 ns on kernels without `CONFIG_SCHED_INFO`. Two system calls: the
@@ -323,8 +323,7 @@ mod tests {
     fn where_the_kernel_counts_waits_there_is_a_clock() {
         let counted =
             std::fs::read_to_string("/proc/thread-self/schedstat").is_ok_and(|text| !text.starts_with("0 0 0"));
-        // On a machine that is busy enough a reading takes too long.
-        assert!(!counted || (0..100).any(|_| thread_clock().is_some()));
+        assert!(!counted || (0..10).any(|_| thread_clock().is_some()));
     }
 
     #[test]

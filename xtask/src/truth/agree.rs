@@ -1,8 +1,9 @@
 //! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
 //!
 //! WHERE is a directory; `loop`: a loop device over memory whose limits change every few seconds between three regimes
-//! (kernel throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an emulated machine's disks, one that QEMU throttles and one that dm-delay
-//! holds back. Those of the kernel, QEMU and dm-delay are disks that others wrote.
+//! (kernel throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an
+//! emulated machine's disks, one that QEMU throttles and one that dm-delay holds back. Those of the kernel, QEMU and
+//! dm-delay are disks that others wrote.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,17 +50,16 @@ pub(super) fn run(place: &str, count: u64) -> Result<()> {
         "simdisk" => {
             let place = lab::temp_dir()?;
             let disk = Simulated::mount(&target.join("qd1-simdisk"), place.path(), MOVING)?;
-            let command = || Command::new(target.join("qd1"));
-            let checks = (0..count).map(|run| check(command(), &disk.dir, run, results.path()));
-            table(&checks.collect::<Result<Vec<_>>>()?)
+            table(&in_turn(&target.join("qd1"), &disk.dir, count, results.path())?)
         }
         "loop" => table(&on_loop(&target.join("qd1"), count, results.path())?),
-        dir => {
-            let command = || Command::new(target.join("qd1"));
-            let checks = (0..count).map(|run| check(command(), Path::new(dir), run, results.path()));
-            table(&checks.collect::<Result<Vec<_>>>()?)
-        }
+        dir => table(&in_turn(&target.join("qd1"), Path::new(dir), count, results.path())?),
     }
+}
+
+/// So many checks; the files that have their reports.
+fn in_turn(binary: &Path, place: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
+    (0..count).map(|run| check(Command::new(binary), place, run, results)).collect()
 }
 
 /// One check; the file that has its report.

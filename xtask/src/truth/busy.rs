@@ -76,7 +76,8 @@ struct Said {
 }
 
 impl Said {
-    /// A finding says that slow operations waited for a processor, nothing fails, and where criteria are open one of them is so for the processors.
+    /// A finding says that slow operations waited for a processor, nothing fails, and where criteria are open one of them is
+    /// so for the processors.
     fn is_attributed(&self) -> bool {
         self.is_found && self.failed.is_empty() && (self.open == 0 || self.of_processors > 0)
     }

@@ -56,7 +56,7 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         listed.push(format!("and {} more", changes.len() - LISTED));
     }
     // Of a step in visits the end is no time in which it could have settled.
-    if clock_of(step).0 == 0 {
+    if clock_of(step).1.is_empty() {
         listed.push(match steady_state_of(step, main.class) {
             Some(steady) => format!("steady from {:.1} s on at {}", seconds(steady.since_ns), rate_of(&steady.rate)),
             None => "not steady at the end: no rate of this step is sustained".to_owned(),

@@ -202,13 +202,13 @@ pub struct ProcessorWaits {
     pub sync: Option<Hist>,
     /// The operations that were looked at, by latency, the fastest first.
     #[serde(default)]
-    pub slow: Vec<SlowTime>,
+    pub looked_at: Vec<TimeSpent>,
 }
 
 /// What operations of about the same latency spent their time on. The rest of it they slept, until the disk had
 /// answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SlowTime {
+pub struct TimeSpent {
     /// Least latency of this bin, ns; bins as of [`crate::hist::coarse_index`].
     pub from_ns: u64,
     /// How many were looked at.
@@ -221,7 +221,7 @@ pub struct SlowTime {
     pub waited_ns: u64,
 }
 
-impl SlowTime {
+impl TimeSpent {
     fn add(&mut self, other: &Self) {
         self.ios = self.ios.saturating_add(other.ios);
         self.lat_ns = self.lat_ns.saturating_add(other.lat_ns);

@@ -170,14 +170,14 @@ impl ProcessorWaits {
             _ => None,
         };
         let lat = both(self.lat, &mine.lat, other.lat.as_ref(), &theirs.lat);
-        let mut slow = self.slow;
-        for theirs in &other.slow {
-            match slow.binary_search_by_key(&theirs.from_ns, |mine| mine.from_ns) {
-                Ok(at) => slow[at].add(theirs),
-                Err(at) => slow.insert(at, *theirs),
+        let mut looked_at = self.looked_at;
+        for theirs in &other.looked_at {
+            match looked_at.binary_search_by_key(&theirs.from_ns, |mine| mine.from_ns) {
+                Ok(at) => looked_at[at].add(theirs),
+                Err(at) => looked_at.insert(at, *theirs),
             }
         }
-        Self { lat, sync, slow }
+        Self { lat, sync, looked_at }
     }
 }
 
@@ -199,7 +199,7 @@ impl DeviceDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Interval, IoErrors, Slow, SlowTime};
+    use crate::record::{Interval, IoErrors, Slow, TimeSpent};
 
     /// A visit of `count` reads of so many ns, which began at a time of the run.
     fn visit(started_ns: u64, count: u64, lat_ns: u64) -> StepRecord {
@@ -260,9 +260,9 @@ mod tests {
                 (0..streams[0].lat.count()).for_each(|_| lat.record(lat_ns));
                 lat
             });
-            let slow = |from_ns| SlowTime { from_ns, ios: 1, lat_ns: 50, worked_ns: 5, waited_ns: 20 };
+            let spent = |from_ns| TimeSpent { from_ns, ios: 1, lat_ns: 50, worked_ns: 5, waited_ns: 20 };
             let ios = streams[0].lat.count();
-            streams[0].waits = Some(ProcessorWaits { lat, sync: None, slow: vec![slow(10 * ios), slow(200)] });
+            streams[0].waits = Some(ProcessorWaits { lat, sync: None, looked_at: vec![spent(10 * ios), spent(200)] });
             StepRecord { streams, ..visit }
         };
         let mut step = with(None, visit(0, 10, 50));
@@ -271,14 +271,14 @@ mod tests {
         let waits = step.streams[0].waits.clone().unwrap();
         let lat = waits.lat.unwrap();
         assert_eq!((lat.count(), lat.min_ns(), lat.max_ns()), (18, 40, 70));
-        let slow = |from_ns, times| SlowTime {
+        let spent = |from_ns, times| TimeSpent {
             from_ns,
             ios: times,
             lat_ns: 50 * times,
             worked_ns: 5 * times,
             waited_ns: 20 * times,
         };
-        assert_eq!(waits.slow, [slow(30, 1), slow(50, 1), slow(100, 1), slow(200, 3)]);
+        assert_eq!(waits.looked_at, [spent(30, 1), spent(50, 1), spent(100, 1), spent(200, 3)]);
         // A visit that was not looked at leaves nothing to say of the whole.
         step.add_visit(visit(900, 3, 40));
         assert_eq!(step.streams[0].waits, None);
