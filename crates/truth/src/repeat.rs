@@ -27,6 +27,8 @@ const BETWEEN_NS: u64 = 20_000_000;
 const START_MAX_NS: u64 = 60_000_000_000;
 /// Standard deviation of the logarithm of a moving level.
 const LEVEL_SIGMA: f64 = 0.2;
+/// Share of the runs that must print a figure for its coverage to be counted.
+const PRINTED_MIN: f64 = 0.05;
 const SECOND_NS: f64 = 1e9;
 
 /// A disk.
@@ -327,7 +329,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         "  % of the printed 95 % intervals that hold the long-run figure (% printed; median of upper / lower limit)"
     );
     let _ = writeln!(text, "  {:<32}{}", "", FIGURES.map(|figure| format!("{figure:>20}")).concat());
-    let (mut least, mut below, mut all) = (1.0f64, 0, 0);
+    let (mut least, mut below, mut all, mut rare, mut wrong) = (1.0f64, 0, 0, 0, 0.0f64);
     for cell in cells() {
         let rows = study(&cell, seeds, count);
         for of_step in rows.chunks(FIGURES.len()) {
@@ -339,6 +341,12 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
             let _ = writeln!(text, "  {:<16}{:<16}{}", cell.name, of_step[0].step, cells.concat());
         }
         for row in &rows {
+            // What hardly any run prints has no coverage to speak of.
+            if (row.printed as f64) < PRINTED_MIN * row.runs as f64 {
+                rare += usize::from(row.printed > 0);
+                wrong = wrong.max((row.printed - row.held) as f64 / row.runs as f64);
+                continue;
+            }
             least = least.min(row.coverage());
             below += usize::from(row.coverage() < 0.93);
             all += 1;
@@ -357,5 +365,11 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         }
     }
     let _ = writeln!(text, "  {below} of {all} below 93 % (target: none); the least {:.1} %", 100.0 * least);
+    let _ = writeln!(
+        text,
+        "  besides, {rare} that fewer than {:.0} % of the runs print; wrong, of all runs: at most {:.2} %",
+        100.0 * PRINTED_MIN,
+        100.0 * wrong
+    );
     text
 }

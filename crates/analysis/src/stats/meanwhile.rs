@@ -7,6 +7,11 @@
 //! base is taken f times slower (and that much rarer: one request waits for the one before). Single requests that took
 //! many times what is usual then are stalls, which last as long for everybody; they are taken over as they are.
 //!
+//! Requests at their own times are few, and all that are due during a stall wait for its end. A step that happened to
+//! meet no slow phase would think that they suffice for a tail, so that tails would be printed of the lucky runs:
+//! [`OPEN_SPARE`] times as many are asked for, whatever was met. In their mean a stall twice as long weighs four times as
+//! much: where stalls matter to it ([`STALLED_MAX`]) a run does not know it.
+//!
 //! Nothing becomes surer by this: the interval shown is the step's own one, widened to hold the other. That reads and
 //! commits suffer alike is an assumption; where it is wrong, intervals are too wide.
 
@@ -19,7 +24,7 @@ use qd1_model::{OpClass, Record};
 use super::episodes::Episodes;
 use super::level::{self, Of};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
-use super::{Estimate, quantile_of, ratio, scaled, widened, with_limits};
+use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
 
 /// Fewest operations whose median tells the level.
 const OPS_MIN: f64 = 32.0;
@@ -30,6 +35,10 @@ const STALL: f64 = 20.0;
 const STALL_PARTS: u32 = 16;
 /// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
 const AT_ONCE_MIN: f64 = 0.05;
+/// Requests at their own times that a percentile above the median takes, over what independent ones would take.
+const OPEN_SPARE: f64 = 8.0;
+/// Share of stalls in the latencies of requests at their own times from which their mean is not resolved.
+const STALLED_MAX: f64 = 0.05;
 
 /// The level of the disk in a part of a step, by one kind of operation.
 struct Moment {
@@ -92,8 +101,11 @@ impl Meanwhile {
         let mut base = Base::new(&own, &moments(&own, started_ns), self.is_open.contains(&step.name))?;
         let moments = others.iter().flat_map(|course| &course.moments);
         let there = moments.map(|moment| base.at(moment, moment.start_ns - started_ns)).collect();
+        let own_n = own.n as f64;
         let series = own.with(there);
-        Some(Around { episodes: Episodes::new(&series), level: level::half_width(&series, Of::Latency), series })
+        let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
+        let open = base.is_open.then(|| Open { own_n, stalled: base.stalled_ns / latencies_ns });
+        Some(Around { episodes: Episodes::new(&series), level: level::half_width(&series, Of::Latency), series, open })
     }
 }
 
@@ -103,6 +115,16 @@ pub struct Around {
     episodes: Episodes,
     /// As in [`super::Quantiles`].
     level: f64,
+    /// Where requests are due at their own times.
+    open: Option<Open>,
+}
+
+/// What limits the figures of requests at their own times.
+struct Open {
+    /// Requests of the step itself.
+    own_n: f64,
+    /// Share of stalls in the sum of all latencies.
+    stalled: f64,
 }
 
 impl Around {
@@ -110,17 +132,28 @@ impl Around {
     #[must_use]
     pub fn quantile(&self, q: f64) -> Estimate {
         let at = |rank| self.series.at_rank(rank);
-        level::beyond(
+        let estimate = level::beyond(
             quantile_of(&self.series, &self.episodes, self.series.n, q, at),
             at(0.5 * self.series.n as f64),
             q,
             self.level,
-        )
+        );
+        let needed = OPEN_SPARE * rank::samples_needed(q);
+        match &self.open {
+            Some(open) if q > 0.5 && open.own_n < needed => {
+                let n_needed = (needed / open.own_n * estimate.n as f64).max(estimate.n_needed as f64).ceil() as u64;
+                Estimate { value: None, high: None, n_needed, ..estimate }
+            }
+            _ => estimate,
+        }
     }
 
     /// Mean latency, ns.
     #[must_use]
     pub fn mean(&self) -> Estimate {
+        if self.open.as_ref().is_some_and(|open| open.stalled > STALLED_MAX) {
+            return Estimate { n: self.series.n, n_needed: 2 * self.series.n, ..Estimate::default() };
+        }
         widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level)
     }
 
@@ -221,12 +254,14 @@ struct Base {
     /// Parts of operations that are still owed, of each entry of `shares`, and of stalls.
     owed: Vec<f64>,
     owed_stalls: f64,
+    /// Sum of the latencies of requests that met stalls, of the step itself and, at their own times, of the others.
+    stalled_ns: f64,
 }
 
 impl Base {
     fn new(own: &Series, moments: &[Moment], is_open: bool) -> Option<Self> {
         let mut bins = vec![0.0; COARSE_BINS];
-        let (mut ios, mut usual_ns, mut exact_sum, mut middle_sum) = (0.0, 0.0, 0.0, 0.0);
+        let (mut ios, mut usual_ns, mut exact_sum, mut middle_sum, mut all_stalled_ns) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let usual_median = own.at_rank(0.5 * own.n as f64);
         let first = own.batches().first()?;
         let started_ns = moments.first()?.start_ns - first.start_ns;
@@ -246,6 +281,7 @@ impl Base {
                 bins[coarse_index((lat_ns / factor) as u64).min(COARSE_BINS - 1)] += count;
                 middle_sum += count * lat_ns / factor;
             }
+            all_stalled_ns += stalled_ns;
             ios += batch.ios - stalls;
             exact_sum += (batch.lat_sum_ns - stalled_ns).max(0.0) / factor;
             usual_ns += if is_open { batch.length_ns } else { batch.length_ns / factor };
@@ -262,6 +298,7 @@ impl Base {
             bytes: sum(|batch| batch.bytes) / own.n as f64,
             at_once: sum(|batch| batch.lat_sum_ns) / sum(|batch| batch.length_ns),
             owed_stalls: 0.5,
+            stalled_ns: all_stalled_ns,
         })
     }
 
@@ -287,6 +324,7 @@ impl Base {
             for part in 0..STALL_PARTS {
                 let left_ns = lat_ns * (f64::from(part) + 0.5) / f64::from(STALL_PARTS);
                 let here = count * self.rate * lat_ns / f64::from(STALL_PARTS);
+                self.stalled_ns += here * left_ns;
                 add(coarse_index(left_ns as u64), whole(&mut self.owed_stalls, here), left_ns);
             }
         }
@@ -396,20 +434,39 @@ mod tests {
         assert!(seen.low.unwrap() <= own.low.unwrap() && seen.value.is_none_or(|value| Some(value) == own.value));
     }
 
+    /// Commits of 1 ms; those of every third visit meet a stall of 60 ms in each 100.
+    fn stalled(visit: u64) -> Vec<u64> {
+        let mut latencies = busy(1_000_000);
+        if visit % 3 == 1 {
+            latencies.truncate(90);
+            latencies.push(60_000_000);
+        }
+        latencies
+    }
+
+    #[test]
+    fn of_few_requests_at_their_own_times_no_tail_is_known_and_no_mean_where_others_met_stalls() {
+        // 100 a second: 600.
+        let reads = || step("reads", OpClass::Read, 0, |_| busy(100_000)[..10].to_vec());
+        let at_own_times = |latencies: fn(u64) -> Vec<u64>| {
+            let steps = [reads(), commits(latencies)];
+            let mut seen = meanwhile(&steps);
+            seen.is_open.insert("reads".to_owned());
+            seen.around(&steps[0], OpClass::Read).unwrap()
+        };
+        let steady = at_own_times(|_| busy(1_000_000));
+        assert!(steady.quantile(0.5).is_resolved() && steady.mean().is_resolved());
+        let p99 = steady.quantile(0.99);
+        assert!(!p99.is_resolved() && p99.low.is_some() && p99.n_needed > p99.n, "{p99:?}");
+        let stalled = at_own_times(stalled);
+        assert!(stalled.quantile(0.5).is_resolved() && !stalled.mean().is_resolved());
+    }
+
     #[test]
     fn stalls_that_others_met_are_in_the_mean() {
-        let stalled = |visit| {
-            let mut latencies = busy(1_000_000);
-            if visit % 3 == 1 {
-                latencies.truncate(90);
-                latencies.push(60_000_000);
-            }
-            latencies
-        };
         let steps = [reads(), commits(stalled)];
         let own = super::super::mean(&steps[0].streams[0].lat, &steps[0].intervals, OpClass::Read);
         let seen = both(own, Some(around(&steps).mean()));
-        // Five of 60 intervals in each stalled visit: a third of them hold a stall of 60 ms in 100.
         assert!(seen.high.unwrap() > 1.1 * own.high.unwrap(), "{own:?} {seen:?}");
     }
 
