@@ -2,7 +2,9 @@
 
 mod agree;
 mod busy;
+mod cluster;
 mod predict;
+mod programs;
 mod real;
 mod simulated;
 
@@ -43,6 +45,10 @@ pub(crate) struct Args {
     /// Checks of a fast disk beside busy processors (20, or COUNT), and whose waits they say it was (root; ten minutes)
     #[arg(long)]
     busy: bool,
+    /// What PostgreSQL, etcd and SQLite feel on disks drawn at random (60, or COUNT), and what check says of these: a line of
+    /// JSON a disk is added to FILE (root; two minutes a disk, two at once)
+    #[arg(long, value_name = "FILE")]
+    programs: Option<PathBuf>,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
@@ -64,6 +70,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(place) = &args.agree {
         return agree::run(place, args.count.unwrap_or(12));
+    }
+    if let Some(file) = &args.programs {
+        let from = if args.tuning { programs::TUNING } else { programs::UNSEEN };
+        return programs::run(file, from, args.count.unwrap_or(60));
     }
     if args.busy {
         return busy::run(args.count.unwrap_or(20));

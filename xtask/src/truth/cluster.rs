@@ -1,0 +1,197 @@
+//! An etcd cluster of three, all on one disk, under puts at a steady rate: how long these took, and whether the leader kept
+//! its place.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::cmd;
+
+const MEMBERS: usize = 3;
+/// Puts a second of each client, clients, and for how long.
+const LOAD: (f64, usize, Duration) = (10.0, 10, Duration::from_secs(12));
+/// Longest wait for the members to find a leader.
+const READY: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The members; ended on drop.
+struct Cluster {
+    members: Vec<(Child, u16)>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for (member, _) in &mut self.members {
+            let _ = member.kill();
+            let _ = member.wait();
+        }
+    }
+}
+
+/// Runs it with its data below `disk` and its messages below `place`.
+pub(super) fn run(disk: &Path, place: &Path) -> Result<Value> {
+    let data = disk.join("etcd");
+    fs::create_dir(&data)?;
+    let cluster = start(&data, place)?;
+    wait_until_ready(&cluster)?;
+    let before = leader_changes(&cluster)?;
+    let began = Instant::now();
+    let mut latencies: Vec<f64> = Vec::new();
+    let mut failed = 0usize;
+    std::thread::scope(|scope| -> Result<()> {
+        let ports: Vec<u16> = cluster.members.iter().map(|(_, port)| *port).collect();
+        let clients: Vec<_> = (0..LOAD.1)
+            .map(|number| {
+                let port = ports[number % ports.len()];
+                scope.spawn(move || client(port, number, began))
+            })
+            .collect();
+        for client in clients {
+            let (more, errors) = client.join().expect("its panic is printed already")?;
+            latencies.extend(more);
+            failed += errors;
+        }
+        Ok(())
+    })?;
+    let changes = leader_changes(&cluster)? - before;
+    drop(cluster);
+    fs::remove_dir_all(&data)?;
+    ensure!(!latencies.is_empty(), "no put was answered");
+    latencies.sort_by(f64::total_cmp);
+    let at = |q: f64| latencies[((q * latencies.len() as f64).ceil() as usize).clamp(1, latencies.len()) - 1] * 1e9;
+    Ok(json!({
+        "p50_ns": at(0.5),
+        "p99_ns": at(0.99),
+        "max_ns": at(1.0),
+        "n": latencies.len(),
+        "failed": failed,
+        "leader_changes": changes,
+    }))
+}
+
+fn start(data: &Path, place: &Path) -> Result<Cluster> {
+    let server = cmd::find("etcd").context("there is no etcd")?;
+    // All are held at once, so that they differ.
+    let held = (0..2 * MEMBERS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
+    let ports = held.iter().map(|held| Ok(held.local_addr()?.port())).collect::<Result<Vec<_>>>()?;
+    drop(held);
+    let url = |port: u16| format!("http://127.0.0.1:{port}");
+    let peers: Vec<String> = (0..MEMBERS).map(|number| format!("m{number}={}", url(ports[MEMBERS + number]))).collect();
+    let mut cluster = Cluster { members: Vec::new() };
+    for number in 0..MEMBERS {
+        let (name, log) = (format!("m{number}"), File::create(place.join(format!("etcd-{number}.log")))?);
+        let (client, peer) = (url(ports[number]), url(ports[MEMBERS + number]));
+        let mut command = cmd::command(&server);
+        command.arg("--name").arg(&name).arg("--data-dir").arg(data.join(&name));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &peers.join(","), "--logger", "zap"]);
+        let member = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        cluster.members.push((member, ports[number]));
+    }
+    Ok(cluster)
+}
+
+fn wait_until_ready(cluster: &Cluster) -> Result<()> {
+    let began = Instant::now();
+    let is_ready = |port: u16| ask(port, "GET", "/health", "").is_ok_and(|answer| answer.contains("true"));
+    while !cluster.members.iter().all(|(_, port)| is_ready(*port)) {
+        if began.elapsed() > READY {
+            bail!("etcd was not healthy in time");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// Changes of the leader that any member has seen.
+fn leader_changes(cluster: &Cluster) -> Result<f64> {
+    let mut most = 0.0f64;
+    for (_, port) in &cluster.members {
+        let page = ask(*port, "GET", "/metrics", "")?;
+        let line = page.lines().find_map(|line| line.strip_prefix("etcd_server_leader_changes_seen_total "));
+        most = most.max(line.context("etcd counts no changes of its leader")?.trim().parse()?);
+    }
+    Ok(most)
+}
+
+/// Puts of one client, each due at its own time; latencies from then, s, and how many failed.
+fn client(port: u16, number: usize, began: Instant) -> Result<(Vec<f64>, usize)> {
+    let (rate, clients, duration) = LOAD;
+    let (mut latencies, mut failed) = (Vec::new(), 0);
+    let mut connection: Option<BufReader<TcpStream>> = None;
+    for put in 0..(rate * duration.as_secs_f64()) as u64 {
+        let due = Duration::from_secs_f64((put as f64 + number as f64 / clients as f64) / rate);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+        // A cluster that stands still would keep the client for ever.
+        if began.elapsed() > 3 * duration {
+            failed += 1;
+            continue;
+        }
+        if connection.is_none() {
+            connection = connect(port).ok().map(BufReader::new);
+        }
+        // {"key": "kNNN", "value": 256 bytes}, in base64.
+        let (key, value) = (format!("a{number:03}{:04}", put % 1000), "QUJD".repeat(85));
+        let body = format!("{{\"key\":\"{key}\",\"value\":\"{value}\"}}");
+        let answer = connection.as_mut().context("no connection").and_then(|open| exchange(open, &body));
+        match answer {
+            Ok(()) => latencies.push((began.elapsed() - due).as_secs_f64()),
+            Err(_) => {
+                failed += 1;
+                connection = None;
+            }
+        }
+    }
+    Ok((latencies, failed))
+}
+
+fn connect(port: u16) -> Result<TcpStream> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// One put over an open connection.
+fn exchange(open: &mut BufReader<TcpStream>, body: &str) -> Result<()> {
+    let length = body.len();
+    let head = format!("POST /v3/kv/put HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}");
+    open.get_mut().write_all(head.as_bytes())?;
+    let (mut line, mut length, mut is_ok) = (String::new(), 0usize, false);
+    loop {
+        line.clear();
+        ensure!(open.read_line(&mut line)? > 0, "the connection ended");
+        let line = line.trim_end();
+        if line.starts_with("HTTP/") {
+            is_ok = line.contains(" 200");
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
+        }
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut answer = vec![0; length];
+    open.read_exact(&mut answer)?;
+    ensure!(is_ok, "{}", String::from_utf8_lossy(&answer));
+    Ok(())
+}
+
+/// One page, by HTTP/1.0.
+fn ask(port: u16, method: &str, page: &str, body: &str) -> Result<String> {
+    let mut stream = connect(port)?;
+    write!(stream, "{method} {page} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer.lines().next().is_some_and(|line| line.contains(" 200")), "{page} is not served");
+    Ok(answer)
+}

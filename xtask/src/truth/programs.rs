@@ -1,0 +1,224 @@
+//! `cargo xtask truth --programs FILE`: what PostgreSQL, etcd and SQLite felt on disks drawn at random, and what `qd1 check`
+//! says of them.
+//!
+//! Each disk is simulated, in real time. FILE gets a line of JSON for each: the disk, the figures that criteria may use, and
+//! what the programs felt. A disk whose line is there already is left out, so that a campaign can be ended and gone on with.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+
+use super::cluster;
+use super::simulated::Simulated;
+use crate::{cmd, lab, metadata, setup};
+
+/// The first seed of the disks that thresholds are set with, and of those that these are held against once.
+pub(super) const TUNING: u64 = 1000;
+pub(super) const UNSEEN: u64 = 2000;
+/// Disks at once: what is measured waits for a simulated disk nearly all of the time.
+const LANES: usize = 2;
+/// What is taken from the check: step, kind of operation, metric.
+const FIGURES: [(&str, &str, &str); 14] = [
+    ("qd1", "read", "lat_p50_ns"),
+    ("qd1", "read", "lat_p99_ns"),
+    ("qd1", "read", "lat_p999_ns"),
+    ("commit1", "commit", "lat_p50_ns"),
+    ("commit1", "commit", "lat_p99_ns"),
+    ("commit1", "commit", "lat_p999_ns"),
+    ("commit4", "commit", "lat_p50_ns"),
+    ("commit4", "commit", "lat_p99_ns"),
+    ("commit4", "commit", "lat_p999_ns"),
+    ("wal", "commit", "sync_p99_ns"),
+    ("paced", "commit", "stall_share"),
+    ("paced", "commit", "stall_longest_ns"),
+    ("read32", "read", "iops"),
+    ("read32", "read", "lat_p99_ns"),
+];
+/// A commit and next to nothing else.
+const COMMIT_ONLY: &str = "\\set aid random(1, 100000 * :scale)\n\
+                           UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;\n";
+
+/// Numbers drawn one after another (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + self.unit() * (high - low)
+    }
+
+    fn log_between(&mut self, low: f64, high: f64) -> f64 {
+        self.between(low.ln(), high.ln()).exp()
+    }
+}
+
+/// The scenario of a disk.
+fn scenario(seed: u64) -> String {
+    let mut dice = Dice(seed);
+    let flush_us = dice.log_between(100.0, 40_000.0);
+    let write_us = flush_us * dice.log_between(0.05, 0.5);
+    let read_us = dice.log_between(80.0, 10_000.0);
+    let sigma = dice.between(0.15, 0.7);
+    let slow = (dice.unit() < 0.5).then(|| (dice.log_between(0.002, 0.05), dice.log_between(4.0, 30.0)));
+    let law = |median_us: f64| {
+        let tail = slow.map_or_else(String::new, |(weight, factor)| {
+            format!(", {{ weight = {weight:.4}, median_us = {:.0}, sigma = {sigma:.2} }}", median_us * factor)
+        });
+        let weight = 1.0 - slow.map_or(0.0, |(weight, _)| weight);
+        format!("{{ modes = [{{ weight = {weight:.4}, median_us = {median_us:.0}, sigma = {sigma:.2} }}{tail}] }}")
+    };
+    let mut device = format!(
+        "seed = {seed}\nchannels = {:.0}\nread = {}\nwrite = {}\nflush = {}\n",
+        dice.log_between(8.0, 64.0),
+        law(read_us),
+        law(write_us),
+        law(flush_us)
+    );
+    if dice.unit() < 0.4 {
+        let (per_s, length_ms) = (dice.log_between(0.05, 1.0), dice.log_between(30.0, 1500.0));
+        device += &format!(
+            "neighbours = {{ sigma = 0.0, memory_ms = 1000, stalls_per_s = {per_s:.3}, stall_ms = {length_ms:.0}, stall_sigma = 0.5 }}\n"
+        );
+    }
+    if dice.unit() < 0.25 {
+        let rate = dice.log_between(150.0, 5000.0);
+        device += &format!("iops = {{ rate = {rate:.0}, burst = {:.0} }}\n", rate * dice.log_between(0.02, 2.0));
+    }
+    format!(
+        "about = \"disk {seed}\"\nsize_mib = 4096\n[device]\n{device}[expect]\ncheck = \"\"\nfindings = [\"not_a_disk\"]\n"
+    )
+}
+
+/// Measures `count` disks of the seeds from `from` on.
+pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
+    lab::need_root("a FUSE mount and other users' servers")?;
+    lab::catch_signals()?;
+    setup::run()?;
+    let packages = ["--package", "qd1", "--package", "qd1-simdisk"];
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(packages))?;
+    let binaries = metadata::target_dir()?.join("release");
+    let known: BTreeSet<u64> = fs::read_to_string(file)
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["seed"].as_u64())
+        .collect();
+    let out = Mutex::new(OpenOptions::new().create(true).append(true).open(file)?);
+    let next = AtomicU64::new(from);
+    std::thread::scope(|scope| {
+        let lane = || -> Result<()> {
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= from + count {
+                    return Ok(());
+                }
+                if known.contains(&seed) {
+                    continue;
+                }
+                lab::interrupted()?;
+                let line = measure(&binaries, seed).with_context(|| format!("disk {seed}"));
+                let line = match line {
+                    Ok(line) => line,
+                    Err(error) => {
+                        lab::interrupted()?;
+                        eprintln!("programs: {error:#}");
+                        continue;
+                    }
+                };
+                println!("programs: disk {seed} is done");
+                writeln!(out.lock().expect("no lane panics"), "{line}")?;
+            }
+        };
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("its panic is printed already"))
+    })
+}
+
+fn measure(binaries: &Path, seed: u64) -> Result<Value> {
+    let place = tempfile::tempdir()?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(place.path(), mode)?;
+    let text = scenario(seed);
+    let disk = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &text)?;
+    let script = place.path().join("commit.sql");
+    fs::write(&script, COMMIT_ONLY)?;
+    let run = |args: &[&str]| -> Result<Value> {
+        let mut command = Command::new(binaries.join("qd1"));
+        command.args(&args[..1]);
+        if args[0] == "app" {
+            command.arg(args[1]).arg(&disk.dir).args(&args[2..]);
+        } else {
+            command.arg(&disk.dir).args(&args[1..]);
+        }
+        command.args(["--json", "--no-save", "--quiet"]);
+        serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 printed no JSON")
+    };
+    let check = run(&["check", "--size", "256MiB", "--only", "qd1,commit1,commit4,wal,paced,read32"])?;
+    let figures: Vec<Value> = FIGURES
+        .iter()
+        .map(|(step, op, metric)| json!({ "step": step, "op": op, "metric": metric, "figure": figure(&check, step, op, metric) }))
+        .collect();
+    let loads = ["--clients", "10", "--scale", "10", "--runtime", "8s", "--warmup", "2s"];
+    let postgres = run(&[&["app", "postgres"], loads.as_slice()].concat())?;
+    let script = script.to_string_lossy();
+    let commits = run(&[&["app", "postgres"], loads.as_slice(), &["--script", &script]].concat())?;
+    let sqlite = run(&[
+        "app",
+        "sqlite",
+        "--runtime",
+        "4s",
+        "--rows",
+        "20000",
+        "--journal",
+        "wal,delete",
+        "--synchronous",
+        "full",
+    ])?;
+    let etcd = cluster::run(&disk.dir, place.path())?;
+    Ok(json!({
+        "seed": seed,
+        "scenario": text,
+        "figures": figures,
+        "postgres": felt(&postgres, 0),
+        "postgres_commits": felt(&commits, 0),
+        "sqlite_wal": felt(&sqlite, 0),
+        "sqlite_delete": felt(&sqlite, 1),
+        "etcd": etcd,
+    }))
+}
+
+/// One figure of a report: value, low, high.
+fn figure(report: &Value, step: &str, op: &str, metric: &str) -> Value {
+    let named = |list: &Value, key: &str, name: &str| {
+        list.as_array().into_iter().flatten().find(|one| one[key] == name).cloned().unwrap_or_default()
+    };
+    let stream = named(&named(&report["summary"]["steps"], "name", step)["streams"], "class", op);
+    stream[metric].clone()
+}
+
+/// What the clients of a program's load of this number felt.
+fn felt(report: &Value, number: usize) -> Value {
+    let stream = &report["summary"]["steps"][number]["streams"][0];
+    let value = |metric: &str| stream[metric]["value"].clone();
+    json!({
+        "rate": value("iops"),
+        "mean_ns": value("lat_mean_ns"),
+        "p50_ns": value("lat_p50_ns"),
+        "p99_ns": value("lat_p99_ns"),
+        "max_ns": stream["lat_max_ns"],
+        "n": stream["ios"],
+    })
+}
