@@ -38,6 +38,7 @@ pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;
 
 use qd1_model::figure::Summary;
+use qd1_model::report::no_disk;
 use qd1_model::{Record, Report, SCHEMA_VERSION, Subject, Thresholds};
 
 /// Analyses `record`: figures, findings (most severe first), verdicts by `thresholds`
@@ -55,6 +56,8 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         return report;
     }
     let mut findings = findings(record, summary);
+    let nothing = Thresholds { class: Vec::new() };
+    let thresholds = if no_disk(&findings).is_some() { &nothing } else { thresholds };
     report.verdicts = judge(record, summary, &findings, thresholds);
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);

@@ -300,6 +300,9 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     };
     let verdicts = report.verdicts.iter().map(|verdict| verdict.grade);
     let rules = report.app.iter().flat_map(|app| &app.loads).flat_map(|load| &load.checks).map(|check| check.grade);
+    // A class that could not be judged for want of a disk was not resolved.
+    let unjudged = report.no_disk().filter(|_| report.record.plan.subject == Subject::Check);
+    let verdicts = verdicts.chain(unjudged.map(|_| Grade::NotResolved));
     let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
     if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
 }

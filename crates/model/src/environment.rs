@@ -65,7 +65,7 @@ pub enum FilesystemClass {
     /// On a block device of this machine.
     #[default]
     Disk,
-    /// In memory: tmpfs, ramfs.
+    /// In memory: tmpfs, ramfs, layers whose writes land there.
     Memory,
     /// Layers: overlayfs, aufs.
     Overlay,
@@ -156,6 +156,9 @@ pub struct Device {
     pub read_ahead_kib: u32,
     /// For a loop device: its backing file.
     pub backing: String,
+    /// For a loop device: whether its backing file lies in memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_backed_by_memory: bool,
     /// For an NVMe namespace: what its controller says. Absent for others, and in Records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvme: Option<Nvme>,

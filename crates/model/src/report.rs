@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::AppSummary;
 use crate::figure::Summary;
 use crate::filesystems::Comparison;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::identity::Identity;
 use crate::limits::Limits;
 use crate::meta::Meta;
@@ -60,4 +60,20 @@ pub struct Report {
     pub summary: Summary,
     /// Everything measured.
     pub record: Record,
+}
+
+impl Report {
+    /// Returns the finding that what was measured is no disk, for which no class of workload is judged.
+    #[must_use]
+    pub fn no_disk(&self) -> Option<&Finding> {
+        no_disk(&self.findings)
+    }
+}
+
+/// The same, among the findings of a run.
+#[must_use]
+pub fn no_disk(findings: &[Finding]) -> Option<&Finding> {
+    findings
+        .iter()
+        .find(|finding| finding.id == "not_a_disk" && finding.severity == Severity::Critical && finding.step.is_empty())
 }

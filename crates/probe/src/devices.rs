@@ -114,10 +114,16 @@ impl Machine {
             physical_block: count("physical_block_size"),
             nr_requests: count("nr_requests"),
             read_ahead_kib: count("read_ahead_kb"),
+            is_backed_by_memory: block.backing().is_some_and(|file| self.is_in_memory(&file)),
             backing: block.backing().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
             // Only where the requests end: a partition is the same device once more.
             nvme: if block.is_partition() { None } else { self.nvme(block) },
         }
+    }
+
+    /// Whether the file at `path` lies in memory.
+    fn is_in_memory(&self, path: &Path) -> bool {
+        self.filesystem(path).is_ok_and(|found| found.class == FilesystemClass::Memory)
     }
 
     /// By what a device, a part of `whole`, is known again; see [`Device::identity`].
@@ -247,6 +253,21 @@ mod tests {
         assert_eq!(names(&devices), ["loop0", "vda1", "vda"]);
         assert_eq!((devices[0].kind.as_str(), devices[0].transport.as_str()), ("loop", "loop"));
         assert_eq!(devices[0].backing, "/var/disk.img");
+    }
+
+    #[test]
+    fn a_loop_device_over_a_file_in_memory_says_so() {
+        let in_memory = |backing: &str| {
+            let mounts = "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:22 / /dev/shm rw - tmpfs tmpfs rw\n";
+            let machine = Fixture::new()
+                .disk("loop0", "7:0", "", 64)
+                .file("/sys/devices/virtual/block/loop0/loop/backing_file", &format!("{backing}\n"))
+                .file("/proc/self/mountinfo", mounts)
+                .machine();
+            machine.devices_of_block(Path::new("/dev/loop0"))[0].is_backed_by_memory
+        };
+        assert!(in_memory("/dev/shm/disk.img") && in_memory("/dev/shm/gone.img (deleted)"));
+        assert!(!in_memory("/var/disk.img"));
     }
 
     #[test]

@@ -117,9 +117,13 @@ impl Machine {
         let existing = resolved.ancestors().find(|ancestor| self.has(ancestor)).unwrap_or(Path::new("/"));
         let room = statvfs(self.below(existing)).ok();
         let bytes = |blocks: u64, unit: u64| Bytes(blocks.saturating_mul(unit));
+        let upper = self.upper_of(&mount).map(|upper| upper.kind).unwrap_or_default();
         Ok(Filesystem {
-            class: class_of(&mount.kind),
-            upper: self.upper_of(&mount).map(|upper| upper.kind).unwrap_or_default(),
+            class: match class_of(&upper) {
+                FilesystemClass::Memory => FilesystemClass::Memory,
+                _ => class_of(&mount.kind),
+            },
+            upper,
             mount_point: mount.point.to_string_lossy().into_owned(),
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
@@ -248,6 +252,16 @@ mod tests {
         let machine = fixture::overlay().dir("/var/lib/docker/overlay2/x/diff").machine();
         let fs = machine.filesystem(Path::new("/merged/data")).unwrap();
         assert_eq!((fs.class, fs.upper.as_str()), (FilesystemClass::Overlay, "xfs"));
+    }
+
+    #[test]
+    fn an_overlay_whose_writes_land_in_memory_is_memory() {
+        let layers =
+            "9 1 0:50 / /merged rw - overlay overlay rw,lowerdir=/l,upperdir=/run/x/diff,workdir=/run/x/work\n";
+        let mounts = format!("1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:22 / /run rw - tmpfs tmpfs rw\n{layers}");
+        let machine = Fixture::new().file("/proc/self/mountinfo", &mounts).dir("/run/x/diff").machine();
+        let fs = machine.filesystem(Path::new("/merged/data")).unwrap();
+        assert_eq!((fs.class, fs.kind.as_str(), fs.upper.as_str()), (FilesystemClass::Memory, "overlay", "tmpfs"));
     }
 
     #[test]

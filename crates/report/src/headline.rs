@@ -2,7 +2,7 @@
 
 use qd1_model::plan::{IoWork, Order, Sync, Work};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Estimate, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
+use qd1_model::{Bytes, Estimate, Finding, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
 
 use crate::sections::{apps, criteria, identity, meta, sweep, sync};
 use crate::words::{deciding, is_check, join, judged, plural, steps};
@@ -30,7 +30,9 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     .into_iter()
     .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
     .collect();
-    if !parts.is_empty() {
+    if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
+        sentences.push(format!("No disk: {}. Nothing is judged.", finding.title.trim_end_matches('.')));
+    } else if !parts.is_empty() {
         let over =
             report.over.as_ref().map_or_else(String::new, |over| format!(" over {}", format_span_ns(over.duration_ns)));
         sentences.push(format!("This disk{over}: {}.", parts.join("; ")));
@@ -50,7 +52,9 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     } else if !is_check(report) || !report.criteria.is_empty() {
         sentences.push(criteria::sentence(report));
     }
-    if let Some(finding) = report.findings.iter().find(|finding| finding.severity == Severity::Critical) {
+    let said = report.no_disk().filter(|_| is_check(report));
+    let critical = |finding: &&Finding| finding.severity == Severity::Critical && Some(*finding) != said;
+    if let Some(finding) = report.findings.iter().find(critical) {
         sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
     }
     sentences

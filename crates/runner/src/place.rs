@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use qd1_engine::backing::{DirectIo, PathKind, Target, direct_io, path_kind};
-use qd1_model::Problem;
 use qd1_model::environment::{Filesystem, FilesystemClass};
+use qd1_model::{Bytes, Problem};
 use qd1_probe::Machine;
 
 use crate::test_file::TestFile;
@@ -43,10 +43,15 @@ pub fn inspect(machine: &Machine, path: &Path, unique: &str) -> Result<Place> {
         PathKind::Block(_) => Filesystem::default(),
         _ => machine.filesystem(&path).unwrap_or_default(),
     };
-    if filesystem.class == FilesystemClass::Pseudo {
+    let why = match filesystem.class {
+        FilesystemClass::Pseudo => Some("which the kernel makes up as it is read"),
+        // ramfs: a test file of any size could take all of the memory.
+        FilesystemClass::Memory if filesystem.size == Bytes(0) => Some("which keeps files in memory without a limit"),
+        _ => None,
+    };
+    if let Some(why) = why {
         let message = format!(
-            "{} is on {}, which the kernel makes up as it is read: there is no disk to measure; choose a directory \
-             on a disk",
+            "{} is on {}, {why}: there is no disk to measure; choose a directory on a disk",
             path.display(),
             filesystem.kind
         );

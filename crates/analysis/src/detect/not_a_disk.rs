@@ -1,10 +1,10 @@
 //! What was measured is not (only) a disk of this machine: memory, layers, a network, a user-space program, a file.
 //!
-//! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, zram,
-//! ram) every figure is memory's: critical. The rest is mentioned so that nobody compares it with a local disk. What a
+//! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, an overlay on
+//! them, a loop device over a file there, zram, ram) every figure is memory's: critical, and no verdict is given. The rest is mentioned so that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
-use qd1_model::environment::{Device, FilesystemClass};
+use qd1_model::environment::{Device, Filesystem, FilesystemClass};
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::base_finding;
@@ -40,7 +40,7 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
         FilesystemClass::Disk => return None,
         FilesystemClass::Memory => (
             Severity::Critical,
-            format!("{} keeps its files in memory: every figure is memory's, not a disk's", fs.kind),
+            format!("{} keeps its files in memory: every figure is memory's, not a disk's", layered(fs)),
             "Choose a path on a disk, for example /var/tmp or the directory of the database.",
         ),
         FilesystemClass::Pseudo => (
@@ -70,11 +70,20 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
     Some(Finding { title, evidence, advice: advice.to_owned(), ..base_finding("not_a_disk", severity, 1.0) })
 }
 
+/// Its kind, and that of the filesystem on which its writes land.
+fn layered(fs: &Filesystem) -> String {
+    if fs.upper.is_empty() { fs.kind.clone() } else { format!("{} over {}", fs.kind, fs.upper) }
+}
+
 fn device_finding(device: &Device) -> Option<Finding> {
     let (severity, title) = match device.kind.as_str() {
         "zram" | "ram" => {
             (Severity::Critical, format!("{} is a device in memory: every figure is memory's", device.name))
         }
+        _ if device.is_backed_by_memory => (
+            Severity::Critical,
+            format!("{} is a loop device over a file in memory: every figure is memory's", device.name),
+        ),
         "loop" => (
             Severity::Info,
             format!("{} is a loop device: requests pass through the filesystem of its backing file", device.name),

@@ -142,6 +142,58 @@ impl Drop for Mounted {
     }
 }
 
+/// A filesystem, or layers, mounted for a test and unmounted after it.
+pub(crate) struct Mount(TempDir);
+
+impl Mount {
+    /// `args` are mount's, without the directory.
+    ///
+    /// # Errors
+    /// Why it cannot be mounted.
+    pub(crate) fn new(args: &[&str]) -> Result<Self, String> {
+        let dir = super::open_to_all();
+        tool("mount", &[args, &[dir.path().to_str().unwrap()]].concat())?;
+        Ok(Self(dir))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = tool("umount", &[self.path().to_str().unwrap()]);
+    }
+}
+
+/// A compressed disk in memory.
+pub(crate) struct Zram(String);
+
+impl Zram {
+    /// # Errors
+    /// Why there can be none here.
+    pub(crate) fn ext4(bytes: u64) -> Result<Self, String> {
+        let number = fs::read_to_string("/sys/class/zram-control/hot_add").map_err(|error| format!("zram: {error}"))?;
+        let this = Self(number.trim().to_owned());
+        fs::write(format!("/sys/block/zram{}/disksize", this.0), bytes.to_string())
+            .map_err(|e| format!("zram: {e}"))?;
+        tool("mkfs.ext4", &["-q", &this.path()])?;
+        Ok(this)
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/dev/zram{}", self.0)
+    }
+}
+
+impl Drop for Zram {
+    fn drop(&mut self) {
+        let _ = fs::write(format!("/sys/block/zram{}/reset", self.0), "1");
+        let _ = fs::write("/sys/class/zram-control/hot_remove", &self.0);
+    }
+}
+
 /// How the names of our cgroups begin; the process that made it follows.
 const GROUP: &str = "qd1-test-";
 

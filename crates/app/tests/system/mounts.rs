@@ -7,7 +7,7 @@ use predicates::prelude::*;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::device::{Loop, Mounted, tool};
+use crate::common::device::{Loop, Mount, Mounted, Zram, tool};
 use crate::common::fio::Side;
 use crate::common::refusal::{as_ordinary_user, path_refused, refused};
 use crate::common::{self, BRIEF, Place, Running, int, json, list, names, or_skip, said, step, text, wait_until};
@@ -28,6 +28,44 @@ fn commits(mounted: &Mounted) -> Value {
     let place = Place::at(mounted.path());
     let args = [&["check", place.dir_str(), "--json", "--only", "commit1"], &BRIEF[..]].concat();
     json(assert_cmd::Command::from_std(place.real_time(&args)))
+}
+
+/// Says that there is no disk, and judges nothing, on the filesystem at `path`; `what` names what it is.
+fn assert_no_disk(path: &std::path::Path, what: &str) {
+    let place = Place::at(path);
+    let args = [&["--only", "qd1,commit1", "--size", "16MiB"], &BRIEF[..]].concat();
+    let output = place.qd1(&[&["--fail-on", "not-resolved", "--json"], &args[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{what}: {}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(list(&report["verdicts"]).is_empty(), "{what}: {}", report["verdicts"]);
+    let shown = said(&place.qd1(&args).output().unwrap().stdout);
+    let first = shown.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(first.contains("No disk: ") && first.contains(what), "{what}: {shown}");
+}
+
+/// An overlay on tmpfs and a loop device over it passed for databases, web and bulk.
+#[test]
+fn where_there_is_no_disk_nothing_is_judged() {
+    let memory = or_skip!(Mount::new(&["-t", "tmpfs", "-o", "size=6g,mode=777", "tmpfs"]));
+    let ramfs = or_skip!(Mount::new(&["-t", "ramfs", "ramfs"]));
+    assert_no_disk(memory.path(), "tmpfs keeps its files in memory");
+    path_refused(ramfs.path().to_str().unwrap(), 2, &["ramfs", "no disk to measure", "choose"]);
+    for dir in ["lower", "upper", "work"] {
+        fs::create_dir(memory.path().join(dir)).unwrap();
+    }
+    let at = |name: &str| memory.path().join(name).display().to_string();
+    let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
+    let overlay = or_skip!(Mount::new(&["-t", "overlay", "-o", &layers, "overlay"]));
+    assert_no_disk(overlay.path(), "overlay over tmpfs keeps its files in memory");
+    drop(overlay);
+    fs::File::create(memory.path().join("disk")).unwrap().set_len(2 << 30).unwrap();
+    or_skip!(tool("mkfs.ext4", &["-q", &at("disk")]));
+    let on_loop = or_skip!(Mount::new(&["-o", "loop", &at("disk")]));
+    assert_no_disk(on_loop.path(), "is a loop device over a file in memory");
+    drop(on_loop);
+    let zram = or_skip!(Zram::ext4(2 << 30));
+    let mounted = or_skip!(Mount::new(&[&zram.path()]));
+    assert_no_disk(mounted.path(), "is a device in memory");
 }
 
 /// The ids of all findings.
