@@ -17,7 +17,7 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// |---|---|---|
 /// | the same as the bad end | | that grade |
 /// | pass | marginal | marginal: healthy is not shown |
-/// | marginal | fail | fail if the value itself is beyond `fail`, else marginal |
+/// | marginal | fail | marginal: beyond the ceiling is not shown |
 /// | pass | fail | not resolved: the interval spans both thresholds |
 /// | fail | absent (not resolved) | fail: even the lower bound is beyond the ceiling |
 /// | other | absent | not resolved: too few samples |
@@ -45,6 +45,12 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
 #[must_use]
 pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Judged> {
     record.plan.criteria.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect()
+}
+
+/// Why the figure of `criterion` is not the disk's, where a finding or the processors say so.
+pub(crate) fn why_not_the_disks(record: &Record, summary: &Summary, findings: &[Finding], of: &Criterion) -> Option<String> {
+    let judged = judge_unspoiled(record, summary, findings, of);
+    (judged.why != judge_one(record, summary, of).why).then_some(judged.why)
 }
 
 /// Grades one criterion, and takes the grade back where a finding spoils the figure.
@@ -263,9 +269,7 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate) -> (G
                 if criterion.pass == criterion.fail { "lies across the bound" } else { "spans both thresholds" };
             (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
         }
-        (Some(Grade::Marginal), Some(Grade::Fail)) => {
-            (end_grade(metric, criterion, figure.value).unwrap_or(Grade::Marginal), String::new())
-        }
+        (Some(Grade::Marginal), Some(Grade::Fail)) => (Grade::Marginal, String::new()),
         (_, Some(grade)) => (grade, String::new()),
     }
 }

@@ -17,6 +17,7 @@ pub mod change;
 mod detect;
 pub mod filesystems;
 pub mod identify;
+mod impression;
 mod judge;
 pub mod limits;
 pub mod meta;
@@ -59,6 +60,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let nothing = Thresholds { class: Vec::new() };
     let thresholds = if no_disk(&findings).is_some() { &nothing } else { thresholds };
     report.verdicts = judge(record, summary, &findings, thresholds);
+    report.impressions = impression::of(record, summary, &findings);
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);
@@ -82,6 +84,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         verdicts: Vec::new(),
+        impressions: Vec::new(),
         criteria: Vec::new(),
         findings: Vec::new(),
         sweep: None,

@@ -15,7 +15,7 @@ use crate::prediction::Prediction;
 use crate::record::Record;
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
-use crate::verdict::{Judged, Verdict};
+use crate::verdict::{Impression, Judged, Verdict};
 
 /// One run, judged. Reports render this and compute nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,6 +24,9 @@ pub struct Report {
     pub schema_version: u32,
     /// Grades per class of workload.
     pub verdicts: Vec<Verdict>,
+    /// What commits and reads are like, in a word each; empty in other runs than a check of a disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub impressions: Vec<Impression>,
     /// The suite's own criteria, judged, in its order; absent where it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<Judged>,

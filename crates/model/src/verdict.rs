@@ -52,6 +52,26 @@ pub struct ThresholdClass {
     pub criterion: Vec<Criterion>,
 }
 
+/// What one kind of request is like, in a word that its whole interval bears out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Impression {
+    /// `commits` or `reads`.
+    pub requests: String,
+    /// The word; absent where it is not resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<String>,
+    /// Why it is not resolved.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// What is judged: a name of [`crate::metric::METRICS`], and its figure where it was measured.
+    pub metric: String,
+    /// The figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Estimate>,
+    /// Who drew the bounds between the words.
+    pub source: String,
+}
+
 /// One criterion, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {

@@ -1,5 +1,6 @@
 //! The headline of a run: its sentences, and its key figures.
 
+use qd1_model::metric::{Unit, metric};
 use qd1_model::plan::{IoWork, Order, Sync, Work};
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Estimate, Finding, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
@@ -30,6 +31,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     .into_iter()
     .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
     .collect();
+    sentences.extend(impressions(report));
     if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
         sentences.push(format!("No disk: {}. Nothing is judged.", finding.title.trim_end_matches('.')));
     } else if !parts.is_empty() {
@@ -58,6 +60,40 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
         sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
     }
     sentences
+}
+
+/// Returns what commits and reads are like, and the stalls that were met.
+fn impressions(report: &Report) -> Vec<String> {
+    let each = report.impressions.iter().map(|impression| {
+        let mut requests = impression.requests.clone();
+        requests[..1].make_ascii_uppercase();
+        let metric = metric(&impression.metric);
+        let value = impression.figure.and_then(|figure| figure.value);
+        let figure = metric.zip(value).map(|(metric, value)| format!("{} {}", metric.title, metric.unit.format(value)));
+        let stalls = if impression.requests == "commits" { stalls(report) } else { None };
+        let seen = join_with(", ", [figure, stalls].into_iter().flatten());
+        let seen = if seen.is_empty() { seen } else { format!(" ({seen})") };
+        match &impression.word {
+            Some(word) => format!("{requests}: {word}{seen}."),
+            None => format!("{requests}: not resolved{seen}: {}.", impression.why.trim_end_matches('.')),
+        }
+    });
+    each.collect()
+}
+
+/// Returns the stalls that commits met.
+fn stalls(report: &Report) -> Option<String> {
+    let stream = report.summary.steps.iter().flat_map(|step| &step.streams);
+    let met = stream.filter(|stream| stream.class == OpClass::Commit).find_map(|stream| Some((stream.stall_share?, stream.stall_longest_ns?)));
+    let (share, longest) = met?;
+    match (share.value?, longest.value?) {
+        (0.0, _) => Some("no wait of 100 ms".to_owned()),
+        (_, longest_ns) => Some(format!("longest wait {}", Unit::Ns.format(longest_ns))),
+    }
+}
+
+fn join_with(separator: &str, parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(separator)
 }
 
 /// One of the key figures of the run.
@@ -107,7 +143,10 @@ fn commit(figures: &mut Vec<Headline>, step: &StepSummary, stream: &StreamSummar
     };
     let writers = if io.numjobs == 1 { String::new() } else { format!(", {} writers", io.numjobs) };
     let what = |title: &str| format!("{}: {title} of {} {write}{writers}", step.name, size(io));
-    figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    // Requests at their own times are too few for a tail, but in a long run.
+    if !io.arrival.is_open() || stream.lat_p99_ns.is_resolved() {
+        figures.push(Headline { estimate: stream.lat_p99_ns, what: what("p99") });
+    }
     if !stream.lat_p99_ns.is_resolved() {
         figures.push(Headline { estimate: stream.lat_p50_ns, what: what("p50") });
     } else if let Some(estimate) = stream.sync_p99_ns {

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_built_in_thresholds_have_four_classes_with_sources() {
         let names: Vec<_> = builtin().class.iter().map(|class| class.name.clone()).collect();
-        assert_eq!(names, ["etcd", "database", "web", "bulk"]);
+        assert_eq!(names, ["etcd", "database", "database-reads", "web", "bulk"]);
         assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
     }
 

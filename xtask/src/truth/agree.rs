@@ -1,6 +1,6 @@
 //! `cargo xtask truth --agree WHERE`: checks one after another of one disk, and whether they agree.
 //!
-//! WHERE is a directory; `loop`: a loop device over memory whose limits change every few seconds between three regimes
+//! WHERE is a directory; `loop`: a loop device whose limits change every few seconds between three regimes
 //! (kernel throttling of a cgroup); `simdisk`: a simulated disk whose speed moves from one second to the next; or `lab`: an
 //! emulated machine's disks, one that QEMU throttles and one that dm-delay holds back. Those of the kernel, QEMU and
 //! dm-delay are disks that others wrote.
@@ -75,7 +75,7 @@ fn check(mut command: Command, place: &Path, run: u64, results: &Path) -> Result
 fn on_loop(binary: &Path, count: u64, results: &Path) -> Result<Vec<PathBuf>> {
     lab::need_root("a loop device and a cgroup")?;
     lab::catch_signals()?;
-    let disk = lab::Ext4::new(lab::quiet_dir()?, DISK_BYTES)?;
+    let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;
     let throttle = Throttle::new(disk.device(), [("read_iops", REGIMES[0].0), ("write_iops", REGIMES[0].1)])?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

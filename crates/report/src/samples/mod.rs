@@ -18,7 +18,7 @@ use qd1_model::plan::{
     StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
-use qd1_model::verdict::{Judged, Thresholds, Verdict};
+use qd1_model::verdict::{Impression, Judged, Thresholds, Verdict};
 use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION, Subject};
 
 /// A figure whose interval reaches `spread` (0..1) to either side.
@@ -373,6 +373,17 @@ fn verdicts(summary: &Summary) -> Vec<Verdict> {
         .collect()
 }
 
+fn impression(requests: &str, word: Option<&str>, name: &str, summary: &Summary, step: &str, op: OpClass) -> Impression {
+    Impression {
+        requests: requests.to_owned(),
+        word: word.map(str::to_owned),
+        why: if word.is_some() { String::new() } else { "too short a run".to_owned() },
+        metric: name.to_owned(),
+        figure: summary.stream(step, op).and_then(qd1_model::metric::metric(name).unwrap().get),
+        source: "a test".to_owned(),
+    }
+}
+
 /// A VPS with a capped network volume: etcd fails, one percentile is not resolved, one step was skipped.
 pub fn slow_vps() -> Report {
     let steps = steps();
@@ -382,6 +393,10 @@ pub fn slow_vps() -> Report {
     Report {
         schema_version: SCHEMA_VERSION,
         verdicts: verdicts(&summary),
+        impressions: vec![
+            impression("commits", Some("slow"), "lat_p99_ns", &summary, "commit1", OpClass::Commit),
+            impression("reads", None, "lat_p999_ns", &summary, "qd1", OpClass::Read),
+        ],
         criteria: vec![],
         findings: place::findings(),
         sweep: None,
@@ -427,6 +442,11 @@ pub fn fast_nvme() -> Report {
         *stream = if has_stalls { with_stalls(fast, 2.4) } else { fast };
     }
     report.verdicts = verdicts(&report.summary);
+    let words = [("commits", "excellent", "lat_p99_ns", "commit1", OpClass::Commit)];
+    let reads = [("reads", "like local NVMe", "lat_p999_ns", "qd1", OpClass::Read)];
+    let all = words.into_iter().chain(reads);
+    report.impressions =
+        all.map(|(what, word, name, step, op)| impression(what, Some(word), name, &report.summary, step, op)).collect();
     report.findings.clear();
     report
 }

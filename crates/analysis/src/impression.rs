@@ -1,0 +1,162 @@
+//! What commits and reads are like, in a word each.
+//!
+//! The words are labels and no verdicts: no program needs a disk to be like a local one. A word is given where the whole
+//! interval lies between its bounds, two where it lies across one.
+
+use qd1_model::finding::Finding;
+use qd1_model::metric::metric;
+use qd1_model::op::OpClass;
+use qd1_model::plan::criterion::Criterion;
+use qd1_model::report::no_disk;
+use qd1_model::verdict::Impression;
+use qd1_model::{Estimate, Record, Subject, Summary};
+
+use crate::judge::why_not_the_disks;
+
+/// The words for one kind of request, by one figure of one step.
+struct Scale {
+    requests: &'static str,
+    step: &'static str,
+    op: OpClass,
+    metric: &'static str,
+    /// Each up to its bound, ns, the best first.
+    words: &'static [(f64, &'static str)],
+    beyond: &'static str,
+    /// Follows the word.
+    of: &'static str,
+    source: &'static str,
+}
+
+const SCALES: [Scale; 2] = [
+    Scale {
+        requests: "commits",
+        step: "commit1",
+        op: OpClass::Commit,
+        metric: "lat_p99_ns",
+        words: &[(2e6, "excellent"), (10e6, "good"), (50e6, "slow")],
+        beyond: "very slow",
+        of: "",
+        source: "OpenShift's etcd practices (2 ms); etcd docs: hardware (10 ms); Netdata's guide to CockroachDB: WAL fsync \
+                 latency (50 ms)",
+    },
+    Scale {
+        requests: "reads",
+        step: "qd1",
+        op: OpClass::Read,
+        metric: "lat_p999_ns",
+        words: &[(300e3, "like"), (500e3, "nearly like")],
+        beyond: "unlike",
+        of: " local NVMe",
+        source: "VPS-Disk-Latency-Bench 2.0",
+    },
+];
+
+/// Returns the impressions that a check gives, where there is a disk.
+pub(crate) fn of(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Impression> {
+    if record.plan.subject != Subject::Check || no_disk(findings).is_some() {
+        return Vec::new();
+    }
+    let planned = |scale: &&Scale| record.plan.steps.iter().any(|step| step.name == scale.step);
+    SCALES.iter().filter(planned).map(|scale| impression(record, summary, findings, scale)).collect()
+}
+
+fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &Scale) -> Impression {
+    let figure = summary
+        .stream(scale.step, scale.op)
+        .and_then(|stream| (metric(scale.metric).expect("a test judges each scale").get)(stream));
+    let criterion = Criterion {
+        step: scale.step.to_owned(),
+        op: scale.op,
+        metric: scale.metric.to_owned(),
+        pass: scale.words[0].0,
+        fail: scale.words[scale.words.len() - 1].0,
+        published: None,
+        label: String::new(),
+        source: scale.source.to_owned(),
+    };
+    let spoiled = why_not_the_disks(record, summary, findings, &criterion);
+    let word = figure.filter(|_| spoiled.is_none()).and_then(|figure| scale.word(&figure));
+    let why = match (&word, spoiled, figure) {
+        (Some(_), ..) => String::new(),
+        (None, Some(why), _) => why,
+        (None, None, None) => format!("step {} did not run", scale.step),
+        (None, None, Some(_)) => "too short a run".to_owned(),
+    };
+    Impression {
+        requests: scale.requests.to_owned(),
+        word,
+        why,
+        metric: scale.metric.to_owned(),
+        figure,
+        source: scale.source.to_owned(),
+    }
+}
+
+impl Scale {
+    /// The word for a figure, or two where its interval lies across a bound; `None` where it lies across two, or has no end.
+    fn word(&self, figure: &Estimate) -> Option<String> {
+        let place = |value: f64| self.words.iter().position(|(bound, _)| value <= *bound).unwrap_or(self.words.len());
+        let name = |at: usize| self.words.get(at).map_or(self.beyond, |(_, word)| word);
+        // What is bad at its lower end already is no better further up.
+        let low = place(figure.low?);
+        let high = figure.high.map_or(if low == self.words.len() { Some(low) } else { None }, |high| Some(place(high)))?;
+        match high - low {
+            0 => Some(format!("{}{}", name(low), self.of)),
+            1 => Some(format!("{} or {}{}", name(low), name(high), self.of)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::environment::FilesystemClass;
+    use qd1_model::plan::{Rw, Sync};
+
+    fn figure(low: f64, high: Option<f64>) -> Estimate {
+        Estimate { value: Some(low), low: Some(low), high, ..Estimate::default() }
+    }
+
+    #[test]
+    fn a_word_is_what_the_whole_interval_says() {
+        let [commits, reads] = &SCALES;
+        let said = |scale: &Scale, low: f64, high| scale.word(&figure(low, high));
+        assert_eq!(said(commits, 0.3e6, Some(0.4e6)).as_deref(), Some("excellent"));
+        assert_eq!(said(commits, 1.8e6, Some(2.4e6)).as_deref(), Some("excellent or good"));
+        assert_eq!(said(commits, 1e6, Some(12e6)), None);
+        assert_eq!(said(commits, 60e6, None).as_deref(), Some("very slow"), "however long it may be");
+        assert_eq!(said(commits, 6e6, None), None);
+        assert_eq!(said(reads, 458e3, Some(1264e3)).as_deref(), Some("nearly like or unlike local NVMe"));
+        assert_eq!(said(reads, 100e3, Some(200e3)).as_deref(), Some("like local NVMe"));
+    }
+
+    #[test]
+    fn a_check_says_one_for_each_kind_that_it_measured() {
+        let mut record = testing::empty();
+        record.plan.subject = Subject::Check;
+        let work = testing::io(Rw::Randwrite, 4096, Sync::Fdatasync, true);
+        testing::step(&mut record, "commit1", work, 400, 300_000);
+        let seen = |record: &Record| crate::analyse(record.clone(), &qd1_model::Thresholds { class: Vec::new() });
+        let impressions = seen(&record).impressions;
+        assert_eq!(impressions.len(), 1, "no reads were planned");
+        assert_eq!((impressions[0].requests.as_str(), impressions[0].word.as_deref()), ("commits", Some("excellent")));
+        record.environment.filesystem.class = FilesystemClass::Memory;
+        assert_eq!(seen(&record).impressions, []);
+    }
+
+    #[test]
+    fn commits_that_no_flush_followed_get_no_word() {
+        let mut record = testing::record();
+        record.plan.subject = Subject::Check;
+        record.plan.steps[1].name = "commit1".to_owned();
+        record.steps[1].name = "commit1".to_owned();
+        record.environment.devices.remove(0);
+        record.steps[1].device.as_mut().unwrap().counted.flushes = 0;
+        let summary = crate::summarize(&record);
+        let found = of(&record, &summary, &crate::findings(&record, &summary));
+        assert_eq!(found[0].word, None);
+        assert!(found[0].why.contains("not durable"), "{}", found[0].why);
+    }
+}
