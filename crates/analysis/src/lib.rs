@@ -15,6 +15,7 @@ pub mod apps;
 mod blocks;
 pub mod change;
 mod detect;
+mod durability;
 pub mod filesystems;
 pub mod identify;
 mod impression;
@@ -61,6 +62,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     let thresholds = if no_disk(&findings).is_some() { &nothing } else { thresholds };
     report.verdicts = judge(record, summary, &findings, thresholds);
     report.impressions = impression::of(record, summary, &findings);
+    report.durability = durability::of(record, &findings);
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);
@@ -85,6 +87,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         schema_version: SCHEMA_VERSION,
         verdicts: Vec::new(),
         impressions: Vec::new(),
+        durability: None,
         criteria: Vec::new(),
         findings: Vec::new(),
         sweep: None,

@@ -15,7 +15,7 @@ use crate::prediction::Prediction;
 use crate::record::Record;
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
-use crate::verdict::{Impression, Judged, Verdict};
+use crate::verdict::{Durability, Impression, Judged, Verdict};
 
 /// One run, judged. Reports render this and compute nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,9 @@ pub struct Report {
     /// What commits and reads are like, in a word each; empty in other runs than a check of a disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impressions: Vec<Impression>,
+    /// Whether flushes write out what was written; absent in other runs than a check of a disk with commits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<Durability>,
     /// The suite's own criteria, judged, in its order; absent where it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<Judged>,

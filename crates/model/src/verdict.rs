@@ -72,6 +72,15 @@ pub struct Impression {
     pub source: String,
 }
 
+/// Whether flushes were seen to write out what was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Durability {
+    /// They were. What happens to it then, a power cut alone can show.
+    pub is_seen: bool,
+    /// What was seen, or why it is not known.
+    pub why: String,
+}
+
 /// One criterion, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {

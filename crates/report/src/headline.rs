@@ -3,6 +3,7 @@
 use qd1_model::metric::{Unit, metric};
 use qd1_model::plan::{IoWork, Order, Sync, Work};
 use qd1_model::units::format_span_ns;
+use qd1_model::verdict::Durability;
 use qd1_model::{Bytes, Estimate, Finding, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
 
 use crate::sections::{apps, criteria, identity, meta, sweep, sync};
@@ -32,6 +33,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     .filter_map(|(grade, words)| Some(titles(grade)).filter(|t| !t.is_empty()).map(|t| format!("{words} {t}")))
     .collect();
     sentences.extend(impressions(report));
+    sentences.extend(report.durability.as_ref().map(durability));
     if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
         sentences.push(format!("No disk: {}. Nothing is judged.", finding.title.trim_end_matches('.')));
     } else if !parts.is_empty() {
@@ -71,8 +73,8 @@ fn impressions(report: &Report) -> Vec<String> {
         let value = impression.figure.and_then(|figure| figure.value);
         let figure = metric.zip(value).map(|(metric, value)| format!("{} {}", metric.title, metric.unit.format(value)));
         let stalls = if impression.requests == "commits" { stalls(report) } else { None };
-        let seen = join_with(", ", [figure, stalls].into_iter().flatten());
-        let seen = if seen.is_empty() { seen } else { format!(" ({seen})") };
+        let seen: Vec<String> = [figure, stalls].into_iter().flatten().collect();
+        let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
         match &impression.word {
             Some(word) => format!("{requests}: {word}{seen}."),
             None => format!("{requests}: not resolved{seen}: {}.", impression.why.trim_end_matches('.')),
@@ -81,19 +83,21 @@ fn impressions(report: &Report) -> Vec<String> {
     each.collect()
 }
 
-/// Returns the stalls that commits met.
-fn stalls(report: &Report) -> Option<String> {
-    let stream = report.summary.steps.iter().flat_map(|step| &step.streams);
-    let met = stream.filter(|stream| stream.class == OpClass::Commit).find_map(|stream| Some((stream.stall_share?, stream.stall_longest_ns?)));
-    let (share, longest) = met?;
-    match (share.value?, longest.value?) {
-        (0.0, _) => Some("no wait of 100 ms".to_owned()),
-        (_, longest_ns) => Some(format!("longest wait {}", Unit::Ns.format(longest_ns))),
+fn durability(found: &Durability) -> String {
+    match found.is_seen {
+        true => format!("Flushes write out what was written: {}.", found.why),
+        false => format!("Durability unverified: {}.", found.why),
     }
 }
 
-fn join_with(separator: &str, parts: impl Iterator<Item = String>) -> String {
-    parts.collect::<Vec<_>>().join(separator)
+/// Returns the stalls that commits met.
+fn stalls(report: &Report) -> Option<String> {
+    let mut streams = report.summary.steps.iter().flat_map(|step| &step.streams);
+    let of_commits = streams.find(|stream| stream.class == OpClass::Commit && stream.stall_share.is_some())?;
+    match (of_commits.stall_share?.value?, of_commits.stall_longest_ns?.value?) {
+        (0.0, _) => Some("no wait of 100 ms".to_owned()),
+        (_, longest_ns) => Some(format!("longest wait {}", Unit::Ns.format(longest_ns))),
+    }
 }
 
 /// One of the key figures of the run.

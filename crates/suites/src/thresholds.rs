@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_thresholds_have_four_classes_with_sources() {
+    fn the_built_in_thresholds_have_five_classes_with_sources() {
         let names: Vec<_> = builtin().class.iter().map(|class| class.name.clone()).collect();
         assert_eq!(names, ["etcd", "database", "database-reads", "web", "bulk"]);
         assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
@@ -116,7 +116,7 @@ mod tests {
         let error = error_of(|text| text.replace("pass = 2_000_000.0", "pass = \"2 ms\""));
         let line = BUILTIN.lines().position(|line| line == "pass = 2_000_000.0").unwrap() + 1;
         assert!(error.contains("thresholds /") && error.contains(&format!("line {line},")), "{error}");
-        let error = error_of(|text| text.replace("title = \"web\"", "heading = \"web\""));
+        let error = error_of(|text| text.replace("title = \"bulk\"", "heading = \"bulk\""));
         assert!(error.contains("unknown field `heading`"), "{error}");
     }
 
@@ -146,7 +146,10 @@ mod tests {
     fn incomplete_and_duplicate_classes_are_refused() {
         assert!(error_of(|_| "class = []".into()).contains("no [[class]]"));
         assert!(error_of(|text| text.replace("name = \"web\"", "name = \"bulk\"")).contains("defined twice"));
-        assert!(error_of(|text| text.replace("etcd docs and runbook", " ")).contains("source is empty"));
+        assert!(
+            error_of(|text| text.replace("etcd docs: hardware; OpenShift's etcd practices", " "))
+                .contains("source is empty")
+        );
         let error = error_of(|_| "[[class]]\nname = \"a\"\ntitle = \"a\"\ncriterion = []\n".into());
         assert!(error.contains("no [[class.criterion]]"), "{error}");
     }

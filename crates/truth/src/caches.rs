@@ -12,6 +12,7 @@ use qd1_model::{Finding, Severity};
 
 use crate::Seeds;
 use crate::parallel::each;
+pub use run::Steps;
 pub use scenario::Property;
 use scenario::{Scenario, draw};
 
@@ -40,11 +41,11 @@ pub struct Tally {
 }
 
 /// The disks numbered `numbers`, each once with and once without the property.
-pub fn tally(seeds: Seeds, property: Property, numbers: impl IntoIterator<Item = u64>) -> Tally {
+pub fn tally(seeds: Seeds, steps: Steps, property: Property, numbers: impl IntoIterator<Item = u64>) -> Tally {
     let outcomes = each(numbers, |number| {
         [false, true].map(|has| {
             let scenario = draw(seeds.seed(number), property, has);
-            let findings = run::findings(&scenario);
+            let findings = run::findings(&scenario, steps);
             (has, scenario, findings)
         })
     });
@@ -89,7 +90,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let _ = writeln!(text, "  {:<44}{:>12}{:>12}  target", "", "found", "invented");
     let mut notes = Vec::new();
     for property in Property::ALL {
-        let tally = tally(seeds, property, 0..count);
+        let tally = tally(seeds, Steps::Caches, property, 0..count);
         let percent = |share: Share| 100.0 * share.found as f64 / share.of.max(1) as f64;
         let _ = writeln!(
             text,
@@ -107,6 +108,14 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
                 percent(tally.held)
             );
         }
+        notes.extend(tally.notes);
+    }
+    let _ = writeln!(text, "  by the eight seconds before the visits of check:");
+    for property in Property::OF_CHECK {
+        let tally = tally(seeds, Steps::Check, property, 0..count);
+        let percent = |share: Share| 100.0 * share.found as f64 / share.of.max(1) as f64;
+        let (with, without) = (percent(tally.with), percent(tally.without));
+        let _ = writeln!(text, "  {:<44}{with:>10.0} %{without:>10.0} %  {}", property.name(), property.target());
         notes.extend(tally.notes);
     }
     if is_verbose {

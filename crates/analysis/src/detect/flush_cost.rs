@@ -33,38 +33,73 @@ const RATIO_MIN: f64 = 1.3;
 const FLUSHES_MIN: f64 = 0.5;
 const SYNCS_MIN: u64 = 12;
 
+/// Commits of a small and of a large block, whose flushes are held against each other.
+struct Flushes<'a> {
+    small: (&'a StepRecord, &'a IoWork),
+    large: (&'a StepRecord, &'a IoWork),
+    after_small: Sample,
+    after_large: Sample,
+}
+
+/// How long a flush took after little and after much was written.
+pub(crate) struct FlushTimes {
+    /// Block sizes.
+    pub(crate) small: Bytes,
+    pub(crate) large: Bytes,
+    /// Medians, ns.
+    pub(crate) after_small_ns: f64,
+    pub(crate) after_large_ns: f64,
+}
+
+/// Returns it, where a run measured both.
+pub(crate) fn flush_times(record: &Record) -> Option<FlushTimes> {
+    let flushes = Flushes::of(record)?;
+    Some(FlushTimes {
+        small: Bytes(flushes.small.1.block_max().into()),
+        large: Bytes(flushes.large.1.block_max().into()),
+        after_small_ns: flushes.after_small.seen(0.5),
+        after_large_ns: flushes.after_large.seen(0.5),
+    })
+}
+
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let commits: Vec<_> = single_requests(record)
-        .filter(|(step, io)| only_writes(io) && was_written(io) && io.data.is_random() && is_flushed(record, step, io))
-        .collect();
-    let small = commits.iter().min_by_key(|(_, io)| io.block_max());
-    let large = commits.iter().max_by_key(|(_, io)| io.block_max());
-    let (Some((small, few)), Some((large, many))) = (small, large) else { return Vec::new() };
-    if many.block_max() < BLOCKS_APART * few.block_max() {
-        return Vec::new();
-    }
-    let (Some(of_small), Some(of_large)) = (Sample::of_syncs(small), Sample::of_syncs(large)) else {
-        return Vec::new();
-    };
-    if of_small.n() < SYNCS_MIN || of_large.n() < SYNCS_MIN {
-        return Vec::new();
-    }
+    let Some(Flushes { small, large, after_small, after_large }) = Flushes::of(record) else { return Vec::new() };
+    let (few, many) = (small.1.block_max(), large.1.block_max());
     let evidence = format!(
         "sync after {}: {}, n={}; after {}: {}, n={}",
-        Bytes(few.block_max().into()),
-        format_estimate(&of_small.at(0.5)),
-        of_small.n(),
-        Bytes(many.block_max().into()),
-        format_estimate(&of_large.at(0.5)),
-        of_large.n()
+        Bytes(few.into()),
+        format_estimate(&after_small.at(0.5)),
+        after_small.n(),
+        Bytes(many.into()),
+        format_estimate(&after_large.at(0.5)),
+        after_large.n()
     );
     let below = |sample: &Sample| sample.at(0.5).high.unwrap_or(sample.seen(0.75)) < FLOOR_NS;
-    let finding = if below(&of_small) && below(&of_large) {
+    let finding = if below(&after_small) && below(&after_large) {
         nothing(record)
     } else {
-        waits(&of_small, &of_large, many.block_max() - few.block_max())
+        waits(&after_small, &after_large, many - few)
     };
-    finding.map(|finding| Finding { step: large.name.clone(), evidence, ..finding }).into_iter().collect()
+    finding.map(|finding| Finding { step: large.0.name.clone(), evidence, ..finding }).into_iter().collect()
+}
+
+impl<'a> Flushes<'a> {
+    /// Those of a run; `None` where it has not enough of both.
+    fn of(record: &'a Record) -> Option<Self> {
+        let commits: Vec<_> = single_requests(record)
+            .filter(|(step, io)| {
+                only_writes(io) && was_written(io) && io.data.is_random() && is_flushed(record, step, io)
+            })
+            .collect();
+        let small = *commits.iter().min_by_key(|(_, io)| io.block_max())?;
+        let large = *commits.iter().max_by_key(|(_, io)| io.block_max())?;
+        if large.1.block_max() < BLOCKS_APART * small.1.block_max() {
+            return None;
+        }
+        let (after_small, after_large) = (Sample::of_syncs(small.0)?, Sample::of_syncs(large.0)?);
+        let are_enough = after_small.n() >= SYNCS_MIN && after_large.n() >= SYNCS_MIN;
+        are_enough.then_some(Self { small, large, after_small, after_large })
+    }
 }
 
 /// Whether each commit was followed by a flush, as far as that can be seen.

@@ -2,7 +2,7 @@
 //!
 //! A disk changes from one second to the next: neighbours come and go, a device collects its garbage. A step measured
 //! in one go knows its own seconds. So a step may be measured in several *visits*: each round has one visit of every
-//! such step, in an order drawn anew. Steps that only read go between the rounds, so that the visits span more of the
+//! such step, in an order drawn anew. Steps that stand before all of these come first. Later ones that only read go between the rounds, so that the visits span more of the
 //! run; those that write come after them, since what they leave in caches would disturb the others.
 
 use super::{Plan, StepPlan, Work};
@@ -26,11 +26,13 @@ impl Plan {
         if rounds == 1 {
             return all.into_iter().map(once).collect();
         }
-        let (visited, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|step| visits(step) > 1);
+        let first = all.iter().position(|step| visits(step) > 1).unwrap_or(0);
+        let (before, all) = all.split_at(first);
+        let (visited, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|step| visits(step) > 1);
         let (between, after): (Vec<_>, Vec<_>) = others.into_iter().partition(|step| only_reads(&self.steps[*step]));
         let mut between = between.into_iter().enumerate().map(|(at, step)| (at as u32 + 1, step)).peekable();
         let gaps = between.len() as u32 + 1;
-        let mut schedule = Vec::new();
+        let mut schedule: Vec<Visit> = before.iter().copied().map(once).collect();
         for round in 0..rounds {
             // The n-th of them follows the n-th equal part of the rounds.
             while let Some((_, step)) = between.next_if(|(at, _)| *at * rounds / gaps <= round) {
@@ -172,6 +174,15 @@ mod tests {
         assert_eq!(at(5), all.len() - 1, "the write is last");
         // A third and two thirds of the way.
         assert!((12..=16).contains(&at(4)) && (26..=30).contains(&at(6)), "{} {}", at(4), at(6));
+    }
+
+    #[test]
+    fn what_stands_before_the_visits_comes_first() {
+        let before = [("cold", Rw::Randread), ("flush", Rw::Write)].map(|(name, rw)| step(name, rw, 1));
+        let all = plan(before.into_iter().chain(usual(7).steps).collect(), 7).schedule();
+        assert_eq!([all[0].step, all[1].step], [0, 1]);
+        assert_eq!(all.iter().filter(|visit| visit.step < 2).count(), 2);
+        assert_eq!(all.len(), 2 + 3 * 12 + 6 + 3);
     }
 
     #[test]

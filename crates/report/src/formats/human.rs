@@ -254,6 +254,8 @@ mod tests {
         report.summary.steps.clear();
         report.record.steps.clear();
         report.verdicts.clear();
+        report.impressions.clear();
+        report.durability = None;
         let text = plain(&report, 80);
         assert!(text.contains("0 steps measured; no class of workload was judged."), "{text}");
     }

@@ -45,6 +45,8 @@ fn report(suite: &str, subject: Subject, works: Vec<(&str, FilesWork)>) -> Repor
     report.record.command = ["qd1", "meta", "/srv/data"].map(String::from).to_vec();
     report.record.plan.skipped.clear();
     report.verdicts.clear();
+    report.impressions.clear();
+    report.durability = None;
     report.findings.clear();
     report.meta = Some(Meta { rows: works.iter().map(|(name, work)| row(name, work)).collect() });
     report.summary.steps.truncate(works.len());

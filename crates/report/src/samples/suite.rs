@@ -17,6 +17,8 @@ pub fn suite() -> Report {
     report.record.command = ["qd1", "run", "digitalocean", "/srv/data"].map(String::from).to_vec();
     report.record.plan.skipped.clear();
     report.verdicts.clear();
+    report.impressions.clear();
+    report.durability = None;
     report.findings.clear();
     for (old, new) in [("seqwrite", "bw-test"), ("qd1", "randrw-4k-one-at-a-time"), ("wal", "wal")] {
         report.record.plan.steps.iter_mut().filter(|step| step.name == old).for_each(|step| step.name = new.into());

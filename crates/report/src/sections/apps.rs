@@ -304,6 +304,8 @@ mod tests {
         report.record.plan.suite = "app-etcd".to_owned();
         report.record.plan.subject = qd1_model::Subject::Program;
         report.verdicts.clear();
+        report.impressions.clear();
+        report.durability = None;
         report.record.app = Some(AppRecord {
             program: Program::Etcd,
             version: "3.4.23".to_owned(),

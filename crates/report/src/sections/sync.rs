@@ -418,7 +418,13 @@ mod tests {
                 advice: SyncAdvice::Keep,
             }],
         };
-        let mut report = Report { sync: Some(table), verdicts: Vec::new(), ..sample::fast_nvme() };
+        let mut report = Report {
+            sync: Some(table),
+            verdicts: Vec::new(),
+            impressions: Vec::new(),
+            durability: None,
+            ..sample::fast_nvme()
+        };
         report.record.plan.suite = "sync".to_owned();
         report.record.plan.subject = qd1_model::Subject::Sync;
         report

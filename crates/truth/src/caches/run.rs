@@ -7,14 +7,36 @@ use qd1_model::plan::{
     Arrival, BlockShare, Data, EngineChoice, EngineKind, FileUse, IoWork, Order, Rw, Stop, Sync, Work,
 };
 use qd1_model::record::Prepare;
-use qd1_model::spec::Effort;
+use qd1_model::spec::{Effort, Job};
 use qd1_model::{Bytes, Finding, Record, Subject};
 
 use super::scenario::{FILE, Scenario};
 use crate::suite;
 
-/// The suite as it comes with qd1.
-const SUITE: &str = include_str!("../../../suites/src/caches.toml");
+/// Whose steps look for caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// The suite `caches`.
+    Caches,
+    /// The suite `check`, by what it does before its visits.
+    Check,
+}
+
+impl Steps {
+    /// All of its steps at this effort, from the suite's own file.
+    fn jobs(self) -> Vec<Job> {
+        let text = match self {
+            Self::Caches => include_str!("../../../suites/src/caches.toml"),
+            Self::Check => include_str!("../../../suites/src/check.toml"),
+        };
+        let mut jobs = suite::jobs(&suite::table(text));
+        jobs.retain(|job| job.runs_at(EFFORT));
+        let visited = jobs.iter().position(|job| job.visits.is_some()).unwrap_or(jobs.len());
+        jobs.truncate(visited);
+        jobs
+    }
+}
+
 /// Longest time for writing the test file, as in a suite that names none.
 const PREPARE_NS: u64 = 12_000_000_000;
 /// Time between the steps of a run, ns: opening files and an engine.
@@ -87,13 +109,13 @@ fn blank() -> IoWork {
 }
 
 /// What the detectors conclude of a run of the suite on the disk.
-pub(super) fn findings(scenario: &Scenario) -> Vec<Finding> {
+pub(super) fn findings(scenario: &Scenario, steps: Steps) -> Vec<Finding> {
     let mut disk =
         InUse { disk: Some(Disk::new(scenario.device.clone())), free: 2 * FILE, seed: scenario.device.seed ^ 0x5EED };
     let file = disk.prepare();
     let mut record = empty(file);
-    for job in suite::jobs(&suite::table(SUITE)).iter().filter(|job| job.runs_at(EFFORT)) {
-        let plan = suite::step(job, EFFORT, file);
+    for job in steps.jobs() {
+        let plan = suite::step(&job, EFFORT, file);
         let Work::Io(work) = &plan.work else { continue };
         let offset = if work.file == FileUse::Shared { 0 } else { disk.free };
         disk.free += if work.file == FileUse::Shared { 0 } else { work.size.0 };

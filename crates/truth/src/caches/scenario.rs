@@ -47,6 +47,9 @@ impl Property {
         Self::FarIgnoredFlush,
     ];
 
+    /// Those that a check without --full looks for.
+    pub const OF_CHECK: [Self; 4] = [Self::HostCache, Self::IgnoredFlush, Self::HonestCache, Self::ProtectedCache];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::HostCache => "host cache",

@@ -61,6 +61,8 @@ pub(crate) fn report() -> Report {
     let why = "zpool is not installed (Debian package zfsutils-linux, or zfs-fuse)".into();
     report.record.plan.skipped = vec![Skipped { name: "zfs".into(), why }];
     report.verdicts.clear();
+    report.impressions.clear();
+    report.durability = None;
     let finding = report.findings.first().cloned().expect("the sample has findings");
     report.findings.clear();
     let commits = "4k commits (fdatasync), one committer";

@@ -1,0 +1,87 @@
+//! Whether flushes write out what was written, as far as a run can see it.
+//!
+//! It can where a flush takes longer the more was written before it (`detect/flush_cost.rs`). Where it takes as long, the
+//! device may have had nothing to write out, or ignore flushes: the two are the same from inside, so nothing is claimed.
+
+use qd1_model::finding::{Finding, Severity};
+use qd1_model::op::OpClass;
+use qd1_model::report::no_disk;
+use qd1_model::units::format_ns;
+use qd1_model::verdict::Durability;
+use qd1_model::{Record, Subject};
+
+use crate::detect::{FlushTimes, flush_times};
+
+/// Returns it for a check that made commits; `None` where there is no disk, or a critical finding says that no flush reached it.
+pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
+    let has_commits = record.steps.iter().flat_map(|step| &step.streams).any(|s| s.class == OpClass::Commit);
+    let has = |id: &str| findings.iter().any(|finding| finding.id == id);
+    let is_missing =
+        findings.iter().any(|found| found.id.starts_with("flush_ignored") && found.severity == Severity::Critical);
+    if record.plan.subject != Subject::Check || !has_commits || is_missing || no_disk(findings).is_some() {
+        return None;
+    }
+    let times = flush_times(record);
+    let long = |times: &FlushTimes| format!("after {} ({})", times.large, format_ns(times.after_large_ns));
+    let short = |times: &FlushTimes| format!("after {} ({})", times.small, format_ns(times.after_small_ns));
+    let why = match &times {
+        Some(times) if has("flush_cost.waits") => {
+            let why = format!("a flush takes longer {} than {}", long(times), short(times));
+            return Some(Durability { is_seen: true, why });
+        }
+        _ if has("flush_ignored.write_through") => {
+            "the device says that it has no volatile cache, so that it gets no flushes".to_owned()
+        }
+        Some(times) => format!(
+            "a flush takes as long {} as {}: nothing to write out, a protected cache, or a flush that is ignored",
+            long(times),
+            short(times)
+        ),
+        None => "what a flush costs was not measured (--quick leaves it out)".to_owned(),
+    };
+    Some(Durability { is_seen: false, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::Thresholds;
+    use qd1_model::plan::{Rw, Sync};
+
+    fn seen(flushes: &[(u32, u64)], edit: impl Fn(&mut Record)) -> Option<Durability> {
+        let mut record = testing::empty();
+        record.plan.subject = Subject::Check;
+        for (block, lat_ns) in flushes {
+            let work = testing::io(Rw::Randwrite, *block, Sync::Fdatasync, true);
+            testing::step(&mut record, &format!("flush-{block}"), work, 10, *lat_ns);
+        }
+        edit(&mut record);
+        crate::analyse(record, &Thresholds { class: Vec::new() }).durability
+    }
+
+    #[test]
+    fn a_flush_that_takes_longer_the_more_there_is_was_seen() {
+        let found = seen(&[(4096, 300_000), (1 << 20, 3_000_000)], |_| ()).unwrap();
+        assert!(found.is_seen && found.why.starts_with("a flush takes longer after 1 MiB ("), "{found:?}");
+    }
+
+    #[test]
+    fn one_that_does_not_is_unverified_however_long_it_takes() {
+        for lat_ns in [40_000, 2_000_000] {
+            let found = seen(&[(4096, lat_ns), (1 << 20, lat_ns)], |_| ()).unwrap();
+            assert!(!found.is_seen && found.why.starts_with("a flush takes as long after 1 MiB ("), "{found:?}");
+        }
+        let quick = seen(&[(4096, 300_000)], |_| ()).unwrap();
+        assert!(!quick.is_seen && quick.why.contains("not measured"), "{quick:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_without_commits_and_where_there_is_no_disk() {
+        assert_eq!(seen(&[], |_| ()), None);
+        let memory = |record: &mut Record| {
+            record.environment.filesystem.class = qd1_model::environment::FilesystemClass::Memory;
+        };
+        assert_eq!(seen(&[(4096, 1000), (1 << 20, 1000)], memory), None);
+    }
+}
