@@ -3,6 +3,7 @@
 //! It can where a flush takes longer the more was written before it (`detect/flush_cost.rs`). Where it takes as long, the
 //! device may have had nothing to write out, or ignore flushes: the two are the same from inside, so nothing is claimed.
 
+use qd1_model::environment::FilesystemClass;
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::op::OpClass;
 use qd1_model::report::no_disk;
@@ -28,6 +29,9 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
         Some(times) if has("flush_cost.waits") => {
             let why = format!("a flush takes longer {} than {}", long(times), short(times));
             return Some(Durability { is_seen: true, why });
+        }
+        _ if record.environment.filesystem.class == FilesystemClass::Network => {
+            format!("what the server of {} does with a commit cannot be seen", record.environment.filesystem.kind)
         }
         _ if has("flush_ignored.write_through") => {
             "the device says that it has no volatile cache, so that it gets no flushes".to_owned()

@@ -15,6 +15,7 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::meta::MetaArgs;
 use crate::commands::ping::{self, PingArgs};
+use crate::commands::powercut::{self, PowercutCommand};
 use crate::commands::predict::PredictArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::run::RunArgs;
@@ -100,6 +101,12 @@ pub(crate) enum Command {
     /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Filesystems(FilesystemsArgs),
+    /// Find out whether commits survive a power cut: a writer, a witness on another machine, and a check afterwards
+    #[command(after_help = powercut::EXAMPLE)]
+    Powercut {
+        #[command(subcommand)]
+        command: PowercutCommand,
+    },
     /// Undo what a killed run left changed in the system: mounts, loop devices, files
     Restore(RestoreArgs),
     /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench

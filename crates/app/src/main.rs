@@ -23,7 +23,7 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, predict, restore, suites,
+    app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, powercut, predict, restore, suites,
 };
 use commands::{run as run_command, sweep, sync};
 
@@ -73,6 +73,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Filesystems(args)) => filesystems::run(args, typed),
         Some(Command::Restore(args)) => restore::run(args),
         Some(Command::App { command }) => app::run(command, typed),
+        Some(Command::Powercut { command }) => powercut::run(command),
         Some(Command::Predict(args)) => predict::run(args, typed),
         Some(Command::Suites(args)) => suites::run(args),
         Some(Command::History(args)) => history::run(args),

@@ -1,9 +1,10 @@
 //! Experiments: treatments of the machine, measured in shuffled rounds, each change journalled and undone.
 //!
-//! [`rounds`] runs any list of [`treatment::Treatment`]s; `filesystems` is the first of them.
+//! [`powercut`] needs no rounds: it looks whether commits outlive the machine. [`rounds`] runs any list of [`treatment::Treatment`]s; `filesystems` is the first of them.
 #![forbid(unsafe_code)]
 
 pub mod filesystems;
+pub mod powercut;
 mod rounds;
 mod treatment;
 mod workload;

@@ -92,6 +92,9 @@ pub struct Filesystem {
     pub options: Vec<String>,
     /// For overlayfs: the filesystem of the upper directory, when it can be seen.
     pub upper: String,
+    /// For ZFS: the version of its module; empty where it cannot be read.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
     /// Its `f_fsid`, where that is made of the filesystem's own UUID, else the UUID; empty where neither is known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,

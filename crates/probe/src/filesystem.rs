@@ -136,6 +136,11 @@ impl Machine {
                 Some(room) if HAS_OWN_ID.contains(&mount.kind.as_str()) => format!("{:016x}", room.f_fsid),
                 _ => uuid::of(&self.below(existing), &mount.kind).unwrap_or_default(),
             },
+            version: if mount.kind == "zfs" {
+                self.text("/sys/module/zfs/version").trim().into()
+            } else {
+                String::new()
+            },
             kind: mount.kind,
             source: mount.source,
             options,
@@ -239,6 +244,18 @@ mod tests {
         assert_eq!(fs.options, ["rw", "relatime", "discard"]);
         assert!(fs.size > Bytes(0));
         assert_eq!(fs.upper, "");
+    }
+
+    #[test]
+    fn of_zfs_the_version_of_the_module_is_known() {
+        let mounts = "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:40 / /tank rw - zfs tank rw\n";
+        let with = |version: &str| {
+            let machine = Fixture::new().file("/proc/self/mountinfo", mounts).file("/sys/module/zfs/version", version);
+            machine.machine()
+        };
+        let version = |machine: &Machine, path: &str| machine.filesystem(Path::new(path)).unwrap().version;
+        assert_eq!(version(&with("2.2.7-1\n"), "/tank/data"), "2.2.7-1");
+        assert_eq!(version(&with("2.2.7-1\n"), "/var"), "");
     }
 
     #[test]

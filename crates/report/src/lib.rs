@@ -25,3 +25,4 @@ pub use history::{history_human, history_json};
 pub use page::Style;
 pub use redact::redact;
 pub use sections::suite::suites;
+pub use words::thousands;

@@ -10,7 +10,8 @@ use qd1_model::verdict::Judged;
 use qd1_model::{Estimate, Grade, LoadSummary, Report, Severity, StepSummary, Subject, Verdict};
 
 /// Formats `48211` as `48,211`.
-pub(crate) fn thousands(n: u64) -> String {
+#[must_use]
+pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

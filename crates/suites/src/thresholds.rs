@@ -105,6 +105,20 @@ mod tests {
         assert!(builtin().class.iter().flat_map(|class| &class.criterion).all(|c| !c.source.is_empty()));
     }
 
+    /// "Expected by class of storage" was a source, and a disk with commits of 0.3 ms was too slow for databases.
+    #[test]
+    fn every_source_is_explained_where_the_verdicts_are() {
+        let documented = include_str!("../../../docs/verdicts.md");
+        let is_documented = |source: &str| documented.lines().any(|line| line.starts_with(&format!("| {source} |")));
+        for criterion in builtin().class.iter().flat_map(|class| &class.criterion) {
+            // One criterion may have two sources, for its two bounds.
+            let whole = is_documented(&criterion.source);
+            let each = criterion.source.split("; ").all(is_documented);
+            assert!(whole || each, "{}: {}", criterion.step, criterion.source);
+            assert!(!criterion.source.contains("expected"), "{}", criterion.source);
+        }
+    }
+
     #[test]
     fn etcd_is_judged_by_the_sync_alone_as_its_own_metric_is() {
         let etcd = builtin().class.remove(0);

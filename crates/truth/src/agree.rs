@@ -77,7 +77,7 @@ fn verdicts(text: &mut String, reports: &[Report]) {
     for (at, verdict) in first.verdicts.iter().enumerate() {
         let grades: Vec<Grade> = reports.iter().filter_map(|report| Some(report.verdicts.get(at)?.grade)).collect();
         let names: Vec<&str> = grades.iter().map(|grade| grade.name()).collect();
-        let _ = writeln!(text, "  {:<20}{}", verdict.title, names.join(", "));
+        let _ = writeln!(text, "  {:<32}{}", verdict.title, names.join(", "));
         for (a, one) in grades.iter().enumerate() {
             for other in &grades[..a] {
                 pairs += 1;

@@ -5,14 +5,17 @@
 //! check, which reads past the page cache wherever it can.
 //! Source: the kernel's `iostats` documentation (sectors read are counted at the device).
 //!
+//! Of ZFS no device is seen, so nothing can be counted. Before version 2.3 it takes O_DIRECT and answers from its own
+//! cache all the same (OpenZFS 2.3 release notes: Direct IO), so that its reads are nobody's: critical for every step.
+//!
 //! It fails to see a cache below the counters: in the device, the controller or the hypervisor. It may mistake
 //! holes and unwritten extents for a cache; `unwritten_extents` distinguishes these.
 
 use qd1_model::plan::FileUse;
 use qd1_model::units::Bytes;
-use qd1_model::{Finding, Record, Severity, Subject, Summary};
+use qd1_model::{Finding, OpClass, Record, Severity, Subject, Summary};
 
-use super::{base_finding, counted_steps, percent};
+use super::{base_finding, counted_steps, percent, version_of};
 
 /// Share of bytes missing at the device from which it is reported.
 const MISSING_WARNING: f64 = 0.1;
@@ -21,8 +24,30 @@ const MISSING_CRITICAL: f64 = 0.5;
 /// Fewer bytes asked prove nothing.
 const ASKED_MIN: Bytes = Bytes::mib(1);
 
+/// The first version of ZFS whose direct reads go past its cache.
+const ZFS_DIRECT: (u32, u32) = (2, 3);
+
+/// The reads of a ZFS that ignores O_DIRECT, or may.
+fn of_zfs(record: &Record) -> Option<Finding> {
+    let fs = &record.environment.filesystem;
+    let version = version_of(&fs.version);
+    if fs.kind != "zfs" || version.is_some_and(|version| version >= ZFS_DIRECT) {
+        return None;
+    }
+    let known = if version.is_some() { format!("version {}", fs.version) } else { "of unknown version".to_owned() };
+    Some(Finding {
+        title: "ZFS may have answered the reads from its own cache: it takes O_DIRECT and ignores it before 2.3"
+            .to_owned(),
+        evidence: format!("{} is ZFS, {known}", fs.mount_point),
+        advice: "Measure a dataset with primarycache=metadata, or judge commits alone; reads need OpenZFS 2.3."
+            .to_owned(),
+        ..base_finding("cache_answered", Severity::Critical, 0.8)
+    })
+}
+
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let mut all = Vec::new();
+    let reads = record.steps.iter().flat_map(|step| &step.streams).any(|stream| stream.class == OpClass::Read);
+    let mut all: Vec<Finding> = of_zfs(record).filter(|_| reads).into_iter().collect();
     for (step, io, device) in counted_steps(record) {
         // Space that was never written cannot be read from the device; `unwritten_reads` reports that.
         if matches!(io.file, FileUse::Allocated | FileUse::Empty) && !io.rw.writes() {
@@ -71,6 +96,21 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zfs_before_its_direct_reads_spoils_them() {
+        let found = |version: &str| {
+            let mut record = crate::testing::record();
+            let fs = &mut record.environment.filesystem;
+            "zfs".clone_into(&mut fs.kind);
+            version.clone_into(&mut fs.version);
+            let all = crate::testing::run(detect, &record);
+            all.iter().any(|finding| finding.id == "cache_answered" && finding.step.is_empty())
+        };
+        assert!(found("2.2.7-1") && found("") && found("0.8.3"));
+        assert!(!found("2.3.0-rc1") && !found("2.10.1"));
+    }
+
     use crate::testing;
     use qd1_model::environment::FilesystemClass;
 

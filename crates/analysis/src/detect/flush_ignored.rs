@@ -18,7 +18,7 @@
 use qd1_model::environment::Environment;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::{base_finding, counted_steps, workers};
+use super::{base_finding, counted_steps, version_of, workers};
 
 /// Flushes per sync and writer below which they count as missing.
 const DEFICIT: f64 = 0.1;
@@ -29,7 +29,7 @@ const KERNEL_MIN: (u32, u32) = (5, 5);
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let environment = &record.environment;
-    if kernel_version(&environment.kernel).is_none_or(|version| version < KERNEL_MIN) {
+    if version_of(&environment.kernel).is_none_or(|version| version < KERNEL_MIN) {
         return Vec::new();
     }
     let ever_counted = record.steps.iter().any(|step| step.device.is_some_and(|device| device.counted.flushes > 0));
@@ -103,12 +103,6 @@ pub(super) fn no_barrier(options: &[String]) -> Option<&str> {
     options.iter().map(String::as_str).find(|option| matches!(*option, "barrier=0" | "nobarrier" | "volatile"))
 }
 
-/// Major and minor of `uname -r`.
-fn kernel_version(release: &str) -> Option<(u32, u32)> {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,8 +173,8 @@ mod tests {
 
     #[test]
     fn kernel_releases_are_read() {
-        assert_eq!(kernel_version("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(kernel_version("5.4"), Some((5, 4)));
-        assert_eq!(kernel_version("unknown"), None);
+        assert_eq!(version_of("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(version_of("5.4"), Some((5, 4)));
+        assert_eq!(version_of("unknown"), None);
     }
 }

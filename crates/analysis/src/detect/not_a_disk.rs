@@ -35,6 +35,15 @@ fn engine_finding(record: &Record) -> Option<Finding> {
 
 fn filesystem_finding(record: &Record) -> Option<Finding> {
     let fs = &record.environment.filesystem;
+    if fs.kind == "zfs" && record.environment.devices.is_empty() {
+        return Some(Finding {
+            title: "ZFS does not say which devices it is on: caches, flushes and other traffic cannot be counted"
+                .to_owned(),
+            evidence: format!("{} is {} mounted from {}", fs.mount_point, fs.kind, fs.source),
+            advice: "`zpool status` names them; a check of a volume (zvol) sees its own.".to_owned(),
+            ..base_finding("not_a_disk", Severity::Info, 1.0)
+        });
+    }
     let evidence = format!("{} is {} mounted from {}", fs.mount_point, fs.kind, fs.source);
     let (severity, title, advice) = match fs.class {
         FilesystemClass::Disk => return None,
@@ -60,7 +69,11 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
         ),
         FilesystemClass::Network => (
             Severity::Info,
-            format!("{} is on another machine: the figures include the network and its caches", fs.kind),
+            format!(
+                "{} is on another machine: the figures include the network and its caches, and whether its server writes \
+                 commits to a disk cannot be seen",
+                fs.kind
+            ),
             "",
         ),
         FilesystemClass::Fuse => {

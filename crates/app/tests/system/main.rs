@@ -10,6 +10,7 @@ mod filesystems_end;
 mod laws;
 mod mounts;
 mod overwritten;
+mod powercut;
 mod safety;
 mod simdisk;
 mod throttled;

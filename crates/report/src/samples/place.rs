@@ -38,6 +38,7 @@ pub(super) fn environment() -> Environment {
             source: "/dev/vda1".into(),
             mount_point: "/srv".into(),
             options: ["rw", "relatime", "discard", "errors=remount-ro", "commit=30"].map(String::from).to_vec(),
+            version: String::new(),
             upper: String::new(),
             id: "5b0e3f6a91c2d874".into(),
             size: Bytes(83_200_000_000),

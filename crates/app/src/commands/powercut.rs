@@ -1,0 +1,263 @@
+//! `qd1 powercut`: whether what was committed is there after the power was cut.
+
+use std::fs::OpenOptions;
+use std::io::{IsTerminal as _, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use qd1_experiment::powercut::{self, Outcome, Witness, Writer};
+use qd1_model::{Problem, ProblemKind};
+use qd1_report::thousands;
+use qd1_runner::id;
+
+use crate::args::OutputArgs;
+use crate::message;
+use crate::output;
+use crate::signals::Signals;
+
+/// Longest wait for a witness to answer.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Shortest token that is taken.
+const TOKEN_MIN: usize = 8;
+/// Silences (of a fifth of a second) after which the witness says that nothing comes any more.
+const SILENCES: u32 = 50;
+
+pub(crate) const EXAMPLE: &str = "\
+Over ssh, on the machine to test:
+  qd1 powercut write /var/lib/db | ssh other qd1 powercut witness notes
+or over TCP, first on the other machine:
+  qd1 powercut witness notes --listen 192.0.2.7:7777 --token 3f0c91ab
+  qd1 powercut write /var/lib/db --to 192.0.2.7:7777 --token 3f0c91ab
+Cut the power (not: shut down), start the machine again, copy the notes to it, and
+  qd1 powercut check /var/lib/db notes
+
+Exit codes: 0 all is there, or done; 1 it failed, or the witness is gone; 2 wrong usage; 3 acknowledged commits are lost.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PowercutCommand {
+    /// Commit below PATH until the power is cut, and acknowledge each commit to a witness
+    Write(WriteArgs),
+    /// Note in FILE what is acknowledged; on a machine whose power is not cut
+    Witness(WitnessArgs),
+    /// After the cut: look whether what FILE says was acknowledged is below PATH
+    Check(CheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WriteArgs {
+    /// Directory on the disk to test
+    path: PathBuf,
+    /// The witness, if it is not at the other end of a pipe
+    #[arg(long, value_name = "HOST:PORT", requires = "token")]
+    to: Option<String>,
+    /// What the witness knows its writer by
+    #[arg(long, requires = "to", value_parser = token)]
+    token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WitnessArgs {
+    /// File for the notes; it must not exist yet
+    file: PathBuf,
+    /// Wait here for the writer, instead of reading what comes on stdin
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "token")]
+    listen: Option<String>,
+    /// What the writer has to know, at least 8 characters
+    #[arg(long, requires = "listen", value_parser = token)]
+    token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The directory that was written to
+    path: PathBuf,
+    /// The notes of the witness
+    file: PathBuf,
+    /// Leave the file of the run in place, also when nothing is lost
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs one of them.
+///
+/// # Errors
+/// When it fails.
+pub(crate) fn run(command: &PowercutCommand) -> Result<ExitCode> {
+    match command {
+        PowercutCommand::Write(args) => write(args),
+        PowercutCommand::Witness(args) => witness(args),
+        PowercutCommand::Check(args) => check(args),
+    }
+}
+
+fn token(text: &str) -> Result<String, String> {
+    match text.len() >= TOKEN_MIN && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("a token has at least {TOKEN_MIN} characters and no spaces")),
+    }
+}
+
+fn write(args: &WriteArgs) -> Result<ExitCode> {
+    let mut to: Box<dyn Write> = match &args.to {
+        Some(address) => Box::new(connect(address, args.token.as_deref().unwrap_or_default())?),
+        None if std::io::stdout().is_terminal() => {
+            return Err(Problem::usage(
+                "the acknowledgements go to stdout: pipe them to a witness on another machine (`| ssh HOST qd1 powercut \
+                 witness FILE`), or name it with --to",
+            )
+            .into());
+        }
+        None => Box::new(std::io::stdout()),
+    };
+    let signals = Signals::install()?;
+    let writer = Writer::create(&args.path, id::random_seed()?)?;
+    message::print(format_args!(
+        "qd1: committing to {}; cut the power of this machine now, or end this with Ctrl-C",
+        writer.path().display()
+    ));
+    let outcome = writer.run(&mut to, signals.stop());
+    // As long as this process lives there was no cut.
+    writer.remove();
+    let written = outcome?;
+    message::print(format_args!(
+        "qd1: ended after {} commits without a power cut; the file is removed",
+        thousands(written.acknowledged)
+    ));
+    Ok(signals.exit_code().map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+fn connect(address: &str, token: &str) -> Result<TcpStream> {
+    let wrong = |why: String| Problem::usage(format!("cannot reach a witness at {address}: {why}"));
+    let mut all = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    let first = all.next().ok_or_else(|| wrong("it has no address".to_owned()))?;
+    let mut stream = TcpStream::connect_timeout(&first, CONNECT).map_err(|error| wrong(error.to_string()))?;
+    stream.set_nodelay(true)?;
+    writeln!(stream, "{token}").context("the witness is gone")?;
+    Ok(stream)
+}
+
+fn witness(args: &WitnessArgs) -> Result<ExitCode> {
+    let listener = args.listen.as_ref().map(|address| {
+        TcpListener::bind(address).map_err(|error| Problem::usage(format!("cannot listen at {address}: {error}")))
+    });
+    let listener = listener.transpose()?;
+    if listener.is_none() && std::io::stdin().is_terminal() {
+        return Err(Problem::usage(
+            "there is no writer on stdin: start it as `qd1 powercut write PATH | ssh HOST qd1 powercut witness FILE`, or \
+             wait for it with --listen",
+        )
+        .into());
+    }
+    let mut notes = OpenOptions::new().write(true).create_new(true).open(&args.file).map_err(|error| {
+        Problem::usage(format!("cannot make {}: {error}; name a file that does not exist yet", args.file.display()))
+    })?;
+    let mut witness = Witness::default();
+    let outcome = match listener {
+        None => witness.keep(std::io::stdin().lock(), &mut notes, &false.into(), |_| ()),
+        Some(listener) => {
+            let signals = Signals::install()?;
+            message::print(format_args!("qd1: waiting for the writer at {}", listener.local_addr()?));
+            match powercut::accept(&listener, args.token.as_deref().unwrap_or_default(), signals.stop())? {
+                Some(writer) => follow(&mut witness, writer, &mut notes, &signals),
+                None => Ok(()),
+            }
+        }
+    };
+    let synced = notes.sync_all().context("cannot write the notes");
+    message::print(format_args!(
+        "qd1: {} acknowledged commits are noted in {}",
+        thousands(witness.acknowledged),
+        args.file.display()
+    ));
+    outcome.and(synced)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Notes what comes over a connection, and says once when nothing comes any more: a machine without power ends no
+/// connection.
+fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signals: &Signals) -> Result<()> {
+    let (mut last, mut silences) = (u64::MAX, 0);
+    witness.keep(writer, notes, signals.stop(), |acknowledged| {
+        silences = if acknowledged == last { silences + 1 } else { 1 };
+        last = acknowledged;
+        if silences == SILENCES {
+            let count = thousands(acknowledged);
+            message::print(format_args!(
+                "qd1: nothing for ten seconds, after {count} acknowledged commits; if the power was cut, end this with Ctrl-C"
+            ));
+        }
+    })
+}
+
+fn check(args: &CheckArgs) -> Result<ExitCode> {
+    let outcome = powercut::verify(&args.path, &args.file)?;
+    let text = said(&outcome);
+    output::write(&OutputArgs::stdout(), &text)?;
+    if outcome.lost > 0 {
+        return Ok(ExitCode::from(ProblemKind::Threshold.exit_code()));
+    }
+    if !args.keep {
+        powercut::remove(&args.path, Path::new(&args.file))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The outcome for people, headline first.
+fn said(outcome: &Outcome) -> String {
+    let [acknowledged, looked_for, lost] = [outcome.acknowledged, outcome.looked_for, outcome.lost].map(thousands);
+    let mut text = match outcome {
+        Outcome { acknowledged: 0, .. } => {
+            "Nothing was acknowledged before the cut, so nothing can be lost.\n".to_owned()
+        }
+        Outcome { is_file_gone: true, .. } => format!(
+            "LOST: the file itself is gone, with all of {acknowledged} acknowledged commits. Is this the directory that was \
+             written to, mounted?\n"
+        ),
+        Outcome { lost: 0, .. } => format!(
+            "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. Once is no proof: a disk that \
+             loses some loses them at some cuts.\n"
+        ),
+        _ => format!(
+            "LOST: {lost} of the last {looked_for} acknowledged commits are not on the disk. The newest there is number {}, \
+             and number {acknowledged} was acknowledged: flushes are ignored, by the disk or by what is in front of it.\n",
+            thousands(outcome.newest)
+        ),
+    };
+    if outcome.is_same_start {
+        text += "Beware: this machine was not started again since, so what was read may come from its memory.\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_is_said_first() {
+        let kept = Outcome {
+            acknowledged: 31_442,
+            looked_for: 2048,
+            lost: 0,
+            newest: 31_443,
+            is_file_gone: false,
+            is_same_start: false,
+        };
+        assert!(said(&kept).starts_with("Kept: the last 2,048 of 31,442"), "{}", said(&kept));
+        let lost = Outcome { lost: 812, newest: 30_630, is_same_start: true, ..kept.clone() };
+        let text = said(&lost);
+        assert!(text.starts_with("LOST: 812 of the last 2,048") && text.contains("Beware: this machine"), "{text}");
+        assert!(said(&Outcome { acknowledged: 0, ..kept.clone() }).starts_with("Nothing was acknowledged"));
+        assert!(said(&Outcome { is_file_gone: true, lost: 2048, ..kept }).starts_with("LOST: the file itself"));
+    }
+
+    #[test]
+    fn tokens_are_not_short() {
+        assert!(token("3f0c91ab").is_ok());
+        assert!(token("short").is_err() && token("with space").is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! The writer: commits one block after another, and acknowledges each once its fdatasync has returned.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use qd1_model::Problem;
+use rustix::fs::{fdatasync, fsync};
+
+use super::block::{self, BYTES};
+use super::{BLOCKS, Header, boot_id, file_of};
+
+/// A file to be committed to.
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+    header: Header,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Commits that were acknowledged.
+    pub acknowledged: u64,
+}
+
+impl Writer {
+    /// Makes the file of run `run` below `dir`, whole and durable, so that a commit changes nothing but its block.
+    ///
+    /// # Errors
+    /// When there is no such directory, or it takes no 8 MiB.
+    pub fn create(dir: &Path, run: u64) -> Result<Self> {
+        if !dir.is_dir() {
+            return Err(
+                Problem::usage(format!("{} is no directory; name one on the disk to test", dir.display())).into()
+            );
+        }
+        let path = file_of(dir, run);
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let file = opened.with_context(|| format!("cannot make {}", path.display()))?;
+        let this = Self { file, path, header: Header { run, boot: boot_id() } };
+        let whole = || -> Result<()> {
+            for number in 0..BLOCKS {
+                this.file.write_all_at(&[0; BYTES], number * BYTES as u64)?;
+            }
+            fsync(&this.file)?;
+            Ok(fsync(File::open(dir)?)?)
+        };
+        if let Err(error) = whole() {
+            this.remove();
+            return Err(error.context(format!("cannot write {}", dir.display())));
+        }
+        Ok(this)
+    }
+
+    /// Commits and acknowledges until `stop` is set.
+    ///
+    /// # Errors
+    /// When a commit fails, or the witness is gone.
+    pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool) -> Result<Written> {
+        let gone = "the witness is gone";
+        writeln!(witness, "{}", self.header.line()).and_then(|()| witness.flush()).context(gone)?;
+        let mut block = [0; BYTES];
+        let mut acknowledged = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let number = acknowledged + 1;
+            block::fill(&mut block, self.header.run, number);
+            self.file
+                .write_all_at(&block, (number - 1) % BLOCKS * BYTES as u64)
+                .and_then(|()| Ok(fdatasync(&self.file)?))
+                .with_context(|| format!("commit {number} failed"))?;
+            writeln!(witness, "{number}").and_then(|()| witness.flush()).context(gone)?;
+            acknowledged = number;
+        }
+        Ok(Written { acknowledged })
+    }
+
+    /// Returns the file's path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file: there was no power cut.
+    pub fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
