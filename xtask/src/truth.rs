@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     busy: bool,
     /// What PostgreSQL, etcd and SQLite feel on disks drawn at random (60, or COUNT), and what check says of these: a line of
-    /// JSON a disk is added to FILE (root; two minutes a disk, two at once)
+    /// JSON a disk is added to FILE (root; some minutes a disk, three at once)
     #[arg(long, value_name = "FILE")]
     programs: Option<PathBuf>,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
