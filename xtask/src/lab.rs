@@ -9,6 +9,7 @@ mod claim;
 mod disks;
 mod initramfs;
 mod modules;
+pub(crate) mod powercut;
 mod scenario;
 
 use std::fs;

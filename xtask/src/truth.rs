@@ -49,6 +49,10 @@ pub(crate) struct Args {
     /// JSON a disk is added to FILE (root; some minutes a disk, three at once)
     #[arg(long, value_name = "FILE")]
     programs: Option<PathBuf>,
+    /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or COUNT), and
+    /// what `qd1 powercut` says (root; a minute each)
+    #[arg(long)]
+    powercut: bool,
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
@@ -74,6 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(file) = &args.programs {
         let from = if args.tuning { programs::TUNING } else { programs::UNSEEN };
         return programs::run(file, from, args.count.unwrap_or(60));
+    }
+    if args.powercut {
+        return crate::lab::powercut::run(args.count.unwrap_or(10));
     }
     if args.busy {
         return busy::run(args.count.unwrap_or(20));

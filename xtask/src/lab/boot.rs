@@ -95,12 +95,12 @@ fn boot_once(scenarios: &[Scenario], binary: &Path, packages: &Unpacked) -> Resu
 }
 
 /// What a machine runs from its start to its end.
-struct Scripts<'a> {
+pub(super) struct Scripts<'a> {
     /// The scenarios, by their place among all.
-    numbers: Vec<usize>,
-    script: &'a dyn Fn(usize) -> String,
+    pub(super) numbers: Vec<usize>,
+    pub(super) script: &'a dyn Fn(usize) -> String,
     /// Its power is cut at the end.
-    cuts: bool,
+    pub(super) cuts: bool,
 }
 
 fn power_on(
@@ -134,7 +134,7 @@ pub(super) fn tail(console: &str) -> String {
 
 /// The machine without its disks. The console goes to our pipe, results through a port of their own: the console is
 /// slow, and the kernel writes to it as well.
-fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
+pub(super) fn machine(packages: &Unpacked, initramfs: &Path, port: &Path) -> Command {
     let mut qemu = cmd::command(QEMU.program);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
     // An emulated processor runs anywhere; what is measured here is behaviour.
@@ -176,7 +176,12 @@ fn add_disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) {
     }
 }
 
-fn archive(scenarios: &[Scenario], scripts: &Scripts<'_>, binary: &Path, packages: &Unpacked) -> Result<Archive> {
+pub(super) fn archive(
+    scenarios: &[Scenario],
+    scripts: &Scripts<'_>,
+    binary: &Path,
+    packages: &Unpacked,
+) -> Result<Archive> {
     let mut archive = Archive::default();
     archive.program("init", include_bytes!("init.sh"));
     archive.file("lab/helpers", include_bytes!("helpers.sh"));

@@ -10,8 +10,24 @@ use serde_json::Value;
 use crate::common::{self, Place, find, float, int, list, skip, step, test_name};
 use crate::kept::kept;
 
-const STEPS: [&str; 11] =
-    ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "files", "buffered"];
+const STEPS: [&str; 16] = [
+    "cold",
+    "touch-16m",
+    "again-16m",
+    "flush-4k",
+    "flush-1m",
+    "qd1",
+    "commit1",
+    "commit4",
+    "wal",
+    "paced",
+    "read32",
+    "write32",
+    "seqread",
+    "seqwrite",
+    "files",
+    "buffered",
+];
 
 #[test]
 fn a_whole_check_measures_every_step_and_its_figures_add_up() {
@@ -215,7 +231,7 @@ fn a_given_file_is_only_read() {
     let report = common::json(place.qd1(&args));
     assert!(fs::read(&file).unwrap() == content, "the file was changed");
     let ran: Vec<&Value> = list(&report["record"]["steps"]).iter().map(|step| &step["name"]).collect();
-    assert_eq!(ran, ["qd1", "paced", "read32", "seqread"]);
+    assert_eq!(ran, ["cold", "touch-16m", "again-16m", "qd1", "paced", "read32", "seqread"]);
     assert!(
         find(&report["record"]["plan"]["skipped"], "name", "commit1")["why"].as_str().unwrap().contains("only read")
     );

@@ -57,7 +57,7 @@ fn without_destroy_a_device_is_only_read_and_the_rest_says_why() {
     let report = common::json(place.qd1(&["check", disk.path(), "--runtime", "100ms", "--json"]));
     assert!(disk.content() == before, "the device was written");
     let ran: Vec<&Value> = list(&report["record"]["steps"]).iter().map(|step| &step["name"]).collect();
-    assert_eq!(ran, ["qd1", "paced", "read32", "seqread"]);
+    assert_eq!(ran, ["cold", "touch-16m", "again-16m", "qd1", "paced", "read32", "seqread"]);
     for step in list(&report["record"]["steps"]) {
         assert_eq!(int(&step["device"]["asked_writes"]) + int(&step["device"]["counted"]["writes"]), 0, "{step}");
         assert!(int(&step["device"]["counted"]["reads"]) > 0, "{step}");
@@ -150,7 +150,11 @@ fn a_blank_device_that_is_named_is_written_by_every_step() {
     let ran: Vec<&Value> = list(&report["record"]["steps"]).iter().map(|step| &step["name"]).collect();
     assert_eq!(
         ran,
-        ["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "buffered"]
+        [
+            &["cold", "touch-16m", "again-16m", "flush-4k", "flush-1m"][..],
+            &["qd1", "commit1", "commit4", "wal", "paced", "read32", "write32", "seqread", "seqwrite", "buffered"]
+        ]
+        .concat()
     );
     for step in list(&report["record"]["steps"]) {
         assert_eq!(list(&step["errors"]), &[] as &[Value], "{}", step["name"]);

@@ -1,0 +1,174 @@
+//! `cargo xtask truth --powercut`: guests whose host loses its power while they commit.
+//!
+//! The guest's disk is a file on a filesystem of the host's own, on a loop device. QEMU with `cache=unsafe` ignores the
+//! guest's flushes, so that what was committed is in the host's memory alone; with `cache=none` it is on the loop device. The
+//! host's cut is a copy of what is behind the loop device, without what its memory holds; the guest is then killed, and the
+//! copy mounted and checked. The witness is QEMU's port to a file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::boot::{self, Scripts};
+use super::scenario::{Scenario, serial};
+use super::{available, build, catch_signals, interrupted, need_root};
+use crate::packages::Unpacked;
+use crate::{clock, cmd};
+
+/// Sizes of the host's disk and the guest's.
+const HOST_BYTES: u64 = 600 << 20;
+const GUEST_BYTES: u64 = 128 << 20;
+/// Commits before everything is written out once, and after which the power is cut.
+const COMMITS: [usize; 2] = [100, 600];
+/// The longest from the start of a guest to its last commit, which is emulated.
+const MOST: Duration = Duration::from_secs(300);
+
+/// What the guest runs, until it is no more.
+const GUEST: &str = "\
+about = 'commits until the power is cut'
+modules = ['ext4']
+setup = '''
+ext4 $DISK0
+mount $DISK0 /mnt
+qd1 powercut write /mnt >/dev/vport0p2
+'''
+[[disk]]
+device = 'virtio-blk-pci'
+size_mib = 128
+[[run]]
+qd1 = '--version'
+";
+
+/// Cuts the power of `count` guests of each kind, and prints what was found.
+pub(crate) fn run(count: u64) -> Result<()> {
+    need_root("a loop device and a mount")?;
+    let packages = available()?;
+    let binary = build()?;
+    catch_signals()?;
+    let mut wrong = 0;
+    for (cache, loses) in [("unsafe", true), ("none", false)] {
+        let mut found = 0;
+        for number in 0..count {
+            interrupted()?;
+            let said = one(cache, &binary, &packages).with_context(|| format!("cache={cache}, {number}"))?;
+            println!("powercut: cache={cache}: {}", said.lines().next().unwrap_or_default());
+            found += u64::from(said.starts_with("LOST"));
+        }
+        println!("powercut: cache={cache}: lost in {found} of {count}");
+        wrong += if loses { count - found } else { found };
+    }
+    ensure!(wrong == 0, "{wrong} of {} were not as they should be", 2 * count);
+    Ok(())
+}
+
+/// A guest that is killed when it goes out of scope.
+struct Guest(Child);
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A mount of ours, and its directory; unmounted on drop.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(device: &Path, at: PathBuf, options: &str) -> Result<Self> {
+        fs::create_dir(&at)?;
+        cmd::capture(cmd::command("mount").args(["-o", options]).arg(device).arg(&at))?;
+        Ok(Self(at))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = cmd::capture(cmd::command("umount").arg(&self.0)) {
+            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.0.display());
+        }
+    }
+}
+
+/// One cut; what the check said.
+fn one(cache: &str, binary: &Path, packages: &Unpacked) -> Result<String> {
+    let place = super::temp_dir()?;
+    let at = |name: &str| place.path().join(name);
+    let (behind, notes) = (at("behind"), at("notes"));
+    File::create(&behind)?.set_len(HOST_BYTES)?;
+    // Through the page cache of the file behind, so that a copy of it has what reached the device.
+    let device = cmd::capture(cmd::command("losetup").args(["--find", "--show"]).arg(&behind))?;
+    let device = Attached(PathBuf::from(device.trim()));
+    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", "nodiscard"]).arg(&device.0))?;
+    let host = Mounted::new(&device.0, at("host"), "commit=300")?;
+    let disk = host.0.join("guest");
+    let file = File::create(&disk)?;
+    for block in 0..GUEST_BYTES >> 20 {
+        file.write_all_at(&[0; 1 << 20], block << 20)?;
+    }
+    file.sync_all()?;
+    let guest = start(cache, &disk, &notes, place.path(), binary, packages)?;
+    let [first, last] = COMMITS;
+    noted(&notes, first)?;
+    // From here on, what is on the device is there because of the guest's flushes.
+    cmd::capture(cmd::command("sync").arg("-f").arg(&host.0))?;
+    noted(&notes, last)?;
+    // In this order: what is noted was acknowledged before the copy was begun.
+    let kept = at("kept");
+    fs::copy(&notes, &kept)?;
+    let cut = at("cut");
+    fs::copy(&behind, &cut)?;
+    drop((guest, host));
+    let outer = Mounted::new(&cut, at("outer"), "loop")?;
+    let inner = Mounted::new(&outer.0.join("guest"), at("inner"), "loop")?;
+    let mut check = Command::new(binary);
+    check.args(["powercut", "check", "--keep"]).arg(&inner.0).arg(&kept);
+    let output = cmd::output(&mut check)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    match output.status.code() {
+        Some(0 | 3) => Ok(said),
+        code => bail!("the check ended with {code:?}: {}", String::from_utf8_lossy(&output.stderr).trim()),
+    }
+}
+
+/// A loop device; detached on drop.
+struct Attached(PathBuf);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if let Err(error) = cmd::capture(cmd::command("losetup").arg("--detach").arg(&self.0)) {
+            eprintln!("cannot detach {}; do it by hand: {error:#}", self.0.display());
+        }
+    }
+}
+
+fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, binary: &Path, packages: &Unpacked) -> Result<Guest> {
+    let scenarios = [Scenario::parse("powercut", GUEST)?];
+    let script = |number: usize| scenarios[number].script(number);
+    let scripts = Scripts { numbers: vec![0], script: &script, cuts: false };
+    let initramfs = place.join("initramfs");
+    boot::archive(&scenarios, &scripts, binary, packages)?.write(&initramfs)?;
+    let mut qemu = boot::machine(packages, &initramfs, &place.join("port"));
+    qemu.arg("-chardev").arg(format!("file,id=notes,path={}", notes.display()));
+    qemu.args(["-device", "virtserialport,chardev=notes,name=notes"]);
+    let serial = serial(0, 0);
+    qemu.arg("-drive").arg(format!("if=none,id={serial},format=raw,cache={cache},file={}", disk.display()));
+    qemu.arg("-device").arg(format!("virtio-blk-pci,drive={serial},serial={serial}"));
+    qemu.stdin(Stdio::null()).stdout(File::create(place.join("console"))?);
+    Ok(Guest(qemu.spawn().context("cannot start QEMU")?))
+}
+
+/// Waits until so many commits are noted.
+fn noted(notes: &Path, count: usize) -> Result<()> {
+    let begin = clock::now();
+    while fs::read(notes).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count()) <= count {
+        interrupted()?;
+        ensure!(begin.elapsed() < MOST, "the guest did not commit {count} times within {} s", MOST.as_secs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
