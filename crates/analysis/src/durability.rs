@@ -13,6 +13,9 @@ use qd1_model::{Record, Subject};
 
 use crate::detect::{FlushTimes, flush_times};
 
+/// Times the median after little, from which the median after much is no longer "as long".
+const AS_LONG: f64 = 1.1;
+
 /// Returns it for a check that made commits; `None` where there is no disk, or a critical finding says that no flush reached it.
 pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let has_commits = record.steps.iter().flat_map(|step| &step.streams).any(|s| s.class == OpClass::Commit);
@@ -25,23 +28,33 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let times = flush_times(record);
     let long = |times: &FlushTimes| format!("after {} ({})", times.large, format_ns(times.after_large_ns));
     let short = |times: &FlushTimes| format!("after {} ({})", times.small, format_ns(times.after_small_ns));
+    let filesystem = &record.environment.filesystem;
     let why = match &times {
+        _ if matches!(filesystem.class, FilesystemClass::Network | FilesystemClass::Fuse) => {
+            format!("what {} does with a commit cannot be seen from here", filesystem.kind)
+        }
+        // A loop device writes the cache of its file out, whatever the disk below it does.
+        _ if record.environment.devices.iter().any(|device| device.kind == "loop") => {
+            "a loop device is in front of the disk".to_owned()
+        }
         Some(times) if has("flush_cost.waits") => {
             let why = format!("a flush takes longer {} than {}", long(times), short(times));
             return Some(Durability { is_seen: true, why });
-        }
-        _ if record.environment.filesystem.class == FilesystemClass::Network => {
-            format!("what the server of {} does with a commit cannot be seen", record.environment.filesystem.kind)
         }
         _ if has("flush_ignored.write_through") => {
             "the device says that it has no volatile cache, so that it gets no flushes".to_owned()
         }
         Some(times) => format!(
-            "a flush takes as long {} as {}: nothing to write out, a protected cache, or a flush that is ignored",
+            "a flush takes {} {} {} {}, as with a protected cache, or where flushes are ignored; qd1 powercut can tell",
+            if times.after_large_ns < AS_LONG * times.after_small_ns { "as long" } else { "hardly longer" },
             long(times),
+            if times.after_large_ns < AS_LONG * times.after_small_ns { "as" } else { "than" },
             short(times)
         ),
-        None => "what a flush costs was not measured (--quick leaves it out)".to_owned(),
+        None if record.plan.steps.iter().any(|step| step.name.starts_with("flush-")) => {
+            "too few flushes were measured".to_owned()
+        }
+        None => "this run did not measure what a flush costs".to_owned(),
     };
     Some(Durability { is_seen: false, why })
 }
@@ -58,7 +71,7 @@ mod tests {
         record.plan.subject = Subject::Check;
         for (block, lat_ns) in flushes {
             let work = testing::io(Rw::Randwrite, *block, Sync::Fdatasync, true);
-            testing::step(&mut record, &format!("flush-{block}"), work, 10, *lat_ns);
+            testing::step(&mut record, &format!("commits-{block}"), work, 10, *lat_ns);
         }
         edit(&mut record);
         crate::analyse(record, &Thresholds { class: Vec::new() }).durability
@@ -77,7 +90,13 @@ mod tests {
             assert!(!found.is_seen && found.why.starts_with("a flush takes as long after 1 MiB ("), "{found:?}");
         }
         let quick = seen(&[(4096, 300_000)], |_| ()).unwrap();
-        assert!(!quick.is_seen && quick.why.contains("not measured"), "{quick:?}");
+        assert!(!quick.is_seen && quick.why.contains("did not measure"), "{quick:?}");
+        // Both are below what flash takes, so that nothing was written out; but they are not as long.
+        let longer = seen(&[(4096, 40_000), (1 << 20, 75_000)], |_| ()).unwrap();
+        assert!(!longer.is_seen && longer.why.starts_with("a flush takes hardly longer after 1 MiB"), "{longer:?}");
+        let on_loop = |record: &mut Record| record.environment.devices[0].kind = "loop".to_owned();
+        let unseen = seen(&[(4096, 300_000), (1 << 20, 3_000_000)], on_loop).unwrap();
+        assert!(!unseen.is_seen, "{unseen:?}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         (Some(_), ..) => String::new(),
         (None, Some(why), _) => why,
         (None, None, None) => format!("step {} did not run", scale.step),
-        (None, None, Some(_)) => "too short a run".to_owned(),
+        (None, None, Some(_)) => "its interval is too wide".to_owned(),
     };
     Impression {
         requests: scale.requests.to_owned(),

@@ -54,8 +54,11 @@ pub(crate) fn why_not_the_disks(
     findings: &[Finding],
     of: &Criterion,
 ) -> Option<String> {
-    let judged = judge_unspoiled(record, summary, findings, of);
-    (judged.why != judge_one(record, summary, of).why).then_some(judged.why)
+    let (judged, alone) = (judge_unspoiled(record, summary, findings, of), judge_one(record, summary, of));
+    let step = record.step(&of.step);
+    // What did not run to its end, or failed, is refused before any finding is asked.
+    let is_refused = step.is_some_and(|step| !step.errors.is_empty() || !step.fault.is_empty());
+    (judged.why != alone.why || is_refused && alone.grade == Grade::NotResolved).then_some(judged.why)
 }
 
 /// Grades one criterion, and takes the grade back where a finding spoils the figure.

@@ -7,7 +7,7 @@ use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
-use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, both};
+use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, at_own_times, both};
 use crate::tail;
 
 /// Every figure of every step, with intervals.
@@ -70,12 +70,15 @@ fn summarize_stream(
     let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
     let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
-    let quantile = |q: f64| in_run(quantiles.at(q), &|around| around.quantile(q));
+    let is_open = plan.is_some_and(StepPlan::is_open);
+    let quantile = |q: f64| {
+        let seen = in_run(quantiles.at(q), &|around| around.quantile(q));
+        if is_open { at_own_times(seen, q) } else { seen }
+    };
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
     let of_sync =
         of_sync.as_ref().map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
-    let is_open = plan.is_some_and(StepPlan::is_open);
     let (iops, bytes_per_second) = rates(step, plan, stream);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);

@@ -24,6 +24,18 @@ pub(crate) struct Behind {
     pub(crate) block: Option<String>,
 }
 
+impl Behind {
+    /// Number of the device that the file lies on.
+    pub(crate) fn device(&self) -> &str {
+        &self.file.0
+    }
+
+    /// Whether it is this file.
+    pub(crate) fn is(&self, data: &std::fs::Metadata) -> bool {
+        self.file == (format!("{}:{}", major(data.dev()), minor(data.dev())), data.ino())
+    }
+}
+
 impl Machine {
     /// What is behind the loop device of this kernel name; `None` where the kernel does not tell.
     pub(crate) fn behind(&self, name: &str) -> Option<Behind> {

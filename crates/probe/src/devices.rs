@@ -114,16 +114,31 @@ impl Machine {
             physical_block: count("physical_block_size"),
             nr_requests: count("nr_requests"),
             read_ahead_kib: count("read_ahead_kb"),
-            is_backed_by_memory: block.backing().is_some_and(|file| self.is_in_memory(&file)),
+            is_backed_by_memory: self.is_backed_by_memory(&whole),
             backing: block.backing().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
             // Only where the requests end: a partition is the same device once more.
             nvme: if block.is_partition() { None } else { self.nvme(block) },
         }
     }
 
-    /// Whether the file at `path` lies in memory.
-    fn is_in_memory(&self, path: &Path) -> bool {
-        self.filesystem(path).is_ok_and(|found| found.class == FilesystemClass::Memory)
+    /// Whether the file behind a loop device lies in memory. The kernel knows the device that the file is on; a path may
+    /// name nothing any more, or something else.
+    fn is_backed_by_memory(&self, block: &Block) -> bool {
+        let Some(file) = block.backing() else { return false };
+        let is_memory = |found: &Filesystem| found.class == FilesystemClass::Memory;
+        let by_path = || self.filesystem(&file).is_ok_and(|found| is_memory(&found));
+        let Some(behind) = self.behind(&block.name) else { return by_path() };
+        let mounts = self.mounts();
+        if let Some(mount) = mounts.iter().find(|mount| mount.number == behind.device()) {
+            return self.filesystem(&mount.point).is_ok_and(|found| is_memory(&found));
+        }
+        // No mount shows it. Where the path leads to it, it is that of the path (a subvolume of btrfs has a number of its own);
+        // else it is a file of memory without a name (memfd), or of a filesystem that was detached: without a disk of its
+        // own, only memory is.
+        match std::fs::metadata(&file) {
+            Ok(data) if behind.is(&data) => by_path(),
+            _ => behind.device().starts_with("0:"),
+        }
     }
 
     /// By what a device, a part of `whole`, is known again; see [`Device::identity`].

@@ -180,13 +180,22 @@ impl Machine {
         None
     }
 
+    /// Whether an overlay has as much room as the filesystem at `upper`: the kernel asks the upper one for it. Another one may
+    /// be mounted over the directory by now, or be seen there from another namespace.
+    fn has_room_of(&self, overlay: &Mount, upper: &Path) -> bool {
+        let room =
+            |path: &Path| statvfs(self.below(path)).ok().map(|room| (room.f_blocks, room.f_frsize, room.f_files));
+        !self.is_live() || room(&overlay.point) == room(upper)
+    }
+
     fn upper_once(&self, mount: &Mount) -> Option<Mount> {
         if class_of(&mount.kind) != FilesystemClass::Overlay {
             return None;
         }
         let upper = Path::new(mount.super_option("upperdir")?);
-        if self.has(upper) {
-            return self.mount_of(upper).ok().filter(|found| found.id != mount.id);
+        if upper.is_absolute() && self.has(upper) {
+            let found = self.mount_of(upper).ok().filter(|found| found.id != mount.id)?;
+            return self.has_room_of(mount, upper).then_some(found);
         }
         // Inside a container the directory is out of sight, but Docker and Podman bind single files (/etc/hosts) from
         // their data directory. A shared /var/lib/docker means the same filesystem; /var/lib alone would not.

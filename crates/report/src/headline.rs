@@ -35,7 +35,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     sentences.extend(impressions(report));
     sentences.extend(report.durability.as_ref().map(durability));
     if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
-        sentences.push(format!("No disk: {}. Nothing is judged.", finding.title.trim_end_matches('.')));
+        sentences.push(format!("Nothing is judged: {}.", finding.title.trim_end_matches('.')));
     } else if !parts.is_empty() {
         let over =
             report.over.as_ref().map_or_else(String::new, |over| format!(" over {}", format_span_ns(over.duration_ns)));
@@ -72,12 +72,13 @@ fn impressions(report: &Report) -> Vec<String> {
         let metric = metric(&impression.metric);
         let value = impression.figure.and_then(|figure| figure.value);
         let figure = metric.zip(value).map(|(metric, value)| format!("{} {}", metric.title, metric.unit.format(value)));
-        let stalls = if impression.requests == "commits" { stalls(report) } else { None };
+        let is_shown = impression.requests == "commits" && impression.word.is_some();
+        let stalls = if is_shown { stalls(report) } else { None };
         let seen: Vec<String> = [figure, stalls].into_iter().flatten().collect();
         let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
         match &impression.word {
             Some(word) => format!("{requests}: {word}{seen}."),
-            None => format!("{requests}: not resolved{seen}: {}.", impression.why.trim_end_matches('.')),
+            None => format!("{requests}: not rated{seen}: {}.", impression.why.trim_end_matches('.')),
         }
     });
     each.collect()
@@ -85,19 +86,24 @@ fn impressions(report: &Report) -> Vec<String> {
 
 fn durability(found: &Durability) -> String {
     match found.is_seen {
-        true => format!("Flushes write out what was written: {}.", found.why),
+        true => format!("Flushes write something out: {}.", found.why),
         false => format!("Durability unverified: {}.", found.why),
     }
 }
+
+/// Upper limit of the share of moments in stalls from which the longest wait that was met says something.
+const SHARE_KNOWN: f64 = 0.05;
+/// A wait that is worth a word however short the run was, ns.
+const STALL_NS: f64 = 100e6;
 
 /// Returns the stalls that commits met.
 fn stalls(report: &Report) -> Option<String> {
     let mut streams = report.summary.steps.iter().flat_map(|step| &step.streams);
     let of_commits = streams.find(|stream| stream.class == OpClass::Commit && stream.stall_share.is_some())?;
-    match (of_commits.stall_share?.value?, of_commits.stall_longest_ns?.value?) {
-        (0.0, _) => Some("no wait of 100 ms".to_owned()),
-        (_, longest_ns) => Some(format!("longest wait {}", Unit::Ns.format(longest_ns))),
-    }
+    let (share, longest_ns) = (of_commits.stall_share?, of_commits.stall_longest_ns?.value?);
+    // Of a moment or two of a disk it shows nothing.
+    let is_known = share.high.is_some_and(|high| high <= SHARE_KNOWN);
+    (is_known || longest_ns > STALL_NS).then(|| format!("longest wait {}", Unit::Ns.format(longest_ns)))
 }
 
 /// One of the key figures of the run.

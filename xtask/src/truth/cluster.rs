@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cmd;
+use crate::{clock, cmd};
 
 const MEMBERS: usize = 3;
 /// Puts a second of each client, clients, and for how long.
@@ -41,7 +41,7 @@ pub(super) fn run(disk: &Path, place: &Path) -> Result<Value> {
     let cluster = start(&data, place)?;
     wait_until_ready(&cluster)?;
     let before = leader_changes(&cluster)?;
-    let began = Instant::now();
+    let began = clock::now();
     let mut latencies: Vec<f64> = Vec::new();
     let mut failed = 0usize;
     std::thread::scope(|scope| -> Result<()> {
@@ -99,7 +99,7 @@ fn start(data: &Path, place: &Path) -> Result<Cluster> {
 }
 
 fn wait_until_ready(cluster: &Cluster) -> Result<()> {
-    let began = Instant::now();
+    let began = clock::now();
     let is_ready = |port: u16| ask(port, "GET", "/health", "").is_ok_and(|answer| answer.contains("true"));
     while !cluster.members.iter().all(|(_, port)| is_ready(*port)) {
         if began.elapsed() > READY {

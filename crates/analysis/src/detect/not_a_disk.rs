@@ -1,7 +1,8 @@
 //! What was measured is not (only) a disk of this machine: memory, layers, a network, a user-space program, a file.
 //!
 //! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, an overlay on
-//! them, a loop device over a file there, zram, ram) every figure is memory's: critical, and no verdict is given. The rest is mentioned so that nobody compares it with a local disk. What a
+//! them, a loop device over a file there, zram, ram) every figure is memory's: critical, and no verdict is given. Nor is one
+//! where layers hide what is below them: on a live system and in some containers that is memory. The rest is mentioned so that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
 use qd1_model::environment::{Device, Filesystem, FilesystemClass};
@@ -58,8 +59,8 @@ fn filesystem_finding(record: &Record) -> Option<Finding> {
             "Choose a path on a disk.",
         ),
         FilesystemClass::Overlay if fs.upper.is_empty() => (
-            Severity::Warning,
-            format!("the path is on {} layers, and the filesystem below cannot be seen", fs.kind),
+            Severity::Critical,
+            format!("the path is on {} layers, and whether a disk is below them cannot be seen", fs.kind),
             "Measure a volume or a bind mount instead, as a database in this container should use.",
         ),
         FilesystemClass::Overlay => (
@@ -141,7 +142,7 @@ mod tests {
     fn memory_is_critical_and_the_rest_is_named() {
         assert_eq!(severity_on(FilesystemClass::Memory, ""), [Severity::Critical]);
         assert_eq!(severity_on(FilesystemClass::Pseudo, ""), [Severity::Critical]);
-        assert_eq!(severity_on(FilesystemClass::Overlay, ""), [Severity::Warning]);
+        assert_eq!(severity_on(FilesystemClass::Overlay, ""), [Severity::Critical]);
         assert_eq!(severity_on(FilesystemClass::Overlay, "ext4"), [Severity::Info]);
         assert_eq!(severity_on(FilesystemClass::Network, ""), [Severity::Info]);
         assert_eq!(severity_on(FilesystemClass::Fuse, ""), [Severity::Info]);

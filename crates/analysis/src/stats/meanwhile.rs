@@ -101,11 +101,15 @@ impl Meanwhile {
         let mut base = Base::new(&own, &moments(&own, started_ns), self.is_open.contains(&step.name))?;
         let moments = others.iter().flat_map(|course| &course.moments);
         let there = moments.map(|moment| base.at(moment, moment.start_ns - started_ns)).collect();
-        let own_n = own.n as f64;
         let series = own.with(there);
         let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
-        let open = base.is_open.then(|| Open { own_n, stalled: base.stalled_ns / latencies_ns });
-        Some(Around { episodes: Episodes::new(&series), level: level::half_width(&series, Of::Latency), series, open })
+        let stalled = base.is_open.then(|| base.stalled_ns / latencies_ns);
+        Some(Around {
+            episodes: Episodes::new(&series),
+            level: level::half_width(&series, Of::Latency),
+            series,
+            stalled,
+        })
     }
 }
 
@@ -115,16 +119,8 @@ pub struct Around {
     episodes: Episodes,
     /// As in [`super::Quantiles`].
     level: f64,
-    /// Where requests are due at their own times.
-    open: Option<Open>,
-}
-
-/// What limits the figures of requests at their own times.
-struct Open {
-    /// Requests of the step itself.
-    own_n: f64,
-    /// Share of stalls in the sum of all latencies.
-    stalled: f64,
+    /// Of requests at their own times, the share of stalls in the sum of all latencies.
+    stalled: Option<f64>,
 }
 
 impl Around {
@@ -132,26 +128,18 @@ impl Around {
     #[must_use]
     pub fn quantile(&self, q: f64) -> Estimate {
         let at = |rank| self.series.at_rank(rank);
-        let estimate = level::beyond(
+        level::beyond(
             quantile_of(&self.series, &self.episodes, self.series.n, q, at),
             at(0.5 * self.series.n as f64),
             q,
             self.level,
-        );
-        let needed = OPEN_SPARE * rank::samples_needed(q);
-        match &self.open {
-            Some(open) if q > 0.5 && open.own_n < needed => {
-                let n_needed = (needed / open.own_n * estimate.n as f64).max(estimate.n_needed as f64).ceil() as u64;
-                Estimate { value: None, high: None, n_needed, ..estimate }
-            }
-            _ => estimate,
-        }
+        )
     }
 
     /// Mean latency, ns.
     #[must_use]
     pub fn mean(&self) -> Estimate {
-        if self.open.as_ref().is_some_and(|open| open.stalled > STALLED_MAX) {
+        if self.stalled.is_some_and(|share| share.is_nan() || share > STALLED_MAX) {
             return Estimate { n: self.series.n, n_needed: 2 * self.series.n, ..Estimate::default() };
         }
         widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level)
@@ -173,6 +161,16 @@ impl Around {
         let rate = ratio(&self.series, quantity, Quantity::Length);
         scaled(widened(rate, level::half_width(&self.series, Of::Rate)), 1e9)
     }
+}
+
+/// Quantile `q` of requests at their own times, which are too few for a tail (see the top).
+#[must_use]
+pub fn at_own_times(estimate: Estimate, q: f64) -> Estimate {
+    let needed = OPEN_SPARE * rank::samples_needed(q);
+    if q <= 0.5 || estimate.n as f64 >= needed {
+        return estimate;
+    }
+    Estimate { value: None, high: None, n_needed: (needed as u64).max(estimate.n_needed), ..estimate }
 }
 
 /// A step's own figure with an interval that holds both; not resolved where one of them is not.
@@ -448,17 +446,19 @@ mod tests {
     fn of_few_requests_at_their_own_times_no_tail_is_known_and_no_mean_where_others_met_stalls() {
         // 100 a second: 600.
         let reads = || step("reads", OpClass::Read, 0, |_| busy(100_000)[..10].to_vec());
-        let at_own_times = |latencies: fn(u64) -> Vec<u64>| {
+        let others_with = |latencies: fn(u64) -> Vec<u64>| {
             let steps = [reads(), commits(latencies)];
             let mut seen = meanwhile(&steps);
             seen.is_open.insert("reads".to_owned());
             seen.around(&steps[0], OpClass::Read).unwrap()
         };
-        let steady = at_own_times(|_| busy(1_000_000));
+        let steady = others_with(|_| busy(1_000_000));
         assert!(steady.quantile(0.5).is_resolved() && steady.mean().is_resolved());
-        let p99 = steady.quantile(0.99);
-        assert!(!p99.is_resolved() && p99.low.is_some() && p99.n_needed > p99.n, "{p99:?}");
-        let stalled = at_own_times(stalled);
+        let own = super::super::quantile(&reads().streams[0].lat, &reads().intervals, OpClass::Read, 0.99);
+        let p99 = at_own_times(own, 0.99);
+        assert!(own.is_resolved() && !p99.is_resolved() && p99.low == own.low && p99.n_needed > p99.n, "{p99:?}");
+        assert_eq!(at_own_times(own, 0.5), own);
+        let stalled = others_with(stalled);
         assert!(stalled.quantile(0.5).is_resolved() && !stalled.mean().is_resolved());
     }
 

@@ -27,7 +27,7 @@ use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
 use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond};
-pub use meanwhile::{Around, Meanwhile, both};
+pub use meanwhile::{Around, Meanwhile, at_own_times, both};
 pub(crate) use series::bin_ends_ns;
 use series::{Quantity, Series};
 pub use stalls::{STALL_NS, Stalls};

@@ -140,6 +140,7 @@ impl Stalls {
         let spaces = (longest.len().min(TAIL) - 1) as f64;
         let hill = longest.iter().take(TAIL).map(|longest| (longest / last).ln()).sum::<f64>() / spaces;
         let high = (hill < HILL_MAX).then(|| first * UPPER_ODDS.powf(hill) * self.level.exp());
+        let high = high.filter(|high| high.is_finite());
         Estimate { value: Some(first), low: Some(first), high, n, n_effective, n_needed: 0 }
     }
 }

@@ -1,9 +1,9 @@
 //! `qd1 powercut`: whether what was committed is there after the power was cut.
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal as _, Write};
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,7 +23,9 @@ use crate::signals::Signals;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Shortest token that is taken.
 const TOKEN_MIN: usize = 8;
-/// Silences (of a fifth of a second) after which the witness says that nothing comes any more.
+/// How often a witness without a word looks whether it is to end.
+const SILENCE: Duration = Duration::from_millis(200);
+/// Silences after which the witness says that nothing comes any more.
 const SILENCES: u32 = 50;
 
 pub(crate) const EXAMPLE: &str = "\
@@ -35,13 +37,14 @@ or over TCP, first on the other machine:
 Cut the power (not: shut down), start the machine again, copy the notes to it, and
   qd1 powercut check /var/lib/db notes
 
-Exit codes: 0 all is there, or done; 1 it failed, or the witness is gone; 2 wrong usage; 3 acknowledged commits are lost.";
+Exit codes: 0 all is there, or done; 1 it failed, the witness is gone, or nothing was tested; 2 wrong usage; 3 acknowledged
+commits are lost.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PowercutCommand {
     /// Commit below PATH until the power is cut, and acknowledge each commit to a witness
     Write(WriteArgs),
-    /// Note in FILE what is acknowledged; on a machine whose power is not cut
+    /// Note acknowledged commits in FILE; run it on another machine
     Witness(WitnessArgs),
     /// After the cut: look whether what FILE says was acknowledged is below PATH
     Check(CheckArgs),
@@ -54,7 +57,7 @@ pub(crate) struct WriteArgs {
     /// The witness, if it is not at the other end of a pipe
     #[arg(long, value_name = "HOST:PORT", requires = "token")]
     to: Option<String>,
-    /// What the witness knows its writer by
+    /// Shared secret, the same as the witness's
     #[arg(long, requires = "to", value_parser = token)]
     token: Option<String>,
 }
@@ -66,7 +69,7 @@ pub(crate) struct WitnessArgs {
     /// Wait here for the writer, instead of reading what comes on stdin
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token")]
     listen: Option<String>,
-    /// What the writer has to know, at least 8 characters
+    /// Shared secret, at least 8 characters; the writer gives the same
     #[arg(long, requires = "listen", value_parser = token)]
     token: Option<String>,
 }
@@ -80,6 +83,9 @@ pub(crate) struct CheckArgs {
     /// Leave the file of the run in place, also when nothing is lost
     #[arg(long)]
     keep: bool,
+    /// The disk alone lost its power: judge although this machine was not started again
+    #[arg(long)]
+    disk_alone: bool,
 }
 
 /// Runs one of them.
@@ -115,11 +121,13 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
     };
     let signals = Signals::install()?;
     let writer = Writer::create(&args.path, id::random_seed()?)?;
-    message::print(format_args!(
-        "qd1: committing to {}; cut the power of this machine now, or end this with Ctrl-C",
-        writer.path().display()
-    ));
-    let outcome = writer.run(&mut to, signals.stop());
+    message::print(format_args!("qd1: committing to {}; wait", writer.path().display()));
+    let outcome = writer.run(&mut to, signals.stop(), |acknowledged| {
+        message::print(format_args!(
+            "qd1: {} commits acknowledged; cut the power of this machine at any time, or end this with Ctrl-C",
+            thousands(acknowledged)
+        ));
+    });
     // As long as this process lives there was no cut.
     writer.remove();
     let written = outcome?;
@@ -137,6 +145,13 @@ fn connect(address: &str, token: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&first, CONNECT).map_err(|error| wrong(error.to_string()))?;
     stream.set_nodelay(true)?;
     writeln!(stream, "{token}").context("the witness is gone")?;
+    // Nobody is to cut the power before somebody listens.
+    stream.set_read_timeout(Some(CONNECT))?;
+    let mut answer = String::new();
+    let heard = BufReader::new(&stream).take(64).read_line(&mut answer);
+    if heard.is_err() || answer.trim_end() != powercut::WELCOME {
+        return Err(wrong("it refused the token, or is no witness".to_owned()).into());
+    }
     Ok(stream)
 }
 
@@ -156,13 +171,21 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
         Problem::usage(format!("cannot make {}: {error}; name a file that does not exist yet", args.file.display()))
     })?;
     let mut witness = Witness::default();
+    let signals = Signals::install()?;
     let outcome = match listener {
+        // Ctrl-C ends the writer of a pipe as well, and with it what comes: what it still said is noted.
         None => witness.keep(std::io::stdin().lock(), &mut notes, &false.into(), |_| ()),
         Some(listener) => {
-            let signals = Signals::install()?;
             message::print(format_args!("qd1: waiting for the writer at {}", listener.local_addr()?));
-            match powercut::accept(&listener, args.token.as_deref().unwrap_or_default(), signals.stop())? {
-                Some(writer) => follow(&mut witness, writer, &mut notes, &signals),
+            let refused = |from| message::print(format_args!("qd1: refused {from}, which does not know the token"));
+            match powercut::accept(&listener, args.token.as_deref().unwrap_or_default(), signals.stop(), refused)? {
+                Some(writer) => {
+                    // Nobody else is to wait for an answer.
+                    drop(listener);
+                    message::print("qd1: the writer is connected; its commits are noted");
+                    writer.set_read_timeout(Some(SILENCE))?;
+                    follow(&mut witness, writer, &mut notes, &signals)
+                }
                 None => Ok(()),
             }
         }
@@ -174,6 +197,10 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
         args.file.display()
     ));
     outcome.and(synced)?;
+    if witness.acknowledged == 0 {
+        let _ = std::fs::remove_file(&args.file);
+        return Err(Problem::new(ProblemKind::Failed, "no writer acknowledged anything").into());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -194,14 +221,14 @@ fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signa
 }
 
 fn check(args: &CheckArgs) -> Result<ExitCode> {
-    let outcome = powercut::verify(&args.path, &args.file)?;
+    let outcome = powercut::verify(&args.path, &args.file, args.disk_alone)?;
     let text = said(&outcome);
     output::write(&OutputArgs::stdout(), &text)?;
     if outcome.lost > 0 {
         return Ok(ExitCode::from(ProblemKind::Threshold.exit_code()));
     }
     if !args.keep {
-        powercut::remove(&args.path, Path::new(&args.file))?;
+        std::fs::remove_file(&outcome.file).context("cannot remove the file of the run")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -209,28 +236,24 @@ fn check(args: &CheckArgs) -> Result<ExitCode> {
 /// The outcome for people, headline first.
 fn said(outcome: &Outcome) -> String {
     let [acknowledged, looked_for, lost] = [outcome.acknowledged, outcome.looked_for, outcome.lost].map(thousands);
-    let mut text = match outcome {
-        Outcome { acknowledged: 0, .. } => {
-            "Nothing was acknowledged before the cut, so nothing can be lost.\n".to_owned()
-        }
-        Outcome { is_file_gone: true, .. } => format!(
-            "LOST: the file itself is gone, with all of {acknowledged} acknowledged commits. Is this the directory that was \
-             written to, mounted?\n"
-        ),
+    let newest = thousands(outcome.newest);
+    match outcome {
         Outcome { lost: 0, .. } => format!(
-            "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. Once is no proof: a disk that \
-             loses some loses them at some cuts.\n"
+            "Kept: the last {looked_for} of {acknowledged} acknowledged commits are all there. Once is no proof: a disk may \
+             lose some at other cuts.\n"
         ),
-        _ => format!(
-            "LOST: {lost} of the last {looked_for} acknowledged commits are not on the disk. The newest there is number {}, \
-             and number {acknowledged} was acknowledged: flushes are ignored, by the disk or by what is in front of it.\n",
-            thousands(outcome.newest)
+        Outcome { newest: n, acknowledged: a, .. } if n < a => format!(
+            "LOST: {lost} of the last {looked_for} acknowledged commits are not on the disk. The newest there is number \
+             {newest}, and number {acknowledged} was acknowledged: flushes are probably ignored, by the disk or by what is \
+             in front of it.\n"
         ),
-    };
-    if outcome.is_same_start {
-        text += "Beware: this machine was not started again since, so what was read may come from its memory.\n";
+        Outcome { first_lost, last_lost, .. } => format!(
+            "LOST: {lost} of the last {looked_for} acknowledged commits are missing or damaged, between numbers {} and {}, \
+             though newer ones are there: writes were dropped or reordered in spite of flushes, or the file was damaged.\n",
+            thousands(*first_lost),
+            thousands(*last_lost)
+        ),
     }
-    text
 }
 
 #[cfg(test)]
@@ -243,16 +266,21 @@ mod tests {
             acknowledged: 31_442,
             looked_for: 2048,
             lost: 0,
+            first_lost: 0,
+            last_lost: 0,
             newest: 31_443,
-            is_file_gone: false,
-            is_same_start: false,
+            file: PathBuf::new(),
         };
         assert!(said(&kept).starts_with("Kept: the last 2,048 of 31,442"), "{}", said(&kept));
-        let lost = Outcome { lost: 812, newest: 30_630, is_same_start: true, ..kept.clone() };
-        let text = said(&lost);
-        assert!(text.starts_with("LOST: 812 of the last 2,048") && text.contains("Beware: this machine"), "{text}");
-        assert!(said(&Outcome { acknowledged: 0, ..kept.clone() }).starts_with("Nothing was acknowledged"));
-        assert!(said(&Outcome { is_file_gone: true, lost: 2048, ..kept }).starts_with("LOST: the file itself"));
+        let lost = Outcome { lost: 812, newest: 30_630, ..kept.clone() };
+        assert!(
+            said(&lost).starts_with("LOST: 812 of the last 2,048") && said(&lost).contains("ignored"),
+            "{}",
+            said(&lost)
+        );
+        let damaged = Outcome { lost: 2, first_lost: 30_000, last_lost: 30_007, ..kept };
+        let text = said(&damaged);
+        assert!(text.contains("between numbers 30,000 and 30,007") && !text.contains("ignored"), "{text}");
     }
 
     #[test]

@@ -47,7 +47,7 @@ const fn kind(
 }
 
 static KINDS: [Kind; 8] = [
-    kind("check", &["check"], &["--size", "32MiB", "--runtime", "200ms"], &["commit1", "No disk: "]),
+    kind("check", &["check"], &["--size", "32MiB", "--runtime", "200ms"], &["commit1", "Nothing is judged: "]),
     kind(
         "load",
         &["check"],

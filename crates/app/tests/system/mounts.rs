@@ -40,7 +40,7 @@ fn assert_no_disk(path: &std::path::Path, what: &str) {
     assert!(list(&report["verdicts"]).is_empty(), "{what}: {}", report["verdicts"]);
     let shown = said(&place.qd1(&args).output().unwrap().stdout);
     let first = shown.split("\n\n").next().unwrap().replace('\n', " ");
-    assert!(first.contains("No disk: ") && first.contains(what), "{what}: {shown}");
+    assert!(first.contains("Nothing is judged: ") && first.contains(what), "{what}: {shown}");
 }
 
 /// An overlay on tmpfs and a loop device over it passed for databases, web and bulk.
@@ -63,6 +63,24 @@ fn where_there_is_no_disk_nothing_is_judged() {
     let on_loop = or_skip!(Mount::new(&["-o", "loop", &at("disk")]));
     assert_no_disk(on_loop.path(), "is a loop device over a file in memory");
     drop(on_loop);
+    // Its filesystem is detached: the path leads to another one, the kernel knows better.
+    let gone = or_skip!(Mount::new(&["-t", "tmpfs", "-o", "size=6g,mode=777", "tmpfs"]));
+    let file = gone.path().join("disk").display().to_string();
+    fs::File::create(&file).unwrap().set_len(2 << 30).unwrap();
+    or_skip!(tool("mkfs.ext4", &["-q", &file]));
+    let on_loop = or_skip!(Mount::new(&["-o", "loop", &file]));
+    or_skip!(tool("umount", &["--lazy", gone.path().to_str().unwrap()]));
+    assert_no_disk(on_loop.path(), "is a loop device over a file in memory");
+    drop(on_loop);
+    // The directory is told relative to nobody knows what.
+    let mut relative = std::process::Command::new("mount");
+    let over = common::open_to_all();
+    let options = "lowerdir=lower,upperdir=upper,workdir=work";
+    relative.args(["-t", "overlay", "-o", options, "overlay"]).arg(over.path()).current_dir(memory.path());
+    if relative.status().is_ok_and(|status| status.success()) {
+        assert_no_disk(over.path(), "cannot be seen");
+        or_skip!(tool("umount", &[over.path().to_str().unwrap()]));
+    }
     let zram = or_skip!(Zram::ext4(2 << 30));
     let mounted = or_skip!(Mount::new(&[&zram.path()]));
     assert_no_disk(mounted.path(), "is a device in memory");

@@ -5,11 +5,12 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::common::device::{Loop, Mount, tool};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::device::{Loop, Mount};
 use crate::common::refusal::refused;
-use crate::common::{Place, names, or_skip, qd1, said};
+use crate::common::{Place, names, or_skip, qd1, said, wait_until};
 
 /// Commits enough that the newest are in memory alone, if they can be.
 const COMMITS: usize = 400;
@@ -38,11 +39,9 @@ impl Layers {
 
 /// Waits until the witness has noted so many lines.
 fn noted_at_least(notes: &Path, lines: usize) {
-    let began = Instant::now();
-    while File::open(notes).map_or(0, |file| BufReader::new(file).lines().count()) < lines {
-        assert!(began.elapsed() < Duration::from_secs(60), "too few commits in a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the witness notes commits", || {
+        File::open(notes).map_or(0, |file| BufReader::new(file).lines().count()) >= lines
+    });
 }
 
 /// Writes until the witness has noted enough, and cuts the power of its disk; what the check then says.
@@ -72,8 +71,10 @@ fn after_a_cut(options: &str) -> Result<Output, String> {
     drop(layers);
     let mounted = Mount::new(&["-o", "loop", image.to_str().unwrap()])?;
     let upper = mounted.path().join("upper");
-    let output =
-        place.command(&["powercut", "check", upper.to_str().unwrap(), noted.to_str().unwrap()]).output().unwrap();
+    let output = place
+        .command(&["powercut", "check", "--disk-alone", upper.to_str().unwrap(), noted.to_str().unwrap()])
+        .output()
+        .unwrap();
     // What is lost stays to be looked at.
     assert_eq!(names(&upper).is_empty(), output.status.success());
     Ok(output)
@@ -85,7 +86,6 @@ fn commits_outlive_a_cut_where_syncs_are_carried_out() {
     let text = said(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}{}", said(&output.stderr));
     assert!(text.starts_with("Kept: the last "), "{text}");
-    assert!(text.contains("was not started again"), "{text}");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_writer_that_is_ended_leaves_nothing_and_bad_calls_say_what_to_do() {
     let args = ["powercut", "write", place.dir_str(), "--to", address, "--token", "12345678"];
     let mut writer = place.environment(&mut command).args(args).stderr(Stdio::null()).spawn().unwrap();
     noted_at_least(&notes, 3);
-    or_skip!(tool("kill", &["-TERM", &writer.id().to_string()]));
+    kill_process(Pid::from_child(&writer), Signal::TERM).unwrap();
     assert_eq!(writer.wait().unwrap().code(), Some(143));
     assert!(witness.wait().unwrap().success());
     place.assert_empty();

@@ -9,8 +9,8 @@ mod verify;
 mod witness;
 mod writer;
 
-pub use verify::{Outcome, remove, verify};
-pub use witness::{Witness, accept};
+pub use verify::{Outcome, verify};
+pub use witness::{WELCOME, Witness, accept};
 pub use writer::{Writer, Written};
 
 use std::path::{Path, PathBuf};
@@ -20,6 +20,9 @@ pub const BLOCKS: u64 = 2048;
 
 /// First word of the notes.
 const MAGIC: &str = "qd1-powercut";
+
+/// Last line of a writer that was ended in an orderly way.
+const END: &str = "end";
 
 /// Returns the file of a run.
 fn file_of(dir: &Path, run: u64) -> PathBuf {

@@ -1,15 +1,20 @@
 //! After the cut: what is on the disk, held against the notes of the witness.
 
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use qd1_model::Problem;
+use qd1_model::{Problem, ProblemKind};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use super::block::{self, BYTES};
-use super::{BLOCKS, Header, boot_id, file_of};
+use super::{BLOCKS, END, Header, boot_id, file_of};
+
+/// Longest line of the notes.
+const LINE_MAX: u64 = 200;
 
 /// What became of the commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,64 +25,84 @@ pub struct Outcome {
     pub looked_for: u64,
     /// Of these, those that are not on the disk.
     pub lost: u64,
+    /// The first of these; 0 for none.
+    pub first_lost: u64,
+    /// The last of them.
+    pub last_lost: u64,
     /// The newest commit on the disk; 0 for none.
     pub newest: u64,
-    /// Whether the file itself is gone.
-    pub is_file_gone: bool,
-    /// Whether this machine was not started again since: what was read may come from its memory.
-    pub is_same_start: bool,
+    /// The file of the run.
+    pub file: PathBuf,
 }
 
-/// Looks below `dir` for what `notes` say was acknowledged.
+/// What may be wrong before anything is looked for.
+fn not_tested(why: String) -> anyhow::Error {
+    Problem::new(ProblemKind::Failed, format!("not tested: {why}")).into()
+}
+
+/// Looks below `dir` for what `notes` say was acknowledged. `was_disk_alone`: the disk lost its power, and this machine did
+/// not.
 ///
 /// # Errors
-/// When the notes are none, or the file cannot be read.
-pub fn verify(dir: &Path, notes: &Path) -> Result<Outcome> {
-    let (header, acknowledged) = read_notes(notes)?;
-    let looked_for = acknowledged.min(BLOCKS);
-    let mut outcome = Outcome {
-        acknowledged,
-        looked_for,
-        lost: looked_for,
-        newest: 0,
-        is_file_gone: false,
-        is_same_start: !header.boot.is_empty() && header.boot == boot_id(),
-    };
+/// When the notes are none, or those of a writer that was ended; when there was no cut, or the file is not there.
+pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome> {
+    let Notes { header, acknowledged, has_ended } = read_notes(notes)?;
+    if has_ended {
+        return Err(not_tested("the writer was ended, without a power cut, and removed its file".to_owned()));
+    }
+    if !was_disk_alone && !header.boot.is_empty() && header.boot == boot_id() {
+        return Err(not_tested(
+            "this machine was not started again since, so what is read may come from its memory; cut the power and check \
+             again, or give --disk-alone if only the disk lost its power (the file is kept)"
+                .to_owned(),
+        ));
+    }
     let path = file_of(dir, header.run);
-    let file = match File::open(&path) {
+    let file = match OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
+        .open(&path)
+    {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound && dir.is_dir() => {
-            outcome.is_file_gone = true;
-            return Ok(outcome);
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(not_tested(format!(
+                "there is no {}: this is not the directory that was written to, its disk is not mounted, an earlier check \
+                 removed the file, or the disk lost it as a whole",
+                path.display()
+            )));
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
+    if !file.metadata().is_ok_and(|data| data.is_file()) {
+        return Err(not_tested(format!("{} is no file of a writer", path.display())));
+    }
+    if acknowledged == 0 {
+        return Err(not_tested("the notes have no acknowledged commit; are they whole?".to_owned()));
+    }
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+        return Err(not_tested("the writer is still at work".to_owned()));
+    }
+    let looked_for = acknowledged.min(BLOCKS);
     let numbers: Vec<Option<u64>> = (0..BLOCKS).map(|at| read(&file, at, header.run)).collect::<Result<_>>()?;
-    outcome.newest = numbers.iter().flatten().copied().max().unwrap_or(0);
+    let newest = numbers.iter().flatten().copied().max().unwrap_or(0);
     // The commit that was on its way may have torn the block of the one that it was to overwrite.
-    let torn = outcome.newest % BLOCKS;
+    // What was acknowledged and overwritten cannot be looked for any more.
+    if newest > acknowledged + BLOCKS / 2 {
+        return Err(not_tested(format!(
+            "the notes end at commit {acknowledged} and the disk has commit {newest}: the witness was too far behind"
+        )));
+    }
     let is_there = |number: &u64| {
         let at = (number - 1) % BLOCKS;
         match numbers[at as usize] {
-            Some(found) => found >= *number,
-            None => at == torn && outcome.newest >= acknowledged && acknowledged >= BLOCKS,
+            Some(found) => found >= *number && (found - 1) % BLOCKS == at,
+            None => newest >= acknowledged && *number + BLOCKS == newest + 1,
         }
     };
     let first = acknowledged - looked_for + 1;
-    outcome.lost = (first..=acknowledged).filter(|number| !is_there(number)).count() as u64;
-    Ok(outcome)
-}
-
-/// Removes the file of the run that `notes` are of.
-///
-/// # Errors
-/// When the notes are none.
-pub fn remove(dir: &Path, notes: &Path) -> Result<()> {
-    let (header, _) = read_notes(notes)?;
-    match std::fs::remove_file(file_of(dir, header.run)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("cannot remove the file of the run"),
-        _ => Ok(()),
-    }
+    let lost: Vec<u64> = (first..=acknowledged).filter(|number| !is_there(number)).collect();
+    let [first_lost, last_lost] = [lost.first(), lost.last()].map(|number| number.copied().unwrap_or(0));
+    Ok(Outcome { acknowledged, looked_for, lost: lost.len() as u64, first_lost, last_lost, newest, file: path })
 }
 
 /// The block at this place of the file; `None` where it holds no commit of the run.
@@ -86,22 +111,48 @@ fn read(file: &File, at: u64, run: u64) -> Result<Option<u64>> {
     match file.read_exact_at(&mut bytes, at * BYTES as u64) {
         Ok(()) => Ok(block::number_of(&bytes, run)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        // A block torn by the cut may not be read at all.
+        Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(None),
         Err(error) => Err(error).context("cannot read the file of the run"),
     }
 }
 
-/// The header and the newest number. A line without its end may be cut short.
-fn read_notes(notes: &Path) -> Result<(Header, u64)> {
-    let text = std::fs::read_to_string(notes)
+/// What a witness noted.
+struct Notes {
+    header: Header,
+    acknowledged: u64,
+    has_ended: bool,
+}
+
+/// Reads them: numbers from 1 on without a gap. The last line may be cut short.
+fn read_notes(notes: &Path) -> Result<Notes> {
+    let file = File::open(notes)
         .map_err(|error| Problem::usage(format!("cannot read the notes {}: {error}", notes.display())))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut lines = whole.lines();
-    let header = lines.next().and_then(Header::parse);
-    let header = header.ok_or_else(|| {
-        Problem::usage(format!("{} has no notes of `qd1 powercut witness`; name its file", notes.display()))
-    })?;
-    let newest = lines.next_back().map_or(Ok(0), str::parse);
-    Ok((header, newest.map_err(|_| Problem::usage(format!("{} is damaged at its end", notes.display())))?))
+    let none = || Problem::usage(format!("{} has no notes of `qd1 powercut witness`; name its file", notes.display()));
+    let mut lines = BufReader::new(file);
+    let mut next = || -> Result<Option<String>> {
+        let mut line = Vec::new();
+        (&mut lines).take(LINE_MAX).read_until(b'\n', &mut line).context("cannot read the notes")?;
+        let whole = line.strip_suffix(b"\n").map(|line| String::from_utf8_lossy(line).into_owned());
+        if whole.is_none() && line.len() as u64 == LINE_MAX {
+            return Err(none().into());
+        }
+        Ok(whole)
+    };
+    let header = next()?.as_deref().and_then(Header::parse).ok_or_else(none)?;
+    let (mut acknowledged, mut has_ended) = (0, false);
+    while let Some(line) = next()?.filter(|_| !has_ended) {
+        match line.parse::<u64>() {
+            Ok(number) if number == acknowledged + 1 => acknowledged = number,
+            _ if line == END => has_ended = true,
+            _ => {
+                return Err(
+                    Problem::usage(format!("{} is damaged after commit {acknowledged}", notes.display())).into()
+                );
+            }
+        }
+    }
+    Ok(Notes { header, acknowledged, has_ended })
 }
 
 #[cfg(test)]
@@ -125,7 +176,7 @@ mod tests {
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
-            self.left -= 1;
+            self.left = self.left.saturating_sub(1);
             self.stop.store(self.left == 0, Ordering::Relaxed);
             Ok(())
         }
@@ -138,9 +189,10 @@ mod tests {
         let writer = Writer::create(dir.path(), 7).unwrap();
         // The header is a line as well.
         let mut notes = Notes { text: Vec::new(), left: count + 1, stop: &stop };
-        assert_eq!(writer.run(&mut notes, &stop).unwrap().acknowledged, count);
+        assert_eq!(writer.run(&mut notes, &stop, |_| ()).unwrap().acknowledged, count);
         let path = dir.path().join("notes");
-        std::fs::write(&path, notes.text).unwrap();
+        // As if it had not been ended.
+        std::fs::write(&path, notes.text.strip_suffix(b"end\n").unwrap()).unwrap();
         let file = writer.path().to_owned();
         (dir, file, path)
     }
@@ -157,16 +209,30 @@ mod tests {
     fn commits_that_are_there_are_kept_and_those_of_an_older_disk_are_lost() {
         let count = BLOCKS + 100;
         let (dir, file, notes) = committed(count);
-        let outcome = verify(dir.path(), &notes).unwrap();
+        let outcome = verify(dir.path(), &notes, true).unwrap();
         assert_eq!((outcome.acknowledged, outcome.looked_for, outcome.lost, outcome.newest), (count, BLOCKS, 0, count));
-        assert!(outcome.is_same_start);
         // The newest ten never reached the disk: what they were to overwrite is still there.
         (count - 9..=count).for_each(|number| edit(&file, (number - 1) % BLOCKS, Some(number - BLOCKS)));
-        let outcome = verify(dir.path(), &notes).unwrap();
+        let outcome = verify(dir.path(), &notes, true).unwrap();
         assert_eq!((outcome.lost, outcome.newest), (10, count - 10));
-        std::fs::remove_file(file).unwrap();
-        let gone = verify(dir.path(), &notes).unwrap();
-        assert!(gone.is_file_gone && gone.lost == BLOCKS);
+        assert_eq!((outcome.first_lost, outcome.last_lost), (count - 9, count));
+    }
+
+    /// Each was "Kept" or "LOST" at first.
+    #[test]
+    fn where_no_power_was_cut_nothing_is_claimed() {
+        let (dir, file, notes) = committed(10);
+        let why = |was_disk_alone| verify(dir.path(), &notes, was_disk_alone).unwrap_err().to_string();
+        assert!(why(false).contains("was not started again"), "{}", why(false));
+        let writing = File::open(&file).unwrap();
+        flock(&writing, FlockOperation::LockExclusive).unwrap();
+        assert!(why(true).contains("still at work"), "{}", why(true));
+        drop(writing);
+        std::fs::remove_file(&file).unwrap();
+        assert!(why(true).contains("its disk is not mounted"), "{}", why(true));
+        let text = std::fs::read_to_string(&notes).unwrap();
+        std::fs::write(&notes, text + "end\n").unwrap();
+        assert!(why(true).contains("the writer was ended"), "{}", why(true));
     }
 
     #[test]
@@ -174,21 +240,51 @@ mod tests {
         let count = BLOCKS + 100;
         let (dir, file, notes) = committed(count);
         edit(&file, count % BLOCKS, None);
-        assert_eq!(verify(dir.path(), &notes).unwrap().lost, 0, "torn");
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 0, "torn");
         edit(&file, count % BLOCKS, Some(count + 1));
-        assert_eq!(verify(dir.path(), &notes).unwrap().lost, 0, "written, but not acknowledged");
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 0, "written, but not acknowledged");
         edit(&file, 5, None);
-        assert_eq!(verify(dir.path(), &notes).unwrap().lost, 1, "an older one is damaged");
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 1, "an older one is damaged");
+    }
+
+    /// It was "LOST" where a block was torn before the first wrap was noted, and "Kept" for copies of one block.
+    #[test]
+    fn blocks_are_looked_for_in_their_own_places() {
+        let (dir, file, notes) = committed(BLOCKS + 5);
+        let noted = |count: usize| {
+            let text = std::fs::read_to_string(&notes).unwrap();
+            let lines: Vec<&str> = text.lines().take(count + 1).collect();
+            std::fs::write(&notes, lines.join("\n") + "\n").unwrap();
+        };
+        noted(2000);
+        edit(&file, 5, None);
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 0, "the one on its way");
+        (0..BLOCKS).for_each(|at| edit(&file, at, Some(BLOCKS)));
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 2000, "copies of one block");
+    }
+
+    #[test]
+    fn notes_that_are_far_behind_or_damaged_test_nothing() {
+        let (dir, _, notes) = committed(BLOCKS + 5);
+        let text = std::fs::read_to_string(&notes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let why = |kept: &[&str]| {
+            std::fs::write(&notes, kept.join("\n") + "\n").unwrap();
+            verify(dir.path(), &notes, true).unwrap_err().to_string()
+        };
+        assert!(why(&lines[..11]).contains("too far behind"));
+        assert!(why(&lines[..1]).contains("no acknowledged commit"));
+        assert!(why(&[&lines[..3], &["5"]].concat()).contains("damaged after commit 2"));
+        assert!(why(&[&"x".repeat(500)]).contains("has no notes"));
     }
 
     #[test]
     fn few_commits_and_wrong_notes() {
         let (dir, file, notes) = committed(3);
-        assert_eq!(verify(dir.path(), &notes).unwrap().lost, 0);
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 0);
         edit(&file, 2, None);
-        assert_eq!(verify(dir.path(), &notes).unwrap().lost, 1);
+        assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 1);
         std::fs::write(&notes, "no notes\n").unwrap();
-        assert!(verify(dir.path(), &notes).unwrap_err().to_string().contains("has no notes"));
-        remove(dir.path(), &dir.path().join("absent")).unwrap_err();
+        assert!(verify(dir.path(), &notes, true).unwrap_err().to_string().contains("has no notes"));
     }
 }

@@ -1,19 +1,21 @@
 //! The witness: notes what was acknowledged, on a machine whose power is not cut.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use qd1_model::Problem;
 
-use super::Header;
+use super::{END, Header};
 
 /// How often a connection without a word looks whether it is to end.
 const POLL: Duration = Duration::from_millis(200);
-/// Time in which a writer has to name itself.
-const HELLO: Duration = Duration::from_secs(5);
+/// Silences, of [`POLL`] each, in which a writer has to name itself.
+const SILENCES_MAX: u32 = 25;
+/// The answer to a writer that knows the token.
+pub const WELCOME: &str = "welcome";
 /// Longest line of a writer.
 const LINE_MAX: u64 = 200;
 
@@ -22,6 +24,8 @@ const LINE_MAX: u64 = 200;
 pub struct Witness {
     /// The newest commit that was acknowledged.
     pub acknowledged: u64,
+    /// Whether the writer said that it was ended, without a power cut.
+    pub has_ended: bool,
 }
 
 impl Witness {
@@ -61,11 +65,18 @@ impl Witness {
             }
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
             match text.parse::<u64>() {
-                Ok(number) if has_header && number == self.acknowledged + 1 => self.acknowledged = number,
+                _ if has_header && text == END => {
+                    self.has_ended = true;
+                    writeln!(notes, "{text}").context("cannot write the notes")?;
+                    break;
+                }
+                Ok(number) if has_header && number == self.acknowledged + 1 => {}
                 _ if !has_header && Header::parse(&text).is_some() => has_header = true,
                 _ => bail!(not_ours(&line)),
             }
-            writeln!(notes, "{text}").context("cannot write the notes")?;
+            // Whole lines: what the disk of the notes does not take was not noted.
+            notes.write_all(format!("{text}\n").as_bytes()).context("cannot write the notes")?;
+            self.acknowledged += u64::from(text.parse::<u64>().is_ok());
             line.clear();
         }
         Ok(())
@@ -79,19 +90,28 @@ fn not_ours(line: &[u8]) -> Problem {
     ))
 }
 
-/// Waits for a writer that knows `token`; `None` when `stop` was set first. Others are turned away.
+/// Waits for a writer that knows `token`, and answers it with [`WELCOME`]; `None` when `stop` was set first. Others are
+/// turned away, and `refused` is called with their address.
 ///
 /// # Errors
 /// When the socket fails.
-pub fn accept(listener: &TcpListener, token: &str, stop: &AtomicBool) -> Result<Option<TcpStream>> {
+pub fn accept(
+    listener: &TcpListener,
+    token: &str,
+    stop: &AtomicBool,
+    refused: impl Fn(SocketAddr),
+) -> Result<Option<TcpStream>> {
     listener.set_nonblocking(true)?;
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
-            Ok((stream, _)) if knows(&stream, token).unwrap_or(false) => {
-                stream.set_read_timeout(Some(POLL))?;
-                return Ok(Some(stream));
+            Ok((mut stream, from)) => {
+                if knows(&stream, token, stop).unwrap_or(false)
+                    && stream.write_all(format!("{WELCOME}\n").as_bytes()).is_ok()
+                {
+                    return Ok(Some(stream));
+                }
+                refused(from);
             }
-            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(POLL / 4),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("cannot take a connection"),
@@ -100,18 +120,24 @@ pub fn accept(listener: &TcpListener, token: &str, stop: &AtomicBool) -> Result<
     Ok(None)
 }
 
-/// Whether the other side's first line is the token.
-fn knows(stream: &TcpStream, token: &str) -> Result<bool> {
+/// Whether the other side's first line is the token, and comes in time.
+fn knows(stream: &TcpStream, token: &str, stop: &AtomicBool) -> Result<bool> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(HELLO))?;
+    stream.set_read_timeout(Some(POLL))?;
     let mut said = Vec::new();
     // Byte by byte: what follows belongs to the notes.
     let mut byte = [0];
+    let mut silences = 0;
     while said.len() <= token.len() && said.last() != Some(&b'\n') {
-        if (&mut &*stream).read(&mut byte)? == 0 {
+        match (&mut &*stream).read(&mut byte) {
+            Ok(0) => return Ok(false),
+            Ok(_) => said.push(byte[0]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => silences += 1,
+            Err(error) => return Err(error.into()),
+        }
+        if silences > SILENCES_MAX || stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        said.push(byte[0]);
     }
     Ok(said.strip_suffix(b"\n") == Some(token.as_bytes()))
 }
@@ -151,13 +177,18 @@ mod tests {
             scope.spawn(|| {
                 for token in ["wrong", "secretly", "secret"] {
                     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                    write!(stream, "{token}\nqd1-powercut 1 run=7 boot=b\n1\n").unwrap();
+                    stream.write_all(format!("{token}\n").as_bytes()).unwrap();
+                    let mut answer = String::new();
+                    let heard = BufReader::new(&stream).read_line(&mut answer);
+                    if heard.is_ok() && answer.trim_end() == WELCOME {
+                        stream.write_all(b"qd1-powercut 1 run=7 boot=b\n1\nend\n").unwrap();
+                    }
                 }
             });
-            let stream = accept(&listener, "secret", &stop).unwrap().unwrap();
+            let stream = accept(&listener, "secret", &stop, |_| ()).unwrap().unwrap();
             let (mut witness, mut notes) = (Witness::default(), Vec::new());
             witness.keep(stream, &mut notes, &stop, |_| ()).unwrap();
-            assert_eq!(witness.acknowledged, 1);
+            assert!(witness.acknowledged == 1 && witness.has_ended);
         });
     }
 }

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_model::Problem;
-use rustix::fs::{fdatasync, fsync};
+use qd1_model::environment::FilesystemClass;
+use qd1_probe::Machine;
+use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 
 use super::block::{self, BYTES};
-use super::{BLOCKS, Header, boot_id, file_of};
+use super::{BLOCKS, END, Header, boot_id, file_of};
 
 /// A file to be committed to.
 pub struct Writer {
@@ -38,12 +40,23 @@ impl Writer {
                 Problem::usage(format!("{} is no directory; name one on the disk to test", dir.display())).into()
             );
         }
+        let found = Machine::new().filesystem(dir).unwrap_or_default();
+        if found.class == FilesystemClass::Memory {
+            let message = format!(
+                "{} is in memory ({}), which no power cut survives; name a directory on the disk to test",
+                dir.display(),
+                found.kind
+            );
+            return Err(Problem::usage(message).into());
+        }
         let path = file_of(dir, run);
         let mut options = OpenOptions::new();
         let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
         let file = opened.with_context(|| format!("cannot make {}", path.display()))?;
         let this = Self { file, path, header: Header { run, boot: boot_id() } };
         let whole = || -> Result<()> {
+            // Held as long as this process lives: nobody checks what is still written.
+            flock(&this.file, FlockOperation::NonBlockingLockExclusive)?;
             for number in 0..BLOCKS {
                 this.file.write_all_at(&[0; BYTES], number * BYTES as u64)?;
             }
@@ -57,11 +70,12 @@ impl Writer {
         Ok(this)
     }
 
-    /// Commits and acknowledges until `stop` is set.
+    /// Commits and acknowledges until `stop` is set, and tells the witness that there was no cut; calls `ready` once as many
+    /// commits as can be looked for are acknowledged.
     ///
     /// # Errors
-    /// When a commit fails, or the witness is gone.
-    pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool) -> Result<Written> {
+    /// When a commit fails, or the witness is gone before `stop` is set.
+    pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool, ready: impl Fn(u64)) -> Result<Written> {
         let gone = "the witness is gone";
         writeln!(witness, "{}", self.header.line()).and_then(|()| witness.flush()).context(gone)?;
         let mut block = [0; BYTES];
@@ -73,9 +87,18 @@ impl Writer {
                 .write_all_at(&block, (number - 1) % BLOCKS * BYTES as u64)
                 .and_then(|()| Ok(fdatasync(&self.file)?))
                 .with_context(|| format!("commit {number} failed"))?;
-            writeln!(witness, "{number}").and_then(|()| witness.flush()).context(gone)?;
+            match writeln!(witness, "{number}").and_then(|()| witness.flush()) {
+                Ok(()) => {}
+                // Ctrl-C ends both ends of a pipe.
+                Err(_) if stop.load(Ordering::Relaxed) => break,
+                Err(error) => return Err(error).context(gone),
+            }
             acknowledged = number;
+            if acknowledged == BLOCKS {
+                ready(acknowledged);
+            }
         }
+        let _ = writeln!(witness, "{END}").and_then(|()| witness.flush());
         Ok(Written { acknowledged })
     }
 

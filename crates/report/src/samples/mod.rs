@@ -384,7 +384,7 @@ fn impression(
     Impression {
         requests: requests.to_owned(),
         word: word.map(str::to_owned),
-        why: if word.is_some() { String::new() } else { "too short a run".to_owned() },
+        why: if word.is_some() { String::new() } else { "its interval is too wide".to_owned() },
         metric: name.to_owned(),
         figure: summary.stream(step, op).and_then(qd1_model::metric::metric(name).unwrap().get),
         source: "a test".to_owned(),
