@@ -67,6 +67,13 @@ pub(crate) struct Args {
     kept: Vec<String>,
 }
 
+/// Builds these packages, optimised; the directory of their binaries.
+fn release(packages: &[&str]) -> Result<PathBuf> {
+    let each = packages.iter().flat_map(|package| ["--package", package]);
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(each))?;
+    Ok(metadata::target_dir()?.join("release"))
+}
+
 /// Builds and runs the tables, optimised: some disks serve a hundred million requests.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
@@ -89,8 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return real::run();
     }
     if args.intervals {
-        cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1"]))?;
-        let binary = metadata::target_dir()?.join("release/qd1");
+        let binary = release(&["qd1"])?.join("qd1");
         let mut cargo = cmd::cargo();
         cargo.args(["run", "--release", "--quiet", "--package", "qd1-simdisk", "--example", "campaign", "--"]);
         return cmd::run(cargo.arg(binary));

@@ -6,65 +6,66 @@
 use qd1_model::environment::FilesystemClass;
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::op::OpClass;
-use qd1_model::report::no_disk;
 use qd1_model::units::format_ns;
 use qd1_model::verdict::Durability;
-use qd1_model::{Record, Subject};
+use qd1_model::{Bytes, Record};
 
-use crate::detect::{FlushTimes, flush_times};
+use crate::detect::Flushes;
 
 /// Times the median after little, from which the median after much is no longer "as long".
 const AS_LONG: f64 = 1.1;
 
-/// Returns it for a check that made commits; `None` where there is no disk, or a critical finding says that no flush reached it.
+/// Returns it for a check of a disk that made commits; `None` where a critical finding says that no flush reached it.
 pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     let has_commits = record.steps.iter().flat_map(|step| &step.streams).any(|s| s.class == OpClass::Commit);
     let has = |id: &str| findings.iter().any(|finding| finding.id == id);
     let is_missing =
         findings.iter().any(|found| found.id.starts_with("flush_ignored") && found.severity == Severity::Critical);
-    if record.plan.subject != Subject::Check || !has_commits || is_missing || no_disk(findings).is_some() {
+    if !has_commits || is_missing {
         return None;
     }
-    let times = flush_times(record);
-    let long = |times: &FlushTimes| format!("after {} ({})", times.large, format_ns(times.after_large_ns));
-    let short = |times: &FlushTimes| format!("after {} ({})", times.small, format_ns(times.after_small_ns));
+    let unverified = |why: String| Some(Durability { is_seen: false, why });
     let filesystem = &record.environment.filesystem;
-    let why = match &times {
-        _ if matches!(filesystem.class, FilesystemClass::Network | FilesystemClass::Fuse) => {
-            format!("what {} does with a commit cannot be seen from here", filesystem.kind)
-        }
-        // A loop device writes the cache of its file out, whatever the disk below it does.
-        _ if record.environment.devices.iter().any(|device| device.kind == "loop") => {
-            "a loop device is in front of the disk".to_owned()
-        }
-        Some(times) if has("flush_cost.waits") => {
-            let why = format!("a flush takes longer {} than {}", long(times), short(times));
-            return Some(Durability { is_seen: true, why });
-        }
-        _ if has("flush_ignored.write_through") => {
-            "the device says that it has no volatile cache, so that it gets no flushes".to_owned()
-        }
-        Some(times) => format!(
-            "a flush takes {} {} {} {}, as with a protected cache, or where flushes are ignored; qd1 powercut can tell",
-            if times.after_large_ns < AS_LONG * times.after_small_ns { "as long" } else { "hardly longer" },
-            long(times),
-            if times.after_large_ns < AS_LONG * times.after_small_ns { "as" } else { "than" },
-            short(times)
-        ),
-        None if record.plan.steps.iter().any(|step| step.name.starts_with("flush-")) => {
-            "too few flushes were measured".to_owned()
-        }
-        None => "this run did not measure what a flush costs".to_owned(),
+    if matches!(filesystem.class, FilesystemClass::Network | FilesystemClass::Fuse) {
+        return unverified(format!("what {} does with a commit cannot be seen from here", filesystem.kind));
+    }
+    // A loop device writes the cache of its file out, whatever the disk below it does.
+    if record.environment.devices.iter().any(|device| device.kind == "loop") {
+        return unverified("a loop device is in front of the disk".to_owned());
+    }
+    let flushes = Flushes::of(record);
+    let is_longer = has("flush_cost.waits");
+    if !is_longer && has("flush_ignored.write_through") {
+        return unverified("the device says that it has no volatile cache, so that it gets no flushes".to_owned());
+    }
+    let Some(flushes) = flushes else {
+        let is_planned = record.plan.steps.iter().any(|step| step.name.starts_with("flush-"));
+        let why =
+            if is_planned { "too few flushes were measured" } else { "this run did not measure what a flush costs" };
+        return unverified(why.to_owned());
     };
-    Some(Durability { is_seen: false, why })
+    let [small, large] = [(flushes.small, &flushes.after_small), (flushes.large, &flushes.after_large)]
+        .map(|((_, io), syncs)| (Bytes(io.block_max().into()), syncs.seen(0.5)));
+    let compared = |words: [&str; 2]| {
+        let after = |(block, ns): (Bytes, f64)| format!("after {block} ({})", format_ns(ns));
+        format!("a flush takes {} {} {} {}", words[0], after(large), words[1], after(small))
+    };
+    if is_longer {
+        return Some(Durability { is_seen: true, why: compared(["longer", "than"]) });
+    }
+    let words = if large.1 < AS_LONG * small.1 { ["as long", "as"] } else { ["hardly longer", "than"] };
+    unverified(format!(
+        "{}, as with a protected cache, or where flushes are ignored; qd1 powercut can tell",
+        compared(words)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::Thresholds;
     use qd1_model::plan::{Rw, Sync};
+    use qd1_model::{Subject, Thresholds};
 
     fn seen(flushes: &[(u32, u64)], edit: impl Fn(&mut Record)) -> Option<Durability> {
         let mut record = testing::empty();

@@ -7,9 +7,8 @@ use qd1_model::finding::Finding;
 use qd1_model::metric::metric;
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
-use qd1_model::report::no_disk;
 use qd1_model::verdict::Impression;
-use qd1_model::{Estimate, Record, Subject, Summary};
+use qd1_model::{Estimate, Record, Summary};
 
 use crate::judge::why_not_the_disks;
 
@@ -51,11 +50,8 @@ const SCALES: [Scale; 2] = [
     },
 ];
 
-/// Returns the impressions that a check gives, where there is a disk.
+/// Returns the impressions that a check of a disk gives.
 pub(crate) fn of(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Impression> {
-    if record.plan.subject != Subject::Check || no_disk(findings).is_some() {
-        return Vec::new();
-    }
     let planned = |scale: &&Scale| record.plan.steps.iter().any(|step| step.name == scale.step);
     SCALES.iter().filter(planned).map(|scale| impression(record, summary, findings, scale)).collect()
 }
@@ -99,8 +95,7 @@ impl Scale {
         let name = |at: usize| self.words.get(at).map_or(self.beyond, |(_, word)| word);
         // What is bad at its lower end already is no better further up.
         let low = place(figure.low?);
-        let high =
-            figure.high.map_or(if low == self.words.len() { Some(low) } else { None }, |high| Some(place(high)))?;
+        let high = figure.high.map(place).or((low == self.words.len()).then_some(low))?;
         match high - low {
             0 => Some(format!("{}{}", name(low), self.of)),
             1 => Some(format!("{} or {}{}", name(low), name(high), self.of)),
@@ -113,6 +108,7 @@ impl Scale {
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::Subject;
     use qd1_model::environment::FilesystemClass;
     use qd1_model::plan::{Rw, Sync};
 

@@ -59,10 +59,13 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     }
     let mut findings = findings(record, summary);
     let nothing = Thresholds { class: Vec::new() };
-    let thresholds = if no_disk(&findings).is_some() { &nothing } else { thresholds };
+    let has_disk = no_disk(&findings).is_none();
+    let thresholds = if has_disk { thresholds } else { &nothing };
     report.verdicts = judge(record, summary, &findings, thresholds);
-    report.impressions = impression::of(record, summary, &findings);
-    report.durability = durability::of(record, &findings);
+    if has_disk && record.plan.subject == Subject::Check {
+        report.impressions = impression::of(record, summary, &findings);
+        report.durability = durability::of(record, &findings);
+    }
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);

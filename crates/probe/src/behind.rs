@@ -56,9 +56,8 @@ impl Machine {
     #[must_use]
     pub fn loops_of_file(&self, path: &Path) -> Vec<String> {
         let Ok(found) = std::fs::metadata(path) else { return Vec::new() };
-        let file = (format!("{}:{}", major(found.dev()), minor(found.dev())), found.ino());
         let loops = self.block_names().into_iter().filter(|name| name.starts_with("loop"));
-        loops.filter(|name| self.behind(name).is_some_and(|behind| behind.file == file)).collect()
+        loops.filter(|name| self.behind(name).is_some_and(|behind| behind.is(&found))).collect()
     }
 }
 

@@ -125,16 +125,18 @@ impl Machine {
     /// name nothing any more, or something else.
     fn is_backed_by_memory(&self, block: &Block) -> bool {
         let Some(file) = block.backing() else { return false };
-        let is_memory = |found: &Filesystem| found.class == FilesystemClass::Memory;
-        let by_path = || self.filesystem(&file).is_ok_and(|found| is_memory(&found));
+        let by_path = || self.filesystem(&file).is_ok_and(|found| found.class == FilesystemClass::Memory);
         let Some(behind) = self.behind(&block.name) else { return by_path() };
-        let mounts = self.mounts();
-        if let Some(mount) = mounts.iter().find(|mount| mount.number == behind.device()) {
-            return self.filesystem(&mount.point).is_ok_and(|found| is_memory(&found));
+        // A block device: its file is in devtmpfs, and what it is made of follows in the chain.
+        if behind.block.is_some() {
+            return false;
         }
-        // No mount shows it. Where the path leads to it, it is that of the path (a subvolume of btrfs has a number of its own);
-        // else it is a file of memory without a name (memfd), or of a filesystem that was detached: without a disk of its
-        // own, only memory is.
+        if let Some(mount) = self.mounts().iter().find(|mount| mount.number == behind.device()) {
+            return self.class_of_mount(mount) == FilesystemClass::Memory;
+        }
+        // No mount shows it. Where the path leads to it, it is that of the path (a subvolume of btrfs has a number of its
+        // own); else it is a file of memory without a name (memfd), or of a filesystem that was detached: without a disk of
+        // its own, only memory is.
         match std::fs::metadata(&file) {
             Ok(data) if behind.is(&data) => by_path(),
             _ => behind.device().starts_with("0:"),

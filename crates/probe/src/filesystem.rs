@@ -117,13 +117,9 @@ impl Machine {
         let existing = resolved.ancestors().find(|ancestor| self.has(ancestor)).unwrap_or(Path::new("/"));
         let room = statvfs(self.below(existing)).ok();
         let bytes = |blocks: u64, unit: u64| Bytes(blocks.saturating_mul(unit));
-        let upper = self.upper_of(&mount).map(|upper| upper.kind).unwrap_or_default();
         Ok(Filesystem {
-            class: match class_of(&upper) {
-                FilesystemClass::Memory => FilesystemClass::Memory,
-                _ => class_of(&mount.kind),
-            },
-            upper,
+            class: self.class_of_mount(&mount),
+            upper: self.upper_of(&mount).map(|upper| upper.kind).unwrap_or_default(),
             mount_point: mount.point.to_string_lossy().into_owned(),
             size: room.as_ref().map(|room| bytes(room.f_blocks, room.f_frsize)).unwrap_or_default(),
             available: room.as_ref().map(|room| bytes(room.f_bavail, room.f_frsize)).unwrap_or_default(),
@@ -145,6 +141,14 @@ impl Machine {
             source: mount.source,
             options,
         })
+    }
+
+    /// The class of a mounted filesystem; layers whose writes land in memory are memory.
+    pub(crate) fn class_of_mount(&self, mount: &Mount) -> FilesystemClass {
+        match self.upper_of(mount).map(|upper| class_of(&upper.kind)) {
+            Some(FilesystemClass::Memory) => FilesystemClass::Memory,
+            _ => class_of(&mount.kind),
+        }
     }
 
     /// All mounts this process sees.

@@ -34,7 +34,8 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     .collect();
     sentences.extend(impressions(report));
     sentences.extend(report.durability.as_ref().map(durability));
-    if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
+    let no_disk = report.no_disk().filter(|_| is_check(report));
+    if let Some(finding) = no_disk {
         sentences.push(format!("Nothing is judged: {}.", finding.title.trim_end_matches('.')));
     } else if !parts.is_empty() {
         let over =
@@ -56,8 +57,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     } else if !is_check(report) || !report.criteria.is_empty() {
         sentences.push(criteria::sentence(report));
     }
-    let said = report.no_disk().filter(|_| is_check(report));
-    let critical = |finding: &&Finding| finding.severity == Severity::Critical && Some(*finding) != said;
+    let critical = |finding: &&Finding| finding.severity == Severity::Critical && Some(*finding) != no_disk;
     if let Some(finding) = report.findings.iter().find(critical) {
         sentences.push(format!("Beware: {}.", finding.title.trim_end_matches('.')));
     }

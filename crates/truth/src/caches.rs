@@ -25,6 +25,12 @@ pub struct Share {
     pub of: u64,
 }
 
+impl Share {
+    fn percent(self) -> f64 {
+        100.0 * self.found as f64 / self.of.max(1) as f64
+    }
+}
+
 /// What the disks with and without one property gave.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -91,13 +97,12 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut notes = Vec::new();
     for property in Property::ALL {
         let tally = tally(seeds, Steps::Caches, property, 0..count);
-        let percent = |share: Share| 100.0 * share.found as f64 / share.of.max(1) as f64;
         let _ = writeln!(
             text,
             "  {:<44}{:>10.0} %{:>10.0} %  {}",
             property.name(),
-            percent(tally.with),
-            percent(tally.without),
+            tally.with.percent(),
+            tally.without.percent(),
             property.target()
         );
         if property == Property::HostCache {
@@ -105,7 +110,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
                 text,
                 "  {:<44}{:>10.0} %",
                 "  of these, the stated size holds the truth",
-                percent(tally.held)
+                tally.held.percent()
             );
         }
         notes.extend(tally.notes);
@@ -113,8 +118,7 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let _ = writeln!(text, "  by the eight seconds before the visits of check:");
     for property in Property::OF_CHECK {
         let tally = tally(seeds, Steps::Check, property, 0..count);
-        let percent = |share: Share| 100.0 * share.found as f64 / share.of.max(1) as f64;
-        let (with, without) = (percent(tally.with), percent(tally.without));
+        let (with, without) = (tally.with.percent(), tally.without.percent());
         let _ = writeln!(text, "  {:<44}{with:>10.0} %{without:>10.0} %  {}", property.name(), property.target());
         notes.extend(tally.notes);
     }

@@ -95,7 +95,20 @@ pub(crate) struct Ext4 {
 }
 
 /// A mount point; unmounted on drop.
-struct Mounted(PathBuf);
+pub(super) struct Mounted(PathBuf);
+
+impl Mounted {
+    /// Mounts a device, or a file with the option `loop`, at a directory that it makes.
+    pub(super) fn new(device: &Path, at: PathBuf, options: &str) -> Result<Self> {
+        fs::create_dir(&at).with_context(|| format!("cannot make {}", at.display()))?;
+        cmd::capture(cmd::command("mount").args(["-o", options]).arg(device).arg(&at))?;
+        Ok(Self(at))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for Mounted {
     fn drop(&mut self) {
@@ -115,15 +128,13 @@ impl Ext4 {
         let disk = Loop::attach(&image)?;
         let options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
         cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-F", "-E", options]).arg(disk.device()))?;
-        let at = dir.path().join("mnt");
-        fs::create_dir(&at).with_context(|| format!("cannot make {}", at.display()))?;
-        cmd::capture(cmd::command("mount").args(["-o", "nodiscard"]).arg(disk.device()).arg(&at))?;
-        Ok(Self { mounted: Mounted(at), disk, _file: dir })
+        let mounted = Mounted::new(disk.device(), dir.path().join("mnt"), "nodiscard")?;
+        Ok(Self { mounted, disk, _file: dir })
     }
 
     /// Where it is mounted.
     pub(crate) fn path(&self) -> &Path {
-        &self.mounted.0
+        self.mounted.path()
     }
 
     pub(crate) fn device(&self) -> &Path {

@@ -7,13 +7,14 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::boot::{self, Scripts};
+use super::disks::{Loop, Mounted};
 use super::scenario::{Scenario, serial};
 use super::{available, build, catch_signals, interrupted, need_root};
 use crate::packages::Unpacked;
@@ -75,43 +76,22 @@ impl Drop for Guest {
     }
 }
 
-/// A mount of ours, and its directory; unmounted on drop.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn new(device: &Path, at: PathBuf, options: &str) -> Result<Self> {
-        fs::create_dir(&at)?;
-        cmd::capture(cmd::command("mount").args(["-o", options]).arg(device).arg(&at))?;
-        Ok(Self(at))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Err(error) = cmd::capture(cmd::command("umount").arg(&self.0)) {
-            eprintln!("cannot unmount {}; do it by hand: {error:#}", self.0.display());
-        }
-    }
-}
-
 /// One cut; what the check said.
 fn one(cache: &str, binary: &Path, packages: &Unpacked) -> Result<String> {
     let place = super::temp_dir()?;
     let at = |name: &str| place.path().join(name);
     let (behind, notes) = (at("behind"), at("notes"));
     File::create(&behind)?.set_len(HOST_BYTES)?;
-    // Through the page cache of the file behind, so that a copy of it has what reached the device.
-    let device = cmd::capture(cmd::command("losetup").args(["--find", "--show"]).arg(&behind))?;
-    let device = Attached(PathBuf::from(device.trim()));
-    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", "nodiscard"]).arg(&device.0))?;
-    let host = Mounted::new(&device.0, at("host"), "commit=300")?;
-    let disk = host.0.join("guest");
+    let device = Loop::attach(&behind)?;
+    cmd::capture(cmd::command("mkfs.ext4").args(["-q", "-E", "nodiscard"]).arg(device.device()))?;
+    let host = Mounted::new(device.device(), at("host"), "commit=300")?;
+    let disk = host.path().join("guest");
     write_whole(&disk)?;
     let guest = start(cache, &disk, &notes, place.path(), binary, packages)?;
     let [first, last] = COMMITS;
     noted(&notes, first)?;
     // From here on, what is on the device is there because of the guest's flushes.
-    cmd::capture(cmd::command("sync").arg("-f").arg(&host.0))?;
+    cmd::capture(cmd::command("sync").arg("-f").arg(host.path()))?;
     noted(&notes, last)?;
     // In this order: what is noted was acknowledged before the copy was begun.
     let kept = at("kept");
@@ -120,9 +100,9 @@ fn one(cache: &str, binary: &Path, packages: &Unpacked) -> Result<String> {
     fs::copy(&behind, &cut)?;
     drop((guest, host));
     let outer = Mounted::new(&cut, at("outer"), "loop")?;
-    let inner = Mounted::new(&outer.0.join("guest"), at("inner"), "loop")?;
+    let inner = Mounted::new(&outer.path().join("guest"), at("inner"), "loop")?;
     let mut check = Command::new(binary);
-    check.args(["powercut", "check", "--keep"]).arg(&inner.0).arg(&kept);
+    check.args(["powercut", "check", "--keep"]).arg(inner.path()).arg(&kept);
     let output = cmd::output(&mut check)?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.code() {
@@ -138,17 +118,6 @@ fn write_whole(disk: &Path) -> Result<()> {
         file.write_all_at(&[0; 1 << 20], block << 20)?;
     }
     Ok(file.sync_all()?)
-}
-
-/// A loop device; detached on drop.
-struct Attached(PathBuf);
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if let Err(error) = cmd::capture(cmd::command("losetup").arg("--detach").arg(&self.0)) {
-            eprintln!("cannot detach {}; do it by hand: {error:#}", self.0.display());
-        }
-    }
 }
 
 fn start(cache: &str, disk: &Path, notes: &Path, place: &Path, binary: &Path, packages: &Unpacked) -> Result<Guest> {

@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use super::real::Throttle;
 use super::simulated::Simulated;
-use crate::{cmd, lab, metadata};
+use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Reads and writes a second, and for how long.
@@ -40,9 +40,7 @@ findings = ["not_a_disk"]
 
 /// Runs so many checks, and prints the table.
 pub(super) fn run(place: &str, count: u64) -> Result<()> {
-    let packages = ["--package", "qd1", "--package", "qd1-truth", "--package", "qd1-simdisk"];
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(packages))?;
-    let target = metadata::target_dir()?.join("release");
+    let target = super::release(&["qd1", "qd1-truth", "qd1-simdisk"])?;
     let results = lab::temp_dir()?;
     let table = |files: &[PathBuf]| cmd::run(Command::new(target.join("qd1-truth")).arg("--agree").args(files));
     match place {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use crate::{cmd, lab, metadata};
+use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Busy threads for each processor.
@@ -19,8 +19,7 @@ const ATTRIBUTED_MIN: f64 = 0.95;
 /// Checks the disk once at rest and so many times beside the busy threads, and prints what was said. An error where a
 /// target is missed.
 pub(super) fn run(count: u64) -> Result<()> {
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1"]))?;
-    let binary = metadata::target_dir()?.join("release/qd1");
+    let binary = super::release(&["qd1"])?.join("qd1");
     lab::need_root("a loop device")?;
     lab::catch_signals()?;
     let disk = lab::Ext4::new(lab::temp_dir()?, DISK_BYTES)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::real::Throttle;
 use super::simulated::Simulated;
-use crate::{cmd, lab, metadata, setup};
+use crate::{cmd, lab, setup};
 
 /// Of each disk.
 const DISK_BYTES: u64 = 4 << 30;
@@ -53,9 +53,7 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
     lab::need_root("a loop device and a mount")?;
     lab::catch_signals()?;
     setup::run()?;
-    let packages = ["--package", "qd1", "--package", "qd1-simdisk"];
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(packages))?;
-    let dir = metadata::target_dir()?.join("release");
+    let dir = super::release(&["qd1", "qd1-simdisk"])?;
     if only == Some("work") {
         return work(&dir.join("qd1"));
     }
@@ -70,8 +68,7 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
 
 /// Prints the table of kept runs, each `DISK=RUN`, by the models as they are now.
 pub(super) fn again(kept: &[String]) -> Result<()> {
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1"]))?;
-    let qd1 = metadata::target_dir()?.join("release/qd1");
+    let qd1 = super::release(&["qd1"])?.join("qd1");
     let mut table = Table::new();
     for one in kept {
         let (disk, run) = one.split_once('=').with_context(|| format!("{one} is not DISK=RUN"))?;
@@ -285,7 +282,8 @@ impl Drop for Mounted {
     }
 }
 
-fn open_up(dir: &Path) -> Result<()> {
+/// Lets a server of another user get there.
+pub(super) fn open_up(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }

@@ -16,8 +16,9 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::cluster;
+use super::predict::open_up;
 use super::simulated::Simulated;
-use crate::{cmd, lab, metadata, setup};
+use crate::{cmd, lab, setup};
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
 pub(super) const TUNING: u64 = 1000;
@@ -108,9 +109,7 @@ pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
     lab::need_root("a FUSE mount and other users' servers")?;
     lab::catch_signals()?;
     setup::run()?;
-    let packages = ["--package", "qd1", "--package", "qd1-simdisk"];
-    cmd::run(cmd::cargo().args(["build", "--release", "--quiet"]).args(packages))?;
-    let binaries = metadata::target_dir()?.join("release");
+    let binaries = super::release(&["qd1", "qd1-simdisk"])?;
     let known: BTreeSet<u64> = fs::read_to_string(file)
         .unwrap_or_default()
         .lines()
@@ -149,8 +148,7 @@ pub(super) fn run(file: &Path, from: u64, count: u64) -> Result<()> {
 
 fn measure(binaries: &Path, seed: u64) -> Result<Value> {
     let place = tempfile::tempdir()?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(place.path(), mode)?;
+    open_up(place.path())?;
     let text = scenario(seed);
     let disk = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &text)?;
     let script = place.path().join("commit.sql");

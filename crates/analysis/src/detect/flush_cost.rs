@@ -34,32 +34,11 @@ const FLUSHES_MIN: f64 = 0.5;
 const SYNCS_MIN: u64 = 12;
 
 /// Commits of a small and of a large block, whose flushes are held against each other.
-struct Flushes<'a> {
-    small: (&'a StepRecord, &'a IoWork),
-    large: (&'a StepRecord, &'a IoWork),
-    after_small: Sample,
-    after_large: Sample,
-}
-
-/// How long a flush took after little and after much was written.
-pub(crate) struct FlushTimes {
-    /// Block sizes.
-    pub(crate) small: Bytes,
-    pub(crate) large: Bytes,
-    /// Medians, ns.
-    pub(crate) after_small_ns: f64,
-    pub(crate) after_large_ns: f64,
-}
-
-/// Returns it, where a run measured both.
-pub(crate) fn flush_times(record: &Record) -> Option<FlushTimes> {
-    let flushes = Flushes::of(record)?;
-    Some(FlushTimes {
-        small: Bytes(flushes.small.1.block_max().into()),
-        large: Bytes(flushes.large.1.block_max().into()),
-        after_small_ns: flushes.after_small.seen(0.5),
-        after_large_ns: flushes.after_large.seen(0.5),
-    })
+pub(crate) struct Flushes<'a> {
+    pub(crate) small: (&'a StepRecord, &'a IoWork),
+    pub(crate) large: (&'a StepRecord, &'a IoWork),
+    pub(crate) after_small: Sample,
+    pub(crate) after_large: Sample,
 }
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
@@ -85,7 +64,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
 
 impl<'a> Flushes<'a> {
     /// Those of a run; `None` where it has not enough of both.
-    fn of(record: &'a Record) -> Option<Self> {
+    pub(crate) fn of(record: &'a Record) -> Option<Self> {
         let commits: Vec<_> = single_requests(record)
             .filter(|(step, io)| {
                 only_writes(io) && was_written(io) && io.data.is_random() && is_flushed(record, step, io)

@@ -31,7 +31,7 @@ mod throttled_cgroup;
 mod unwritten_extents;
 mod unwritten_reads;
 
-pub(crate) use flush_cost::{FlushTimes, flush_times};
+pub(crate) use flush_cost::Flushes;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::{DeviceDelta, StepRecord};

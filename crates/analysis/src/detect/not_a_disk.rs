@@ -2,7 +2,8 @@
 //!
 //! Concludes from the class of the filesystem and the kinds of the devices under it. In memory (tmpfs, ramfs, an overlay on
 //! them, a loop device over a file there, zram, ram) every figure is memory's: critical, and no verdict is given. Nor is one
-//! where layers hide what is below them: on a live system and in some containers that is memory. The rest is mentioned so that nobody compares it with a local disk. What a
+//! where layers hide what is below them: on a live system and in some containers that is memory. The rest is mentioned so
+//! that nobody compares it with a local disk. What a
 //! hypervisor puts behind a virtual disk stays invisible; that is not this detector's to guess.
 
 use qd1_model::environment::{Device, Filesystem, FilesystemClass};

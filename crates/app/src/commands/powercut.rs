@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use qd1_experiment::powercut::{self, Outcome, Witness, Writer};
+use qd1_experiment::powercut::{self, Ended, Outcome, POLL, Witness, Writer};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::thousands;
 use qd1_runner::id;
@@ -23,10 +23,8 @@ use crate::signals::Signals;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Shortest token that is taken.
 const TOKEN_MIN: usize = 8;
-/// How often a witness without a word looks whether it is to end.
-const SILENCE: Duration = Duration::from_millis(200);
-/// Silences after which the witness says that nothing comes any more.
-const SILENCES: u32 = 50;
+/// Silence after which the witness says that nothing comes any more.
+const SILENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const EXAMPLE: &str = "\
 Over ssh, on the machine to test:
@@ -122,27 +120,42 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
     let signals = Signals::install()?;
     let writer = Writer::create(&args.path, id::random_seed()?)?;
     message::print(format_args!("qd1: committing to {}; wait", writer.path().display()));
-    let outcome = writer.run(&mut to, signals.stop(), |acknowledged| {
+    let written = writer.run(&mut to, signals.stop(), |acknowledged| {
         message::print(format_args!(
             "qd1: {} commits acknowledged; cut the power of this machine at any time, or end this with Ctrl-C",
             thousands(acknowledged)
         ));
     });
-    // As long as this process lives there was no cut.
-    writer.remove();
-    let written = outcome?;
-    message::print(format_args!(
-        "qd1: ended after {} commits without a power cut; the file is removed",
-        thousands(written.acknowledged)
-    ));
+    let count = thousands(written.acknowledged);
+    let failed = |why: String| Problem::new(ProblemKind::Failed, why);
+    match written.ended {
+        Ended::CommitFailed(error) => {
+            let file = writer.path().display();
+            return Err(
+                failed(format!("the commit after {count} failed: {error}; {file} is left to be checked")).into()
+            );
+        }
+        Ended::WithoutWitness(error) => {
+            writer.remove();
+            return Err(
+                failed(format!("the witness is gone after {count} commits: {error}; the file is removed")).into()
+            );
+        }
+        Ended::Stopped => writer.remove(),
+    }
+    message::print(format_args!("qd1: ended after {count} commits without a power cut; the file is removed"));
     Ok(signals.exit_code().map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 fn connect(address: &str, token: &str) -> Result<TcpStream> {
     let wrong = |why: String| Problem::usage(format!("cannot reach a witness at {address}: {why}"));
-    let mut all = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-    let first = all.next().ok_or_else(|| wrong("it has no address".to_owned()))?;
-    let mut stream = TcpStream::connect_timeout(&first, CONNECT).map_err(|error| wrong(error.to_string()))?;
+    let mut last = wrong("it has no address".to_owned());
+    let each = address.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+    // A name may lead to an address where nobody listens, and to one where somebody does.
+    let connected = each.into_iter().find_map(|one| {
+        TcpStream::connect_timeout(&one, CONNECT).map_err(|error| last = wrong(error.to_string())).ok()
+    });
+    let Some(mut stream) = connected else { return Err(last.into()) };
     stream.set_nodelay(true)?;
     writeln!(stream, "{token}").context("the witness is gone")?;
     // Nobody is to cut the power before somebody listens.
@@ -183,7 +196,6 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
                     // Nobody else is to wait for an answer.
                     drop(listener);
                     message::print("qd1: the writer is connected; its commits are noted");
-                    writer.set_read_timeout(Some(SILENCE))?;
                     follow(&mut witness, writer, &mut notes, &signals)
                 }
                 None => Ok(()),
@@ -211,7 +223,7 @@ fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signa
     witness.keep(writer, notes, signals.stop(), |acknowledged| {
         silences = if acknowledged == last { silences + 1 } else { 1 };
         last = acknowledged;
-        if silences == SILENCES {
+        if POLL * silences == SILENCE {
             let count = thousands(acknowledged);
             message::print(format_args!(
                 "qd1: nothing for ten seconds, after {count} acknowledged commits; if the power was cut, end this with Ctrl-C"

@@ -86,6 +86,28 @@ fn where_there_is_no_disk_nothing_is_judged() {
     assert_no_disk(mounted.path(), "is a device in memory");
 }
 
+/// Its file is a node in /dev, which is in memory; the disk is what that leads to.
+#[test]
+fn a_loop_device_over_another_on_a_disk_is_judged() {
+    let dir = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("disk").display().to_string();
+    fs::File::create(&file).unwrap().set_len(2 << 30).unwrap();
+    or_skip!(tool("mkfs.ext4", &["-q", &file]));
+    let below = or_skip!(tool("losetup", &["--find", "--show", &file]));
+    let above = tool("losetup", &["--find", "--show", &below]);
+    let seen = above.and_then(|above| {
+        let mounted = Mount::new(&[&above]);
+        let report = mounted.map(|mounted| Place::at(mounted.path()).report(&["--only", "qd1", "--size", "16MiB"]));
+        tool("losetup", &["--detach", &above]).and(report)
+    });
+    or_skip!(tool("losetup", &["--detach", &below]));
+    let report = or_skip!(seen);
+    if report["record"]["environment"]["devices"].as_array().is_none_or(|devices| devices.len() < 3) {
+        return common::skip(common::test_name!(), "the tests' directory is on no disk that is seen");
+    }
+    assert!(!list(&report["verdicts"]).is_empty(), "{}", report["findings"]);
+}
+
 /// The ids of all findings.
 fn findings(report: &Value) -> Vec<&str> {
     list(&report["findings"]).iter().map(|finding| finding["id"].as_str().unwrap()).collect()

@@ -10,9 +10,10 @@ mod witness;
 mod writer;
 
 pub use verify::{Outcome, verify};
-pub use witness::{WELCOME, Witness, accept};
-pub use writer::{Writer, Written};
+pub use witness::{POLL, WELCOME, Witness, accept};
+pub use writer::{Ended, Writer, Written};
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Blocks of the file, written in turn: the last so many commits can be looked for.
@@ -21,8 +22,16 @@ pub const BLOCKS: u64 = 2048;
 /// First word of the notes.
 const MAGIC: &str = "qd1-powercut";
 
+/// Longest line of the notes, bytes.
+const LINE_MAX: u64 = 200;
 /// Last line of a writer that was ended in an orderly way.
 const END: &str = "end";
+
+/// Writes a line at once: over TCP, each write is a packet of its own.
+fn say(to: &mut dyn Write, line: &str) -> io::Result<()> {
+    to.write_all(format!("{line}\n").as_bytes())?;
+    to.flush()
+}
 
 /// Returns the file of a run.
 fn file_of(dir: &Path, run: u64) -> PathBuf {

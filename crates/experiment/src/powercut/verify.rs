@@ -11,10 +11,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::block::{self, BYTES};
-use super::{BLOCKS, END, Header, boot_id, file_of};
-
-/// Longest line of the notes.
-const LINE_MAX: u64 = 200;
+use super::{BLOCKS, END, Header, LINE_MAX, boot_id, file_of};
 
 /// What became of the commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,7 +186,7 @@ mod tests {
         let writer = Writer::create(dir.path(), 7).unwrap();
         // The header is a line as well.
         let mut notes = Notes { text: Vec::new(), left: count + 1, stop: &stop };
-        assert_eq!(writer.run(&mut notes, &stop, |_| ()).unwrap().acknowledged, count);
+        assert_eq!(writer.run(&mut notes, &stop, |_| ()).acknowledged, count);
         let path = dir.path().join("notes");
         // As if it had not been ended.
         std::fs::write(&path, notes.text.strip_suffix(b"end\n").unwrap()).unwrap();

@@ -8,24 +8,20 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use qd1_model::Problem;
 
-use super::{END, Header};
+use super::{END, Header, LINE_MAX, say};
 
 /// How often a connection without a word looks whether it is to end.
-const POLL: Duration = Duration::from_millis(200);
+pub const POLL: Duration = Duration::from_millis(200);
 /// Silences, of [`POLL`] each, in which a writer has to name itself.
 const SILENCES_MAX: u32 = 25;
 /// The answer to a writer that knows the token.
 pub const WELCOME: &str = "welcome";
-/// Longest line of a writer.
-const LINE_MAX: u64 = 200;
 
 /// The notes so far.
 #[derive(Debug, Default)]
 pub struct Witness {
     /// The newest commit that was acknowledged.
     pub acknowledged: u64,
-    /// Whether the writer said that it was ended, without a power cut.
-    pub has_ended: bool,
 }
 
 impl Witness {
@@ -64,19 +60,18 @@ impl Witness {
                 continue;
             }
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            match text.parse::<u64>() {
-                _ if has_header && text == END => {
-                    self.has_ended = true;
-                    writeln!(notes, "{text}").context("cannot write the notes")?;
-                    break;
-                }
-                Ok(number) if has_header && number == self.acknowledged + 1 => {}
-                _ if !has_header && Header::parse(&text).is_some() => has_header = true,
-                _ => bail!(not_ours(&line)),
+            let is_next = has_header && text.parse() == Ok(self.acknowledged + 1);
+            let is_end = has_header && text == END;
+            if !(is_next || is_end || !has_header && Header::parse(&text).is_some()) {
+                bail!(not_ours(&line));
             }
-            // Whole lines: what the disk of the notes does not take was not noted.
-            notes.write_all(format!("{text}\n").as_bytes()).context("cannot write the notes")?;
-            self.acknowledged += u64::from(text.parse::<u64>().is_ok());
+            // Once it is written: what the disk of the notes does not take was not noted.
+            say(notes, &text).context("cannot write the notes")?;
+            has_header = true;
+            self.acknowledged += u64::from(is_next);
+            if is_end {
+                break;
+            }
             line.clear();
         }
         Ok(())
@@ -105,9 +100,7 @@ pub fn accept(
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
             Ok((mut stream, from)) => {
-                if knows(&stream, token, stop).unwrap_or(false)
-                    && stream.write_all(format!("{WELCOME}\n").as_bytes()).is_ok()
-                {
+                if knows(&stream, token, stop).unwrap_or(false) && say(&mut stream, WELCOME).is_ok() {
                     return Ok(Some(stream));
                 }
                 refused(from);
@@ -188,7 +181,8 @@ mod tests {
             let stream = accept(&listener, "secret", &stop, |_| ()).unwrap().unwrap();
             let (mut witness, mut notes) = (Witness::default(), Vec::new());
             witness.keep(stream, &mut notes, &stop, |_| ()).unwrap();
-            assert!(witness.acknowledged == 1 && witness.has_ended);
+            assert_eq!(witness.acknowledged, 1);
+            assert!(notes.ends_with(b"\n1\nend\n"));
         });
     }
 }

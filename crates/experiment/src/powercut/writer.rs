@@ -1,7 +1,7 @@
 //! The writer: commits one block after another, and acknowledges each once its fdatasync has returned.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use qd1_probe::Machine;
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 
 use super::block::{self, BYTES};
-use super::{BLOCKS, END, Header, boot_id, file_of};
+use super::{BLOCKS, END, Header, boot_id, file_of, say};
 
 /// A file to be committed to.
 pub struct Writer {
@@ -23,10 +23,23 @@ pub struct Writer {
 }
 
 /// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Written {
     /// Commits that were acknowledged.
     pub acknowledged: u64,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// Why a writer ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It was told to, and told the witness.
+    Stopped,
+    /// Nobody takes acknowledgements any more.
+    WithoutWitness(io::Error),
+    /// A commit failed, as where the disk alone loses its power: what is on it is to be looked at.
+    CommitFailed(io::Error),
 }
 
 impl Writer {
@@ -72,34 +85,29 @@ impl Writer {
 
     /// Commits and acknowledges until `stop` is set, and tells the witness that there was no cut; calls `ready` once as many
     /// commits as can be looked for are acknowledged.
-    ///
-    /// # Errors
-    /// When a commit fails, or the witness is gone before `stop` is set.
-    pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool, ready: impl Fn(u64)) -> Result<Written> {
-        let gone = "the witness is gone";
-        writeln!(witness, "{}", self.header.line()).and_then(|()| witness.flush()).context(gone)?;
+    pub fn run(&self, witness: &mut dyn Write, stop: &AtomicBool, ready: impl Fn(u64)) -> Written {
         let mut block = [0; BYTES];
         let mut acknowledged = 0;
-        while !stop.load(Ordering::Relaxed) {
+        let mut said = say(witness, &self.header.line());
+        while said.is_ok() && !stop.load(Ordering::Relaxed) {
             let number = acknowledged + 1;
             block::fill(&mut block, self.header.run, number);
-            self.file
-                .write_all_at(&block, (number - 1) % BLOCKS * BYTES as u64)
-                .and_then(|()| Ok(fdatasync(&self.file)?))
-                .with_context(|| format!("commit {number} failed"))?;
-            match writeln!(witness, "{number}").and_then(|()| witness.flush()) {
-                Ok(()) => {}
-                // Ctrl-C ends both ends of a pipe.
-                Err(_) if stop.load(Ordering::Relaxed) => break,
-                Err(error) => return Err(error).context(gone),
+            let written = self.file.write_all_at(&block, (number - 1) % BLOCKS * BYTES as u64);
+            if let Err(error) = written.and_then(|()| Ok(fdatasync(&self.file)?)) {
+                return Written { acknowledged, ended: Ended::CommitFailed(error) };
             }
-            acknowledged = number;
+            said = say(witness, &number.to_string());
+            acknowledged += u64::from(said.is_ok());
             if acknowledged == BLOCKS {
                 ready(acknowledged);
             }
         }
-        let _ = writeln!(witness, "{END}").and_then(|()| witness.flush());
-        Ok(Written { acknowledged })
+        // Ctrl-C ends both ends of a pipe: then nobody has to be told.
+        let ended = match said.and_then(|()| say(witness, END)) {
+            Err(error) if !stop.load(Ordering::Relaxed) => Ended::WithoutWitness(error),
+            _ => Ended::Stopped,
+        };
+        Written { acknowledged, ended }
     }
 
     /// Returns the file's path.

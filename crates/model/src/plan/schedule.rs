@@ -2,8 +2,9 @@
 //!
 //! A disk changes from one second to the next: neighbours come and go, a device collects its garbage. A step measured
 //! in one go knows its own seconds. So a step may be measured in several *visits*: each round has one visit of every
-//! such step, in an order drawn anew. Steps that stand before all of these come first. Later ones that only read go between the rounds, so that the visits span more of the
-//! run; those that write come after them, since what they leave in caches would disturb the others.
+//! such step, in an order drawn anew. Steps that stand before all of these come first. Later ones that only read go
+//! between the rounds, so that the visits span more of the run; those that write come after them, since what they leave
+//! in caches would disturb the others.
 
 use super::{Plan, StepPlan, Work};
 
