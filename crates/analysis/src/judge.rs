@@ -8,6 +8,9 @@ use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::{Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
+use crate::detect::cpu_spoiled::TAIL_WARNING;
+use crate::detect::percent;
+
 /// Grades every class of `thresholds`.
 ///
 /// A criterion is graded by both ends of its figure's 95 % interval. With "bad end" the higher one where lower is
@@ -32,7 +35,8 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
 ///
 /// Where slow operations waited for a processor (counted for each of them), a grade that is better without these waits is
-/// not given: not resolved, limited by this machine's processors.
+/// not given: not resolved, limited by this machine's processors. A tail that is open for another reason says how much of
+/// its slowest operations' time these waits were.
 ///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
@@ -44,7 +48,7 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
 /// Grades what the suite of `record` expects of its steps, each criterion for itself, as [`judge`] does.
 #[must_use]
 pub fn judge_criteria(record: &Record, summary: &Summary, findings: &[Finding]) -> Vec<Judged> {
-    record.plan.criteria.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect()
+    record.plan.criteria.iter().map(|criterion| judge_fully(record, summary, findings, criterion)).collect()
 }
 
 /// Why the figure of `criterion` is not the disk's, where a finding or the processors say so.
@@ -113,9 +117,24 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
     Judged { grade: Grade::NotResolved, why, ..judged }
 }
 
+/// Grades one criterion; the reason of an open tail says as well what its slowest operations waited for a processor, where
+/// that is worth a finding.
+fn judge_fully(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
+    let mut judged = judge_unspoiled(record, summary, findings, criterion);
+    let Criterion { step, op, metric, .. } = &judged.criterion;
+    let waited = summary.stream(step, *op).and_then(|stream| stream.tail).map_or(0.0, |tail| tail.waited);
+    let is_told = judged.why.contains("processor");
+    if judged.grade != Grade::NotResolved || is_told || waited < TAIL_WARNING || !TAILS.contains(&metric.as_str()) {
+        return judged;
+    }
+    let share = percent(waited);
+    judged.why += &format!("; its slowest {}s waited for this machine's processors {share} of their time", op.name());
+    judged
+}
+
 fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: &ThresholdClass) -> Verdict {
     let judged: Vec<Judged> =
-        class.criterion.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect();
+        class.criterion.iter().map(|criterion| judge_fully(record, summary, findings, criterion)).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
     let grade = if has(Grade::Fail) {
         Grade::Fail
@@ -128,6 +147,9 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
     };
     Verdict { class: class.name.clone(), title: class.title.clone(), grade, judged }
 }
+
+/// Metrics that the slowest operations make.
+const TAILS: &[&str] = &["lat_p99_ns", "lat_p999_ns", "lat_p9999_ns", "sync_p99_ns", "stall_longest_ns", "stall_share"];
 
 /// A critical finding after which figures are not those of a disk.
 struct Spoiling {
@@ -469,6 +491,19 @@ mod tests {
         let (grade, why) = outcome(&with_waits(200_000), fewer);
         assert_eq!(grade, Grade::NotResolved, "{why}");
         assert!(why.starts_with("limited by this machine's processors"), "{why}");
+    }
+
+    #[test]
+    fn a_tail_that_is_open_for_another_reason_tells_its_waits_beside_it() {
+        let waits = "; its slowest reads waited for this machine's processors 50 % of their time";
+        let record = with_waits(2_500_000);
+        let tail = outcome(&record, criterion("lat_p9999_ns", 10e6, 20e6));
+        assert_eq!(tail.0, Grade::NotResolved);
+        assert!(tail.1.starts_with("too few independent stretches") && tail.1.ends_with(waits), "{}", tail.1);
+        // The slowest operations make no median, and a grade that is given has its reason.
+        let median = outcome(&record, criterion("lat_p50_ns", 1.0, 1e9));
+        assert!(!median.1.contains("processors"), "{}", median.1);
+        assert_eq!(outcome(&record, criterion("lat_p99_ns", 1e6, 2e6)).0, Grade::Fail);
     }
 
     #[test]

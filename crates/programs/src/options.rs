@@ -12,6 +12,8 @@ pub struct PostgresOptions {
     pub path: Option<PathBuf>,
     /// Numbers of concurrent clients, with a load for each.
     pub clients: Vec<u32>,
+    /// Transactions per second of all clients, each timed from when it was due; by default as fast as they are answered.
+    pub rate: Option<u32>,
     /// pgbench's scale; by default the largest number of clients.
     pub scale: Option<u32>,
     /// Measured time of each load.
@@ -41,6 +43,7 @@ impl Default for PostgresOptions {
         Self {
             path: None,
             clients: vec![10, 100],
+            rate: None,
             scale: None,
             runtime_ns: 30_000_000_000,
             warmup_ns: 5_000_000_000,

@@ -11,6 +11,7 @@ pub mod agree;
 pub mod caches;
 pub mod changes;
 pub mod coverage;
+pub mod felt;
 pub mod fingerprints;
 pub mod identify;
 pub mod kinds;

@@ -169,33 +169,26 @@ fn measure(binaries: &Path, seed: u64) -> Result<Value> {
         .iter()
         .map(|(step, op, metric)| json!({ "step": step, "op": op, "metric": metric, "figure": figure(&check, step, op, metric) }))
         .collect();
-    let loads = ["app", "postgres", "--clients", "10", "--runtime", "8s", "--warmup", "2s"];
-    // Small, since filling the tables takes most of the time on a slow disk.
-    let postgres = run(&[loads.as_slice(), &["--scale", "5"]].concat())?;
+    let loads = ["app", "postgres", "--clients", "10", "--warmup", "2s"];
+    let postgres = |more: &[&str]| felt(run(&[loads.as_slice(), more].concat()));
     let script = script.to_string_lossy();
-    let commits = run(&[loads.as_slice(), &["--scale", "1", "--script", &script]].concat())?;
-    let sqlite = run(&[
-        "app",
-        "sqlite",
-        "--runtime",
-        "4s",
-        "--rows",
-        "20000",
-        "--journal",
-        "wal,delete",
-        "--synchronous",
-        "full",
-    ])?;
-    let etcd = cluster::run(&disk.dir, place.path())?;
+    // Small, since filling the tables takes most of the time on a slow disk.
+    let read_write = postgres(&["--scale", "5", "--runtime", "8s"])?;
+    let commits = postgres(&["--scale", "1", "--runtime", "8s", "--script", &script])?;
+    let at_own_times = postgres(&["--scale", "5", "--runtime", "20s", "--rate", "50"])?;
+    let journal = |mode| {
+        felt(run(&["app", "sqlite", "--runtime", "4s", "--rows", "20000", "--journal", mode, "--synchronous", "full"]))
+    };
     Ok(json!({
         "seed": seed,
         "scenario": text,
         "figures": figures,
-        "postgres": felt(&postgres, 0),
-        "postgres_commits": felt(&commits, 0),
-        "sqlite_wal": felt(&sqlite, 0),
-        "sqlite_delete": felt(&sqlite, 1),
-        "etcd": etcd,
+        "postgres": read_write,
+        "postgres_commits": commits,
+        "postgres_at_own_times": at_own_times,
+        "sqlite_wal": journal("wal")?,
+        "sqlite_delete": journal("delete")?,
+        "etcd": or_its_error(cluster::run(&disk.dir, place.path()))?,
     }))
 }
 
@@ -205,19 +198,22 @@ fn figure(report: &Value, step: &str, op: &str, metric: &str) -> Value {
         list.as_array().into_iter().flatten().find(|one| one[key] == name).cloned().unwrap_or_default()
     };
     let stream = named(&named(&report["summary"]["steps"], "name", step)["streams"], "class", op);
-    stream[metric].clone()
+    let figure = &stream[metric];
+    json!({ "value": figure["value"], "low": figure["low"], "high": figure["high"] })
 }
 
-/// What the clients of a program's load of this number felt.
-fn felt(report: &Value, number: usize) -> Value {
-    let stream = &report["summary"]["steps"][number]["streams"][0];
-    let value = |metric: &str| stream[metric]["value"].clone();
-    json!({
-        "rate": value("iops"),
-        "mean_ns": value("lat_mean_ns"),
-        "p50_ns": value("lat_p50_ns"),
-        "p99_ns": value("lat_p99_ns"),
-        "max_ns": stream["lat_max_ns"],
-        "n": stream["ios"],
+/// What the clients of a program felt in its first load: requests a second, and their latencies.
+fn felt(report: Result<Value>) -> Result<Value> {
+    or_its_error(report.map(|report| {
+        let rate = &report["summary"]["steps"][0]["streams"][0]["iops"]["value"];
+        json!({ "rate": rate, "lat": report["record"]["steps"][0]["streams"][0]["lat"] })
+    }))
+}
+
+/// A program that could not run on a disk felt it as well.
+fn or_its_error(felt: Result<Value>) -> Result<Value> {
+    felt.or_else(|error| {
+        lab::interrupted()?;
+        Ok(json!({ "error": format!("{error:#}") }))
     })
 }

@@ -19,7 +19,7 @@ use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
 const DELAY_WARNING: f64 = 0.05;
 const DELAY_CRITICAL: f64 = 0.20;
 /// Least share of the slowest operations' time that is worth a word.
-const TAIL_WARNING: f64 = 0.1;
+pub(crate) const TAIL_WARNING: f64 = 0.1;
 /// Run delay per operation relative to the median latency.
 const DELAY_PER_OP: f64 = 0.1;
 

@@ -5,7 +5,7 @@
 
 mod buffered_not_durable;
 mod cache_answered;
-mod cpu_spoiled;
+pub(crate) mod cpu_spoiled;
 mod data_reduction;
 mod dirty_limits;
 mod drift;

@@ -130,6 +130,23 @@ fn each_transaction_is_timed_and_the_run_is_shown_again() {
     assert!(body.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 
+/// Transactions of 0.1 s come twice as fast as one client can answer: each waits for those before it, from when it was due.
+#[test]
+fn transactions_at_a_rate_are_timed_from_when_they_were_due() {
+    let site = or_skip!(site());
+    let script = site.place.beside("sleep.sql");
+    fs::write(&script, "select pg_sleep(0.1);\n").unwrap();
+    let mut load = vec!["--clients", "1", "--rate", "20", "--script", script.to_str().unwrap()];
+    load.extend(["--scale", "1", "--runtime", "4s", "--warmup", "1s", "-c", SMALL]);
+    let report = report(&site, &load);
+    let plan = &report["record"]["plan"]["steps"][0];
+    assert_eq!(plan["work"]["app"]["rate"], 20, "{plan}");
+    let stream = &report["summary"]["steps"][0]["streams"][0];
+    assert!(int(&stream["ios"]) <= 41, "one client answers ten a second: {stream}");
+    assert!(float(&stream["lat_max_ns"]) > 1e9, "the last waited for half of all that came: {stream}");
+    site.assert_clean();
+}
+
 #[test]
 fn nobody_else_can_reach_the_server_and_sigint_ends_it() {
     let site = or_skip!(site());

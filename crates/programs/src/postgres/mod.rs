@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::plan::StepPlan;
-use qd1_model::plan::program::Program;
+use qd1_model::plan::program::{AppWork, Program};
+use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::program::Setting;
 
 use crate::options::PostgresOptions;
@@ -131,15 +131,12 @@ impl Driver for Postgres {
     fn steps(&self) -> Vec<StepPlan> {
         let step = |clients: &u32| {
             let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-            let title = format!("pgbench {}, scale {}, {name}", self.script(), self.scale);
-            crate::program::step(
-                Program::Postgres,
-                name,
-                title,
-                *clients,
-                self.options.warmup_ns,
-                self.options.runtime_ns,
-            )
+            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s, from when due"));
+            let title = format!("pgbench {}, scale {}, {name}{rate}", self.script(), self.scale);
+            let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
+            let step = crate::program::step(Program::Postgres, name, title, *clients, ramp_ns, max_ns);
+            let work = AppWork { program: Program::Postgres, clients: *clients, rate: self.options.rate };
+            StepPlan { work: Work::App(work), ..step }
         };
         let mut clients = self.options.clients.clone();
         clients.dedup();
@@ -211,9 +208,10 @@ impl Driver for Postgres {
     }
 
     fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
-        let qd1_model::plan::Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
+        let Work::App(work) = &step.work else { anyhow::bail!("no load of PostgreSQL") };
         let run = pgbench::PgbenchRun {
             clients: work.clients,
+            rate: work.rate,
             threads: self.threads(work.clients),
             builtin: &self.options.builtin,
             scripts: &self.options.script,

@@ -25,6 +25,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// One load.
 pub(crate) struct PgbenchRun<'a> {
     pub(crate) clients: u32,
+    pub(crate) rate: Option<u32>,
     pub(crate) threads: u32,
     pub(crate) builtin: &'a str,
     pub(crate) scripts: &'a [PathBuf],
@@ -113,6 +114,9 @@ fn args(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Pat
     let mut args = ["-n", "-l"].map(OsString::from).to_vec();
     let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
     option("-c", run.clients.to_string().into());
+    if let Some(rate) = run.rate {
+        option("-R", rate.to_string().into());
+    }
     option("-j", run.threads.to_string().into());
     option("-T", seconds.to_string().into());
     option("--log-prefix", prefix.as_os_str().to_owned());

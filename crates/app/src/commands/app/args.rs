@@ -67,6 +67,9 @@ pub(crate) struct PostgresArgs {
     /// Clients at once, separated by commas: a load for each
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
+    /// So many transactions a second, each timed from when it was due [default: as fast as they are answered]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: Option<u32>,
     /// pgbench's scale, about 16 MB each [default: the most clients, as its documentation advises]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: Option<u32>,
@@ -196,6 +199,7 @@ impl PostgresArgs {
         PostgresOptions {
             path: self.path.clone(),
             clients: self.clients.clone(),
+            rate: self.rate,
             scale: self.scale,
             runtime_ns: self.runtime,
             warmup_ns: self.warmup,

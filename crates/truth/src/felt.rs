@@ -1,0 +1,310 @@
+//! Verdicts against what programs felt on the same disk.
+//!
+//! `cargo xtask truth --programs FILE` runs `qd1 check`, PostgreSQL, SQLite and an etcd cluster of three on simulated disks
+//! drawn at random, and writes a line of JSON for each. From these figures the verdicts are given again, by the thresholds
+//! that ship, and set against the [`OBJECTIVES`] of the programs. Disks of two sets of seeds are kept apart: thresholds are
+//! set with the one and held against the other.
+
+use std::fmt::Write as _;
+use std::io::{self, Read};
+
+use flate2::read::GzDecoder;
+use qd1_analysis::judge;
+use qd1_model::environment::Environment;
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::{Bytes, Estimate, Grade, Hist, StepSummary, StreamSummary, Subject, Summary, Thresholds};
+use serde::Deserialize;
+
+use crate::{Seeds, suite};
+
+/// The thresholds that ship.
+const THRESHOLDS: &str = include_str!("../../suites/src/thresholds.toml");
+/// What was measured; gzipped lines of JSON.
+const DISKS: &[u8] = include_bytes!("felt.jsonl.gz");
+/// The first seed of the disks that thresholds are held against; those before it set them.
+const UNSEEN: u64 = 2000;
+
+/// A disk: what a check measured of it, and what programs felt on it.
+#[derive(Deserialize)]
+pub struct Disk {
+    /// Seed it was drawn from.
+    pub seed: u64,
+    figures: Vec<Measured>,
+    /// PostgreSQL's read-write load, ten clients, each as fast as it is answered.
+    pub postgres: Load,
+    /// Commits and little else, likewise.
+    pub postgres_commits: Load,
+    /// The read-write load at 50 transactions a second, timed from when each was due.
+    pub postgres_at_own_times: Load,
+    /// SQLite with a log, a commit a row.
+    pub sqlite_wal: Load,
+    /// Three members on the one disk, 100 puts a second, timed from when each was due.
+    pub etcd: Puts,
+}
+
+/// One figure of a check.
+#[derive(Deserialize)]
+struct Measured {
+    step: String,
+    op: OpClass,
+    metric: String,
+    figure: Ends,
+}
+
+/// A figure and its interval.
+#[derive(Deserialize)]
+struct Ends {
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+/// What the clients of a program waited for; it may not have run at all.
+#[derive(Deserialize)]
+pub struct Load {
+    #[serde(default)]
+    lat: Option<Hist>,
+}
+
+impl Load {
+    /// Latency that this share of the requests stays within, ns; infinite where the program did not run.
+    fn quantile_ns(&self, q: f64) -> f64 {
+        self.lat.as_ref().map_or(f64::INFINITY, |lat| lat.quantile(q) as f64)
+    }
+}
+
+/// What the clients of an etcd cluster waited for; absent where it did not start.
+#[derive(Deserialize)]
+pub struct Puts {
+    #[serde(default)]
+    max_ns: Option<f64>,
+    #[serde(default)]
+    p99_ns: Option<f64>,
+    #[serde(default)]
+    failed: u64,
+    #[serde(default)]
+    leader_changes: f64,
+}
+
+/// What people want of a program, and who says so.
+pub struct Objective {
+    /// Class of `thresholds.toml`.
+    pub class: &'static str,
+    /// In words.
+    pub wanted: &'static str,
+    is_met: fn(&Disk) -> bool,
+    /// The figure that the class is known by: step and metric.
+    by: (&'static str, &'static str),
+    /// What the program is known by, and its latency, ns.
+    felt: (&'static str, fn(&Disk) -> f64),
+}
+
+const MS: f64 = 1e6;
+
+/// One for each class whose programs were run.
+pub const OBJECTIVES: [Objective; 2] = [
+    Objective {
+        class: "etcd",
+        wanted: "no put fails or takes longer than 0.5 s (as etcdctl check perf has it), and the leader keeps its place",
+        is_met: |disk| {
+            let slowest_ns = disk.etcd.max_ns.unwrap_or(f64::INFINITY);
+            slowest_ns <= 500.0 * MS && disk.etcd.failed == 0 && disk.etcd.leader_changes == 0.0
+        },
+        by: ("wal", "sync_p99_ns"),
+        felt: ("p99 of puts", |disk| disk.etcd.p99_ns.unwrap_or(f64::INFINITY)),
+    },
+    Objective {
+        class: "database",
+        wanted: "99 % of the transactions of ten clients take at most 100 ms, and so do 95 % of those at own times from when \
+                 they were due",
+        is_met: |disk| {
+            let as_answered = disk.postgres.quantile_ns(0.99).max(disk.postgres_commits.quantile_ns(0.99));
+            as_answered <= 100.0 * MS && disk.postgres_at_own_times.quantile_ns(0.95) <= 100.0 * MS
+        },
+        by: ("commit4", "lat_p99_ns"),
+        felt: ("p99 of transactions", |disk| disk.postgres.quantile_ns(0.99)),
+    },
+];
+
+impl Disk {
+    /// What the check measured, as the analysis sums up a run.
+    fn summary(&self) -> Summary {
+        let mut steps: Vec<StepSummary> = Vec::new();
+        for Measured { step, op, metric, figure } in &self.figures {
+            let at = steps.iter().position(|known| known.name == *step).unwrap_or_else(|| {
+                steps.push(empty_step(step));
+                steps.len() - 1
+            });
+            let streams = &mut steps[at].streams;
+            let at = streams.iter().position(|known| known.class == *op).unwrap_or_else(|| {
+                streams.push(empty_stream(*op));
+                streams.len() - 1
+            });
+            let Ends { value, low, high } = *figure;
+            let stream = &mut streams[at];
+            let estimate = Estimate { value, low, high, ..Estimate::default() };
+            match metric.as_str() {
+                "lat_p50_ns" => stream.lat_p50_ns = estimate,
+                "lat_p99_ns" => stream.lat_p99_ns = estimate,
+                "lat_p999_ns" => stream.lat_p999_ns = estimate,
+                "iops" => stream.iops = estimate,
+                "sync_p99_ns" => stream.sync_p99_ns = Some(estimate),
+                "stall_share" => stream.stall_share = Some(estimate),
+                "stall_longest_ns" => stream.stall_longest_ns = Some(estimate),
+                _ => {}
+            }
+        }
+        Summary { steps }
+    }
+
+    /// The grade of a class.
+    pub fn grade(&self, thresholds: &Thresholds, class: &str) -> Grade {
+        let record = suite::record("check", Subject::Check, Bytes::mib(256), Environment::default());
+        let verdicts = judge(&record, &self.summary(), &[], thresholds);
+        verdicts.into_iter().find(|verdict| verdict.class == class).map_or(Grade::NotResolved, |verdict| verdict.grade)
+    }
+
+    fn figure(&self, step: &str, metric: &str) -> Option<f64> {
+        self.figures.iter().find(|one| one.step == step && one.metric == metric)?.figure.value
+    }
+}
+
+fn empty_step(name: &str) -> StepSummary {
+    StepSummary {
+        name: name.to_owned(),
+        title: String::new(),
+        engine: String::new(),
+        runtime_ns: 0,
+        ended: Ended::Time,
+        errors: 0,
+        streams: Vec::new(),
+        background: Vec::new(),
+    }
+}
+
+fn empty_stream(class: OpClass) -> StreamSummary {
+    let absent = Estimate::default();
+    StreamSummary {
+        class,
+        ios: 0,
+        iops: absent,
+        bytes_per_second: absent,
+        lat_mean_ns: absent,
+        lat_p50_ns: absent,
+        lat_p99_ns: absent,
+        lat_p999_ns: absent,
+        lat_p9999_ns: absent,
+        lat_max_ns: 0,
+        sync_p50_ns: None,
+        sync_p99_ns: None,
+        stall_longest_ns: None,
+        stall_share: None,
+        without_waits: None,
+        tail: None,
+    }
+}
+
+/// Grades in the order of the table.
+const GRADES: [Grade; 4] = [Grade::Pass, Grade::Marginal, Grade::NotResolved, Grade::Fail];
+
+/// How often each of [`GRADES`] was given to disks on which an objective was met, and on which it was missed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Where it was met.
+    pub met: [u32; GRADES.len()],
+    /// Where it was missed.
+    pub missed: [u32; GRADES.len()],
+}
+
+impl Counts {
+    /// Of the disks on which the objective was missed, the share that passes, 0..1.
+    pub fn passed_though_missed(&self) -> f64 {
+        f64::from(self.missed[0]) / f64::from(self.missed.iter().sum::<u32>().max(1))
+    }
+
+    /// Of the disks on which the objective was met, the share that fails, 0..1.
+    pub fn failed_though_met(&self) -> f64 {
+        f64::from(self.met[3]) / f64::from(self.met.iter().sum::<u32>().max(1))
+    }
+}
+
+/// Counts the grades of one class.
+pub fn counts(disks: &[Disk], thresholds: &Thresholds, objective: &Objective) -> Counts {
+    let mut counts = Counts::default();
+    for disk in disks {
+        let grade = disk.grade(thresholds, objective.class);
+        let at = GRADES.iter().position(|known| *known == grade).expect("all grades are listed");
+        let row = if (objective.is_met)(disk) { &mut counts.met } else { &mut counts.missed };
+        row[at] += 1;
+    }
+    counts
+}
+
+/// The thresholds that ship.
+pub fn thresholds() -> Thresholds {
+    toml::from_str(THRESHOLDS).expect("the thresholds are TOML, or the application's tests fail")
+}
+
+/// Disks of one set of seeds, in their order.
+///
+/// # Errors
+/// When the lines are not those of a campaign.
+pub fn disks(seeds: Seeds) -> io::Result<Vec<Disk>> {
+    read(&mut GzDecoder::new(DISKS), seeds)
+}
+
+fn read(lines: &mut dyn Read, seeds: Seeds) -> io::Result<Vec<Disk>> {
+    let mut text = String::new();
+    lines.read_to_string(&mut text)?;
+    let mut disks = text.lines().map(serde_json::from_str).collect::<Result<Vec<Disk>, _>>()?;
+    disks.retain(|disk| (disk.seed < UNSEEN) == (seeds == Seeds::Tuning));
+    disks.sort_by_key(|disk| disk.seed);
+    Ok(disks)
+}
+
+/// Bounds of the bands that disks are shown in, ms.
+const BANDS: [f64; 8] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, f64::INFINITY];
+
+/// The verdicts against the objectives, and what the programs felt by what the check measured.
+///
+/// # Panics
+/// When the stored campaign cannot be read, which a test would have shown.
+pub fn table(seeds: Seeds) -> String {
+    let (disks, thresholds) = (disks(seeds).expect("the campaign is kept as it was written"), thresholds());
+    let mut text = format!("felt: {} simulated disks, {seeds:?} seeds\n", disks.len());
+    for objective in &OBJECTIVES {
+        let counts = counts(&disks, &thresholds, objective);
+        let _ = writeln!(text, "  {}: {}", objective.class, objective.wanted);
+        let _ = writeln!(text, "    {:22}{:>6}{:>10}{:>14}{:>6}", "", "pass", "marginal", "not resolved", "fail");
+        for (name, row) in [("met", counts.met), ("missed", counts.missed)] {
+            let name = format!("{name} on {}", row.iter().sum::<u32>());
+            let _ = writeln!(text, "    {name:22}{:>6}{:>10}{:>14}{:>6}", row[0], row[1], row[2], row[3]);
+        }
+        let (passed, failed) = (100.0 * counts.passed_though_missed(), 100.0 * counts.failed_though_met());
+        let _ =
+            writeln!(text, "    pass where missed {passed:.1} % (target 5), fail where met {failed:.1} % (target 10)");
+        curve(&mut text, &disks, objective);
+    }
+    text
+}
+
+/// What was felt on the disks of each band.
+fn curve(text: &mut String, disks: &[Disk], objective: &Objective) {
+    let (step, metric) = objective.by;
+    let _ =
+        writeln!(text, "    {:22}{:>6}{:>8}   {} (least, median, most)", metric, "disks", "missed", objective.felt.0);
+    let mut low = 0.0;
+    for high in BANDS {
+        let is_in = |disk: &&Disk| disk.figure(step, metric).is_some_and(|ns| ns > low * MS && ns <= high * MS);
+        let band: Vec<&Disk> = disks.iter().filter(is_in).collect();
+        let mut felt: Vec<f64> = band.iter().map(|disk| (objective.felt.1)(disk) / MS).collect();
+        felt.sort_by(f64::total_cmp);
+        let missed = band.iter().filter(|disk| !(objective.is_met)(disk)).count();
+        let title = if high.is_finite() { format!("{low} to {high} ms") } else { format!("beyond {low} ms") };
+        if let (Some(least), Some(most)) = (felt.first(), felt.last()) {
+            let (count, median) = (band.len(), felt[felt.len() / 2]);
+            let _ = writeln!(text, "    {title:22}{count:>6}{missed:>8}   {least:.1}, {median:.1}, {most:.1} ms");
+        }
+        low = high;
+    }
+}
