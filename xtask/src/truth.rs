@@ -21,7 +21,8 @@ pub(crate) struct Args {
     /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
     /// in all
     count: Option<u64>,
-    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls or over
+    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over,
+    /// published or felt
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
     /// Draw from the seeds that thresholds were set with, instead of those of the table

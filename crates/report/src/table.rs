@@ -77,7 +77,8 @@ pub(crate) fn cell(unit: Unit, estimate: &Estimate) -> (String, String) {
 
 /// Explains the marks in the table, after the text `also`.
 pub(crate) fn legend(page: &mut Page, also: &str) {
-    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it. \"needs ~N\": n samples do \
+    let legend = "[a..b] is the 95 % interval, in the unit of the figure above it (what it was shown on: \
+                  docs/statistics.md). \"needs ~N\": n samples do \
                   not resolve this percentile; about N would.";
     for line in crate::page::wrap(format!("{also} {legend}").trim(), page.prose_width() - 2) {
         let line = page.paint(DIM, &line);

@@ -271,14 +271,17 @@ pub(crate) const fn severity(severity: Severity) -> &'static str {
 /// Most names that are listed; of a longer list only the first are, and the others are counted.
 const NAMES_MAX: usize = 8;
 
-/// Returns a finding's step and certainty: `seen in commit1, 97 % sure`.
+/// Returns a finding's step and certainty: `seen in commit1, very likely`. In words, since nobody counted how often a
+/// finding of each certainty is right.
 pub(crate) fn certainty(finding: &qd1_model::Finding) -> String {
     let sure = match finding.confidence {
-        0.995.. => "certain".into(),
-        confidence => format!("{:.0} % sure", confidence * 100.0),
+        0.995.. => "certain",
+        0.9.. => "very likely",
+        0.7.. => "likely",
+        _ => "possible",
     };
     match (finding.step.as_str(), finding.also_in.as_slice()) {
-        ("", _) => sure,
+        ("", _) => sure.to_owned(),
         (step, []) => format!("seen in {step}, {sure}"),
         (step, others) => format!("seen in {step}, less in {}, {sure}", some(others)),
     }

@@ -19,6 +19,7 @@ pub mod limits;
 mod machines;
 pub mod over;
 mod parallel;
+pub mod published;
 mod random;
 pub mod repeat;
 mod scenario;

@@ -169,8 +169,10 @@ fn add_disks(qemu: &mut Command, scenarios: &[Scenario], dir: &Path) {
     for (serial, disk) in all_disks(scenarios) {
         let file = dir.join(&serial);
         // Writes to the file need not be durable: it lives as long as the machine.
-        let more = disk.drive.as_ref().map_or_else(String::new, |more| format!(",{more}"));
-        let drive = format!("if=none,id={serial},format=raw,cache=unsafe,file={}{more}", file.display());
+        let own = disk.drive.as_deref().unwrap_or_default();
+        let cache = if own.contains("cache=") { "" } else { "cache=unsafe," };
+        let more = if own.is_empty() { String::new() } else { format!(",{own}") };
+        let drive = format!("if=none,id={serial},format=raw,{cache}file={}{more}", file.display());
         let device = format!("{},drive={serial},serial={serial}", disk.device);
         qemu.args(["-drive", &drive, "-device", &device]);
     }

@@ -55,7 +55,7 @@ pub(super) struct Disk {
     pub(super) device: String,
     /// Its size; the file behind it is sparse.
     pub(super) size_mib: u64,
-    /// Properties of QEMU's drive besides its file: `throttling.iops-total=300`.
+    /// Properties of QEMU's drive besides its file: `cache=none,throttling.iops-total=300`.
     #[serde(default)]
     pub(super) drive: Option<String>,
 }

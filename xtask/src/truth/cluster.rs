@@ -1,10 +1,10 @@
-//! An etcd cluster of three, all on one disk, under puts at a steady rate: how long these took, and whether the leader kept
+//! An etcd cluster of three, each member on a disk of its own, under puts at a steady rate: how long these took, and whether the leader kept
 //! its place.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,9 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs it with its data below `disk` and its messages below `place`.
-pub(super) fn run(disk: &Path, place: &Path) -> Result<Value> {
-    let data = disk.join("etcd");
-    fs::create_dir(&data)?;
-    let cluster = start(&data, place)?;
+/// Runs it with the data of each member on one of `disks` and its messages below `place`.
+pub(super) fn run(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Value> {
+    let cluster = start(disks, place)?;
     wait_until_ready(&cluster)?;
     let before = leader_changes(&cluster)?;
     let began = clock::now();
@@ -61,7 +59,6 @@ pub(super) fn run(disk: &Path, place: &Path) -> Result<Value> {
     })?;
     let changes = leader_changes(&cluster)? - before;
     drop(cluster);
-    fs::remove_dir_all(&data)?;
     ensure!(!latencies.is_empty(), "no put was answered");
     latencies.sort_by(f64::total_cmp);
     let at = |q: f64| latencies[((q * latencies.len() as f64).ceil() as usize).clamp(1, latencies.len()) - 1] * 1e9;
@@ -76,7 +73,7 @@ pub(super) fn run(disk: &Path, place: &Path) -> Result<Value> {
     }))
 }
 
-fn start(data: &Path, place: &Path) -> Result<Cluster> {
+fn start(disks: &[&PathBuf; MEMBERS], place: &Path) -> Result<Cluster> {
     let server = cmd::find("etcd").context("there is no etcd")?;
     // All are held at once, so that they differ.
     let held = (0..2 * MEMBERS).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
@@ -89,7 +86,7 @@ fn start(data: &Path, place: &Path) -> Result<Cluster> {
         let (name, log) = (format!("m{number}"), File::create(place.join(format!("etcd-{number}.log")))?);
         let (client, peer) = (url(ports[number]), url(ports[MEMBERS + number]));
         let mut command = cmd::command(&server);
-        command.arg("--name").arg(&name).arg("--data-dir").arg(data.join(&name));
+        command.arg("--name").arg(&name).arg("--data-dir").arg(disks[number].join("etcd"));
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &peers.join(","), "--logger", "zap"]);

@@ -23,8 +23,13 @@ use crate::{cmd, lab, setup};
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
 pub(super) const TUNING: u64 = 1000;
 pub(super) const UNSEEN: u64 = 2000;
-/// Disks at once: what is measured waits for a simulated disk nearly all of the time.
-const LANES: usize = 3;
+/// Between the seeds of the disks of one cluster.
+const OTHER: u64 = 1_000_000;
+/// Disks at once: what is measured waits for a simulated disk nearly all of the time. What needs the processors gives way to
+/// what is timed to the millisecond elsewhere ([`NICE`]).
+const LANES: usize = 4;
+/// Niceness of PostgreSQL and SQLite, whose clients wait for milliseconds as it is.
+const NICE: &str = "10";
 /// What is taken from the check: step, kind of operation, metric.
 const FIGURES: [(&str, &str, &str); 14] = [
     ("qd1", "read", "lat_p50_ns"),
@@ -70,7 +75,7 @@ impl Dice {
 /// The scenario of a disk.
 fn scenario(seed: u64) -> String {
     let mut dice = Dice(seed);
-    let flush_us = dice.log_between(100.0, 40_000.0);
+    let flush_us = dice.log_between(100.0, 15_000.0);
     let write_us = flush_us * dice.log_between(0.05, 0.5);
     let read_us = dice.log_between(80.0, 10_000.0);
     let sigma = dice.between(0.15, 0.7);
@@ -96,7 +101,7 @@ fn scenario(seed: u64) -> String {
         );
     }
     if dice.unit() < 0.25 {
-        let rate = dice.log_between(150.0, 5000.0);
+        let rate = dice.log_between(300.0, 5000.0);
         device += &format!("iops = {{ rate = {rate:.0}, burst = {:.0} }}\n", rate * dice.log_between(0.02, 2.0));
     }
     format!(
@@ -151,34 +156,42 @@ fn measure(binaries: &Path, seed: u64) -> Result<Value> {
     open_up(place.path())?;
     let text = scenario(seed);
     let disk = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &text)?;
+    let qd1 = binaries.join("qd1");
     let script = place.path().join("commit.sql");
     fs::write(&script, COMMIT_ONLY)?;
-    let run = |args: &[&str]| -> Result<Value> {
-        let mut command = Command::new(binaries.join("qd1"));
-        command.args(&args[..1]);
-        if args[0] == "app" {
-            command.arg(args[1]).arg(&disk.dir).args(&args[2..]);
-        } else {
-            command.arg(&disk.dir).args(&args[1..]);
-        }
-        command.args(["--json", "--no-save", "--quiet"]);
-        serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 printed no JSON")
+    let json = ["--json", "--no-save", "--quiet"];
+    let check = |args: &[&str]| report(Command::new(&qd1).arg("check").arg(&disk.dir).args(args).args(json));
+    let app = |name: &str, args: &[&str]| {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", NICE]).arg(&qd1).args(["app", name]).arg(&disk.dir);
+        felt(report(nice.args(args).args(json)))
     };
-    let check = run(&["check", "--size", "256MiB", "--only", "qd1,commit1,commit4,wal,paced,read32"])?;
+    let check = check(&["--size", "256MiB", "--only", "qd1,commit1,commit4,wal,paced,read32"])?;
     let figures: Vec<Value> = FIGURES
         .iter()
         .map(|(step, op, metric)| json!({ "step": step, "op": op, "metric": metric, "figure": figure(&check, step, op, metric) }))
         .collect();
-    let loads = ["app", "postgres", "--clients", "10", "--warmup", "2s"];
-    let postgres = |more: &[&str]| felt(run(&[loads.as_slice(), more].concat()));
+    let postgres = |more: &[&str]| app("postgres", &[&["--clients", "10", "--warmup", "2s"], more].concat());
     let script = script.to_string_lossy();
     // Small, since filling the tables takes most of the time on a slow disk.
     let read_write = postgres(&["--scale", "5", "--runtime", "8s"])?;
     let commits = postgres(&["--scale", "1", "--runtime", "8s", "--script", &script])?;
     let at_own_times = postgres(&["--scale", "5", "--runtime", "20s", "--rate", "50"])?;
-    let journal = |mode| {
-        felt(run(&["app", "sqlite", "--runtime", "4s", "--rows", "20000", "--journal", mode, "--synchronous", "full"]))
+    let sqlite = |journal| {
+        let rows = ["--runtime", "4s", "--rows", "20000", "--synchronous", "full", "--journal", journal];
+        app("sqlite", &rows)
     };
+    let (sqlite_wal, sqlite_delete) = (sqlite("wal")?, sqlite("delete")?);
+    // Each member has a disk of its own: the same law, other times.
+    let other = |number: u64| {
+        let place = place.path().join(number.to_string());
+        fs::create_dir(&place)?;
+        open_up(&place)?;
+        let text = text.replace(&format!("seed = {seed}\n"), &format!("seed = {}\n", seed + number * OTHER));
+        Simulated::mount(&binaries.join("qd1-simdisk"), &place, &text)
+    };
+    let others = [other(1)?, other(2)?];
+    let members = [&disk.dir, &others[0].dir, &others[1].dir];
     Ok(json!({
         "seed": seed,
         "scenario": text,
@@ -186,10 +199,14 @@ fn measure(binaries: &Path, seed: u64) -> Result<Value> {
         "postgres": read_write,
         "postgres_commits": commits,
         "postgres_at_own_times": at_own_times,
-        "sqlite_wal": journal("wal")?,
-        "sqlite_delete": journal("delete")?,
-        "etcd": or_its_error(cluster::run(&disk.dir, place.path()))?,
+        "sqlite_wal": sqlite_wal,
+        "sqlite_delete": sqlite_delete,
+        "etcd": or_its_error(cluster::run(&members, place.path()))?,
     }))
+}
+
+fn report(qd1: &mut Command) -> Result<Value> {
+    serde_json::from_str(&cmd::capture(qd1)?).context("qd1 printed no JSON")
 }
 
 /// One figure of a report: value, low, high.

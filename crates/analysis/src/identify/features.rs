@@ -28,6 +28,8 @@ pub(super) struct FeatureSet {
     pub(super) missing: Vec<String>,
     /// Share of their time that workers waited for a processor, where that is much; else 0.
     pub(super) waited: f64,
+    /// Whether a limit of requests a second decides how long they take.
+    pub(super) limited: bool,
 }
 
 /// Requests that a figure needs at least.
@@ -55,6 +57,17 @@ const BLOCKS: std::ops::RangeInclusive<usize> = 6..=24;
 const WAITED_MIN: f64 = 0.1;
 /// Figures that a worker without a processor spoils as a busy disk does.
 const UNSTEADY: [&str; 5] = ["read_tail", "slow_share", "stall_share", "wander", "flush_tail"];
+/// The figures that each thing is measured by.
+const PARTS: [&[&str]; 6] = [
+    &["read_median", "read_low", "read_tail", "slow_share", "stall_share", "wander"],
+    &["near_far"],
+    &["seq_random"],
+    &["parallel"],
+    &["size_slope"],
+    &["write_read", "flush", "flush_tail"],
+];
+/// Less than this many times as fast is no faster.
+const GAIN_MIN: f64 = 1.25;
 /// Requests in such a block.
 const BLOCK_REQUESTS: u64 = 30;
 
@@ -141,7 +154,25 @@ pub(super) fn collect(record: &Record) -> FeatureSet {
         found.missing.push(format!("how steady the disk is by itself: {why}"));
         found.features.retain(|feature| !UNSTEADY.contains(&feature.name));
     }
+    found.limited = is_limited(&found.features);
+    if found.limited {
+        let why = "as many reads a second one at a time as with many in flight, and in order as at random";
+        found.missing.push(format!("what is behind a limit of requests: {why}"));
+    }
+    found.parts = parts(&found.features);
     found
+}
+
+/// Whether neither more requests in flight nor reading in order makes reads any faster: one head gains by both.
+fn is_limited(features: &[Feature]) -> bool {
+    let value = |name| features.iter().find(|feature| feature.name == name).map(|feature| feature.value);
+    value("parallel").is_some_and(|gain| gain < GAIN_MIN) && value("seq_random").is_some_and(|gain| gain < GAIN_MIN)
+}
+
+/// How many different things these figures are of.
+pub(super) fn parts(features: &[Feature]) -> u32 {
+    let has = |names: &&&[&str]| features.iter().any(|feature| names.contains(&feature.name));
+    PARTS.iter().filter(has).count() as u32
 }
 
 /// Share of their time that the workers of the direct steps waited for a processor.
@@ -159,7 +190,6 @@ fn waited(record: &Record) -> f64 {
 
 /// Everything that random reads, one at a time, show by themselves.
 fn of_reads(found: &mut FeatureSet, far: &Step<'_>) {
-    found.parts += 1;
     let lat = &far.stream.lat;
     let median = far.median_ns().max(1.0);
     let ratio = |q: f64| lat.quantile(q) as f64 / median;
@@ -246,7 +276,6 @@ fn near_far(found: &mut FeatureSet, far: &Step<'_>, near: Option<&Step<'_>>) {
         found.missing.push("whether distance costs time: no reads within a small part of the file".to_owned());
         return;
     };
-    found.parts += 1;
     let value = near.median_ns() / far.median_ns().max(1.0);
     let text = format!("reads within {} take {:.0} % of those over {}", near.work.size, value * 100.0, far.work.size);
     found.features.push(Feature { name: "near_far", value, text });
@@ -257,7 +286,6 @@ fn sequential(found: &mut FeatureSet, far: &Step<'_>, forward: Option<&Step<'_>>
         found.missing.push("sequential 4 KiB reads, one at a time: the suite has none".to_owned());
         return;
     };
-    found.parts += 1;
     let value = far.median_ns() / forward.median_ns().max(1.0);
     let text = format!("a read that goes on where the last one ended is {value:.1} times as fast as a random one");
     found.features.push(Feature { name: "seq_random", value, text });
@@ -268,7 +296,6 @@ fn parallel(found: &mut FeatureSet, far: &Step<'_>, deep: Option<&Step<'_>>) {
         found.missing.push("what a deep queue gains: no random reads with many in flight".to_owned());
         return;
     };
-    found.parts += 1;
     // Reads that share their step with writes have not the whole of its time.
     let alone = 1e9 / far.stream.lat.mean_ns().max(1.0);
     let value = deep.rate() / alone;
@@ -281,7 +308,6 @@ fn slope(found: &mut FeatureSet, small: Option<&Step<'_>>, large: Option<&Step<'
         found.missing.push("what a byte costs: no 1 MiB reads, one at a time".to_owned());
         return;
     };
-    found.parts += 1;
     let bytes = f64::from(large.block() - small.block());
     // Where size makes no difference at all the rate is beyond what any link has.
     let value = ((large.median_ns() - small.median_ns()) / bytes).max(0.01);
@@ -297,7 +323,6 @@ fn commits(found: &mut FeatureSet, far: Option<&Step<'_>>, commits: &[Step<'_>])
         return;
     };
     let (Some(write), Some(sync)) = (&step.stream.write_part, &step.stream.sync_part) else { return };
-    found.parts += 1;
     let [write_ns, sync_ns] = [write, sync].map(|part| part.quantile(0.5).max(1) as f64);
     let tail = step.stream.lat.quantile(0.99) as f64 / step.median_ns().max(1.0);
     let mut add = |name, value: f64, text: String| found.features.push(Feature { name, value, text });

@@ -27,6 +27,8 @@ const PARTS_ENOUGH: u32 = 6;
 pub(crate) const PARTS_MIN: u32 = 5;
 /// What is left of the trust in figures where workers waited for a processor all the time.
 const TRUST_MIN: f64 = 0.5;
+/// What is left of it where a limit of requests a second decides how long they take.
+const TRUST_LIMITED: f64 = 0.5;
 /// What is left to the other kinds where the kernel itself is the storage.
 const STRUCTURE_DOUBT: f64 = 0.03;
 /// A label that is this many times as likely on a kind claims that kind.
@@ -39,7 +41,7 @@ const KINDS: usize = StorageKind::ALL.len();
 /// Identifies the storage of `record`; nothing where neither measurements nor this kernel's layers allow a conclusion.
 #[must_use]
 pub fn identify(record: &Record) -> Option<Identity> {
-    let FeatureSet { features, parts, missing, waited } = collect(record);
+    let FeatureSet { features, parts, missing, waited, limited } = collect(record);
     let structure = structure(&record.environment);
     if parts == 0 && structure.is_none() {
         return None;
@@ -47,20 +49,15 @@ pub fn identify(record: &Record) -> Option<Identity> {
     let labels = labels(&record.environment);
     let measured = Measured::of(&features);
     let of_labels = sum_of_labels(&labels);
-    let mut inferred = normalized(std::array::from_fn(|kind| measured.kinds[kind] + of_labels[kind]));
-    let trust = (f64::from(parts) / f64::from(PARTS_ENOUGH)).min(1.0) * (1.0 - waited).max(TRUST_MIN);
-    inferred.iter_mut().for_each(|p| *p = *p * trust + (1.0 - trust) / KINDS as f64);
+    let inferred = normalized(std::array::from_fn(|kind| measured.kinds[kind] + of_labels[kind]));
+    let of_the_disk = if limited { TRUST_LIMITED } else { 1.0 };
+    let inferred = doubted(inferred, trust(parts) * (1.0 - waited).max(TRUST_MIN) * of_the_disk);
     let mut probabilities = inferred;
     if let Some((kind, _)) = &structure {
         probabilities.iter_mut().for_each(|p| *p *= STRUCTURE_DOUBT);
         probabilities[index(*kind)] += 1.0 - STRUCTURE_DOUBT;
     }
-    let mut kinds: Vec<KindProbability> = StorageKind::ALL
-        .into_iter()
-        .zip(probabilities)
-        .map(|(kind, probability)| KindProbability { kind, probability })
-        .collect();
-    kinds.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    let kinds = likeliest_first(probabilities);
     let mut evidence: Vec<KindEvidence> = features.iter().map(|feature| measured.evidence(feature)).collect();
     evidence.extend(labels.iter().map(of_label));
     let top = kinds[0].kind;
@@ -71,6 +68,34 @@ pub fn identify(record: &Record) -> Option<Identity> {
     }
     let contradictions = contradictions(&evidence, &labels, structure.as_ref(), &measured, &inferred, parts);
     Some(Identity { kinds, evidence, contradictions, missing, measured: parts })
+}
+
+/// Probabilities by figures alone, the likeliest kind first: names and values as in `kinds.tsv`. `doubts` draws them together
+/// where few of the things that [`identify`] measures are among them.
+#[must_use]
+pub fn by_figures(figures: &[(&'static str, f64)], doubts: bool) -> Vec<KindProbability> {
+    let features = figures.iter().map(|(name, value)| Feature { name, value: *value, text: String::new() });
+    let features: Vec<Feature> = features.collect();
+    let trust = if doubts { trust(features::parts(&features)) } else { 1.0 };
+    likeliest_first(doubted(normalized(Measured::of(&features).kinds), trust))
+}
+
+/// How far probabilities stand as they are, with so many things measured.
+fn trust(parts: u32) -> f64 {
+    (f64::from(parts) / f64::from(PARTS_ENOUGH)).min(1.0)
+}
+
+/// Drawn towards all kinds alike by what is missing of `trust`.
+fn doubted(probabilities: [f64; KINDS], trust: f64) -> [f64; KINDS] {
+    probabilities.map(|p| p * trust + (1.0 - trust) / KINDS as f64)
+}
+
+fn likeliest_first(probabilities: [f64; KINDS]) -> Vec<KindProbability> {
+    let all = StorageKind::ALL.into_iter().zip(probabilities);
+    let mut kinds: Vec<KindProbability> =
+        all.map(|(kind, probability)| KindProbability { kind, probability }).collect();
+    kinds.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+    kinds
 }
 
 fn index(kind: StorageKind) -> usize {

@@ -135,3 +135,16 @@ fn engines_without_io_identify_nothing() {
     record.steps.iter_mut().for_each(|step| step.engine = Some(qd1_model::plan::EngineKind::Null));
     assert_eq!(identify(&record), None);
 }
+
+/// QEMU's limit of 500 requests a second before a file of its host was taken for a network volume with 97 %.
+#[test]
+fn behind_a_limit_of_requests_no_kind_is_sure() {
+    // As many with 32 in flight as with one, and no faster in order than at random.
+    let limited = record([1_840_000, 1_830_000, 1_600_000, 1_850_000, 1_860_000], (1_900_000, 7_000), 1);
+    let identity = identify(&limited).unwrap();
+    assert!(identity.kinds[0].probability < 0.6, "{:?}", identity.kinds);
+    assert!(identity.missing.iter().any(|one| one.starts_with("what is behind a limit")), "{:?}", identity.missing);
+    // One head gains by reading in order.
+    let head = record([6_000_000, 4_600_000, 80_000, 6_300_000, 12_000_000], (90_000, 8_300_000), 1);
+    assert!(!identify(&head).unwrap().missing.iter().any(|one| one.starts_with("what is behind a limit")));
+}

@@ -112,7 +112,7 @@ fn headline_figures(page: &mut Page, report: &Report) {
     if figures.is_empty() {
         return;
     }
-    page.heading("What programs wait for: queue depth 1 and durable commits");
+    page.heading("What programs wait for: queue depth 1 and commits");
     for figure in figures {
         let label = words::figure(Unit::Ns, &figure.estimate);
         let text = format!("{}; {}", figure.what, words::samples(&figure.estimate));

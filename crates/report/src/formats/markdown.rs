@@ -115,7 +115,7 @@ fn headline_figures(text: &mut String, report: &Report) {
     if figures.is_empty() {
         return;
     }
-    *text += "### What programs wait for: queue depth 1 and durable commits\n\n| latency [95 % interval] | of | samples |\n|---|---|---|\n";
+    *text += "### What programs wait for: queue depth 1 and commits\n\n| latency [95 % interval] | of | samples |\n|---|---|---|\n";
     for figure in figures {
         let shown = words::figure(Unit::Ns, &figure.estimate);
         *text += &format!("| **{shown}** | {} | {} |\n", escaped(&figure.what), words::samples(&figure.estimate));

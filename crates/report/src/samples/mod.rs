@@ -167,7 +167,7 @@ fn block_steps() -> Vec<Step> {
         ),
         step(
             "paced",
-            "4k reads and durable writes, 120 a second at their own times",
+            "4k reads and commits, 120 a second at their own times",
             IoWork { sync: Sync::Fdatasync, arrival: Arrival::Fixed { iops: 120.0 }, ..io(Rw::Randrw, 4096, 32, 1) },
             alone,
             8.0,

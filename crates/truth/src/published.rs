@@ -1,0 +1,150 @@
+//! `qd1 identify` by what others published of products whose names they gave: the model sees the figures alone, no labels.
+//!
+//! `published.tsv` holds the figures as their sources have them. A source has some of what `identify` measures, so the model
+//! is shown twice: with its doubt about what was not measured, as users see it, and without, as if that did not matter.
+
+use std::fmt::Write as _;
+
+use qd1_analysis::identify::by_figures;
+use qd1_model::identity::{KindProbability, StorageKind};
+
+use crate::identify::CONFIDENT;
+
+/// Tab-separated; the first line names the columns, lines that begin with `#` are remarks.
+const ROWS: &str = include_str!("published.tsv");
+/// Latencies are in microseconds.
+const US: f64 = 1e3;
+/// Bytes between the two sizes whose times give the cost of a byte.
+const SIZES: f64 = ((1 << 20) - (64 << 10)) as f64;
+
+/// One product as its source has it.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Its name.
+    pub product: &'static str,
+    /// What it is.
+    pub kind: StorageKind,
+    /// Figures by their names in `kinds.tsv`.
+    pub figures: Vec<(&'static str, f64)>,
+}
+
+impl Published {
+    /// The likeliest kind and its probability, with or without the model's doubt.
+    pub fn said(&self, doubts: bool) -> KindProbability {
+        by_figures(&self.figures, doubts).into_iter().next().expect("each kind has a probability")
+    }
+
+    /// Whether it has random reads and another thing beside them.
+    fn has_two(&self) -> bool {
+        let has = |names: &[&str]| self.figures.iter().any(|(name, _)| names.contains(name));
+        has(&["read_median"]) && has(&["seq_random", "parallel", "size_slope", "write_read", "flush"])
+    }
+
+    /// Whether the likeliest kind is another, and the model sure of it.
+    pub fn is_confidently_wrong(&self, doubts: bool) -> bool {
+        let said = self.said(doubts);
+        said.kind != self.kind && said.probability >= CONFIDENT
+    }
+}
+
+/// All rows that have a figure of reads or of commits.
+///
+/// # Panics
+/// On a malformed row, which a test would have shown.
+pub fn all() -> Vec<Published> {
+    let mut lines = ROWS.lines().filter(|line| !line.starts_with('#'));
+    let columns: Vec<&str> = lines.next().expect("there is a header").split('\t').collect();
+    lines.map(|line| row(&columns, line)).collect()
+}
+
+fn row(columns: &[&str], line: &'static str) -> Published {
+    let fields: Vec<&'static str> = line.split('\t').collect();
+    let field = |name: &str| {
+        let at = columns.iter().position(|column| *column == name).expect("the header has it");
+        fields.get(at).copied().unwrap_or_default()
+    };
+    let number = |name: &str| field(name).parse::<f64>().ok();
+    let ratio = |above: Option<f64>, below: Option<f64>| above.zip(below).map(|(above, below)| above / below);
+    // A source that has no median has a mean, which is near it but for the slowest.
+    let read = number("read_p50_us").or(number("read_mean_us"));
+    let rate = number("read_iops_1").or(number("read_mean_us").map(|us| 1e6 / us));
+    let slope = number("read_1m_us").zip(number("read_64k_us")).map(|(large, middle)| (large - middle) * US / SIZES);
+    let figures = [
+        ("read_median", read.map(|us| us * US)),
+        ("read_low", ratio(number("read_p5_us"), number("read_p50_us"))),
+        ("read_tail", ratio(number("read_p99_us"), number("read_p50_us"))),
+        ("seq_random", ratio(read, number("seqread_mean_us_4k"))),
+        ("parallel", ratio(number("read_iops_32"), rate)),
+        ("size_slope", slope),
+        ("write_read", ratio(number("write_p50_us"), read)),
+        ("flush", number("sync_p50_us").map(|us| us * US)),
+    ];
+    let kind = StorageKind::ALL.into_iter().find(|kind| kind.name() == field("kind"));
+    Published {
+        product: field("product"),
+        kind: kind.unwrap_or_else(|| panic!("{line:?} has no known kind")),
+        figures: figures.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+    }
+}
+
+/// What was said of those with at least two things measured, and how often it was right of all.
+pub fn table() -> String {
+    let all = all();
+    let mut text = format!(
+        "published: {} results of known products, figures alone; those with two things measured or more\n  {:42}{:>20}  {:32}{}\n",
+        all.len(),
+        "",
+        "is",
+        "said",
+        "without doubt"
+    );
+    let (enough, thin): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.has_two());
+    for one in &enough {
+        let said = |doubts| {
+            let said = one.said(doubts);
+            format!("{} {:.0} %", said.kind.name(), 100.0 * said.probability)
+        };
+        let mark = if one.is_confidently_wrong(false) { " WRONG" } else { "" };
+        let name: String = one.product.chars().take(41).collect();
+        let _ = writeln!(text, "  {name:42}{:>20}  {:32}{}{mark}", one.kind.name(), said(true), said(false));
+    }
+    for (name, of) in [("two things or more", &enough), ("one thing", &thin)] {
+        let right = of.iter().filter(|one| one.said(true).kind == one.kind).count();
+        let wrong = |doubts| of.iter().filter(|one| one.is_confidently_wrong(doubts)).count();
+        let _ = writeln!(
+            text,
+            "  {name}: {right} of {} right; wrong with certainty {}, without doubt {}",
+            of.len(),
+            wrong(true),
+            wrong(false)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_published_result_is_taken_for_something_else_with_certainty() {
+        let all = all();
+        assert!(all.len() > 90, "{} rows", all.len());
+        let wrong: Vec<&str> = all.iter().filter(|one| one.is_confidently_wrong(true)).map(|one| one.product).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        // Without its doubt, an Optane drive that was polled is memory: by its reads nothing else is as fast.
+        let full: Vec<&str> = all.iter().filter(|one| one.is_confidently_wrong(false)).map(|one| one.product).collect();
+        assert_eq!(full.len(), 1, "{full:?}");
+        let enough: Vec<&Published> = all.iter().filter(|one| one.has_two()).collect();
+        let right = enough.iter().filter(|one| one.said(true).kind == one.kind).count();
+        assert!(right >= 20, "{right} of {}; it was 21 of 46", enough.len());
+    }
+
+    #[test]
+    fn each_row_has_a_source_and_a_known_kind() {
+        for line in ROWS.lines().skip(1) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            assert!(fields.len() == 17 && !fields[15].is_empty(), "{line}");
+        }
+    }
+}
