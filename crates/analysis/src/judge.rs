@@ -40,9 +40,26 @@ use crate::detect::percent;
 ///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
+///
+/// By steps that the user left out nothing is judged: a class has the criteria of the others, and says so.
 #[must_use]
 pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], thresholds: &Thresholds) -> Vec<Verdict> {
-    thresholds.class.iter().map(|class| judge_class(record, summary, findings, class)).collect()
+    let asked = thresholds.class.iter().filter_map(|class| asked_for(record, class));
+    asked.map(|class| judge_class(record, summary, findings, &class)).collect()
+}
+
+/// The class without the criteria of steps that the user left out; nothing where none is left.
+fn asked_for(record: &Record, class: &ThresholdClass) -> Option<ThresholdClass> {
+    let is_left_out =
+        |of: &Criterion| record.plan.skipped.iter().any(|skipped| skipped.left_out && skipped.name == of.step);
+    let (left_out, kept): (Vec<_>, Vec<_>) = class.criterion.iter().cloned().partition(is_left_out);
+    if left_out.is_empty() {
+        return Some(class.clone());
+    }
+    let mut by: Vec<&str> = kept.iter().map(|criterion| criterion.step.as_str()).collect();
+    by.dedup();
+    let title = format!("{} (by {} alone)", class.title, by.join(" and "));
+    (!kept.is_empty()).then(|| ThresholdClass { title, criterion: kept.clone(), ..class.clone() })
 }
 
 /// Grades what the suite of `record` expects of its steps, each criterion for itself, as [`judge`] does.
@@ -388,6 +405,19 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_judged_by_steps_that_the_user_left_out() {
+        let mut record = testing::record();
+        record.steps.remove(1);
+        record.plan.skipped.push(Skipped { left_out: true, ..Skipped::because("commits", "left out by --only") });
+        let class = |criterion| ThresholdClass { name: "one".to_owned(), title: "One".to_owned(), criterion };
+        let (reads, commits) = (criterion("lat_p50_ns", 1e9, 2e9), of_commits("lat_p50_ns", 1e9, 2e9));
+        let thresholds = Thresholds { class: vec![class(vec![reads, commits.clone()]), class(vec![commits])] };
+        let verdicts = judge(&record, &crate::summarize(&record), &[], &thresholds);
+        let said: Vec<(&str, Grade)> = verdicts.iter().map(|one| (one.title.as_str(), one.grade)).collect();
+        assert_eq!(said, [("One (by reads alone)", Grade::Pass)]);
+    }
+
+    #[test]
     fn a_few_slow_commits_fail_without_a_resolved_tail() {
         let mut record = testing::empty();
         testing::step(&mut record, "reads", testing::io(Rw::Randread, 4096, Sync::None, true), 5, 30_000_000);
@@ -416,7 +446,7 @@ mod tests {
         assert!(why.starts_with("requests of this step failed"), "{why}");
         record.steps.remove(0);
         assert_eq!(judged(&record, limits.clone()).judged[0].why, "step reads did not run");
-        record.plan.skipped.push(Skipped { name: "reads".to_owned(), why: "no space".to_owned() });
+        record.plan.skipped.push(Skipped::because("reads", "no space"));
         assert_eq!(judged(&record, limits).judged[0].why, "step reads was skipped: no space");
     }
 

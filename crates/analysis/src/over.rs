@@ -346,9 +346,9 @@ mod tests {
         assert_eq!(report.verdicts[0].grade, Grade::NotResolved);
         assert!(judged(two_hours(100), &["seqread"]).verdicts.is_empty());
         let mut left_out = two_hours(100);
-        left_out.plan.skipped.push(Skipped { name: "seqread".to_owned(), why: "left out by --only".to_owned() });
+        left_out.plan.skipped.push(Skipped::because("seqread", "it is not part of a round"));
         let report = judged(left_out, &["seqread"]);
-        assert!(report.verdicts[0].judged[0].why.contains("left out by --only"));
+        assert!(report.verdicts[0].judged[0].why.contains("not part of a round"));
     }
 
     /// An hour failed where the whole was limited by the processors.

@@ -120,7 +120,7 @@ pub(super) fn decide(
         align: place.direct.align,
         ..steps.target
     };
-    let missing = participants.missing.iter().map(|(name, why)| Skipped { name: (*name).to_owned(), why: why.clone() });
+    let missing = participants.missing.iter().map(|(name, why)| Skipped::because(name, why));
     // Steps left out by choice are not listed as skipped.
     steps.skipped = missing.collect();
     steps.filesystems = Some(comparison.clone());

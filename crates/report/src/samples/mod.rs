@@ -395,7 +395,7 @@ fn impression(
 pub fn slow_vps() -> Report {
     let steps = steps();
     let mut record = record(&steps);
-    record.plan.skipped.push(Skipped { name: "buffered".into(), why: "left out by --quick".into() });
+    record.plan.skipped.push(Skipped::because("buffered", "left out by --quick"));
     let summary = Summary { steps: steps.iter().map(step_summary).collect() };
     Report {
         schema_version: SCHEMA_VERSION,

@@ -145,7 +145,7 @@ pub(super) fn fit(plan: &mut Plan, place: &Place) -> Result<()> {
         let (kept, left_out) = std::mem::take(&mut plan.steps).into_iter().partition(|step| needed(step) <= usable);
         plan.steps = kept;
         let why = format!("the filesystem has inodes for {usable} more files");
-        let skipped = |step: StepPlan| Skipped { name: step.name, why: why.clone() };
+        let skipped = |step: StepPlan| Skipped::because(&step.name, &why);
         plan.skipped.extend(Vec::into_iter(left_out).map(skipped));
         return Ok(());
     }

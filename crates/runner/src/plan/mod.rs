@@ -81,23 +81,24 @@ pub fn decide(spec: &Spec, place: &Place, seed: u64) -> Result<Plan> {
         if !wanted(spec, &job.name) {
             // A step of another effort is no part of this run: it is listed as skipped only if it was requested.
             if job.runs_at(spec.effort) {
-                plan.skipped.push(Skipped { name: job.name.clone(), why: "left out by --only".to_owned() });
+                let why = Skipped::because(&job.name, "left out by --only");
+                plan.skipped.push(Skipped { left_out: true, ..why });
             }
             continue;
         }
         if !job.runs_at(spec.effort) {
             if !spec.only.is_empty() {
-                plan.skipped.push(Skipped { name: job.name.clone(), why: "runs with --full only".to_owned() });
+                plan.skipped.push(Skipped::because(&job.name, "runs with --full only"));
             }
             continue;
         }
         if let Some(why) = &job.refused {
-            plan.skipped.push(Skipped { name: job.name.clone(), why: why.clone() });
+            plan.skipped.push(Skipped::because(&job.name, why));
             continue;
         }
         match step(spec, job, &plan.target)? {
             Ok(step) => plan.steps.push(step),
-            Err(why) => plan.skipped.push(Skipped { name: job.name.clone(), why: why.to_owned() }),
+            Err(why) => plan.skipped.push(Skipped::because(&job.name, why)),
         }
     }
     if plan.steps.is_empty() {

@@ -58,8 +58,8 @@ pub(crate) fn report() -> Report {
     report.record.plan.filesystems = Some(plan);
     report.record.plan.suite = "filesystems".into();
     report.record.plan.subject = Subject::Filesystems;
-    let why = "zpool is not installed (Debian package zfsutils-linux, or zfs-fuse)".into();
-    report.record.plan.skipped = vec![Skipped { name: "zfs".into(), why }];
+    let why = "zpool is not installed (Debian package zfsutils-linux, or zfs-fuse)";
+    report.record.plan.skipped = vec![Skipped::because("zfs", why)];
     report.verdicts.clear();
     report.impressions.clear();
     report.durability = None;
