@@ -35,8 +35,8 @@ use crate::detect::percent;
 /// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
 ///
 /// Where slow operations waited for a processor (counted for each of them), a grade that is better without these waits is
-/// not given: not resolved, limited by this machine's processors. A tail that is open for another reason says how much of
-/// its slowest operations' time these waits were.
+/// not given: not resolved, limited by this machine's processors. A tail that is open for another reason, or marginal, says
+/// how much of its slowest operations' time these waits were.
 ///
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
@@ -134,18 +134,20 @@ fn without_waits(summary: &Summary, judged: Judged) -> Judged {
     Judged { grade: Grade::NotResolved, why, ..judged }
 }
 
-/// Grades one criterion; the reason of an open tail says as well what its slowest operations waited for a processor, where
-/// that is worth a finding.
+/// Grades one criterion; the reason of a tail that neither passes nor fails says as well what its slowest operations waited
+/// for a processor, where that is worth a finding.
 fn judge_fully(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
     let mut judged = judge_unspoiled(record, summary, findings, criterion);
     let Criterion { step, op, metric, .. } = &judged.criterion;
     let waited = summary.stream(step, *op).and_then(|stream| stream.tail).map_or(0.0, |tail| tail.waited);
     let is_told = judged.why.contains("processor");
-    if judged.grade != Grade::NotResolved || is_told || waited < TAIL_WARNING || !TAILS.contains(&metric.as_str()) {
+    let is_between = matches!(judged.grade, Grade::NotResolved | Grade::Marginal);
+    if !is_between || is_told || waited < TAIL_WARNING || !TAILS.contains(&metric.as_str()) {
         return judged;
     }
-    let share = percent(waited);
-    judged.why += &format!("; its slowest {}s waited for this machine's processors {share} of their time", op.name());
+    let waits =
+        format!("its slowest {}s waited for this machine's processors {} of their time", op.name(), percent(waited));
+    judged.why = if judged.why.is_empty() { waits } else { format!("{}; {waits}", judged.why) };
     judged
 }
 
@@ -530,7 +532,9 @@ mod tests {
         let tail = outcome(&record, criterion("lat_p9999_ns", 10e6, 20e6));
         assert_eq!(tail.0, Grade::NotResolved);
         assert!(tail.1.starts_with("too few independent stretches") && tail.1.ends_with(waits), "{}", tail.1);
-        // The slowest operations make no median, and a grade that is given has its reason.
+        let between = outcome(&record, criterion("lat_p99_ns", 0.25e6, 9e6));
+        assert_eq!(between, (Grade::Marginal, waits.trim_start_matches("; ").to_owned()));
+        // The slowest operations make no median, and a failure has its reason.
         let median = outcome(&record, criterion("lat_p50_ns", 1.0, 1e9));
         assert!(!median.1.contains("processors"), "{}", median.1);
         assert_eq!(outcome(&record, criterion("lat_p99_ns", 1e6, 2e6)).0, Grade::Fail);

@@ -14,6 +14,7 @@ use qd1_model::environment::Environment;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::{Bytes, Estimate, Grade, Hist, StepSummary, StreamSummary, Subject, Summary, Thresholds};
 use serde::Deserialize;
+use statrs::distribution::{Beta, ContinuousCDF as _};
 
 use crate::{Seeds, suite};
 
@@ -86,43 +87,75 @@ pub struct Puts {
     leader_changes: f64,
 }
 
-/// What people want of a program, and who says so.
+/// What people want of the programs of a class.
 pub struct Objective {
     /// Class of `thresholds.toml`.
     pub class: &'static str,
     /// In words.
     pub wanted: &'static str,
     is_met: fn(&Disk) -> bool,
-    /// The figure that the class is known by: step and metric.
+    curves: &'static [Curve],
+}
+
+/// What a program felt, by what the check measured.
+struct Curve {
+    /// The program's latency, ns.
+    title: &'static str,
+    felt: fn(&Disk) -> f64,
+    /// Step and metric of the check.
     by: (&'static str, &'static str),
-    /// What the program is known by, and its latency, ns.
-    felt: (&'static str, fn(&Disk) -> f64),
 }
 
 const MS: f64 = 1e6;
 
-/// One for each class whose programs were run.
+/// One for each class whose programs were run. The bounds of time are a choice: 0.5 s is the slowest put that etcdctl's own
+/// `check perf` lets pass (its other rules are of other loads), 100 ms what people take for at once (Nielsen, Usability
+/// Engineering, 1993, chapter 5).
 pub const OBJECTIVES: [Objective; 2] = [
     Objective {
         class: "etcd",
-        wanted: "no put fails or takes longer than 0.5 s (as etcdctl check perf has it), and the leader keeps its place",
+        wanted: "of 100 puts a second none fails or takes longer than 0.5 s, and the leader keeps its place",
         is_met: |disk| {
             let slowest_ns = disk.etcd.max_ns.unwrap_or(f64::INFINITY);
             slowest_ns <= 500.0 * MS && disk.etcd.failed == 0 && disk.etcd.leader_changes == 0.0
         },
-        by: ("wal", "sync_p99_ns"),
-        felt: ("p99 of puts", |disk| disk.etcd.p99_ns.unwrap_or(f64::INFINITY)),
+        curves: &[Curve {
+            title: "p99 of puts",
+            felt: |disk| disk.etcd.p99_ns.unwrap_or(f64::INFINITY),
+            by: ("wal", "sync_p99_ns"),
+        }],
     },
     Objective {
         class: "database",
-        wanted: "99 % of the transactions of ten clients take at most 100 ms, and so do 95 % of those at own times from when \
-                 they were due",
+        wanted: "99 % of the transactions of ten clients of PostgreSQL (read-write; commits alone) and of SQLite's commits \
+                 take at most 100 ms, and 95 % of PostgreSQL's at own times from when they were due",
         is_met: |disk| {
-            let as_answered = disk.postgres.quantile_ns(0.99).max(disk.postgres_commits.quantile_ns(0.99));
-            as_answered <= 100.0 * MS && disk.postgres_at_own_times.quantile_ns(0.95) <= 100.0 * MS
+            let loads = [&disk.postgres, &disk.postgres_commits, &disk.sqlite_wal];
+            let slowest_ns = loads.map(|load| load.quantile_ns(0.99)).into_iter().fold(0.0, f64::max);
+            slowest_ns.max(disk.postgres_at_own_times.quantile_ns(0.95)) <= 100.0 * MS
         },
-        by: ("commit4", "lat_p99_ns"),
-        felt: ("p99 of transactions", |disk| disk.postgres.quantile_ns(0.99)),
+        curves: &[
+            Curve {
+                title: "PostgreSQL, read-write: p99",
+                felt: |disk| disk.postgres.quantile_ns(0.99),
+                by: ("commit4", "lat_p99_ns"),
+            },
+            Curve {
+                title: "PostgreSQL at own times: p95",
+                felt: |disk| disk.postgres_at_own_times.quantile_ns(0.95),
+                by: ("commit4", "lat_p99_ns"),
+            },
+            Curve {
+                title: "PostgreSQL, commits alone: p99",
+                felt: |disk| disk.postgres_commits.quantile_ns(0.99),
+                by: ("commit4", "lat_p99_ns"),
+            },
+            Curve {
+                title: "SQLite: p99",
+                felt: |disk| disk.sqlite_wal.quantile_ns(0.99),
+                by: ("commit1", "lat_p99_ns"),
+            },
+        ],
     },
 ];
 
@@ -273,6 +306,9 @@ pub fn table(seeds: Seeds) -> String {
     let (disks, thresholds) = (disks(seeds).expect("the campaign is kept as it was written"), thresholds());
     let mut text = format!("felt: {} simulated disks, {seeds:?} seeds\n", disks.len());
     for objective in &OBJECTIVES {
+        if disks.is_empty() {
+            continue;
+        }
         let counts = counts(&disks, &thresholds, objective);
         let _ = writeln!(text, "  {}: {}", objective.class, objective.wanted);
         let _ = writeln!(text, "    {:22}{:>6}{:>10}{:>14}{:>6}", "", "pass", "marginal", "not resolved", "fail");
@@ -280,31 +316,42 @@ pub fn table(seeds: Seeds) -> String {
             let name = format!("{name} on {}", row.iter().sum::<u32>());
             let _ = writeln!(text, "    {name:22}{:>6}{:>10}{:>14}{:>6}", row[0], row[1], row[2], row[3]);
         }
-        let (passed, failed) = (100.0 * counts.passed_though_missed(), 100.0 * counts.failed_though_met());
-        let _ =
-            writeln!(text, "    pass where missed {passed:.1} % (target 5), fail where met {failed:.1} % (target 10)");
-        curve(&mut text, &disks, objective);
+        let shown = |wrong: u32, row: &[u32]| {
+            let all = row.iter().sum::<u32>();
+            format!("{wrong} of {all}, in 95 % at most {:.0} %", 100.0 * at_most(wrong, all))
+        };
+        let passed = shown(counts.missed[0], &counts.missed);
+        let _ = writeln!(text, "    pass where missed: {passed} (target 5)");
+        let _ = writeln!(text, "    fail where met: {} (target 10)", shown(counts.met[3], &counts.met));
+        objective.curves.iter().for_each(|of| curve(&mut text, &disks, of));
     }
     text
 }
 
-/// What was felt on the disks of each band.
-fn curve(text: &mut String, disks: &[Disk], objective: &Objective) {
-    let (step, metric) = objective.by;
-    let _ =
-        writeln!(text, "    {:22}{:>6}{:>8}   {} (least, median, most)", metric, "disks", "missed", objective.felt.0);
+/// Upper limit of a share of which `wrong` of `all` were seen, with a confidence of 95 % (Clopper and Pearson 1934).
+fn at_most(wrong: u32, all: u32) -> f64 {
+    let (wrong, all) = (f64::from(wrong), f64::from(all));
+    if wrong >= all { 1.0 } else { Beta::new(wrong + 1.0, all - wrong).map_or(1.0, |beta| beta.inverse_cdf(0.95)) }
+}
+
+/// What was felt on the disks of each band: how many disks, and the least, the median and the most.
+fn curve(text: &mut String, disks: &[Disk], of: &Curve) {
+    let (step, metric) = of.by;
+    let _ = writeln!(text, "    {:34}{:>6}  {}", format!("{step} {metric}"), "disks", of.title);
+    let mut line = |title: &str, band: &[&Disk]| {
+        let mut felt: Vec<f64> = band.iter().map(|disk| (of.felt)(disk) / MS).collect();
+        felt.sort_by(f64::total_cmp);
+        if let (Some(least), Some(most)) = (felt.first(), felt.last()) {
+            let median = felt[felt.len() / 2];
+            let _ = writeln!(text, "    {title:34}{:>6}  {least:.1}, {median:.1}, {most:.1} ms", felt.len());
+        }
+    };
     let mut low = 0.0;
     for high in BANDS {
         let is_in = |disk: &&Disk| disk.figure(step, metric).is_some_and(|ns| ns > low * MS && ns <= high * MS);
-        let band: Vec<&Disk> = disks.iter().filter(is_in).collect();
-        let mut felt: Vec<f64> = band.iter().map(|disk| (objective.felt.1)(disk) / MS).collect();
-        felt.sort_by(f64::total_cmp);
-        let missed = band.iter().filter(|disk| !(objective.is_met)(disk)).count();
         let title = if high.is_finite() { format!("{low} to {high} ms") } else { format!("beyond {low} ms") };
-        if let (Some(least), Some(most)) = (felt.first(), felt.last()) {
-            let (count, median) = (band.len(), felt[felt.len() / 2]);
-            let _ = writeln!(text, "    {title:22}{count:>6}{missed:>8}   {least:.1}, {median:.1}, {most:.1} ms");
-        }
+        line(&title, &disks.iter().filter(is_in).collect::<Vec<_>>());
         low = high;
     }
+    line("not resolved", &disks.iter().filter(|disk| disk.figure(step, metric).is_none()).collect::<Vec<_>>());
 }
