@@ -55,7 +55,7 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     }
     let words = if large.1 < AS_LONG * small.1 { ["as long", "as"] } else { ["hardly longer", "than"] };
     unverified(format!(
-        "{}, as with a protected cache, or where flushes are ignored; qd1 powercut can tell",
+        "{}, as with a protected cache, a disk that writes through, or where flushes are ignored; qd1 powercut can tell",
         compared(words)
     ))
 }

@@ -186,6 +186,7 @@ fn is_of_many_files(class: OpClass) -> bool {
 mod tests {
     use super::*;
     use crate::testing;
+    use qd1_model::plan::program::{AppWork, Program};
     use qd1_model::plan::{FileOp, FilesWork, Rw};
 
     #[test]
@@ -199,6 +200,23 @@ mod tests {
         let commits = summary.stream("commits", OpClass::Commit).unwrap();
         assert!(commits.sync_p99_ns.unwrap().is_resolved());
         assert!(!commits.lat_p999_ns.is_resolved(), "1,000 commits do not resolve p99.9");
+    }
+
+    /// Loads of programs at a rate had tails, and their rate an interval, as if the disk had set it.
+    #[test]
+    fn a_programs_load_at_a_rate_is_one_at_its_own_times() {
+        let mut record = testing::record();
+        record.steps.truncate(1);
+        record.plan.steps.truncate(1);
+        let of = |record: &Record| summarize(record).steps[0].streams[0].clone();
+        let work = |rate| Work::App(AppWork { program: Program::Postgres, clients: 10, rate });
+        record.plan.steps[0].work = work(None);
+        assert!(of(&record).lat_p999_ns.is_resolved());
+        record.plan.steps[0].work = work(Some(50));
+        let at_a_rate = of(&record);
+        assert!(at_a_rate.lat_p99_ns.is_resolved(), "16,000 are enough for p99");
+        assert!(!at_a_rate.lat_p999_ns.is_resolved(), "but not for p99.9");
+        assert_eq!(at_a_rate.iops.low, at_a_rate.iops.high);
     }
 
     /// p99 was at least 1.39 ms, and p99.9 at least 0.96 ms.

@@ -92,7 +92,7 @@ fn nothing(record: &Record) -> Option<Finding> {
     let rotates = record.environment.devices.iter().any(|device| device.rotational == Some(true));
     let severity = if rotates { Severity::Warning } else { Severity::Info };
     Some(Finding {
-        title: "a flush writes nothing out: the data is safe only if a cache below is protected against power loss".to_owned(),
+        title: "a flush writes nothing out: the data is safe only if it was written through, or a cache is protected".to_owned(),
         advice: "Flash and disks take longer than this. An SSD with capacitors or a controller with a battery may answer so \
                  honestly; a hypervisor that ignores flushes (cache=unsafe) answers the same. It is not provable from \
                  inside: ask who runs the storage before trusting it with a database."

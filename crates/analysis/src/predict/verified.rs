@@ -31,7 +31,8 @@ pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) 
     };
     let (value, exactness) = match row.what {
         Predicts::PostgresTps => {
-            let mine = |work: AppWork| work.program == Program::Postgres && work.clients == row.clients;
+            let mine =
+                |work: AppWork| work.program == Program::Postgres && work.clients == row.clients && work.rate.is_none();
             (rate(loads().find(|(_, work)| mine(*work))?.0, OpClass::Transaction), Exactness::Measured)
         }
         Predicts::EtcdRate => {

@@ -179,6 +179,10 @@ fn steps_left_out_are_named_with_the_reason() {
     let skipped = &report["record"]["plan"]["skipped"];
     assert_eq!(list(skipped).len(), STEPS.len() - 2);
     assert_eq!(find(skipped, "name", "qd1")["why"], "left out by --only");
+    // Nor is anything judged by them; where there is no disk, nothing is at all.
+    for verdict in report["verdicts"].as_array().into_iter().flatten() {
+        assert_eq!(verdict["title"], "web and file servers (by read32 alone)");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod over;
 pub mod prediction;
 pub mod program;
 mod schedule;
+mod skipped;
 pub mod sweep;
 
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use engine::{EngineChoice, EngineKind};
 pub use over::OverPlan;
 pub use schedule::Visit;
+pub use skipped::Skipped;
 
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};
 use crate::plan::criterion::Criterion;
@@ -330,25 +332,6 @@ pub struct StepPlan {
     pub writes_max: Bytes,
 }
 
-/// A step that will not run, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Skipped {
-    /// The step's name.
-    pub name: String,
-    /// Why, in one sentence.
-    pub why: String,
-    /// Whether the user asked for other steps: nothing is judged by this one.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub left_out: bool,
-}
-
-impl Skipped {
-    /// A step that cannot run, or has no place in this run.
-    pub fn because(name: &str, why: &str) -> Self {
-        Self { name: name.to_owned(), why: why.to_owned(), left_out: false }
-    }
-}
-
 /// The kind of place measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -455,9 +438,13 @@ impl Plan {
 }
 
 impl StepPlan {
-    /// Whether its requests are due at their own times ([`Arrival::is_open`]).
+    /// Whether its requests are due at their own times ([`Arrival::is_open`], or a program's load at a rate).
     pub fn is_open(&self) -> bool {
-        matches!(&self.work, Work::Io(io) if io.arrival.is_open())
+        match &self.work {
+            Work::Io(io) => io.arrival.is_open(),
+            Work::App(app) => app.rate.is_some(),
+            Work::Files(_) => false,
+        }
     }
 
     /// Returns the longest time of all its visits, ns.

@@ -131,8 +131,10 @@ impl Driver for Postgres {
     fn steps(&self) -> Vec<StepPlan> {
         let step = |clients: &u32| {
             let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s, from when due"));
-            let title = format!("pgbench {}, scale {}, {name}{rate}", self.script(), self.scale);
+            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s"));
+            let name = format!("{name}{rate}");
+            let when = if rate.is_empty() { "" } else { ", from when due" };
+            let title = format!("pgbench {}, scale {}, {name}{when}", self.script(), self.scale);
             let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
             let step = crate::program::step(Program::Postgres, name, title, *clients, ramp_ns, max_ns);
             let work = AppWork { program: Program::Postgres, clients: *clients, rate: self.options.rate };

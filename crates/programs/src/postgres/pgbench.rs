@@ -109,8 +109,9 @@ fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn args(access: &Access, run: &PgbenchRun<'_>, scripts: &[PathBuf], prefix: &Path, seed: u64) -> Vec<OsString> {
-    // pgbench takes whole seconds; transactions after our time are not counted.
-    let seconds = (run.stop.ramp_ns + run.stop.max_ns).div_ceil(1_000_000_000);
+    // pgbench takes whole seconds, and connects its clients within them, before our time begins: one second more. What
+    // ends after our time is not counted.
+    let seconds = (run.stop.ramp_ns + run.stop.max_ns).div_ceil(1_000_000_000) + 1;
     let mut args = ["-n", "-l"].map(OsString::from).to_vec();
     let mut option = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
     option("-c", run.clients.to_string().into());

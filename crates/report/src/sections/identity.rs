@@ -16,8 +16,8 @@ const LIKELY: f64 = 0.5;
 /// Evidence that makes a kind this much likelier or less likely than the others is named with it (factors).
 const FACTOR_MIN: f64 = 1.5;
 /// What the probabilities were shown on.
-const SHOWN: &str = "Probabilities of a model that was right for 98 % of 300 simulated disks, and for 21 of 46 published results \
-                     with at least two of its six figures; sure and wrong for one of the 300, none of the 46 \
+const SHOWN: &str = "Probabilities of a model that was right for 98 % of 300 simulated disks (sure and wrong for one), and, \
+                     by two to five of the six things that it asks for, for 21 of 46 published results of real products \
                      (docs/method/identify.md).";
 /// Most kinds named for and against in a line.
 const NAMED: usize = 3;

@@ -67,7 +67,7 @@ pub(crate) struct PostgresArgs {
     /// Clients at once, separated by commas: a load for each
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
-    /// So many transactions a second, each timed from when it was due [default: as fast as they are answered]
+    /// So many transactions a second in all, each timed from when it was due [default: as fast as they are answered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,
     /// pgbench's scale, about 16 MB each [default: the most clients, as its documentation advises]
