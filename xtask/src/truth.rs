@@ -57,7 +57,8 @@ pub(crate) struct Args {
     /// Hold the claims of a check over hours against drives of others: a gzipped CSV file of drive, seconds, latency_us
     #[arg(long, value_name = "FILE")]
     traces: Option<PathBuf>,
-    /// Predictions for databases on nine disks, and what the databases did on them (root; an hour)
+    /// Predictions for databases on nine disks, or on COUNT drawn at random, and what the databases did on them (root; six
+    /// minutes a disk)
     #[arg(long)]
     predict: bool,
     /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost nothing
@@ -78,7 +79,11 @@ fn release(packages: &[&str]) -> Result<PathBuf> {
 /// Builds and runs the tables, optimised: some disks serve a hundred million requests.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
-        return if args.kept.is_empty() { predict::run(args.disk.as_deref()) } else { predict::again(&args.kept) };
+        return if args.kept.is_empty() {
+            predict::run(args.disk.as_deref(), args.count)
+        } else {
+            predict::again(&args.kept)
+        };
     }
     if let Some(place) = &args.agree {
         return agree::run(place, args.count.unwrap_or(12));

@@ -49,7 +49,7 @@ pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], threshold
 }
 
 /// The class without the criteria of steps that the user left out; nothing where none is left.
-fn asked_for(record: &Record, class: &ThresholdClass) -> Option<ThresholdClass> {
+pub(crate) fn asked_for(record: &Record, class: &ThresholdClass) -> Option<ThresholdClass> {
     let is_left_out =
         |of: &Criterion| record.plan.skipped.iter().any(|skipped| skipped.left_out && skipped.name == of.step);
     let (left_out, kept): (Vec<_>, Vec<_>) = class.criterion.iter().cloned().partition(is_left_out);

@@ -13,9 +13,10 @@ use qd1_model::finding::Finding;
 use qd1_model::hist::coarse_index;
 use qd1_model::over::{Hour, Hours, OverSummary};
 use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
+use qd1_model::verdict::ThresholdClass;
 use qd1_model::{Estimate, Grade, Hist, OpClass, Record, StreamSummary, Summary, Thresholds};
 
-use crate::judge::{is_limited_by_processors, judge};
+use crate::judge::{asked_for, is_limited_by_processors, judge};
 use crate::random::Random;
 use crate::stats::{bin_ends_ns, both};
 use crate::summarize::summarize;
@@ -32,10 +33,9 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub(crate) fn thresholds(record: &Record, all: &Thresholds) -> Thresholds {
     let plan = &record.plan;
     let is_known = |step: &str| plan.step(step).is_some() || plan.skipped.iter().any(|skipped| skipped.name == step);
-    let mut class = all.class.clone();
     // Of a class that is measured in part, the rest is not resolved.
-    class.retain(|class| class.criterion.iter().any(|criterion| is_known(&criterion.step)));
-    Thresholds { class }
+    let is_measured = |class: &&ThresholdClass| class.criterion.iter().any(|criterion| is_known(&criterion.step));
+    Thresholds { class: all.class.iter().filter(is_measured).filter_map(|class| asked_for(record, class)).collect() }
 }
 
 /// Judges each hour of a check over hours as the whole time is; `None` of any other run.
@@ -231,7 +231,6 @@ mod tests {
     use qd1_model::plan::{OverPlan, Rw, Skipped, Sync};
     use qd1_model::record::ProcessorWaits;
     use qd1_model::record::over::{OverRecord, RoundRecord, Use};
-    use qd1_model::verdict::ThresholdClass;
     use qd1_model::{Report, op::Ended};
 
     use super::*;

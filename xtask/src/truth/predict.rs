@@ -1,7 +1,9 @@
 //! `cargo xtask truth --predict`: what `qd1 predict` says of nine disks, and what the databases then did on them.
 //!
 //! Four are simulated, with commits from 0.2 to 40 ms; two are a loop device in memory that the kernel throttles; three are
-//! filesystems on a loop device on this machine's disk. The runs are kept in the history: `--kept` holds newer models against them.
+//! filesystems on a loop device on this machine's disk. The constants of the models were set while these were looked at, so with a
+//! COUNT others are measured instead: simulated ones drawn at random. The runs are kept in the history: `--kept` holds newer
+//! models against them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +12,17 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
+use super::programs;
 use super::real::Throttle;
-use super::simulated::Simulated;
+use super::simulated::{Simulated, open_up};
 use crate::{cmd, lab, setup};
 
 /// Of each disk.
 const DISK_BYTES: u64 = 4 << 30;
 /// pgbench's scale: half as many rows as the most clients, so that locks matter as well.
 const SCALE: &str = "50";
+/// The first seed of the disks drawn at random, none of which any model was set with.
+const UNSEEN: u64 = 3000;
 /// The targets: the median error and the worst.
 const TARGETS: (f64, f64) = (0.15, 0.35);
 
@@ -48,8 +53,8 @@ const DISKS: [Disk; 9] = [
     Disk { name: "btrfs", kind: Kind::Filesystem("btrfs") },
 ];
 
-/// Measures and prints the table.
-pub(super) fn run(only: Option<&str>) -> Result<()> {
+/// Measures the nine disks, or as many that are drawn at random, and prints the table.
+pub(super) fn run(only: Option<&str>, drawn: Option<u64>) -> Result<()> {
     lab::need_root("a loop device and a mount")?;
     lab::catch_signals()?;
     setup::run()?;
@@ -58,6 +63,15 @@ pub(super) fn run(only: Option<&str>) -> Result<()> {
         return work(&dir.join("qd1"));
     }
     let mut table = Table::new();
+    for seed in UNSEEN..UNSEEN + drawn.unwrap_or(0) {
+        lab::interrupted()?;
+        let name = format!("disk {seed}");
+        let report = simulated(&dir, &programs::scenario(seed)).with_context(|| name.clone())?;
+        table.add(&name, &report)?;
+    }
+    if drawn.is_some() {
+        return table.end();
+    }
     for disk in DISKS.iter().filter(|disk| only.is_none_or(|only| disk.name.contains(only))) {
         lab::interrupted()?;
         let report = measure(&dir, disk).with_context(|| disk.name)?;
@@ -214,12 +228,7 @@ fn show(disk: &str, row: &Value) -> Option<f64> {
 fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
     let qd1 = binaries.join("qd1");
     match disk.kind {
-        Kind::Simulated(flush_us) => {
-            let place = tempfile::tempdir()?;
-            open_up(place.path())?;
-            let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &commits_of(flush_us))?;
-            predict(Command::new(qd1), &simulated.dir)
-        }
+        Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us)),
         Kind::Throttled(kernel, value) => {
             let place = lab::quiet_dir()?;
             let mounted = Mounted::new(place.path(), "ext4")?;
@@ -232,6 +241,13 @@ fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
             predict(Command::new(qd1), &mounted.dir)
         }
     }
+}
+
+fn simulated(binaries: &Path, scenario: &str) -> Result<Value> {
+    let place = tempfile::tempdir()?;
+    open_up(place.path())?;
+    let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), scenario)?;
+    predict(Command::new(binaries.join("qd1")), &simulated.dir)
 }
 
 /// A disk whose flushes take so long.
@@ -280,10 +296,4 @@ impl Drop for Mounted {
             eprintln!("cannot unmount {}; do it by hand: {error:#}", self.dir.display());
         }
     }
-}
-
-/// Lets a server of another user get there.
-pub(super) fn open_up(dir: &Path) -> Result<()> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }

@@ -17,8 +17,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::cluster;
-use super::predict::open_up;
-use super::simulated::Simulated;
+use super::simulated::{Simulated, open_up};
 use crate::{cmd, lab, setup};
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.
@@ -74,7 +73,7 @@ impl Dice {
 }
 
 /// The scenario of a disk.
-fn scenario(seed: u64) -> String {
+pub(super) fn scenario(seed: u64) -> String {
     let mut dice = Dice(seed);
     let flush_us = dice.log_between(100.0, 15_000.0);
     let write_us = flush_us * dice.log_between(0.05, 0.5);

@@ -41,3 +41,9 @@ impl Drop for Simulated {
         let _ = self.server.wait();
     }
 }
+
+/// Lets a server of another user get there.
+pub(super) fn open_up(dir: &Path) -> Result<()> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
+}
