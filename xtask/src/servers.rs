@@ -18,6 +18,7 @@ const PURPOSE: &str = "tests of `qd1 app` and `qd1 filesystems`";
 /// Without them their tests are skipped, aloud.
 pub(crate) const PACKAGES: &[Package] = &[
     Package { program: "initdb", name: POSTGRESQL, purpose: PURPOSE },
+    Package { program: "mariadbd", name: "mariadb-server-core", purpose: PURPOSE },
     Package { program: "etcd", name: "etcd-server", purpose: PURPOSE },
     Package { program: "etcdctl", name: "etcd-client", purpose: PURPOSE },
     Package { program: "sysbench", name: "sysbench", purpose: PURPOSE },

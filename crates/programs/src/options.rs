@@ -59,6 +59,45 @@ impl Default for PostgresOptions {
     }
 }
 
+/// MySQL or MariaDB under the same transaction.
+#[derive(Clone, Debug)]
+pub struct MysqlOptions {
+    /// Directory for the throwaway server.
+    pub path: PathBuf,
+    /// Numbers of concurrent clients, with a load for each.
+    pub clients: Vec<u32>,
+    /// Transactions per second of all clients, each timed from when it was due; by default as fast as they are answered.
+    pub rate: Option<u32>,
+    /// Branches, with 10,000 accounts each; by default the largest number of clients.
+    pub scale: Option<u32>,
+    /// Measured time of each load.
+    pub runtime_ns: u64,
+    /// Time at the start of each load that is not measured.
+    pub warmup_ns: u64,
+    /// Settings of the server, as `NAME=VALUE`.
+    pub set: Vec<String>,
+    /// Directory of the server's programs; by default those of PATH.
+    pub bindir: Option<PathBuf>,
+    /// The user that the server runs as when started by root.
+    pub user: Option<String>,
+}
+
+impl Default for MysqlOptions {
+    fn default() -> Self {
+        Self {
+            path: ".".into(),
+            clients: vec![10, 100],
+            rate: None,
+            scale: None,
+            runtime_ns: 30_000_000_000,
+            warmup_ns: 5_000_000_000,
+            set: Vec::new(),
+            bindir: None,
+            user: None,
+        }
+    }
+}
+
 /// etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {

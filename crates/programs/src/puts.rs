@@ -7,7 +7,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -17,9 +17,10 @@ use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::Stop;
 use qd1_model::record::program::AppStep;
 
+use crate::answers::{Answer, POLL, Window, gather, poisson, wait_until};
 use crate::program::Loaded;
 use crate::tally::Tally;
-use qd1_runner::watch::{Pacer, Watch};
+use qd1_runner::watch::Watch;
 use qd1_system::child::Cancelled;
 
 /// Bytes of a value: as in the benchmarks of etcd's documentation, as nearly as base64 allows.
@@ -33,7 +34,6 @@ const CONNECTIONS: usize = 100;
 /// How long answers are still waited for after the end.
 const DRAIN_NS: u64 = 2_000_000_000;
 const ANSWER: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(20);
 
 /// A load of puts.
 pub(crate) struct Puts {
@@ -55,12 +55,6 @@ struct Shared<'a> {
     seed: u64,
 }
 
-/// An answered put: when, ns from the start, and how long after it was due.
-struct Answered {
-    at_ns: u64,
-    lat_ns: u64,
-}
-
 impl Puts {
     /// Sends them for the step's time.
     ///
@@ -76,6 +70,7 @@ impl Puts {
             port: self.port,
             seed: self.seed,
         };
+        let window = Window { start_ns: shared.start_ns, stop, drain_ns: DRAIN_NS, cancel };
         let mut tally = Tally::new(OpClass::Transaction, stop.max_ns + DRAIN_NS);
         let (sender, receiver) = mpsc::channel();
         let outcome = std::thread::scope(|scope| {
@@ -93,7 +88,7 @@ impl Puts {
                 }
             }
             drop(sender);
-            let outcome = gather(&receiver, &shared, stop, cancel, &mut tally, watch);
+            let outcome = gather(&receiver, &window, &mut tally, watch);
             shared.over.store(true, Ordering::Relaxed);
             outcome
         });
@@ -112,55 +107,15 @@ impl Puts {
         Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
     }
 
-    /// Returns the times of a Poisson process, ns.
+    /// Returns when each is due, ns.
     fn schedule(&self, length_ns: u64) -> Vec<u64> {
-        let mut random = Rng::with_seed(self.seed ^ u64::from(self.rate));
-        let mut at_ns = 0.0;
-        let mut due_ns = Vec::new();
-        loop {
-            at_ns -= (1.0 - random.f64()).ln() * 1e9 / f64::from(self.rate);
-            if at_ns >= length_ns as f64 {
-                break;
-            }
-            due_ns.push(at_ns as u64);
-        }
-        debug_assert!(due_ns.is_sorted(), "puts are sent in the order in which they are due");
-        // At least one is sent, so that there is something to report.
-        if due_ns.is_empty() { vec![0] } else { due_ns }
-    }
-}
-
-/// Counts answers until all have arrived, the time is up, or the user stops it.
-fn gather(
-    receiver: &mpsc::Receiver<Result<Answered>>,
-    shared: &Shared<'_>,
-    stop: &Stop,
-    cancel: &AtomicBool,
-    tally: &mut Tally,
-    watch: &mut dyn Watch,
-) -> Result<()> {
-    let mut pacer = Pacer::default();
-    loop {
-        match receiver.recv_timeout(POLL) {
-            Ok(Ok(answered)) => tally.add(answered.at_ns, answered.lat_ns),
-            Ok(Err(error)) => return Err(error),
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        let elapsed_ns = clock::now_ns().saturating_sub(shared.start_ns);
-        if cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + DRAIN_NS {
-            return Ok(());
-        }
-        pacer.take(elapsed_ns, || {
-            watch.figures(&tally.so_far());
-            watch.tick(elapsed_ns.min(stop.max_ns), stop);
-        });
+        poisson(&mut Rng::with_seed(self.seed ^ u64::from(self.rate)), self.rate, length_ns)
     }
 }
 
 impl Shared<'_> {
     /// Sends one put after another on a connection of its own.
-    fn connection(&self, answered: &Sender<Result<Answered>>) -> Result<()> {
+    fn connection(&self, answered: &Sender<Result<Answer>>) -> Result<()> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).context("cannot reach etcd")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(ANSWER))?;
@@ -170,29 +125,15 @@ impl Shared<'_> {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(due_ns) = self.due_ns.get(number) else { return Ok(()) };
             let request = request(self.seed.wrapping_add(number as u64));
-            if !self.wait_until(self.start_ns + due_ns) {
+            if !wait_until(self.start_ns + due_ns, &self.over) {
                 return Ok(());
             }
             connection.put(&request)?;
             let at_ns = clock::now_ns() - self.start_ns;
             let lat_ns = at_ns.saturating_sub(*due_ns);
-            if self.over.load(Ordering::Relaxed) || answered.send(Ok(Answered { at_ns, lat_ns })).is_err() {
+            if self.over.load(Ordering::Relaxed) || answered.send(Ok(Answer { at_ns, lat_ns })).is_err() {
                 return Ok(());
             }
-        }
-    }
-
-    /// Waits until `at_ns`; returns false if the load ends before.
-    fn wait_until(&self, at_ns: u64) -> bool {
-        loop {
-            if self.over.load(Ordering::Relaxed) {
-                return false;
-            }
-            let left_ns = at_ns.saturating_sub(clock::now_ns());
-            if left_ns == 0 {
-                return true;
-            }
-            std::thread::sleep(Duration::from_nanos(left_ns).min(POLL));
         }
     }
 }

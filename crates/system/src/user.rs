@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use qd1_model::{Problem, ProblemKind};
 
 /// Users tried, in this order, when none is given.
-const USUAL: [&str; 2] = ["postgres", "nobody"];
+const USUAL: [&str; 3] = ["postgres", "mysql", "nobody"];
 
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
     match USUAL.iter().find_map(|name| find(&passwd, name)) {
         Some(user) => Ok(Some(user)),
         None => {
-            let message = "PostgreSQL refuses to run as root, and there is no user postgres and no user nobody; name \
+            let message = "the server refuses to run as root, and there is none of the users postgres, mysql and nobody; name \
                            one with --user, or run qd1 as an ordinary user";
             Err(Problem::new(ProblemKind::Capability, message).into())
         }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Program {
     /// PostgreSQL, under pgbench.
     Postgres,
+    /// MySQL or MariaDB, under pgbench's transaction.
+    Mysql,
     /// etcd, under `etcdctl check perf`.
     Etcd,
     /// SQLite, inside qd1.
@@ -24,6 +26,7 @@ impl Program {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
             Self::Etcd => "etcd",
             Self::Sqlite => "sqlite",
             Self::Rocksdb => "rocksdb",
@@ -35,6 +38,7 @@ impl Program {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Postgres => "PostgreSQL",
+            Self::Mysql => "MySQL/MariaDB",
             Self::Etcd => "etcd",
             Self::Sqlite => "SQLite",
             Self::Rocksdb => "RocksDB db_bench",

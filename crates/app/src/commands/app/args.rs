@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use qd1_model::Bytes;
 
 use qd1_programs::options::{
-    EtcdLoad, EtcdOptions, JournalMode, PostgresOptions, RocksdbOptions, SqliteOptions, Synchronous, SysbenchOptions,
+    EtcdLoad, EtcdOptions, JournalMode, MysqlOptions, PostgresOptions, RocksdbOptions, SqliteOptions, Synchronous,
+    SysbenchOptions,
 };
 
 use crate::args::{Choice, CommonArgs, FailOn, choice, duration};
@@ -50,6 +51,8 @@ pub(crate) struct AppCommon {
 pub(crate) enum AppCommand {
     /// PostgreSQL under pgbench: transactions per second and their latency at 10 and 100 clients
     Postgres(Box<PostgresArgs>),
+    /// MySQL or MariaDB under the same transactions, in a throwaway server
+    Mysql(Box<MysqlArgs>),
     /// etcd under its own `etcdctl check perf`, with the syncs of its log
     Etcd(EtcdArgs),
     /// SQLite, inside qd1: commits by journal and synchronous mode, and reads
@@ -97,12 +100,45 @@ pub(crate) struct PostgresArgs {
     /// Where initdb, postgres and pgbench are [default: the newest found]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
-    /// User that the server runs as when started by root [default: postgres or nobody]
+    /// User that the server runs as when started by root [default: postgres, mysql or nobody]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Use this running server instead, in a separate schema that is dropped afterwards
     #[arg(long, value_name = "CONNINFO", conflicts_with_all = ["set", "user"])]
     pub(crate) dsn: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: AppCommon,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MysqlArgs {
+    /// Directory for the throwaway server
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+    /// Clients at once, separated by commas: a load for each
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) clients: Vec<u32>,
+    /// So many transactions a second in all, each timed from when it was due [default: as fast as they are answered]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: Option<u32>,
+    /// Branches, 10,000 accounts each, about 3 MB [default: the most clients]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scale: Option<u32>,
+    /// Measured time of each load
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub(crate) runtime: u64,
+    /// Time at the start of each load that is not measured
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub(crate) warmup: u64,
+    /// A setting of the server, for example -c innodb_flush_log_at_trx_commit=2; may be given several times
+    #[arg(short = 'c', value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Where the server's programs are [default: MariaDB's in PATH, else MySQL's]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bindir: Option<PathBuf>,
+    /// User that the server runs as when started by root [default: postgres, mysql or nobody]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
     #[command(flatten)]
     pub(crate) common: AppCommon,
 }
@@ -211,6 +247,22 @@ impl PostgresArgs {
             bindir: self.bindir.clone(),
             user: self.user.clone(),
             dsn: self.dsn.clone(),
+        }
+    }
+}
+
+impl MysqlArgs {
+    pub(super) fn options(&self) -> MysqlOptions {
+        MysqlOptions {
+            path: self.path.clone(),
+            clients: self.clients.clone(),
+            rate: self.rate,
+            scale: self.scale,
+            runtime_ns: self.runtime,
+            warmup_ns: self.warmup,
+            set: self.set.clone(),
+            bindir: self.bindir.clone(),
+            user: self.user.clone(),
         }
     }
 }

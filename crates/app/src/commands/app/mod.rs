@@ -8,7 +8,7 @@ use anyhow::Result;
 use qd1_model::Subject;
 use qd1_model::plan::Plan;
 use qd1_probe::Machine;
-use qd1_programs::{Etcd, Postgres, ProgramRun, Rocksdb, Sqlite, Sysbench, without_password};
+use qd1_programs::{Etcd, Mysql, Postgres, ProgramRun, Rocksdb, Sqlite, Sysbench, without_password};
 use qd1_runner::RunContext;
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
@@ -30,6 +30,7 @@ pub(crate) fn run(command: &AppCommand, typed: &CommandLine) -> Result<ExitCode>
     let session = Session::begin(request)?;
     let program = match command {
         AppCommand::Postgres(args) => ProgramRun::new(Postgres::new(args.options())?),
+        AppCommand::Mysql(args) => ProgramRun::new(Mysql::new(args.options())?),
         AppCommand::Etcd(args) => ProgramRun::new(Etcd::new(args.options())),
         AppCommand::Sqlite(args) => ProgramRun::new(Sqlite::new(args.options())),
         AppCommand::Rocksdb(args) => ProgramRun::new(Rocksdb::new(args.options())),
@@ -73,6 +74,7 @@ impl AppCommand {
     fn common(&self) -> &AppCommon {
         match self {
             Self::Postgres(args) => &args.common,
+            Self::Mysql(args) => &args.common,
             Self::Etcd(args) => &args.common,
             Self::Sqlite(args) => &args.common,
             Self::Rocksdb(args) => &args.common,

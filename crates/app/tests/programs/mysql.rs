@@ -1,0 +1,107 @@
+//! `qd1 app mysql` with the MariaDB that is installed: its figures on a disk whose flushes are known, and that nothing of it
+//! is left however it ends.
+
+use std::process::Output;
+
+use qd1_model::OpClass;
+use qd1_simdisk::truth::Law;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::apps::{Site, disk_with_flushes_of};
+use crate::common::{self, Running, find, float, int, intervals, is_root, list, or_skip, said, step, wait_until};
+
+const NEEDED: [&str; 2] = ["mariadbd", "mariadb-install-db"];
+/// A load so short that it only shows behaviour, never figures.
+const BRIEF: [&str; 6] = ["--scale", "1", "--runtime", "2s", "--warmup", "500ms"];
+
+fn run(site: &Site, args: &[&str]) -> Output {
+    site.command(&[&["mysql", site.place.dir_str()], args].concat()).output().unwrap()
+}
+
+#[test]
+fn each_transaction_is_timed_and_counted() {
+    let site = or_skip!(Site::roomy(&NEEDED));
+    let output = run(&site, &[&["--json", "--clients", "1,4"], &BRIEF[..]].concat());
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["record"]["app"]["program"], "mysql");
+    for name in ["1 client", "4 clients"] {
+        let step = step(&report, name);
+        let counted = int(&find(&step["streams"], "class", "transaction")["lat"]["count"]);
+        let in_intervals: u64 = intervals(step).iter().flat_map(|i| list(&i["streams"])).map(|s| int(&s["ios"])).sum();
+        assert!(counted > 0 && counted == in_intervals, "{name}: {counted} and {in_intervals}");
+        let load = find(&report["app"]["loads"], "step", name);
+        let syncs = float(&find(&load["facts"], "name", "wal_syncs_per_operation")["value"]);
+        assert!((0.1..2.5).contains(&syncs), "{name}: {syncs} syncs a transaction");
+    }
+    let settings = &report["record"]["app"]["settings"];
+    assert_eq!(find(settings, "name", "innodb_flush_log_at_trx_commit")["value"], "1");
+    site.assert_clean();
+}
+
+#[test]
+fn settings_are_the_servers_and_a_wrong_one_is_told_in_its_words() {
+    let site = or_skip!(Site::roomy(&NEEDED));
+    let own = ["--json", "--clients", "2", "-c", "innodb_flush_log_at_trx_commit=2"];
+    let output = run(&site, &[&own, &BRIEF[..]].concat());
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let load = find(&report["app"]["loads"], "step", "2 clients");
+    let syncs = float(&find(&load["facts"], "name", "wal_syncs_per_operation")["value"]);
+    assert!(syncs < 0.5, "commits that are not waited for are synced once a second: {syncs}");
+    let output = run(&site, &["--scale", "1", "-c", "no_such_setting=1"]);
+    let told = said(&output.stderr);
+    assert!(output.status.code() == Some(1) && told.contains("no_such_setting"), "{told}");
+    for (args, word) in [(["-c", "fsync"], "NAME=VALUE"), (["-c", "datadir=/srv"], "leave it out")] {
+        let output = run(&site, &args);
+        assert!(output.status.code() == Some(2) && said(&output.stderr).contains(word), "{args:?}");
+    }
+    let output = run(&site, &["--bindir", site.place.dir_str()]);
+    assert!(output.status.code() == Some(5) && said(&output.stderr).contains("apt-get install mariadb-server"));
+    site.assert_clean();
+}
+
+#[test]
+fn a_client_alone_waits_as_long_as_a_commit_takes() {
+    or_skip!(is_root().then_some(()).ok_or_else(|| "a disk that a server's user can enter needs root".to_owned()));
+    let scenario = disk_with_flushes_of(20e6);
+    let site = or_skip!(Site::simulated(scenario.clone(), &NEEDED));
+    let load = ["--scale", "1", "--clients", "1", "--runtime", "4s", "--warmup", "1s", "--json"];
+    let commit_ns = Law::commits(&scenario.device, 8192, 10_000).quantile(0.5);
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let mut command = site.real_time(&[&["mysql", site.place.dir_str()], &load[..]].concat());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        site.assert_clean();
+        let typed: qd1_model::Report = serde_json::from_slice(&output.stdout).unwrap();
+        let p50 = common::quantile_ns(&typed, "1 client", OpClass::Transaction, 0.5) / commit_ns;
+        // A transaction cannot be done before its commit is; beside that it waits for the processor alone.
+        assert!(p50 >= 0.95, "{p50} of a commit");
+        if p50 < 1.6 {
+            return;
+        }
+        seen.push(p50);
+    }
+    panic!("p50 over that of a commit, which should be about 1: {seen:?}");
+}
+
+#[test]
+fn signals_leave_nothing() {
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let site = or_skip!(Site::roomy(&NEEDED));
+        let args =
+            ["mysql", site.place.dir_str(), "--json", "-q", "--scale", "1", "--clients", "4", "--runtime", "120s"];
+        let mut run = Running::start(site.command(&args));
+        wait_until("the server runs", || {
+            run.assert_running();
+            site.servers().len() == 1 && site.aside().is_some()
+        });
+        std::thread::sleep(std::time::Duration::from_secs(4));
+        run.signal(signal);
+        assert!(common::comes_true(9_000, || !run.is_running()), "waited in vain until it ends");
+        assert_eq!(run.0.wait().unwrap().code(), code);
+        site.assert_clean();
+    }
+}

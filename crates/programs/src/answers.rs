@@ -1,0 +1,93 @@
+//! Answers that several connections of a load send to the one thread that counts them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::Result;
+use fastrand::Rng;
+use qd1_engine::clock;
+use qd1_model::plan::Stop;
+use qd1_runner::watch::{Pacer, Watch};
+
+use crate::tally::Tally;
+
+/// How long whoever waits looks away.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// An answer: when, ns from the start of the measured time, and how long after it was due. What ended before that start is
+/// not sent.
+pub(crate) struct Answer {
+    pub(crate) at_ns: u64,
+    pub(crate) lat_ns: u64,
+}
+
+/// The window in which answers are waited for.
+pub(crate) struct Window<'a> {
+    /// When the measured time began, by the clock.
+    pub(crate) start_ns: u64,
+    pub(crate) stop: &'a Stop,
+    /// How long answers are still waited for after it.
+    pub(crate) drain_ns: u64,
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// Counts answers until all connections have ended, the time is up, or the user stops it.
+///
+/// # Errors
+/// The first error of a connection.
+pub(crate) fn gather(
+    receiver: &Receiver<Result<Answer>>,
+    window: &Window<'_>,
+    tally: &mut Tally,
+    watch: &mut dyn Watch,
+) -> Result<()> {
+    let mut pacer = Pacer::default();
+    let stop = window.stop;
+    loop {
+        match receiver.recv_timeout(POLL) {
+            Ok(Ok(answer)) => tally.add(answer.at_ns, answer.lat_ns),
+            Ok(Err(error)) => return Err(error),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let elapsed_ns = clock::now_ns().saturating_sub(window.start_ns);
+        if window.cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + window.drain_ns {
+            return Ok(());
+        }
+        pacer.take(elapsed_ns, || {
+            watch.figures(&tally.so_far());
+            watch.tick(elapsed_ns.min(stop.max_ns), stop);
+        });
+    }
+}
+
+/// Returns the times of a Poisson process of `rate` a second, ns, over `length_ns`; at least one, so that there is
+/// something to report.
+pub(crate) fn poisson(random: &mut Rng, rate: u32, length_ns: u64) -> Vec<u64> {
+    let mut at_ns = 0.0;
+    let mut due_ns = Vec::new();
+    loop {
+        at_ns -= (1.0 - random.f64()).ln() * 1e9 / f64::from(rate);
+        if at_ns >= length_ns as f64 {
+            break;
+        }
+        due_ns.push(at_ns as u64);
+    }
+    debug_assert!(due_ns.is_sorted(), "requests are sent in the order in which they are due");
+    if due_ns.is_empty() { vec![0] } else { due_ns }
+}
+
+/// Waits until `at_ns`; returns false if the load ends before.
+pub(crate) fn wait_until(at_ns: u64, over: &AtomicBool) -> bool {
+    loop {
+        if over.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left_ns = at_ns.saturating_sub(clock::now_ns());
+        if left_ns == 0 {
+            return true;
+        }
+        std::thread::sleep(Duration::from_nanos(left_ns).min(POLL));
+    }
+}

@@ -1,0 +1,157 @@
+//! `qd1 app mysql`: pgbench's transaction on a throwaway server of MariaDB or MySQL, by connections of our own, so that its
+//! figures stand beside PostgreSQL's.
+
+mod client;
+mod load;
+mod server;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use qd1_model::plan::program::{AppWork, Program};
+use qd1_model::plan::{StepPlan, Work};
+use qd1_model::record::program::{AppStep, Setting};
+use qd1_model::{Bytes, Problem};
+use qd1_runner::watch::Watch;
+use qd1_system::user;
+
+use crate::options::MysqlOptions;
+use crate::program::{Driver, Loaded, Site};
+use load::{ACCOUNTS, Load};
+use server::{Server, Tools, counted, status};
+
+/// The account of a new server, and the database of the load.
+const ACCOUNT: &str = "root";
+const DATABASE: &str = "qd1";
+/// Space of a new server: its tables, undo log, redo log of 96 MB, and temporary tables.
+const SERVER_BYTES: u64 = 400 << 20;
+/// Space of one account, with its part of the tables' history.
+const ACCOUNT_BYTES: u64 = 300;
+
+/// MariaDB or MySQL with its options.
+pub struct Mysql {
+    options: MysqlOptions,
+    scale: u32,
+    tools: Option<Tools>,
+    server: Option<Server>,
+}
+
+impl Mysql {
+    /// Creates the driver.
+    ///
+    /// # Errors
+    /// When a setting makes no sense.
+    pub fn new(options: MysqlOptions) -> Result<Self> {
+        if options.runtime_ns == 0 {
+            return Err(Problem::usage("--runtime needs some time, for example 30s").into());
+        }
+        for set in &options.set {
+            let name = set.split('=').next().unwrap_or_default().trim().replace('_', "-");
+            if !set.contains('=') {
+                return Err(Problem::usage(format!("-c {set}: write NAME=VALUE")).into());
+            }
+            let is_ours = ["datadir", "socket", "pid-file", "tmpdir", "port", "bind-address", "user"];
+            if name.starts_with('-') || is_ours.contains(&name.trim_start_matches('-')) {
+                let message = format!("-c {set}: qd1 sets this for a throwaway server; leave it out");
+                return Err(Problem::usage(message).into());
+            }
+        }
+        let most = options.clients.iter().copied().max().unwrap_or(1);
+        Ok(Self { scale: options.scale.unwrap_or(most), options, tools: None, server: None })
+    }
+}
+
+impl Driver for Mysql {
+    fn program(&self) -> Program {
+        Program::Mysql
+    }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.options.path)
+    }
+
+    fn steps(&self) -> Vec<StepPlan> {
+        let step = |clients: &u32| {
+            let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s"));
+            let name = format!("{name}{rate}");
+            let when = if rate.is_empty() { "" } else { ", from when due" };
+            let title = format!("TPC-B-like transactions, scale {}, {name}{when}", self.scale);
+            let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
+            let step = crate::program::step(Program::Mysql, name, title, *clients, ramp_ns, max_ns);
+            let work = AppWork { program: Program::Mysql, clients: *clients, rate: self.options.rate };
+            StepPlan { work: Work::App(work), ..step }
+        };
+        let mut clients = self.options.clients.clone();
+        clients.dedup();
+        clients.iter().map(step).collect()
+    }
+
+    fn space(&self) -> Bytes {
+        Bytes(SERVER_BYTES + u64::from(self.scale) * u64::from(ACCOUNTS) * ACCOUNT_BYTES)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        user::for_server(self.options.user.as_deref())?;
+        self.tools = Some(Tools::find(self.options.bindir.as_deref())?);
+        Ok(())
+    }
+
+    fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
+        let tools = self.tools.clone().context("the programs were not searched for")?;
+        let user = user::for_server(self.options.user.as_deref())?;
+        let most = self.options.clients.iter().copied().max().unwrap_or(1);
+        watch.note("making the server's data");
+        let server = self.server.insert(Server::start(&tools, user.as_ref(), &self.options.set, most, site)?);
+        watch.note(&format!("filling the tables, scale {}", self.scale));
+        load::fill(server.socket(), self.scale, site.cancel).map_err(|error| server.explain(error))?;
+        let setting = |name: &str, value: String| Setting { name: name.to_owned(), value };
+        let mut settings = vec![
+            setting("transaction", "pgbench's tpcb-like".to_owned()),
+            setting("scale", format!("{} ({ACCOUNTS} accounts each)", self.scale)),
+        ];
+        settings.extend(server.settings()?);
+        Ok((server.version()?, settings))
+    }
+
+    fn load(&mut self, step: &StepPlan, site: &Site<'_>, watch: &mut dyn Watch) -> Result<Loaded> {
+        let Work::App(work) = &step.work else { anyhow::bail!("no load of MySQL") };
+        let server = self.server.as_mut().context("there is no server")?;
+        let socket = server.socket().to_owned();
+        let (scale, seed) = (self.scale, site.seed);
+        let load = Load { socket: &socket, scale, clients: work.clients, rate: work.rate, seed };
+        let (ramp, of_server) = (Duration::from_nanos(step.stop.ramp_ns), socket.clone());
+        // Counted from the end of the ramp, as transactions are.
+        let before = std::thread::spawn(move || {
+            std::thread::sleep(ramp);
+            status(&of_server)
+        });
+        let loaded = load.run(&step.stop, site.cancel, watch).map_err(|error| server.explain(error))?;
+        let before = before.join().map_err(|_| anyhow::anyhow!("the thread that reads counters failed"))?;
+        let counters = match (before, status(&socket)) {
+            (Ok(before), Ok(after)) => counted(&before, &after),
+            _ => Vec::new(),
+        };
+        Ok(Loaded { app: AppStep { counters, ..loaded.app }, ..loaded })
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.server = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_throwaway_server_needs_is_not_the_users_to_set() {
+        let with = |set: &str| Mysql::new(MysqlOptions { set: vec![set.to_owned()], ..MysqlOptions::default() });
+        for set in ["datadir=/srv", "pid_file=/x", "--socket=/x", "nothing"] {
+            assert!(with(set).is_err(), "{set}");
+        }
+        assert!(with("sync_binlog=1").is_ok());
+    }
+}
