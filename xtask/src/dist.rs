@@ -1,4 +1,10 @@
-//! `cargo xtask dist`: the binary as users get it, into dist/qd1, held against what is promised of it.
+//! `cargo xtask dist`: what users get, into dist/: static binaries and packages for each kind of machine, their checksums,
+//! and a script that installs the right one; held against what is promised of them.
+
+mod package;
+mod sbom;
+mod target;
+mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +13,27 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::debian::{self, Package};
 use crate::{clock, cmd, elf, metadata, setup};
+use package::Release;
+use target::TARGETS;
 
-/// The most that the binary may weigh, in bytes: 8 MB.
-pub(crate) const SIZE_MAX_BYTES: u64 = 8_000_000;
+/// What makes packages of RPM; dpkg-deb, tar and gzip are everywhere that this runs.
+const RPM: Package = Package { program: "rpmbuild", name: "rpm", purpose: "packages of RPM (dist)" };
+/// The script that installs.
+const SCRIPT: &str = "install.sh";
+const SUMS: &str = "SHA256SUMS";
+
+/// How much of it.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the binary for this machine, dist/qd1
+    #[arg(long)]
+    binary: bool,
+}
+
+/// The most that a binary may weigh, in bytes: 9 MB.
+pub(crate) const SIZE_MAX_BYTES: u64 = 9_000_000;
 /// Runs of `--version` whose median is the start time.
 const START_RUNS: usize = 50;
 
@@ -20,17 +43,62 @@ pub(crate) struct Dist {
     pub(crate) size_bytes: u64,
 }
 
-/// Builds, checks and describes the binary.
-pub(crate) fn run() -> Result<()> {
+/// Builds, checks and describes the binary, then makes the packages.
+pub(crate) fn run(args: &Args) -> Result<()> {
     setup::run()?;
     let dist = build()?;
-    let sum = cmd::capture(cmd::command("sha256sum").arg(&dist.binary))?;
-    let sum = sum.split_whitespace().next().unwrap_or_default().to_owned();
-    println!("dist/qd1: static, {} bytes ({:.2} MB; at most 8)", dist.size_bytes, megabytes(dist.size_bytes));
-    println!("sha256:   {sum}");
+    println!("dist/qd1: static, {} bytes ({:.2} MB; at most 9)", dist.size_bytes, megabytes(dist.size_bytes));
+    println!("sha256:   {}", sha256(&dist.binary)?);
     let start = start_time(&dist.binary)?;
     println!("start:    {:.2} ms (--version, median of {START_RUNS})", start.as_secs_f64() * 1e3);
+    if args.binary { Ok(()) } else { packages(&dist.binary) }
+}
+
+/// Makes all packages of all targets, and what goes with them.
+fn packages(native: &Path) -> Result<()> {
+    debian::install(&debian::missing(&[RPM]), &[])?;
+    let dir = cmd::root().join("dist");
+    let version = metadata::workspace()?["packages"]
+        .as_array()
+        .and_then(|packages| packages.iter().find(|package| package["name"] == "qd1"))
+        .and_then(|package| package["version"].as_str())
+        .context("cargo names no version of qd1")?
+        .to_owned();
+    let epoch = cmd::capture(cmd::command("git").args(["log", "-1", "--format=%ct"]))?.trim().to_owned();
+    let work = tempfile::tempdir()?;
+    let common = tree::common(native, work.path())?;
+    let release = Release { version, epoch, dir: dir.clone() };
+    let mut files = Vec::new();
+    for target in &TARGETS {
+        let binary = target.build()?;
+        let size = fs::metadata(&binary)?.len();
+        ensure!(size <= SIZE_MAX_BYTES, "{size} bytes for {} are more than {SIZE_MAX_BYTES}", target.triple);
+        files.extend(release.make(target, &binary, &common)?);
+    }
+    for name in ["qd1.cdx.json", "THIRD-PARTY.txt"] {
+        let to = dir.join(name);
+        fs::copy(work.path().join(name), &to)?;
+        files.push(to);
+    }
+    let script = dir.join(SCRIPT);
+    fs::copy(cmd::root().join("packaging").join(SCRIPT), &script)?;
+    files.push(script);
+    let mut sums = String::new();
+    for file in &files {
+        let name = file.file_name().context("a package has a name")?.to_string_lossy();
+        let line = format!("{}  {name}\n", sha256(file)?);
+        println!("  {:>5.2} MB  {name}", megabytes(fs::metadata(file)?.len()));
+        sums += &line;
+    }
+    fs::write(dir.join(SUMS), sums)?;
+    println!("dist/{SUMS} has their checksums; sh dist/{SCRIPT} installs");
     Ok(())
+}
+
+/// The checksum of a file.
+fn sha256(file: &Path) -> Result<String> {
+    let sum = cmd::capture(cmd::command("sha256sum").arg(file))?;
+    Ok(sum.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
 /// Builds dist/qd1; fails where it is not static or too large.

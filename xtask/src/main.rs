@@ -53,8 +53,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// Build the static release binary into dist/qd1 and check its size, linkage and start
-    Dist,
+    /// Build what users get into dist/: static binaries, packages, checksums; check size, linkage and start
+    Dist(dist::Args),
     /// Write the generated pages of docs/ anew from the binary
     Docs {
         /// Change nothing; fail where a page is out of date
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::run().map(|()| true),
         Command::Check { names } => check::run(&names),
         Command::Test { args } => test::run(&args),
-        Command::Dist => dist::run().map(|()| true),
+        Command::Dist(args) => dist::run(&args).map(|()| true),
         Command::Docs { check } => docs::run(check),
         Command::Faults(args) => faults::run(&args).map(|()| true),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),

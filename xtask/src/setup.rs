@@ -86,19 +86,24 @@ fn unpacked() -> Result<()> {
 }
 
 fn musl_target() -> Result<()> {
+    add_target(MUSL)
+}
+
+/// Installs the standard library for a target.
+pub(crate) fn add_target(triple: &str) -> Result<()> {
     if cmd::find("rustup").is_none() {
         // A distribution's Rust: the standard library for the target lies in its sysroot or is not there.
         let sysroot = cmd::capture(cmd::command("rustc").args(["--print", "sysroot"]))?;
-        let library = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(MUSL);
+        let library = PathBuf::from(sysroot.trim()).join("lib/rustlib").join(triple);
         if !library.is_dir() {
-            bail!("the Rust target {MUSL} is missing and there is no rustup; install it with the system's packages");
+            bail!("the Rust target {triple} is missing and there is no rustup; install it with the system's packages");
         }
         return Ok(());
     }
     let installed = cmd::capture(cmd::command("rustup").args(["target", "list", "--installed"]))?;
-    if installed.lines().any(|target| target == MUSL) {
+    if installed.lines().any(|target| target == triple) {
         return Ok(());
     }
-    println!("setup: rustup target add {MUSL}");
-    cmd::capture(cmd::command("rustup").args(["target", "add", MUSL])).map(drop)
+    println!("setup: rustup target add {triple}");
+    cmd::capture(cmd::command("rustup").args(["target", "add", triple])).map(drop)
 }

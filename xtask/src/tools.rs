@@ -29,6 +29,10 @@ enum Source {
 
 /// Spelling.
 pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source: Source::Wheel("typos-cli") };
+/// A C compiler and linker for other machines, and what makes cargo use it. Only `dist` installs them.
+pub(crate) static ZIG: Tool = Tool { name: "ziglang", version: "0.13.0", source: Source::Wheel("ziglang") };
+pub(crate) static ZIGBUILD: Tool =
+    Tool { name: "cargo-zigbuild", version: "0.24.1", source: Source::Wheel("cargo-zigbuild") };
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 
@@ -68,7 +72,8 @@ pub(crate) fn make_once(dir: &Path, what: &str, fill: impl FnOnce(&Path) -> Resu
 }
 
 impl Tool {
-    fn dir(&self) -> Result<PathBuf> {
+    /// Where it lies.
+    pub(crate) fn dir(&self) -> Result<PathBuf> {
         Ok(tools_dir()?.join(format!("{}-{}", self.name, self.version)))
     }
 

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Installs qd1: picks the machine's architecture, verifies the checksum, copies one file.
+#
+#   sh install.sh [--from URL-OR-DIRECTORY] [--to DIRECTORY]
+#
+# --from  where the release lies: a directory, or an address without a slash at its end
+#         [default: $QD1_FROM, else the directory of this script]
+# --to    where the binary goes [default: /usr/local/bin for root, else ~/.local/bin]
+set -eu
+
+fail() { printf 'install.sh: %s\n' "$1" >&2; exit 1; }
+
+from=${QD1_FROM:-$(dirname -- "$0")}
+to=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --from) [ $# -gt 1 ] || fail '--from needs a directory or an address'; from=$2; shift 2 ;;
+        --to) [ $# -gt 1 ] || fail '--to needs a directory'; to=$2; shift 2 ;;
+        -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" 2>/dev/null || true; exit 0 ;;
+        *) fail "unknown argument $1; sh install.sh --help" ;;
+    esac
+done
+
+[ "$(uname -s)" = Linux ] || fail "qd1 runs on Linux, and this is $(uname -s)"
+case $(uname -m) in
+    x86_64 | amd64) triple=x86_64-unknown-linux-musl ;;
+    aarch64 | arm64) triple=aarch64-unknown-linux-musl ;;
+    *) fail "there is no binary for $(uname -m); build it: cargo install --path crates/app" ;;
+esac
+if [ -z "$to" ]; then
+    if [ "$(id -u)" = 0 ]; then to=/usr/local/bin; else to=${HOME:?}/.local/bin; fi
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+get() {
+    case $from in
+        http://* | https://*)
+            if command -v curl >/dev/null; then curl -fsSL -o "$work/$1" "$from/$1"
+            elif command -v wget >/dev/null; then wget -q -O "$work/$1" "$from/$1"
+            else fail 'neither curl nor wget is there to fetch it'; fi ;;
+        *) cp "$from/$1" "$work/$1" ;;
+    esac || fail "cannot get $1 from $from; name the release with --from"
+}
+
+get SHA256SUMS
+name=$(sed -n "s/^[0-9a-f]*  \(qd1-.*-$triple\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS" | tail -n 1)
+[ -n "$name" ] || fail "SHA256SUMS of $from names no archive for $triple"
+get "$name"
+(cd "$work" && grep "  $name\$" SHA256SUMS | sha256sum -c - >/dev/null 2>&1) ||
+    fail "$name is not what SHA256SUMS says: it was damaged or changed; nothing was installed"
+
+tar -xzf "$work/$name" -C "$work"
+"$work/${name%.tar.gz}/qd1" --version >/dev/null || fail 'the binary does not run on this machine; nothing was installed'
+mkdir -p "$to"
+# Renamed into place: an older one may be running.
+cp "$work/${name%.tar.gz}/qd1" "$to/.qd1.new"
+chmod 755 "$to/.qd1.new"
+mv -f "$to/.qd1.new" "$to/qd1"
+printf 'installed %s (%s)\n' "$to/qd1" "$("$to/qd1" --version)"
+case :$PATH: in
+    *:"$to":*) printf 'now run: qd1 DIRECTORY-ON-THE-DISK\n' ;;
+    *) printf 'now run: %s DIRECTORY-ON-THE-DISK   (%s is not in PATH)\n' "$to/qd1" "$to" ;;
+esac

@@ -1,0 +1,47 @@
+//! The machines that qd1 is built for, and how.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::tools::{ZIG, ZIGBUILD};
+use crate::{cmd, elf, metadata, setup};
+
+/// A kind of machine, by the names that each world has for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) triple: &'static str,
+    pub(crate) deb: &'static str,
+    pub(crate) rpm: &'static str,
+    pub(crate) oci: &'static str,
+}
+
+/// All of them; the first is the one of CI.
+pub(crate) const TARGETS: [Target; 2] = [
+    Target { triple: setup::MUSL, deb: "amd64", rpm: "x86_64", oci: "amd64" },
+    Target { triple: "aarch64-unknown-linux-musl", deb: "arm64", rpm: "aarch64", oci: "arm64" },
+];
+
+impl Target {
+    /// Builds the binary; fails where it is not static.
+    pub(crate) fn build(&self) -> Result<PathBuf> {
+        if self.triple == setup::MUSL {
+            return built(self, super::build_release(&["--package", "qd1", "--bin", "qd1"], "qd1")?);
+        }
+        setup::add_target(self.triple)?;
+        ZIG.install()?;
+        ZIGBUILD.install()?;
+        let mut build = ZIGBUILD.command()?;
+        build.args(["zigbuild", "--release", "--target", self.triple, "--package", "qd1", "--bin", "qd1"]);
+        build.env("CARGO_ZIGBUILD_ZIG_PATH", ZIG.dir()?.join("ziglang/zig"));
+        cmd::run(&mut build)?;
+        built(self, metadata::target_dir()?.join(self.triple).join("release/qd1"))
+    }
+}
+
+fn built(target: &Target, binary: PathBuf) -> Result<PathBuf> {
+    ensure!(binary.is_file(), "cargo built no {}", binary.display());
+    ensure!(!elf::has_interpreter(&fs::read(&binary)?)?, "qd1 for {} is not static", target.triple);
+    Ok(binary)
+}
