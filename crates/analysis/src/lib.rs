@@ -25,6 +25,7 @@ pub mod meta;
 mod over;
 pub mod predict;
 mod random;
+pub mod reference;
 pub mod stats;
 mod steal;
 mod summarize;
@@ -65,6 +66,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     if has_disk && record.plan.subject == Subject::Check {
         report.impressions = impression::of(record, summary, &findings);
         report.durability = durability::of(record, &findings);
+        report.standings = reference::of(summary);
     }
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);
@@ -101,6 +103,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         filesystems: None,
         app: None,
         prediction: None,
+        standings: Vec::new(),
         over: None,
         summary,
         record,

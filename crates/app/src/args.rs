@@ -14,7 +14,11 @@ use qd1_report::Format;
 const FORMATS: [Choice<Format>; 5] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
-    ("ndjson", "One JSON object per line: verdicts, criteria, steps, findings, then the record", Format::Ndjson),
+    (
+        "ndjson",
+        "One JSON object per line: verdicts, criteria, steps, findings, intervals, then the record",
+        Format::Ndjson,
+    ),
     ("csv", "One row per step, kind of operation and metric", Format::Csv),
     ("markdown", "Tables for an issue or a forum post", Format::Markdown),
 ];
@@ -46,8 +50,7 @@ pub(crate) struct MeasureArgs {
     /// Longest time of each step, for example 30s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) runtime: Option<u64>,
-    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them; check has qd1, commit1,
-    /// commit4, wal, read32, write32, seqread, seqwrite, files, buffered
+    /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads (check --full does it)
@@ -117,6 +120,9 @@ pub(crate) struct OutputArgs {
     /// Write the result to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// All figures with their intervals, all findings and the machine, not only what fits on a screen
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Leave out names, addresses, models and paths, to share the result
     #[arg(long)]
     pub(crate) redact: bool,
@@ -128,7 +134,7 @@ pub(crate) struct OutputArgs {
 impl OutputArgs {
     /// The output of commands without output options: text on stdout.
     pub(crate) fn stdout() -> Self {
-        Self { format: Format::Human, json: false, output: None, redact: false, color: When::Auto }
+        Self { format: Format::Human, json: false, output: None, verbose: true, redact: false, color: When::Auto }
     }
 
     /// The form of the result.

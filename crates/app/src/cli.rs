@@ -9,7 +9,9 @@ use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::command_line::{CommandLine, Word};
 use crate::commands::app::AppCommand;
 use crate::commands::check::CheckArgs;
+use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::filesystems::FilesystemsArgs;
+use crate::commands::help::HelpArgs;
 use crate::commands::helpers::HelperCommand;
 use crate::commands::history::HistoryArgs;
 use crate::commands::limits::LimitsArgs;
@@ -22,21 +24,46 @@ use crate::commands::run::RunArgs;
 use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
+use crate::commands::version::VersionArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
 to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
 
+/// What `--only` of each command takes.
+const ONLY: [(&str, &str); 6] = [
+    (
+        "check",
+        "cold, again-16m, flush-4k, flush-1m, qd1, commit1, commit4, wal, paced, read32, write32, seqread, seqwrite, files, buffered",
+    ),
+    ("identify", "far, near, forward, middle, large, deep, commit"),
+    ("predict", "commit1, commit-large, wal, checkpoint, reread, journal"),
+    ("sweep", "names such as randread-4k-d8-p1 (rw, block size, depth, pass): randread-4k-*"),
+    ("sync", "names such as fdatasync-p1, size-64k, own-4, append: fdatasync*"),
+    ("run", "those of the suite"),
+];
+
 impl Cli {
+    /// Returns the definition of the command line.
+    pub(crate) fn definition() -> clap::Command {
+        let only = |names: &str| {
+            format!("Only these steps, separated by commas; * stands for any letters. --dry-run lists them: {names}")
+        };
+        let with = |command: clap::Command, names: &str| command.mut_arg("only", |arg| arg.help(only(names)));
+        let root = with(Self::command(), ONLY[0].1);
+        ONLY.iter().fold(root, |root, (name, names)| root.mut_subcommand(*name, |command| with(command, names)))
+    }
+
     /// Reads the command line, parsed and as typed. Ends the program on a usage error or a request for help.
     pub(crate) fn read() -> (Self, CommandLine) {
         // One definition for both: building it is most of what a short command costs.
-        let mut definition = Self::command();
+        let mut definition = Self::definition();
         let parsed = definition.try_get_matches_from_mut(std::env::args_os());
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         let cli = parsed.map_err(|error| error.format(&mut definition)).unwrap_or_else(|error| {
             let first = std::env::args().nth(1).unwrap_or_default();
-            misspelt(&error, &mut definition, &first).unwrap_or(error).exit()
+            let better = misspelt(&error, &mut definition, &first).or_else(|| no_effort(&error, &mut definition));
+            better.unwrap_or(error).exit()
         });
         (cli, command_line(&definition, std::env::args_os().skip(1)))
     }
@@ -59,10 +86,21 @@ fn misspelt(error: &clap::Error, definition: &mut clap::Command, first: &str) ->
     Some(definition.error(clap::error::ErrorKind::InvalidSubcommand, message))
 }
 
+/// Returns a better error for --quick and --full where a command has neither: clap suggests --quiet.
+fn no_effort(error: &clap::Error, definition: &mut clap::Command) -> Option<clap::Error> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_effort = matches!(flag.as_str(), "--quick" | "--full");
+    (error.kind() == ErrorKind::UnknownArgument && is_effort).then(|| {
+        let message = format!("there is no {flag} here; --runtime sets the time of each load");
+        definition.error(ErrorKind::UnknownArgument, message)
+    })
+}
+
 /// Tells what a disk will feel like to the programs on it, and proves it.
 #[derive(Debug, Parser)]
 #[command(name = "qd1", version, args_conflicts_with_subcommands = true, args_override_self = true)]
-#[command(after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -109,7 +147,7 @@ pub(crate) enum Command {
     },
     /// Undo what a killed run left changed in the system: mounts, loop devices, files
     Restore(RestoreArgs),
-    /// Run a real program on the disk under PATH: PostgreSQL, etcd, SQLite, RocksDB, sysbench
+    /// Run a real program on the disk under PATH: PostgreSQL, MySQL, etcd, SQLite, RocksDB, sysbench
     #[command(after_help = EXIT_CODES)]
     App {
         #[command(subcommand)]
@@ -132,6 +170,15 @@ pub(crate) enum Command {
     },
     /// Print the JSON Schema of what `--json` prints
     Schema,
+    /// Print the completions for a shell: bash, zsh, fish and others
+    Completions(CompletionsArgs),
+    /// Write the manual pages into a directory
+    #[command(hide = true)]
+    Man(ManArgs),
+    /// Print the version; with --verbose what this machine offers: io_uring, O_TMPFILE, BPF
+    Version(VersionArgs),
+    /// Print the help of a command, or a page on verdicts, units, exit-codes or safety
+    Help(HelpArgs),
     #[command(flatten)]
     Helper(HelperCommand),
 }
@@ -228,12 +275,26 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        Cli::definition().debug_assert();
+    }
+
+    /// The help of every command listed the steps of `check`.
+    #[test]
+    fn the_steps_that_the_help_names_are_those_of_the_suite() {
+        for (name, names) in ONLY.iter().filter(|(name, _)| ["check", "identify", "predict"].contains(name)) {
+            let suite = qd1_suites::builtin(name).unwrap();
+            for step in names.split(", ") {
+                assert!(suite.job.iter().any(|job| job.name == step), "{name}: {step}");
+            }
+            let help = Cli::definition().find_subcommand_mut(name).unwrap().render_long_help().to_string();
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(help.contains(names) && (*name == "check" || !help.contains("commit4")), "{help}");
+        }
     }
 
     fn again(typed: &str, changes: &[(&str, String)]) -> String {
         let words = typed.split(' ').filter(|word| !word.is_empty()).map(OsString::from);
-        let mut definition = Cli::command();
+        let mut definition = Cli::definition();
         definition.build();
         command_line(&definition, words).rerun_command(changes).join(" ")
     }

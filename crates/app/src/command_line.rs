@@ -93,6 +93,11 @@ impl CommandLine {
             Some(command) => {
                 Problem::usage(format!("there is no {text:?} here; did you mean the command `qd1 {command}`?"))
             }
+            // A bare word is meant as a command more often than as a path.
+            None if !text.contains(['/', '.']) && !text.is_empty() => {
+                let commands = self.commands.join(", ");
+                Problem::usage(format!("there is no {text:?} here, and no such command; the commands are {commands}"))
+            }
             None => qd1_runner::place::missing(path),
         }
     }

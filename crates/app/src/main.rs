@@ -23,9 +23,10 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, filesystems, fio, helpers, history, identify, limits, meta, ping, powercut, predict, restore, suites,
+    app, check, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut, predict,
+    restore, suites,
 };
-use commands::{run as run_command, sweep, sync};
+use commands::{run as run_command, sweep, sync, version};
 
 /// musl's allocator is several times slower; the hot loop does not allocate, but the rest benefits.
 #[global_allocator]
@@ -79,6 +80,10 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::History(args)) => history::run(args),
         Some(Command::Fio { args }) => fio::run(args),
         Some(Command::Schema) => history::schema(),
+        Some(Command::Completions(args)) => completions::completions(args, Cli::definition()),
+        Some(Command::Man(args)) => completions::man(args, Cli::definition()),
+        Some(Command::Version(args)) => version::run(args),
+        Some(Command::Help(args)) => help::run(args, Cli::definition()),
         Some(Command::Helper(command)) => helpers::run(command),
     }
 }

@@ -13,17 +13,19 @@ use rustix::io::Errno;
 use crate::args::{OutputArgs, When};
 use crate::{message, signals};
 use qd1_model::{Problem, ProblemKind};
-use qd1_report::{Style, redact, render};
+use qd1_report::{Detail, Style, redact, render};
 use qd1_system::destination::Destination;
 use qd1_system::state::default_path;
 
 /// Columns when the width is not known.
 const WIDTH: usize = 80;
 
-/// Returns the style that the destination can show.
-pub(crate) fn style(args: &OutputArgs) -> Style {
+/// Returns the style that the destination can show, and that was asked for.
+pub(crate) fn style(args: &OutputArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    Style { color: color(args.color, to_terminal), width: if to_terminal { terminal_width() } else { WIDTH } }
+    let width = if to_terminal { terminal_width() } else { WIDTH };
+    let detail = if args.verbose { Detail::All } else { detail };
+    Style { color: color(args.color, to_terminal), width, detail }
 }
 
 /// Returns true if colour is to be used. NO_COLOR (no-color.org) wins over CLICOLOR_FORCE, both over the terminal, and
@@ -282,11 +284,11 @@ fn write_to(path: &Path, text: &str) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report) -> Result<()> {
+pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report, detail: Detail) -> Result<()> {
     if args.redact {
         redact(report).context("this report cannot be redacted, and is not shown")?;
     }
-    write(args, &render(report, args.format(), &style(args)))
+    write(args, &render(report, args.format(), &style(args, detail)))
 }
 
 #[cfg(test)]

@@ -103,7 +103,8 @@ impl Watch for Progress {
         }
         let place = plan.target.path.display();
         let longest = format_span_ns(plan.duration_max_ns());
-        self.print(&format!("{}: {} steps on {place}, at most {longest}", plan.suite, plan.steps.len()));
+        let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };
+        self.print(&format!("{}: {steps} on {place}, at most {longest}", plan.suite));
     }
 
     /// Prints the heading of the following steps.
@@ -189,16 +190,21 @@ impl Watch for Progress {
             return;
         }
         let parts = if parts.is_empty() && record.app.is_some() { vec!["done".to_owned()] } else { parts };
-        let failed: u64 = record.errors.iter().map(|error| error.count).sum();
-        let failed = match failed {
-            _ if !record.fault.is_empty() => format!("FAILED: {}", record.fault),
-            0 => String::new(),
-            failed => format!("; {failed} requests FAILED"),
-        };
         let position = self.position();
         let width = self.steps.iter().map(|budget| budget.name.chars().count()).max().unwrap_or(0).max(9);
-        self.print(&format!("{position} {:<width$} {}{failed}", record.name, parts.join("; ")));
+        self.print(&format!("{position} {:<width$} {}", record.name, told(parts, record)));
     }
+}
+
+/// Returns a step's figures and what failed, each part by itself.
+fn told(parts: Vec<String>, record: &StepRecord) -> String {
+    let failed: u64 = record.errors.iter().map(|error| error.count).sum();
+    let failed = match failed {
+        _ if !record.fault.is_empty() => vec![format!("FAILED: {}", record.fault)],
+        0 => Vec::new(),
+        failed => vec![format!("{failed} requests FAILED")],
+    };
+    [parts, failed].concat().join("; ")
 }
 
 impl Drop for Progress {
@@ -217,4 +223,17 @@ fn percentile(intervals: &[Interval], class: OpClass) -> String {
         }
     }
     "p99.9 not resolved yet".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// "28.2 usFAILED: the disk is full"
+    #[test]
+    fn figures_and_failures_are_kept_apart() {
+        let record = StepRecord::failed("wal", "the disk is full".to_owned(), 0);
+        assert_eq!(told(vec!["p50 28.2 us".to_owned()], &record), "p50 28.2 us; FAILED: the disk is full");
+        assert_eq!(told(Vec::new(), &record), "FAILED: the disk is full");
+    }
 }

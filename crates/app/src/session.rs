@@ -10,6 +10,7 @@ use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
 use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
 use qd1_probe::Machine;
+use qd1_report::Detail;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, RunFiles, destroy, id};
@@ -180,17 +181,20 @@ impl<'a> Session<'a> {
     pub(crate) fn finish(&self, measured: Measured, store: Option<&Store>) -> Result<ExitCode> {
         let Measured { record, failure, files } = measured;
         assert_eq!(record.plan.subject, self.request.subject, "the plan's subject is that of the request");
-        if let Some(store) = store {
-            keep(store, &record);
-        }
+        let is_kept = store.is_some_and(|store| keep(store, &record));
         drop(files);
-        let reported = self.report(record).and_then(|report| failure.map_or(Ok(report), Err));
+        let reported = self.report(record, Detail::Screen { is_kept });
+        if let (Ok(report), Some(store), true) = (&reported, store, is_kept) {
+            // Without it the list judges the run anew.
+            let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
+        }
+        let reported = reported.and_then(|report| failure.map_or(Ok(report), Err));
         exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)))
     }
 
     /// Analyses a run and reports it.
-    fn report(&self, record: Record) -> Result<Report> {
-        show(record, &self.thresholds, &self.request.common.output)
+    fn report(&self, record: Record, detail: Detail) -> Result<Report> {
+        show(record, &self.thresholds, &self.request.common.output, detail)
     }
 }
 
@@ -232,9 +236,9 @@ pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, inspect: impl FnOn
 ///
 /// # Errors
 /// When the report cannot be written.
-pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs) -> Result<Report> {
+pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs, detail: Detail) -> Result<Report> {
     let mut report = qd1_analysis::analyse(record, thresholds);
-    output::report(to, &mut report)?;
+    output::report(to, &mut report, detail)?;
     Ok(report)
 }
 
@@ -276,12 +280,11 @@ fn open_store() -> Option<Store> {
     history().inspect_err(|error| message::print(format_args!("qd1: this run will not be kept: {error:#}"))).ok()
 }
 
-fn keep(store: &Store, record: &Record) {
+/// Saves a run; says why where that is not possible. Returns whether it is kept.
+fn keep(store: &Store, record: &Record) -> bool {
     // A history that was removed or replaced during the run is opened anew.
     let saved = if store.is_in_place() { store.save(record) } else { history().and_then(|store| store.save(record)) };
-    if let Err(error) = saved {
-        message::print(format_args!("qd1: this run was not kept: {error:#}"));
-    }
+    saved.inspect_err(|error| message::print(format_args!("qd1: this run was not kept: {error:#}"))).is_ok()
 }
 
 /// Returns 1 when a step or a request failed or a filesystem could not be made, 3 when a verdict, a criterion or a

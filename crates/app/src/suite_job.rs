@@ -10,7 +10,7 @@ use qd1_model::{Bytes, Subject};
 use qd1_probe::Machine;
 use qd1_runner::place::Place;
 use qd1_runner::watch::{AdaptiveSteps, Watch};
-use qd1_runner::{RunContext, execute, execute_adaptive, plan};
+use qd1_runner::{RunContext, destroy, execute, execute_adaptive, plan};
 
 use crate::args::MeasureArgs;
 use crate::command_line::CommandLine;
@@ -82,6 +82,7 @@ impl<'a> SuiteJob<'a> {
 
 impl Job for SuiteJob<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
+        destroy::refuse_mismatch(self.path, self.overrides.destroy.as_deref())?;
         session::inspect(self.typed, machine, self.path, id)
     }
 

@@ -64,6 +64,14 @@ pub fn choose(work: &IoWork, file: Option<&OwnedFd>) -> Result<Chosen, EngineErr
     Ok(Chosen { kind: EngineKind::Psync, why, spread: true })
 }
 
+/// Finds out whether this machine offers an engine, by opening it once without a file.
+///
+/// # Errors
+/// [`EngineError::Unavailable`] with the reason when it does not.
+pub fn probe(kind: EngineKind) -> Result<(), EngineError> {
+    try_open(kind, None)
+}
+
 /// Opens the engine once and closes it again.
 fn try_open(kind: EngineKind, file: Option<&OwnedFd>) -> Result<(), EngineError> {
     let buffers = Arc::new(Buffers::new(1, 4096, 0)?);

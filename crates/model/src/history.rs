@@ -23,4 +23,7 @@ pub struct Row {
     pub version: String,
     /// Whether it was ended early.
     pub interrupted: bool,
+    /// What it found, in a line, as the qd1 that listed or saved it judged it; absent where nobody did yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headline: Option<String>,
 }

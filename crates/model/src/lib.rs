@@ -24,6 +24,7 @@ pub mod prediction;
 pub mod printable;
 pub mod problem;
 pub mod record;
+pub mod reference;
 pub mod report;
 pub mod spec;
 pub mod subject;
@@ -49,4 +50,4 @@ pub use units::Bytes;
 pub use verdict::{Grade, Thresholds, Verdict};
 
 /// Version of the JSON that `--json`, `-o` and the store write. Raised when a reader could break.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;

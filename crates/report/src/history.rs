@@ -4,11 +4,14 @@ use jiff::tz::TimeZone;
 
 use crate::formats::document;
 use crate::page::Style;
-use crate::page::{BOLD, MIDDLING, Page, shorten};
+use crate::page::{BOLD, DIM, MIDDLING, Page, shorten, wrap};
 use qd1_model::history::Row;
 use qd1_model::printable;
 
-/// Returns one line per run, the newest first, with times in `zone`.
+/// Where a run's headline begins, below its line.
+const INDENT: usize = 10;
+
+/// Returns two lines per run, the newest first: which it is, and what it found; with times in `zone`.
 pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     if rows.is_empty() {
@@ -31,6 +34,13 @@ pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
         let path = shorten(&printable(&row.path), page.style.width.saturating_sub(before + length).max(8));
         let note = page.paint(MIDDLING, note);
         page.line(&format!("{}{path}{note}", joined(cells)));
+        if let Some(headline) = row.headline.as_deref().filter(|headline| !headline.is_empty()) {
+            let room = page.style.width.saturating_sub(INDENT).max(8);
+            let line = wrap(&printable(headline), room.saturating_sub(3)).into_iter().next().unwrap_or_default();
+            let more = if line.chars().count() < headline.chars().count() { "..." } else { "" };
+            let line = page.paint(DIM, &format!("{line}{more}"));
+            page.line(&format!("{:INDENT$}{line}", ""));
+        }
     }
     page.text
 }
@@ -77,6 +87,7 @@ mod tests {
             filesystem: "ext4".into(),
             version: "0.1.0".into(),
             interrupted: false,
+            headline: Some("commits p99 12.9 ms, reads p99.9 2.46 ms; 1 pass, 2 marginal, 2 open".into()),
         };
         let long = "/var/lib/containers/storage/overlay/9f8e7d6c5b4a/merged/srv/postgresql".to_owned();
         let second = Row {
@@ -84,6 +95,7 @@ mod tests {
             path: long,
             interrupted: true,
             elapsed_ns: 130_000_000_000,
+            headline: None,
             ..row.clone()
         };
         let third = Row {
@@ -91,6 +103,10 @@ mod tests {
             filesystem: String::new(),
             device: "nvme0n1".into(),
             path: "/dev/nvme0n1".into(),
+            headline: Some(
+                "randread 4k up to 182k IOPS, knee 14 [12..17]; randwrite 4k up to 96.0k IOPS, knee 7.1 [6.2..8.4]"
+                    .into(),
+            ),
             ..row.clone()
         };
         vec![row, second, third]
@@ -99,14 +115,14 @@ mod tests {
     #[test]
     fn history_snapshot_at_80_columns_in_local_time() {
         let zone = TimeZone::fixed(jiff::tz::offset(1));
-        let text = history_human(&rows(), &Style { color: false, width: 80 }, &zone);
+        let text = history_human(&rows(), &Style::plain(80), &zone);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
     }
 
     #[test]
     fn an_empty_history_says_how_to_begin() {
-        let text = history_human(&[], &Style { color: false, width: 80 }, &TimeZone::UTC);
+        let text = history_human(&[], &Style::plain(80), &TimeZone::UTC);
         assert!(text.contains("qd1 check PATH"));
     }
 

@@ -21,8 +21,9 @@ mod table;
 mod words;
 
 pub use formats::{Format, render, schema};
+pub use headline::line as headline;
 pub use history::{history_human, history_json};
-pub use page::Style;
+pub use page::{Detail, Style};
 pub use redact::redact;
 pub use sections::suite::suites;
 pub use words::thousands;

@@ -115,6 +115,8 @@ fn device(device: &Device) -> String {
         facts.extend([&device.transport, &device.model].map(Clone::clone));
         facts.push(if device.size == Bytes(0) { String::new() } else { device.size.to_string() });
         facts.push(match device.rotational {
+            // The kernel's default where the host says nothing.
+            Some(true) if device.transport == "virtio" => "rotating, as the kernel assumes".into(),
             Some(true) => "rotating".into(),
             _ => String::new(),
         });

@@ -22,6 +22,28 @@ pub struct Style {
     pub color: bool,
     /// Columns.
     pub width: usize,
+    /// How much is told.
+    pub detail: Detail,
+}
+
+/// How much of a run its report for people tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    All,
+    /// What fits on one screen.
+    Screen {
+        /// Whether the run is in the history, where the rest is.
+        is_kept: bool,
+    },
+}
+
+impl Style {
+    /// Everything, without colour.
+    #[must_use]
+    pub const fn plain(width: usize) -> Self {
+        Self { color: false, width, detail: Detail::All }
+    }
 }
 
 /// The page being written.
@@ -160,9 +182,9 @@ mod tests {
 
     #[test]
     fn colour_only_wraps_the_word_that_it_marks() {
-        let page = Page::new(&Style { color: true, width: 80 });
+        let page = Page::new(&Style { color: true, ..Style::plain(80) });
         let painted = page.paint(BAD, "FAIL");
         assert!(painted.starts_with('\u{1b}') && painted.contains("FAIL") && painted.ends_with("\u{1b}[0m"));
-        assert_eq!(Page::new(&Style { color: false, width: 80 }).paint(BAD, "FAIL"), "FAIL");
+        assert_eq!(Page::new(&Style::plain(80)).paint(BAD, "FAIL"), "FAIL");
     }
 }

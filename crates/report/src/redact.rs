@@ -332,7 +332,7 @@ mod tests {
         let (before, mut after) = (sample::slow_vps(), sample::slow_vps());
         redact(&mut after).unwrap();
         assert!(before.record.steps[0].streams == after.record.steps[0].streams);
-        let csv = |report: &Report| render(report, Format::Csv, &Style { color: false, width: 80 });
+        let csv = |report: &Report| render(report, Format::Csv, &Style::plain(80));
         assert_eq!(csv(&before), csv(&after));
     }
 

@@ -92,19 +92,19 @@ mod tests {
     fn no_format_but_json_shows_control_characters() {
         let report = hostile();
         for format in [Format::Human, Format::Csv, Format::Markdown] {
-            let text = render(&report, format, &Style { color: false, width: 80 });
+            let text = render(&report, format, &Style::plain(80));
             let hidden = |letter| letter != '\n' && qd1_model::printable::is_hidden(letter);
             assert!(!text.contains(hidden), "{format:?}: {text:?}");
             assert!(text.contains("x1b"), "{format:?} shows that it was there");
             assert!(!text.lines().any(|line| line.starts_with("# c")), "{format:?}: {text}");
         }
-        let json = render(&report, Format::Json, &Style { color: false, width: 80 });
+        let json = render(&report, Format::Json, &Style::plain(80));
         assert!(serde_json::from_str::<Report>(&json).unwrap().record.plan.suite == NAME, "JSON is left as it is");
     }
 
     #[test]
     fn a_table_of_markdown_keeps_its_cells() {
-        let text = render(&hostile(), Format::Markdown, &Style { color: false, width: 80 });
+        let text = render(&hostile(), Format::Markdown, &Style::plain(80));
         let mut columns = None;
         for line in text.lines() {
             let plain = line.replace("\\\\", "").replace("\\|", "");
@@ -120,7 +120,7 @@ mod tests {
         let mut report = sample::slow_vps();
         report.summary.steps[0].name = "=cmd|'/c calc'!A1".to_owned();
         report.summary.steps[1].name = "-5".to_owned();
-        let text = render(&report, Format::Csv, &Style { color: false, width: 80 });
+        let text = render(&report, Format::Csv, &Style::plain(80));
         assert!(text.contains(",'=cmd|'/c calc'!A1,") && text.contains(",-5,"), "{text}");
     }
 
@@ -136,9 +136,10 @@ mod tests {
             filesystem: NAME.to_owned(),
             version: NAME.to_owned(),
             interrupted: false,
+            headline: Some(NAME.to_owned()),
         };
-        let text = history_human(&[row], &Style { color: false, width: 200 }, &jiff::tz::TimeZone::UTC);
-        assert!(text.lines().count() == 2 && !text.replace('\n', "").contains(char::is_control), "{text:?}");
+        let text = history_human(&[row], &Style::plain(200), &jiff::tz::TimeZone::UTC);
+        assert!(text.lines().count() == 3 && !text.replace('\n', "").contains(char::is_control), "{text:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use qd1_model::metric::{METRICS, Metric, Unit};
 use qd1_model::units::format_ns;
 use qd1_model::{Estimate, StreamSummary};
 
-use crate::page::{DIM, Page};
+use crate::page::{BOLD, DIM, Page};
 use crate::words;
 
 /// Width of a table's first column and of the others.
@@ -99,16 +99,66 @@ pub(crate) fn list(page: &mut Page, columns: &[Column], stream: &StreamSummary) 
     }
 }
 
-/// Escapes text that would be taken for markup: table bars, tags such as `<path>`, emphasis, links and pictures.
+/// Writes a table with a line for each row and columns as wide as they need to be; the first title is the heading. Columns
+/// that do not fit, the last ones, are left out.
+pub(crate) fn compact(page: &mut Page, titles: &[&str], rows: &[Vec<String>]) {
+    const GAP: usize = 2;
+    let longest = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.chain([titles[at].chars().count()]).max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..titles.len()).map(longest).collect();
+    while widths.len() > 1 && GAP + widths.iter().map(|width| width + GAP).sum::<usize>() - GAP > page.style.width {
+        widths.pop();
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| -> String {
+        let padded = cells.zip(&widths).map(|(cell, width)| format!("{:GAP$}{cell:<width$}", ""));
+        padded.collect::<String>().trim_end().to_owned()
+    };
+    let heading = page.paint(BOLD, &line(&mut titles.iter().copied()));
+    page.line(&heading);
+    for row in rows {
+        page.line(&line(&mut row.iter().map(String::as_str)));
+    }
+}
+
+/// Escapes text that would be taken for markup: table bars, tags such as `<path>`, emphasis, links and pictures. Pairs of
+/// backticks stay: what is between them is shown as code, whatever it is.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::new();
-    for letter in text.chars() {
-        match letter {
-            '\\' | '|' | '<' | '>' | '*' | '_' | '`' | '~' => safe.extend(['\\', letter]),
-            '(' | '[' if safe.ends_with(']') => safe.extend(['\\', letter]),
-            '\n' => safe.push(' '),
-            _ => safe.push(letter),
+    let parts: Vec<&str> = text.split('`').collect();
+    let has_code = parts.len() % 2 == 1;
+    for (at, part) in parts.iter().enumerate() {
+        let is_code = has_code && at % 2 == 1 && !part.is_empty();
+        if at > 0 {
+            // The end of a code's span, its beginning, or a backtick alone.
+            let is_end = has_code && at % 2 == 0 && !parts[at - 1].is_empty();
+            safe += if is_code || is_end { "`" } else { "\\`" };
+        }
+        for letter in part.chars() {
+            match letter {
+                // A bar ends a cell even within code.
+                '|' => safe += "\\|",
+                '\n' => safe.push(' '),
+                _ if is_code => safe.push(letter),
+                '\\' | '<' | '>' | '*' | '_' | '~' => safe.extend(['\\', letter]),
+                '(' | '[' if safe.ends_with(']') => safe.extend(['\\', letter]),
+                _ => safe.push(letter),
+            }
         }
     }
     safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_stays_code_and_a_backtick_alone_is_one() {
+        assert_eq!(escaped("let `a_b --c` trim"), "let `a_b --c` trim");
+        assert_eq!(escaped("a_b `c"), "a\\_b \\`c");
+        assert_eq!(escaped("`x|y` and ``"), "`x\\|y` and \\`\\`");
+        assert_eq!(escaped("[a](b) <c>"), "[a]\\(b) \\<c\\>");
+    }
 }

@@ -113,7 +113,7 @@ pub(crate) fn binary(estimate: &Estimate) -> Option<(String, String)> {
 }
 
 /// Formats a value for a sentence, unlike one in a column: operations per second have their unit.
-fn worded(unit: Unit, value: f64) -> String {
+pub(crate) fn worded(unit: Unit, value: f64) -> String {
     match unit {
         Unit::PerSecond => format!("{}/s", unit.format(value)),
         _ => unit.format(value),
@@ -121,7 +121,7 @@ fn worded(unit: Unit, value: f64) -> String {
 }
 
 /// Formats a threshold without false precision: `10 ms`, `5,000/s`, `200 MB/s`.
-fn threshold(unit: Unit, value: f64) -> String {
+pub(crate) fn threshold(unit: Unit, value: f64) -> String {
     if unit == Unit::PerSecond {
         return format!("{}/s", thousands(value.round() as u64));
     }

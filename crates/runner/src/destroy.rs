@@ -1,5 +1,6 @@
 //! The rule of `--destroy`: a block device is written only if it is named a second time, and nothing uses it.
 
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -18,15 +19,29 @@ use crate::place::Place;
 pub fn is_allowed(place: &Place, named: Option<&Path>) -> Result<bool, Problem> {
     let Some(named) = named else { return Ok(false) };
     let is_block = matches!(place.kind, PathKind::Block(_));
-    if is_block && std::fs::canonicalize(named).is_ok_and(|named| named == place.path) {
-        return Ok(true);
-    }
+    let is_same = std::fs::canonicalize(named).is_ok_and(|named| named == place.path);
+    if is_block && is_same { Ok(true) } else { Err(mismatch(&place.path)) }
+}
+
+/// The same before anything is opened, for which there may be no permission. A path that is not there is somebody else's
+/// matter.
+///
+/// # Errors
+/// When `named` is not the block device at `path`.
+pub fn refuse_mismatch(path: &Path, named: Option<&Path>) -> Result<(), Problem> {
+    let (Some(named), Ok(path)) = (named, std::fs::canonicalize(path)) else { return Ok(()) };
+    let is_block = std::fs::metadata(&path).is_ok_and(|found| found.file_type().is_block_device());
+    let is_same = std::fs::canonicalize(named).is_ok_and(|named| named == path);
+    if is_block && is_same { Ok(()) } else { Err(mismatch(&path)) }
+}
+
+fn mismatch(path: &Path) -> Problem {
     let message = format!(
         "--destroy has to name the same block device as PATH ({}), so that no disk is overwritten by a slip; nothing was \
          written",
-        place.path.display()
+        path.display()
     );
-    Err(Problem::new(ProblemKind::Unsafe, message))
+    Problem::new(ProblemKind::Unsafe, message)
 }
 
 /// Refuses to write to a device that is in use or read-only: the kernel would reject only the first request, with an

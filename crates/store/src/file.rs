@@ -50,6 +50,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (run, number)
     ) STRICT;
 ",
+    "
+    -- What `qd1 history` says of a run: a note of what an analysis once found, which `qd1 history show` does anew.
+    ALTER TABLE run ADD COLUMN headline TEXT;
+",
 ];
 
 /// Why a file is not ours.

@@ -144,6 +144,26 @@ mod tests {
         assert!(right >= 20, "{right} of {}; it was 21 of 46", enough.len());
     }
 
+    /// What `check` compares a disk with is taken from here.
+    #[test]
+    fn every_reference_has_its_source_here() {
+        for row in qd1_analysis::reference::rows() {
+            let column = |names: &[usize], fields: &[&str]| {
+                names
+                    .iter()
+                    .find_map(|at| fields[*at].parse::<f64>().ok())
+                    .is_some_and(|us| (us * 1e3 - row.ns).abs() < 1.0)
+            };
+            let has_it = |line: &&str| {
+                let fields: Vec<&str> = line.split('\t').collect();
+                // The median, else the mean, of reads; the median of syncs.
+                let of: &[usize] = if row.what == "read" { &[3, 6] } else { &[12] };
+                fields[0] == row.product && fields[1] == row.kind.name() && column(of, &fields)
+            };
+            assert!(ROWS.lines().skip(1).any(|line| has_it(&line)), "{row:?}");
+        }
+    }
+
     #[test]
     fn each_row_has_a_source_and_a_known_kind() {
         for line in ROWS.lines().skip(1) {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use qd1_report::Detail;
 use qd1_store::Store;
 use qd1_suites::thresholds;
 
@@ -50,21 +51,34 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
             output.output.iter().try_for_each(|path| output::check_destination(path))?;
             let record = store.load(id)?;
             let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
-            session::show(record, &thresholds, output)?;
+            session::show(record, &thresholds, output, Detail::All)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
-    let rows = store.list(args.limit.get())?;
+    let mut rows = store.list(args.limit.get())?;
+    for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
+        row.headline = judged(store, &row.id);
+    }
     let to_stdout = OutputArgs::stdout();
     let text = if args.json {
         qd1_report::history_json(&rows)
     } else {
-        qd1_report::history_human(&rows, &output::style(&to_stdout), &jiff::tz::TimeZone::system())
+        qd1_report::history_human(&rows, &output::style(&to_stdout, Detail::All), &jiff::tz::TimeZone::system())
     };
     output::write(&to_stdout, &text)
+}
+
+/// Runs that are judged for the list: those that an earlier qd1 kept, which noted no headline.
+const JUDGED_MAX: usize = 20;
+
+/// Returns what a run found; `None` where it cannot be read.
+fn judged(store: &Store, id: &str) -> Option<String> {
+    let record = store.load(id).ok()?;
+    let thresholds = thresholds::of_run(record.plan.subject, None).ok()?;
+    Some(qd1_report::headline(&qd1_analysis::analyse(record, &thresholds)))
 }
 
 /// Prints the JSON Schema of `--json` (`qd1 schema`).

@@ -19,7 +19,7 @@ use qd1_probe::Machine;
 use qd1_report::Format;
 use qd1_runner::place::Place;
 use qd1_runner::watch::{AdaptiveSteps, Watch};
-use qd1_runner::{RunContext, execute_adaptive, plan};
+use qd1_runner::{RunContext, destroy, execute_adaptive, plan};
 
 use crate::args::{CommonArgs, DeviceArgs, duration};
 use crate::command_line::CommandLine;
@@ -75,6 +75,7 @@ impl Search<'_> {
 
 impl Job for Search<'_> {
     fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
+        destroy::refuse_mismatch(&self.args.path, self.args.device.destroy.as_deref())?;
         session::inspect(self.typed, machine, &self.args.path, id)
     }
 

@@ -2,8 +2,10 @@
 
 pub(crate) mod app;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod filesystems;
 pub(crate) mod fio;
+pub(crate) mod help;
 pub(crate) mod helpers;
 pub(crate) mod history;
 pub(crate) mod identify;
@@ -17,3 +19,4 @@ pub(crate) mod run;
 pub(crate) mod suites;
 pub(crate) mod sweep;
 pub(crate) mod sync;
+pub(crate) mod version;

@@ -16,6 +16,7 @@ use qd1_model::{Bytes, Problem, Record, Subject};
 use qd1_probe::Machine;
 use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};
 use qd1_programs::{Etcd, Postgres, ProgramRun, Sqlite};
+use qd1_report::Detail;
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, execute};
@@ -99,7 +100,7 @@ fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
         return Err(Problem::usage(why).into());
     }
-    output::report(&args.how.common.output, &mut report)?;
+    output::report(&args.how.common.output, &mut report, Detail::Screen { is_kept: false })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SuitesArgs) -> Result<ExitCode> {
             let suites: Vec<Suite> = qd1_suites::names().filter_map(qd1_suites::builtin).collect();
             let efforts = [Effort::Default, Effort::Quick, Effort::Full];
             let rows = suites.iter().map(|suite| (suite, efforts.map(|effort| qd1_suites::longest_ns(suite, effort))));
-            qd1_report::suites(&rows.collect::<Vec<_>>(), &output::style(&to_stdout))
+            qd1_report::suites(&rows.collect::<Vec<_>>(), &output::style(&to_stdout, qd1_report::Detail::All))
         }
     };
     output::write(&to_stdout, &text)?;

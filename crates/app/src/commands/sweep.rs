@@ -32,9 +32,9 @@ pub(crate) struct SweepArgs {
     /// How often each cell is measured, spread over the run: with two or more, drift shows [default: 2; --full: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) passes: Option<u32>,
-    /// Longest p99 that is acceptable, for example 2ms: shows which depth it allows
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) max_p99: Option<u64>,
+    /// Longest p99 that is acceptable: shows which depth it allows
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1ms")]
+    pub(crate) max_p99: u64,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SweepArgs, typed: &CommandLine) -> Result<ExitCode> {
     let axes = Axes { rw: args.rw.clone(), blocks: args.bs.clone(), depths: args.iodepth.clone(), passes: args.passes };
     let grid = Grid::new(axes, effort)?;
     let session = Session::begin(request(typed, Subject::Sweep, &args.how))?;
-    let make = |_: &_, seed| Ok(suite(&grid, args.max_p99, effort, seed));
+    let make = |_: &_, seed| Ok(suite(&grid, Some(args.max_p99), effort, seed));
     session.run(&mut SuiteJob::new(typed, &args.path, Overrides::from(&args.how), make))
 }
 

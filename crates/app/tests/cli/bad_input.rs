@@ -95,6 +95,66 @@ fn a_mistyped_command_is_recognised_as_one() {
     place.assert_untouched();
 }
 
+/// `qd1 man` said that the path man does not exist.
+#[test]
+fn a_word_that_is_no_command_is_answered_with_the_commands() {
+    let place = Place::new();
+    refused(&place.qd1(&["frobnicate"]).output().unwrap(), 2, &["no such command", "check, run"]);
+    refused(&place.qd1(&["help", "verdict"]).output().unwrap(), 2, &["did you mean verdicts?", "units"]);
+    place.assert_untouched();
+}
+
+/// A sweep listed 140 names, and a check those of every effort.
+#[test]
+fn a_wrong_step_is_answered_with_the_steps_of_this_run() {
+    let place = Place::new();
+    let said = |args: &[&str]| {
+        let output = place.qd1(&[args, &[place.dir_str(), "--only", "commit2"]].concat()).output().unwrap();
+        refused(&output, 2, &["there is no step \"commit2\""]);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let check = said(&["check", "--quick"]);
+    assert!(check.contains("did you mean commit1?") && check.contains("wal") && !check.contains("zeros"), "{check}");
+    let sweep = said(&["sweep"]);
+    assert!(sweep.contains("more (--dry-run lists them)") && sweep.matches("randread").count() <= 17, "{sweep}");
+    place.assert_untouched();
+}
+
+/// clap suggested --quiet.
+#[test]
+fn a_program_has_no_quick_form() {
+    let place = Place::new();
+    let output = place.qd1(&["app", "sqlite", place.dir_str(), "--quick"]).output().unwrap();
+    refused(&output, 2, &["no --quick here", "--runtime"]);
+}
+
+#[test]
+fn bonnies_file_that_is_too_large_is_answered_with_one_that_fits() {
+    let place = Place::new();
+    let output =
+        place.qd1(&["meta", place.dir_str(), "--suite", "bonnie", "--size", "900T", "--ram", "1G"]).output().unwrap();
+    refused(&output, 4, &["let bonnie's file be smaller: --size ", "G --ram "]);
+    place.assert_untouched();
+}
+
+/// "at most 91.4 GiB" was no help.
+#[test]
+fn a_dry_run_says_what_a_usual_disk_would_take() {
+    let place = Place::new();
+    let output = place.qd1(&["check", place.dir_str(), "--dry-run"]).output().unwrap();
+    assert!(said(&output.stdout).contains(" at 200 MB/s, "), "{}", said(&output.stdout));
+}
+
+/// Without the right to open it, the typing error was not told.
+#[test]
+fn a_destroy_that_names_another_device_is_told_before_it_is_opened() {
+    let place = Place::new();
+    let file = place.beside("file");
+    fs::write(&file, "x").unwrap();
+    let output = place.qd1(&["check", file.to_str().unwrap(), "--destroy", "/dev/null"]).output().unwrap();
+    refused(&output, 4, &["--destroy has to name the same"]);
+}
+
 #[test]
 fn a_path_below_a_file_is_a_wrong_path() {
     let place = Place::new();

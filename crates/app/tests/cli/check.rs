@@ -7,7 +7,7 @@ use std::fs;
 use predicates::prelude::*;
 use serde_json::Value;
 
-use crate::common::{self, Place, find, float, int, list, skip, step, test_name};
+use crate::common::{self, Place, find, float, int, intervals, list, skip, step, test_name, typed};
 use crate::kept::kept;
 
 const STEPS: [&str; 16] = [
@@ -48,7 +48,7 @@ fn a_whole_check_measures_every_step_and_its_figures_add_up() {
 fn intervals_have_gaps_between_visits_only(step: &Value, visits: u64) {
     let name = &step["name"];
     let (mut end, mut covered, mut gaps) = (0, 0, 0);
-    for interval in list(&step["intervals"]) {
+    for interval in &intervals(step) {
         let (start, length) = (int(&interval["start_ns"]), int(&interval["length_ns"]));
         assert!(start >= end, "{name}: an interval begins before the last one ended");
         assert!(length <= 100_000_000, "{name}: an interval of {length} ns");
@@ -63,21 +63,18 @@ fn intervals_have_gaps_between_visits_only(step: &Value, visits: u64) {
 fn histograms_and_intervals_agree(step: &Value) {
     let name = &step["name"];
     assert!(!list(&step["streams"]).is_empty(), "{name} measured nothing");
-    for stream in list(&step["streams"]) {
+    let (intervals, typed) = (intervals(step), typed(step));
+    for (stream, typed) in list(&step["streams"]).iter().zip(&typed.streams) {
         let class = stream["class"].as_str().unwrap();
-        let of_class = || {
-            list(&step["intervals"])
-                .iter()
-                .flat_map(|interval| list(&interval["streams"]))
-                .filter(|s| s["class"] == class)
-        };
+        let of_class =
+            || intervals.iter().flat_map(|interval| list(&interval["streams"])).filter(|s| s["class"] == class);
         let sum = |key: &str| of_class().map(|part| int(&part[key])).sum::<u64>();
         assert_eq!(sum("ios"), int(&stream["lat"]["count"]), "{name} {class}: operations");
         assert_eq!(sum("bytes"), int(&stream["bytes"]), "{name} {class}: bytes");
         assert_eq!(sum("lat_sum_ns"), int(&stream["lat"]["sum_ns"]), "{name} {class}: sum of latencies");
         let binned: u64 = of_class().flat_map(|part| list(&part["bins"])).map(|bin| int(&bin[1])).sum();
         assert_eq!(binned, sum("ios"), "{name} {class}: coarse histograms");
-        let slowest: Vec<u64> = list(&stream["slowest"]).iter().map(|slow| int(&slow["lat_ns"])).collect();
+        let slowest: Vec<u64> = typed.slowest.iter().map(|slow| slow.lat_ns).collect();
         assert!(slowest.is_sorted_by(|a, b| a >= b) && !slowest.is_empty(), "{name} {class}: {slowest:?}");
         assert!(slowest[0] <= int(&stream["lat"]["max_ns"]), "{name} {class}: slower than the slowest");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{self, Place, Running, find, int, list, names, wait_until};
+use crate::common::{self, Place, Running, find, int, intervals, list, names, wait_until};
 
 /// A run that would take a minute.
 const LONG: [&str; 7] = ["--size", "32MiB", "--runtime", "60s", "--only", "qd1,write32", "--json"];
@@ -37,7 +37,8 @@ fn the_first_sigint_prints_and_keeps_what_was_measured_so_far() {
     assert_eq!(steps[0]["ended"], "interrupted");
     assert!(int(&steps[0]["runtime_ns"]) < int(&report["record"]["plan"]["steps"][0]["stop"]["max_ns"]));
     let reads = find(&steps[0]["streams"], "class", "read");
-    let in_intervals = list(&steps[0]["intervals"]).iter().flat_map(|interval| list(&interval["streams"]));
+    let all = intervals(&steps[0]);
+    let in_intervals = all.iter().flat_map(|interval| list(&interval["streams"]));
     let in_intervals: u64 = in_intervals.filter(|part| part["class"] == "read").map(|part| int(&part["ios"])).sum();
     assert_eq!(in_intervals, int(&reads["lat"]["count"]));
     let kept = place.runs();

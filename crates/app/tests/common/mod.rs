@@ -18,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use qd1_model::record::StepRecord;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -277,6 +278,16 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// A step of a Record.
+pub(crate) fn typed(step: &Value) -> StepRecord {
+    serde_json::from_value(step.clone()).expect("a step of a Record")
+}
+
+/// The intervals of a step as objects: in a Record they are packed.
+pub(crate) fn intervals(step: &Value) -> Vec<Value> {
+    typed(step).intervals.iter().map(|interval| serde_json::to_value(interval).unwrap()).collect()
 }
 
 /// The elements of a JSON array.

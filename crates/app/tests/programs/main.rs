@@ -10,6 +10,7 @@ mod fio_logs;
 mod fio_rates;
 mod fio_same;
 mod lab;
+mod mysql;
 mod others;
 mod postgres;
 mod readers;

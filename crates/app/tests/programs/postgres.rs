@@ -13,7 +13,9 @@ use serde_json::Value;
 use crate::common::apps::{Site, children, disk_with_flushes_of, listening, segments};
 use crate::common::device::{Mounted, tool};
 use crate::common::filesystems::{assert_nothing_left, can, quiet};
-use crate::common::{self, Running, find, float, int, is_root, list, or_skip, said, skip, step, test_name, wait_until};
+use crate::common::{
+    self, Running, find, float, int, intervals, is_root, list, or_skip, said, skip, step, test_name, wait_until,
+};
 
 const NEEDED: [&str; 4] = ["initdb", "postgres", "pgbench", "psql"];
 /// A load so short that it only shows behaviour, never figures.
@@ -104,8 +106,7 @@ fn each_transaction_is_timed_and_the_run_is_shown_again() {
     for name in ["1 client", "4 clients"] {
         let step = step(&report, name);
         let counted = int(&find(&step["streams"], "class", "transaction")["lat"]["count"]);
-        let in_intervals: u64 =
-            list(&step["intervals"]).iter().flat_map(|i| list(&i["streams"])).map(|s| int(&s["ios"])).sum();
+        let in_intervals: u64 = intervals(step).iter().flat_map(|i| list(&i["streams"])).map(|s| int(&s["ios"])).sum();
         assert!(counted > 0 && counted == in_intervals, "{name}: {counted} and {in_intervals}");
         // How even the machine is in the warm-up and after it says nothing of qd1. Of both together pgbench counts what
         // qd1 counts: its rate times the 3 s, less what it took to connect, which may be most of it, and up to the

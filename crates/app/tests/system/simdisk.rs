@@ -16,7 +16,7 @@ use crate::common::apps::disk_with_flushes_of;
 use crate::common::device::tool;
 use crate::common::disk::Disk;
 use crate::common::{
-    Running, find, int, is_root, list, names, or_skip, quantile_ns, said, skip, step, test_name, wait_until,
+    Running, find, int, intervals, is_root, list, names, or_skip, quantile_ns, said, skip, step, test_name, wait_until,
 };
 
 fn ids(report: &Value) -> Vec<&str> {
@@ -212,7 +212,7 @@ fn a_limit_of_the_disk_is_measured_as_it_is() {
         let count = int(&find(&read32["streams"], "class", "read")["lat"]["count"]);
         let whole = count as f64 * 1e9 / int(&read32["runtime_ns"]) as f64;
         assert!(whole < 500.0 * 1.03, "{whole} reads a second of 500");
-        let rate = best_second(list(&read32["intervals"]));
+        let rate = best_second(&intervals(read32));
         rates.push(rate);
         if rate > 500.0 * 0.96 {
             return;

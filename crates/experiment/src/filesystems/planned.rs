@@ -10,7 +10,7 @@ use qd1_model::environment::Filesystem;
 use qd1_model::plan::filesystems::FilesystemsPlan;
 use qd1_model::plan::{Plan, Skipped, TargetKind, TargetPlan, Work};
 use qd1_model::spec::{Effort, PerEffort, Span, Spec, Suite};
-use qd1_model::units::format_span_ns;
+use qd1_model::units::{format_span_ns, short_size};
 
 use super::Options;
 use super::kinds::{Participant, Participants};
@@ -257,7 +257,7 @@ pub(super) fn decided(options: &Options, planned: &Planned) -> Vec<(&'static str
     vec![
         ("only", kinds.join(",")),
         ("rounds", comparison.rounds.to_string()),
-        ("size", plan.target.size.0.to_string()),
-        ("disk", comparison.disk.0.to_string()),
+        ("size", short_size(plan.target.size)),
+        ("disk", short_size(comparison.disk)),
     ]
 }

@@ -5,6 +5,7 @@
 mod check;
 pub mod mounts;
 pub mod over;
+mod packed;
 pub mod program;
 mod visits;
 
@@ -125,7 +126,10 @@ pub struct StepRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
     /// Intervals of at most about 100 ms in time order, all workers merged: consecutive within a visit, with a gap
-    /// between one visit and the next.
+    /// between one visit and the next. In JSON packed (docs/usage.md), as are `slowest` and `looked_at`;
+    /// NDJSON has a line for each.
+    #[serde(with = "packed")]
+    #[schemars(with = "String")]
     pub intervals: Vec<Interval>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,
@@ -185,6 +189,8 @@ pub struct Stream {
     /// Sync part of commits.
     pub sync_part: Option<Hist>,
     /// The slowest operations, slowest first, at most [`SLOWEST_MAX`].
+    #[serde(with = "packed")]
+    #[schemars(with = "String")]
     pub slowest: Vec<Slow>,
     /// How long slow operations waited for a processor; absent where that was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +207,8 @@ pub struct ProcessorWaits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<Hist>,
     /// The operations that were looked at, by latency, the fastest first.
-    #[serde(default)]
+    #[serde(default, with = "packed")]
+    #[schemars(with = "String")]
     pub looked_at: Vec<TimeSpent>,
 }
 

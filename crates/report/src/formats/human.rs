@@ -15,6 +15,7 @@ use crate::sections::identity;
 use crate::sections::meta;
 use crate::sections::over;
 use crate::sections::prediction;
+use crate::sections::reference;
 use crate::sections::suite;
 use crate::sections::sweep;
 use crate::sections::sync;
@@ -44,6 +45,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     prediction::section(&mut page, report);
     if words::is_check(report) {
         headline_figures(&mut page, report);
+        reference::section(&mut page, &report.standings);
         steps(&mut page, report);
         tail::section(&mut page, report);
     } else if let Some(surface) = &report.sweep {
@@ -205,7 +207,7 @@ mod tests {
     use crate::samples as sample;
 
     fn plain(report: &Report, width: usize) -> String {
-        render(report, &Style { color: false, width })
+        render(report, &Style::plain(width))
     }
 
     /// The command at the end is exempt: it must stay in one piece to be pasted.
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn colour_adds_escape_sequences_and_changes_no_word() {
-        let painted = render(&sample::slow_vps(), &Style { color: true, width: 80 });
+        let painted = render(&sample::slow_vps(), &Style { color: true, ..Style::plain(80) });
         let mut bare = String::new();
         let mut rest = painted.as_str();
         while let Some((before, after)) = rest.split_once('\u{1b}') {
@@ -289,7 +291,7 @@ mod tests {
     #[test]
     fn human_snapshot_in_colour() {
         let report = Report { summary: Default::default(), ..sample::slow_vps() };
-        insta::assert_snapshot!(render(&report, &Style { color: true, width: 80 }));
+        insta::assert_snapshot!(render(&report, &Style { color: true, ..Style::plain(80) }));
     }
 
     #[test]

@@ -1,14 +1,102 @@
 //! The report for machines: one document, or one object per line; and the JSON Schema of the document.
 
+use std::io::{self, Write};
+
 use qd1_model::Report;
+use qd1_model::record::Interval;
 use serde::Serialize;
+use serde_json::ser::Formatter;
 
 /// Why serde_json cannot fail: all keys are strings, and JSON can represent all numbers.
 const PLAIN: &str = "a report is plain JSON";
 
+/// Objects and lists this deep are laid out over lines; deeper ones take a line each.
+const LAID_OUT: usize = 4;
+
 /// Returns one document.
 pub(crate) fn document(body: &impl Serialize) -> String {
-    serde_json::to_string_pretty(body).expect(PLAIN) + "\n"
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Layout { depth: 0, has_items: false });
+    body.serialize(&mut serializer).expect(PLAIN);
+    text.push(b'\n');
+    String::from_utf8(text).expect(PLAIN)
+}
+
+/// Indented to a depth, in lines beyond it: whoever reads the document sees its parts, and it stays small.
+struct Layout {
+    depth: usize,
+    /// Whether what was just ended, or is open, holds anything.
+    has_items: bool,
+}
+
+impl Layout {
+    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.has_items = false;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        if self.has_items && self.depth < LAID_OUT {
+            self.line(writer)?;
+        }
+        self.has_items = true;
+        writer.write_all(bracket)
+    }
+
+    fn item<W: ?Sized + Write>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        let is_laid_out = self.depth <= LAID_OUT;
+        if !is_first {
+            writer.write_all(if is_laid_out { b"," } else { b", " })?;
+        }
+        if is_laid_out { self.line(writer) } else { Ok(()) }
+    }
+
+    fn line<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
+    }
+}
+
+impl Formatter for Layout {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        self.item(writer, is_first)
+    }
+
+    fn end_array_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_items = true;
+        Ok(())
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        self.item(writer, is_first)
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+
+    fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_items = true;
+        Ok(())
+    }
 }
 
 /// Returns the whole report: raw integers, keys with their unit as suffix.
@@ -26,8 +114,8 @@ struct Line<'a, T> {
     body: &'a T,
 }
 
-/// Returns verdicts, criteria, steps, the kind of storage and findings, one per line; the record, which is long, comes
-/// last.
+/// Returns verdicts, criteria, steps, the kind of storage, findings and intervals, one per line; the record, which is
+/// long, comes last.
 pub(crate) fn render_lines(report: &Report) -> String {
     let mut text = String::new();
     let run = &report.record.id;
@@ -75,8 +163,21 @@ pub(crate) fn render_lines(report: &Report) -> String {
     for finding in &report.findings {
         line(&mut text, "finding", run, finding);
     }
+    for step in &report.record.steps {
+        for interval in &step.intervals {
+            line(&mut text, "interval", run, &OfStep { step: &step.name, interval });
+        }
+    }
     line(&mut text, "record", run, &report.record);
     text
+}
+
+/// An interval, which in the record is packed with the others of its step.
+#[derive(Serialize)]
+struct OfStep<'a> {
+    step: &'a str,
+    #[serde(flatten)]
+    interval: &'a Interval,
 }
 
 fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize) {

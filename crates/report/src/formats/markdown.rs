@@ -6,12 +6,14 @@ use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
 use crate::headline;
 use crate::machine;
+use crate::sections;
 use crate::sections::apps;
 use crate::sections::criteria;
 use crate::sections::identity;
 use crate::sections::meta;
 use crate::sections::over;
 use crate::sections::prediction;
+use crate::sections::reference;
 use crate::sections::sweep;
 use crate::sections::sync;
 use crate::sections::tail;
@@ -37,6 +39,9 @@ pub(crate) fn render(report: &Report) -> String {
     }
     if let Some(prediction) = &report.prediction {
         prediction::markdown(&mut text, report, prediction);
+    }
+    if let Some(sentence) = reference::sentence(&report.standings) {
+        text += &format!("{}\n\n", escaped(&sentence));
     }
     if words::is_check(report) {
         headline_figures(&mut text, report);
@@ -179,7 +184,8 @@ fn findings(text: &mut String, report: &Report) {
     }
     for finding in &report.findings {
         let (severity, sure) = (words::severity(finding.severity), words::certainty(finding));
-        *text += &format!("- **{severity}**: {} {} ({sure})\n", escaped(&finding.title), escaped(&finding.evidence));
+        let (title, evidence) = (escaped(&sections::sentence(&finding.title)), escaped(&finding.evidence));
+        *text += &format!("- **{severity}**: {title} {evidence} ({sure})\n");
         if !finding.advice.is_empty() {
             *text += &format!("  - {}\n", escaped(&finding.advice));
         }

@@ -4,13 +4,14 @@ mod csv;
 mod human;
 mod json;
 mod markdown;
+mod screen;
 
 pub(crate) use json::document;
 pub use json::schema;
 
 use qd1_model::{Report, printable_lines};
 
-use crate::page::Style;
+use crate::page::{Detail, Style};
 use crate::safe::safe;
 use crate::sections::{filesystems, limits};
 
@@ -44,6 +45,9 @@ pub fn render(report: &Report, format: Format, style: &Style) -> String {
 }
 
 fn rendered(report: &Report, format: Format, style: &Style) -> String {
+    if format == Format::Human && style.detail != Detail::All {
+        return screen::render(report, style);
+    }
     // The steps and findings of these runs are only meaningful as tables.
     match (&report.filesystems, &report.limits, format) {
         (Some(table), _, Format::Human) => return filesystems::human(report, table, style),

@@ -27,7 +27,7 @@ pub fn dry_run(plan: &Plan, is_long: bool) -> String {
         let _ = writeln!(text, "time      about a minute where there is no limit");
     }
     let _ = writeln!(text, "          at most {} and the rests", format_span_ns(plan.duration_max_ns()));
-    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "writes    {}", super::writes(plan));
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
     let _ = writeln!(text, "seed      {}", plan.seed);
     text

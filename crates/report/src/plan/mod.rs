@@ -8,9 +8,9 @@ mod sync;
 pub use limits::dry_run as limits;
 pub use program::dry_run as program;
 
-use qd1_model::Subject;
-use qd1_model::plan::{Plan, TargetKind, Work};
+use qd1_model::plan::{Plan, StepPlan, TargetKind, Work};
 use qd1_model::units::format_span_ns;
+use qd1_model::{Bytes, Subject};
 
 /// Describes what a plan would do, for `--dry-run`.
 pub fn dry_run(plan: &Plan) -> String {
@@ -49,7 +49,7 @@ pub fn dry_run(plan: &Plan) -> String {
         let _ = writeln!(text, "  {:<width$} not run: {}", skipped.name, skipped.why);
     }
     let _ = writeln!(text, "time      at most {}", format_span_ns(plan.duration_max_ns()));
-    let _ = writeln!(text, "writes    at most {} (on the fastest of disks)", plan.writes_max());
+    let _ = writeln!(text, "writes    {}", writes(plan));
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
     if only_files {
         let _ = writeln!(text, "inodes    {} while it runs, nothing after it", plan.inodes_max());
@@ -60,4 +60,22 @@ pub fn dry_run(plan: &Plan) -> String {
     }
     let _ = writeln!(text, "seed      {}", plan.seed);
     text
+}
+
+/// The disk that the dry run takes as an example, bytes per second.
+const EXAMPLE: u64 = 200_000_000;
+
+/// Returns how much a plan writes on a disk of a usual rate, and the most that it can be.
+fn writes(plan: &Plan) -> String {
+    let most = plan.writes_max();
+    let shared = if plan.needs_shared_file() { plan.target.size.0 } else { 0 };
+    let of = |step: &StepPlan| {
+        let bytes = u128::from(step.duration_max_ns()) * u128::from(EXAMPLE) / 1_000_000_000;
+        step.writes_max.0.min(u64::try_from(bytes).unwrap_or(u64::MAX))
+    };
+    let example = Bytes(plan.steps.iter().map(of).fold(shared, u64::saturating_add));
+    match example == most {
+        true => format!("{most}"),
+        false => format!("as much as the disk takes in that time: {example} at 200 MB/s, {most} at most"),
+    }
 }

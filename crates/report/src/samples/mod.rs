@@ -415,6 +415,7 @@ pub fn slow_vps() -> Report {
         limits: None,
         app: None,
         prediction: None,
+        standings: place::standings(),
         over: None,
         summary,
         record,

@@ -1,6 +1,8 @@
 //! The machine of the sample reports, and what was found on it.
 
 use qd1_model::environment::{Clock, Device, Environment, Filesystem, FilesystemClass};
+use qd1_model::identity::StorageKind;
+use qd1_model::reference::{Published, Standing};
 use qd1_model::{Bytes, Finding, Severity};
 
 pub(super) fn environment() -> Environment {
@@ -91,4 +93,21 @@ pub(super) fn findings() -> Vec<Finding> {
             ],
         ),
     ]
+}
+
+/// Where the slow disk stands among a few published ones.
+pub(super) fn standings() -> Vec<Standing> {
+    let kind =
+        |kind, count, [least_ns, median_ns, most_ns]: [f64; 3]| Published { kind, count, least_ns, median_ns, most_ns };
+    vec![Standing {
+        requests: "reads".to_owned(),
+        median_ns: 302e3,
+        slower: 31,
+        of: 62,
+        kinds: vec![
+            kind(StorageKind::Nvme, 16, [6e3, 84e3, 104e3]),
+            kind(StorageKind::Rotating, 7, [5.9e6, 8e6, 15e6]),
+            kind(StorageKind::NetworkBlock, 20, [11e3, 620e3, 8.3e6]),
+        ],
+    }]
 }

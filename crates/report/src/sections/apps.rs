@@ -9,7 +9,7 @@ use qd1_model::{Bytes, Report, StepSummary};
 
 use crate::page::{BAD, BOLD, DIM, Page};
 use crate::sections::criteria;
-use crate::table::{CELL, Column, columns, legend, list};
+use crate::table::{CELL, Column, columns, compact, legend, list};
 use crate::words;
 
 /// Width of the first column.
@@ -30,7 +30,10 @@ pub(crate) fn sentence(report: &Report, app: &AppRecord) -> String {
 fn rate(report: &Report, step: &StepSummary) -> Option<String> {
     if let Some(stream) = step.streams.first() {
         let rate = words::figure(Unit::PerSecond, &stream.iops);
-        return Some(format!("{}: {rate} {}", step.name, words::plural(stream.class)));
+        let tail = [("p99", stream.lat_p99_ns), ("p50", stream.lat_p50_ns)];
+        let tail = tail.iter().find_map(|(name, figure)| Some(format!(", {name} {}", Unit::Ns.format(figure.value?))));
+        let class = words::plural(stream.class);
+        return Some(format!("{rate} {class}{} ({})", tail.unwrap_or_default(), step.name));
     }
     let load = load_of(report, &step.name)?;
     if !load.checks.iter().any(|check| check.name == "throughput") && !load.checks.is_empty() {
@@ -50,6 +53,40 @@ fn rate(report: &Report, step: &StepSummary) -> Option<String> {
 
 fn load_of<'a>(report: &'a Report, step: &str) -> Option<&'a AppLoad> {
     report.app.as_ref()?.loads.iter().find(|load| load.step == step)
+}
+
+/// Writes a line for each load, and one for each of the program's own rules.
+pub(crate) fn brief(page: &mut Page, report: &Report) {
+    let timed = report.summary.steps.iter().flat_map(|step| step.streams.iter().map(move |stream| (step, stream)));
+    let rows: Vec<Vec<String>> = timed
+        .map(|(step, stream)| {
+            let per_second = words::figure(Unit::PerSecond, &stream.iops);
+            let [p50, p99] = [stream.lat_p50_ns, stream.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
+            vec![step.name.clone(), per_second, p50, p99]
+        })
+        .collect();
+    if !rows.is_empty() {
+        compact(page, &["load", "per second", "p50 [95 %]", "p99 [95 %]"], &rows);
+    }
+    for load in report.app.iter().flat_map(|app| &app.loads) {
+        for check in &load.checks {
+            let label = check.grade.name().to_uppercase();
+            page.hang(2, &label, criteria::paint(check.grade), 16, &checked(&load.step, check));
+        }
+    }
+    if rows.is_empty() {
+        for (step, (label, text)) in
+            report.summary.steps.iter().flat_map(|step| parts(report, &step.name).map(move |part| (step, part)))
+        {
+            page.hang(2, &step.name, BOLD, 4, "");
+            page.hang(4, label, DIM, 14, &text);
+        }
+    }
+    for step in &report.summary.steps {
+        if let Some(record) = report.record.step(&step.name).filter(|record| !record.fault.is_empty()) {
+            page.hang(2, "FAILED", BAD, 10, &format!("{}: {}", step.name, record.fault));
+        }
+    }
 }
 
 /// Writes the section of the human report: all loads.
@@ -356,11 +393,11 @@ mod tests {
     #[test]
     fn rules_and_buckets_show_their_bounds_at_every_width() {
         for width in [40, 60, 80, 120] {
-            let text = render(&report(), Format::Human, &Style { color: false, width });
+            let text = render(&report(), Format::Human, &Style::plain(width));
             let body = text.split("\nRun it again").next().unwrap();
             assert!(body.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
         }
-        let text = render(&report(), Format::Human, &Style { color: false, width: 80 });
+        let text = render(&report(), Format::Human, &Style::plain(80));
         for part in [
             "FAILS (slowest request)",
             "between 8.00 ms and 16.0 ms; at most 10.0 ms",
@@ -378,7 +415,7 @@ mod tests {
 
     #[test]
     fn figures_without_intervals_are_in_the_tables_too() {
-        let style = Style { color: false, width: 80 };
+        let style = Style::plain(80);
         let csv = render(&report(), Format::Csv, &style);
         assert!(csv.lines().any(|line| line.contains("reported,writes_per_second,1/s,150,,")), "{csv}");
         let columns = csv.lines().next().unwrap().matches(',').count();

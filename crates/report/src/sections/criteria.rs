@@ -60,6 +60,18 @@ pub(crate) fn sentence(report: &Report) -> String {
     format!("{suite}, {total}: {}.", parts.join(", "))
 }
 
+/// Writes a line for each criterion, those that failed first.
+pub(crate) fn brief(page: &mut Page, report: &Report) {
+    let order = [Grade::Fail, Grade::Marginal, Grade::NotResolved, Grade::Pass];
+    for grade in order {
+        for judged in report.criteria.iter().filter(|judged| judged.grade == grade) {
+            let bound = bound(&judged.criterion);
+            let label = grade.name().to_uppercase();
+            page.hang(2, &label, paint(grade), 16, &format!("{} ({bound})", words::judged(judged)));
+        }
+    }
+}
+
 /// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report) {
     if report.criteria.is_empty() {

@@ -40,6 +40,38 @@ pub(crate) fn sentence(identity: &Identity) -> String {
     }
 }
 
+/// Most evidence that the first screen tells.
+const EVIDENCE: usize = 4;
+
+/// Writes the likeliest kinds, and the evidence that weighs most for or against the first.
+pub(crate) fn brief(page: &mut Page, identity: &Identity) {
+    likely(page, identity);
+    let Some(first) = identity.kinds.first() else { return };
+    let weight = |evidence: &&KindEvidence| {
+        evidence
+            .weights
+            .iter()
+            .filter(|weight| weight.kind == first.kind)
+            .map(|weight| weight.weight.abs())
+            .sum::<f64>()
+    };
+    let mut evidence: Vec<&KindEvidence> = identity.evidence.iter().collect();
+    evidence.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    for evidence in evidence.into_iter().take(EVIDENCE) {
+        page.hang(2, "because", DIM, COLUMN, &evidence.text);
+    }
+    for contradiction in &identity.contradictions {
+        page.hang(2, "but", MIDDLING, COLUMN, contradiction);
+    }
+}
+
+fn likely(page: &mut Page, identity: &Identity) {
+    for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
+        let paint = if kind.probability >= LIKELY { GOOD } else { DIM };
+        page.hang(2, &format!("{:>5}", percent(kind.probability)), paint, COLUMN, kind.kind.title());
+    }
+}
+
 /// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report) {
     let Some(identity) = &report.identity else {
@@ -48,10 +80,7 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
         return;
     };
     page.heading("How likely");
-    for kind in identity.kinds.iter().filter(|kind| kind.probability >= LISTED) {
-        let paint = if kind.probability >= LIKELY { GOOD } else { DIM };
-        page.hang(2, &format!("{:>5}", percent(kind.probability)), paint, COLUMN, kind.kind.title());
-    }
+    likely(page, identity);
     page.prose(2, SHOWN);
     page.heading("Why");
     for evidence in &identity.evidence {
@@ -175,7 +204,7 @@ mod tests {
     fn evidence_names_the_kinds_for_and_against_with_its_strength() {
         let report = report(0.95);
         for width in [60, 80, 120] {
-            let mut page = Page::new(&Style { color: false, width });
+            let mut page = Page::new(&Style::plain(width));
             section(&mut page, &report);
             let text = page.text;
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::formats::document;
 use crate::page::Style;
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
+use crate::table::compact;
 use crate::words;
 
 /// Column at which the text next to a label begins.
@@ -29,11 +30,87 @@ pub(crate) fn json(limits: &Limits, report: &Report) -> String {
     document(&Document { schema_version: SCHEMA_VERSION, limits, findings, record })
 }
 
+/// Returns what was found in a sentence for each direction, and the published tier that fits best.
+pub(crate) fn sentence(limits: &Limits) -> String {
+    let mut sentences: Vec<String> =
+        Direction::ALL.into_iter().filter_map(|direction| of_direction(limits, direction)).collect();
+    if sentences.is_empty() {
+        return "No limit was measured.".to_owned();
+    }
+    if let Some(tier) = limits.tiers.first() {
+        sentences.push(format!("That fits {}.", tier.name));
+    }
+    sentences.join(" ")
+}
+
+/// `Writes are limited to 3,000 IOPS, after a burst of 5,400,000 requests at 10,000 IOPS.`
+fn of_direction(limits: &Limits, direction: Direction) -> Option<String> {
+    let all: Vec<&Limit> = limits.limits.iter().filter(|limit| limit.direction == direction).collect();
+    let what = subject(direction);
+    let reached: Vec<&&Limit> = all.iter().filter(|limit| limit.reached).collect();
+    let rates = |of: &[&&Limit]| {
+        let rates = of.iter().map(|limit| short_rate(limit.quantity, &limit.sustained));
+        words::join(&rates.collect::<Vec<_>>())
+    };
+    if reached.is_empty() {
+        let all: Vec<&&Limit> = all.iter().collect();
+        return (!all.is_empty()).then(|| format!("{what} reach no limit up to {}.", rates(&all)));
+    }
+    let bursts = reached.iter().filter_map(|limit| limit.burst.as_ref().map(|burst| (limit.quantity, burst)));
+    let bursts: Vec<String> = bursts
+        .map(|(unit, burst)| {
+            let refill = burst
+                .refill
+                .as_ref()
+                .map_or_else(String::new, |refill| format!(", earned back at {}", short_rate(unit, refill)));
+            format!(
+                " after a burst of {} at {}{refill}",
+                volume(unit, burst.volume.value),
+                short_rate(unit, &burst.rate)
+            )
+        })
+        .collect();
+    Some(format!("{what} are limited to {}{}.", rates(&reached), bursts.join(",")))
+}
+
+const fn subject(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Read => "Reads",
+        Direction::Write => "Writes",
+        Direction::Both => "Half reads, half writes",
+    }
+}
+
+/// Returns a rate in one unit: `3,000 IOPS`, `125 MB/s`.
+fn short_rate(unit: Quantity, estimate: &Estimate) -> String {
+    match (unit, estimate.value) {
+        (Quantity::Bytes, Some(value)) => format_rate(value),
+        _ => rate(unit, estimate),
+    }
+}
+
+/// Writes a line for each limit: what it is, and how well it is known.
+pub(crate) fn brief(page: &mut Page, limits: &Limits) {
+    let row = |limit: &Limit| {
+        let how = if limit.reached { "limit" } else { "at least" };
+        let watched = format!("{} for {}", limit.block, format_span_ns(limit.watched_ns));
+        let span = span(limit.quantity, &limit.sustained).replace("95 % interval ", "");
+        vec![subject(limit.direction).to_owned(), how.to_owned(), rate(limit.quantity, &limit.sustained), span, watched]
+    };
+    let rows: Vec<Vec<String>> = limits.limits.iter().map(row).collect();
+    if !rows.is_empty() {
+        compact(page, &["requests", "", "sustained", "95 % interval", "watched"], &rows);
+    }
+    for tier in limits.tiers.iter().take(2) {
+        page.hang(2, "fits", BOLD, COLUMN, &format!("{}: {} ({})", tier.name, tier.fits, tier.source));
+    }
+}
+
 /// Returns the whole text.
 pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
     let record = &report.record;
-    page.bold(&format!("Limits of {}", record.plan.target.path.display()));
+    page.bold(&sentence(limits));
     if record.interrupted {
         page.hang(0, "note", NOTE, COLUMN, "interrupted: limits that were not measured are missing");
     }
@@ -42,11 +119,7 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
         if found.is_empty() {
             continue;
         }
-        page.heading(match direction {
-            Direction::Read => "Reads",
-            Direction::Write => "Writes",
-            Direction::Both => "Half reads, half writes",
-        });
+        page.heading(subject(direction));
         for limit in found {
             limit_lines(&mut page, limit);
         }
@@ -228,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_limit_has_its_interval_and_burst_and_fits_the_page() {
-        let text = human(&found(true), &sample::fast_nvme(), &Style { color: false, width: 80 });
+        let text = human(&found(true), &sample::fast_nvme(), &Style::plain(80));
         assert!(text.contains("10,000 IOPS") && text.contains("400 MB/s (381 MiB/s)"), "{text}");
         assert!(text.contains("earned back") && text.contains("95 % interval"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -236,7 +309,7 @@ mod tests {
 
     #[test]
     fn without_a_limit_it_says_at_least_and_never_limit_of() {
-        let text = human(&found(false), &sample::fast_nvme(), &Style { color: false, width: 80 });
+        let text = human(&found(false), &sample::fast_nvme(), &Style::plain(80));
         assert!(text.contains("at least 10,000 IOPS") && !text.contains("because"), "{text}");
     }
 }

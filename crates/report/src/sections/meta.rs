@@ -10,7 +10,7 @@ use qd1_model::{Bytes, Estimate, Report, Subject};
 
 use crate::page::{BAD, BOLD, DIM, Page};
 use crate::table::escaped;
-use crate::table::{cell, legend};
+use crate::table::{cell, compact, legend};
 use crate::words;
 use qd1_model::meta::{BONNIE_SEEKERS, BONNIE_SEEKS, BONNIE_UNIT};
 
@@ -34,13 +34,31 @@ pub(crate) fn is_bonnie(report: &Report) -> bool {
     report.record.plan.subject == Subject::Bonnie
 }
 
-/// Returns the first line of the report, which describes the files.
-pub(crate) fn sentence(report: &Report) -> String {
-    let name = if is_bonnie(report) { "bonnie++'s job" } else { "file operations" };
+/// Returns the first line of the report: the files, and the rates of the operations that matter most.
+pub(crate) fn sentence(report: &Report, meta: &Meta) -> String {
+    let name = if is_bonnie(report) { "bonnie++'s job" } else { "File operations" };
     let so_far = if report.record.interrupted { "so far, " } else { "" };
     let parts: Vec<String> = [large(report), many(report)].into_iter().flatten().collect();
-    format!("{name}, {so_far}{}.", parts.join("; "))
+    let mut rates: Vec<String> = Vec::new();
+    for row in meta.rows.iter().filter(|row| LEADING.contains(&row.op)) {
+        let (unit, rate) = rate(row);
+        // A rate that no interval can be given of was still seen.
+        let seen = if unit == Unit::BytesPerSecond { row.seen_bytes_per_second } else { row.seen_per_second };
+        let rate = words::worded(unit, rate.value.unwrap_or(seen));
+        let is_new = !rates.iter().any(|known| known.starts_with(label(row.op)));
+        rates.extend(is_new.then(|| format!("{} {rate}", label(row.op))));
+    }
+    let rates = if rates.is_empty() {
+        String::new()
+    } else {
+        format!(" {}.", super::sentence(&rates.join(", ")).trim_end_matches('.'))
+    };
+    format!("{name}, {so_far}{}.{rates}", parts.join("; "))
 }
+
+/// Operations that the headline names.
+const LEADING: [FileOp; 6] =
+    [FileOp::BlockWrite, FileOp::BlockRead, FileOp::Seek, FileOp::Create, FileOp::Stat, FileOp::Delete];
 
 /// Returns the first work on files of the plan that is wanted.
 fn work(report: &Report, wanted: impl Fn(&FilesWork) -> bool) -> Option<&FilesWork> {
@@ -78,6 +96,20 @@ fn durability(work: &FilesWork) -> &'static str {
         (false, true, _) => "fsync of the directory with each change",
         (false, false, true) => "all written out at the end of each operation",
         (false, false, false) => "nothing made durable",
+    }
+}
+
+/// Writes a line for each operation.
+pub(crate) fn brief(page: &mut Page, meta: &Meta) {
+    let cells = |row: &MetaRow| {
+        let (unit, rate) = rate(row);
+        let [p50, p99] = [row.lat_p50_ns, row.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
+        let order = if row.order == FileOrder::Random && !row.op.is_block() { ", random" } else { "" };
+        vec![format!("{}{order}", label(row.op)), words::figure(unit, &rate), p50, p99]
+    };
+    let rows: Vec<Vec<String>> = meta.rows.iter().map(cells).collect();
+    if !rows.is_empty() {
+        compact(page, &["operation", "rate", "p50 [95 %]", "p99 [95 %]"], &rows);
     }
 }
 
@@ -323,13 +355,13 @@ mod tests {
     use crate::samples as sample;
 
     fn text(report: &Report, width: usize) -> String {
-        render(report, Format::Human, &Style { color: false, width })
+        render(report, Format::Human, &Style::plain(width))
     }
 
     #[test]
     fn each_operation_has_rate_latency_and_processor_time() {
         let text = text(&sample::meta(), 80);
-        assert!(text.starts_with("file operations, 20,000 files of 1 KiB to 64 KiB, 1,000 in a directory"), "{text}");
+        assert!(text.starts_with("File operations, 20,000 files of 1 KiB to 64 KiB, 1,000 in a directory"), "{text}");
         assert!(text.contains("its sync") && text.contains("[19.0..21.0]") && text.contains("81 %"), "{text}");
         assert!(text.contains("cut after 20 s, before all 20,000"), "{text}");
         insta::assert_snapshot!(text.split("Where and how").next().unwrap());
@@ -359,7 +391,7 @@ mod tests {
         assert_eq!(fields[21..26], ["16", "", "", "", ""]);
         assert_eq!(fields[26..30], ["20000", "81", "+++++", "+++"], "what took less than half a second has no figure");
         assert_eq!((fields[38], fields[39], fields[43], fields[49]), ("", "3000us", "3000us", "3000us"));
-        assert!(render(&report, Format::Csv, &Style { color: false, width: 80 }) == line);
+        assert!(render(&report, Format::Csv, &Style::plain(80)) == line);
     }
 
     #[test]
@@ -370,7 +402,7 @@ mod tests {
     #[test]
     fn markdown_has_the_same_rows() {
         let report = sample::meta();
-        let text = render(&report, Format::Markdown, &Style { color: false, width: 80 });
+        let text = render(&report, Format::Markdown, &Style::plain(80));
         assert!(text.contains("| create | sequential | 20,000 | 20.0k/s"), "{text}");
     }
 }

@@ -64,6 +64,31 @@ fn cost(over: &OverSummary) -> String {
     format!("{:.2} % of the disk's time used, {} written", 100.0 * over.busy_share, Bytes(over.written_bytes))
 }
 
+/// Criteria whose hours the first screen tells.
+const BRIEF: usize = 3;
+
+/// Writes the hours of the criteria that were not always passed, the worst first.
+pub(crate) fn brief(page: &mut Page, over: &OverSummary) {
+    let bad = |hours: &&Hours| hours.count(Grade::Fail) + hours.count(Grade::Marginal);
+    let mut all: Vec<&Hours> = each(over).filter(|hours| bad(hours) > 0).collect();
+    all.sort_by_key(|hours| std::cmp::Reverse((hours.count(Grade::Fail), bad(hours))));
+    for hours in all.into_iter().take(BRIEF) {
+        let Some((hour, figure)) = worst(hours) else { continue };
+        let (grade, count) = match hours.count(Grade::Fail) {
+            0 => ("marginal", hours.count(Grade::Marginal)),
+            failed => ("fail", failed),
+        };
+        let figure = figure.split(" [").next().unwrap_or_default();
+        let text = format!(
+            "{} {figure}, {} ({grade} in {count} of {})",
+            label(&hours.criterion),
+            when(hour),
+            hours.hours.len()
+        );
+        page.hang(2, "worst hour", DIM, 15, &text);
+    }
+}
+
 /// Writes the hours of each criterion.
 pub(crate) fn section(page: &mut Page, over: &OverSummary) {
     if over.criteria.is_empty() {
@@ -208,7 +233,7 @@ mod tests {
     fn the_hours_fit_any_terminal() {
         let report = samples::over_a_day();
         for width in [40, 60, 79, 80, 132] {
-            let mut page = Page::new(&Style { color: false, width });
+            let mut page = Page::new(&Style::plain(width));
             section(&mut page, report.over.as_ref().unwrap());
             let longest = page.text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width, "{width}:\n{}", page.text);

@@ -21,12 +21,32 @@ const NOTE: &str = "Calculated from the measured commits, not run: the interval 
                     and the known errors of the models. It was shown on nine disks of one machine, where it held for 60 of \
                     62 figures (docs/method/predict.md).";
 
-/// Writes the section of the human report, if anything was predicted.
-pub(crate) fn section(page: &mut Page, report: &Report) {
-    let Some(prediction) = &report.prediction else { return };
+/// Clients of the PostgreSQL prediction that the headline names.
+const CLIENTS: u32 = 10;
+
+/// Returns what to expect of each program, by one figure of it.
+pub(crate) fn sentence(prediction: &Prediction) -> String {
+    let mut told: Vec<Program> = Vec::new();
+    let mut parts = Vec::new();
+    for row in &prediction.rows {
+        let is_leading = row.what != Predicts::PostgresTps || row.clients == CLIENTS;
+        if !is_leading || told.contains(&row.what.program()) {
+            continue;
+        }
+        told.push(row.what.program());
+        let [what, figure, interval, bound] = cells(row);
+        parts.push(format!("{what} {figure} ({interval}), limited by {bound}"));
+    }
+    match parts.is_empty() {
+        true => "Nothing could be predicted.".to_owned(),
+        false => format!("Expect {}.", parts.join("; ")),
+    }
+}
+
+/// Writes the table of predictions.
+pub(crate) fn brief(page: &mut Page, prediction: &Prediction) {
     let is_verified = prediction.rows.iter().any(|row| row.verified.is_some());
     let last = if is_verified { format!("{:>MEASURED$}  error", "measured") } else { "limited by".to_owned() };
-    page.heading("What to expect");
     page.line(
         &page.paint(DIM, &format!("  {:WHAT$}{:>FIGURE$}  {:INTERVAL$}{last}", "", "predicted", "95 % interval")),
     );
@@ -41,6 +61,13 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
     for missing in &prediction.missing {
         page.prose(2, &format!("Not predicted: {missing}."));
     }
+}
+
+/// Writes the section of the human report, if anything was predicted.
+pub(crate) fn section(page: &mut Page, report: &Report) {
+    let Some(prediction) = &report.prediction else { return };
+    page.heading("What to expect");
+    brief(page, prediction);
     for why in unmeasured(report, prediction) {
         page.prose(2, &why);
     }

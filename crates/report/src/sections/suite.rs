@@ -11,11 +11,42 @@ use qd1_model::{Bytes, OpClass, Report, StepSummary};
 
 use crate::page::Style;
 use crate::page::{BAD, BOLD, DIM, Page};
-use crate::table::{CELL, cell, columns, legend, list};
+use crate::table::{CELL, cell, columns, compact, legend, list};
 use crate::words;
 
 /// Width of the first column.
 const LABEL: usize = 15;
+
+/// Writes a line for each step and kind of operation: its rate and its latency.
+pub(crate) fn brief(page: &mut Page, report: &Report) {
+    let streams = report.summary.steps.iter().flat_map(|step| step.streams.iter().map(move |stream| (step, stream)));
+    let rows: Vec<Vec<String>> = streams
+        .map(|(step, stream)| {
+            let is_alone = step.streams.len() == 1;
+            let name = if is_alone { step.name.clone() } else { format!("{} {}", step.name, stream.class.name()) };
+            vec![
+                name,
+                words::figure(Unit::PerSecond, &stream.iops),
+                words::figure(Unit::Ns, &stream.lat_p50_ns),
+                words::figure(Unit::Ns, &stream.lat_p99_ns),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        compact(page, &["step", "per second", "p50 [95 %]", "p99 [95 %]"], &rows);
+    }
+    failures(page, report);
+}
+
+/// Writes what failed, and what did not run.
+pub(crate) fn failures(page: &mut Page, report: &Report) {
+    for step in &report.summary.steps {
+        let errors = words::errors(report, step);
+        if !errors.is_empty() {
+            page.hang(2, "ERRORS", BAD, 10, &format!("{}: {errors}", step.name));
+        }
+    }
+}
 
 /// Writes the table of all steps.
 pub(crate) fn steps(page: &mut Page, report: &Report) {

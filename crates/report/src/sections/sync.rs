@@ -8,7 +8,7 @@ use qd1_model::{Bytes, Estimate, Report};
 
 use crate::page::{BAD, BOLD, DIM, GOOD, MIDDLING, NOTE, Page};
 use crate::table::escaped;
-use crate::table::{CELL, cell, legend};
+use crate::table::{CELL, cell, compact, legend};
 use crate::words;
 
 /// Width of a table's first column.
@@ -33,17 +33,58 @@ struct Row {
 /// Returns the answer in a sentence or two.
 pub(crate) fn sentence(table: &SyncTable) -> String {
     let Some(best) = table.best else { return "No durable method was measured.".to_owned() };
-    let rate = table.rows.iter().find(|row| is_compared(row, table) && row.method == best);
-    let rate = rate.map_or_else(String::new, |row| {
-        format!(" with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
+    let compared = |method: SyncMethod| table.rows.iter().find(|row| is_compared(row, table) && row.method == method);
+    let commits = compared(best).map_or_else(String::new, |row| match row.commits_per_second.is_resolved() {
+        true => {
+            format!(" with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
+        }
+        false => format!(" with a median of {} a commit", words::figure(Unit::Ns, &row.lat_p50_ns)),
     });
     let block = Bytes(u64::from(table.block));
-    let mut text = format!("{} is the fastest durable way to commit {block} here{rate}.", named(best));
+    let mut text = format!("{} is the fastest durable way to commit {block} here{commits}.", named(best));
+    let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
+    let slowest = slowest.filter(|row| !table.tied.contains(&row.method));
+    let rate = |row: &SyncRow| row.commits_per_second.value;
+    let slowest = slowest.filter_map(|row| Some((row, rate(row)?))).min_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((slow, (one, other))) =
+        slowest.and_then(|(row, other)| Some((row, (compared(best).and_then(rate)?, other))))
+    {
+        text += &format!(" {:.1} times as many as {}, the slowest.", one / other, named(slow.method));
+    }
     if !table.tied.is_empty() {
         let tied: Vec<String> = table.tied.iter().map(|method| named(*method)).collect();
-        text += &format!(" Not distinguishable from it: {}.", tied.join(", "));
+        text += &format!(" As fast, as far as can be seen: {}.", words::some(&tied));
     }
-    text
+    text + &to_set(table)
+}
+
+/// Returns the settings to write, in a sentence.
+fn to_set(table: &SyncTable) -> String {
+    let to_choose = table.settings.iter().filter(|setting| setting.advice == SyncAdvice::Choose);
+    let settings: Vec<String> = to_choose.map(|setting| format!("{} ({})", setting.setting, setting.program)).collect();
+    match (settings.is_empty(), table.settings.is_empty()) {
+        (_, true) => String::new(),
+        (true, _) => " Databases keep their defaults.".to_owned(),
+        (false, _) => format!(" Set {}.", words::join(&settings)),
+    }
+}
+
+/// Writes the settings to choose, then a line for each durable method, the fastest first.
+pub(crate) fn brief(page: &mut Page, table: &SyncTable) {
+    for setting in table.settings.iter().filter(|setting| setting.advice == SyncAdvice::Choose) {
+        page.hang(2, &setting.program, BOLD, SETTING, &format!("choose {}", setting.setting));
+    }
+    let mut methods: Vec<&SyncRow> = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).collect();
+    let rate = |row: &&SyncRow| row.commits_per_second.value.unwrap_or_default();
+    methods.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    let cells = |row: &&SyncRow| {
+        let [p50, p99] = [row.lat_p50_ns, row.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
+        vec![named(row.method), words::figure(Unit::PerSecond, &row.commits_per_second), p50, p99]
+    };
+    let rows: Vec<Vec<String>> = methods.iter().map(cells).collect();
+    if !rows.is_empty() {
+        compact(page, &["durable ways", "commits [95 %]", "p50 [95 %]", "p99 [95 %]"], &rows);
+    }
 }
 
 /// Writes the section of the human report.
@@ -431,7 +472,7 @@ mod tests {
     }
 
     fn text(width: usize) -> String {
-        render(&report(), Format::Human, &Style { color: false, width })
+        render(&report(), Format::Human, &Style::plain(width))
     }
 
     #[test]
@@ -448,7 +489,7 @@ mod tests {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.starts_with("fdatasync is the fastest durable way to commit 8 KiB here with 5.46k"), "{text}");
-        assert!(flat.contains("Not distinguishable from it: fdatasync + O_DIRECT."), "{text}");
+        assert!(flat.contains("As fast, as far as can be seen: fdatasync + O_DIRECT."), "{text}");
     }
 
     #[test]
@@ -465,7 +506,7 @@ mod tests {
 
     #[test]
     fn markdown_has_a_table_for_each_question() {
-        let text = render(&report(), Format::Markdown, &Style { color: false, width: 80 });
+        let text = render(&report(), Format::Markdown, &Style::plain(80));
         for title in ["### Methods", "### Size of a commit", "### Committers", "### Where it goes", "### New files"] {
             assert!(text.contains(title), "{title}: {text}");
         }

@@ -13,6 +13,7 @@ use qd1_model::plan::{
     Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::spec::{Effort, Job, Spec};
+use qd1_model::suggest::nearest;
 
 use crate::destroy;
 use crate::place::Place;
@@ -164,16 +165,28 @@ fn loaded_copies(spec: &Spec) -> Result<Vec<Job>> {
     Ok(copies)
 }
 
+/// Names of a long list that a refusal gives.
+const NAMES_MAX: usize = 16;
+
 fn check_names(spec: &Spec, loaded: &[Job]) -> Result<()> {
-    let names: Vec<&str> = spec.suite.job.iter().chain(loaded).map(|job| job.name.as_str()).collect();
-    match spec.only.iter().find(|pattern| !names.iter().any(|name| matches(pattern, name))) {
-        None => Ok(()),
-        Some(wanted) => {
-            let message =
-                format!("there is no step {wanted:?} in {}; choose from {}", spec.suite.name, names.join(", "));
-            Err(Problem::usage(message).into())
+    let all = || spec.suite.job.iter().chain(loaded);
+    let is_known = |pattern: &str| all().any(|job| matches(pattern, &job.name));
+    let Some(wanted) = spec.only.iter().find(|pattern| !is_known(pattern)) else { return Ok(()) };
+    let mut names: Vec<&str> = Vec::new();
+    // Those of another effort would be refused next.
+    for job in all().filter(|job| job.runs_at(spec.effort)) {
+        if !names.contains(&job.name.as_str()) {
+            names.push(&job.name);
         }
     }
+    let meant =
+        nearest(wanted, names.iter().copied()).map_or_else(String::new, |name| format!("did you mean {name}? "));
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more (--dry-run lists them)") };
+    names.truncate(NAMES_MAX);
+    let suite = &spec.suite.name;
+    let message = format!("there is no step {wanted:?} in {suite}; {meant}choose from {}{more}", names.join(", "));
+    Err(Problem::usage(message).into())
 }
 
 /// Returns one job's step, or the reason why it is left out here.

@@ -5,7 +5,7 @@ use qd1_model::Bytes;
 use qd1_model::plan::{Arrival, FileUse, IoWork, Plan, StepPlan, Work};
 
 use crate::place::Place;
-use qd1_model::{Problem, ProblemKind};
+use qd1_model::{Problem, ProblemKind, Subject};
 
 /// Space always left free is a tenth of the filesystem within these bounds. It is for what other programs write during
 /// the run: on a small filesystem a tenth may be too little, and on a large one a tenth would refuse a test of 1 GiB
@@ -105,10 +105,15 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
         return Ok(());
     }
     let path = place.path.display();
+    let gib = usable >> 30;
     let hint = match plan.steps.iter().all(|step| matches!(step.work, Work::Files(_))) {
-        true if usable > 0 => ", or ask for fewer or smaller files (qd1 meta --help)",
-        false if usable >= super::SIZE_MIN => ", give a smaller --size, or choose steps with --only",
-        _ => "",
+        // Its file has to be twice as large as the memory that it says there is.
+        true if plan.subject == Subject::Bonnie && gib >= 2 => {
+            format!(", or let bonnie's file be smaller: --size {gib}G --ram {}G", gib / 2)
+        }
+        true if usable > 0 => ", or ask for fewer or smaller files (qd1 meta --help)".to_owned(),
+        false if usable >= super::SIZE_MIN => ", give a smaller --size, or choose steps with --only".to_owned(),
+        _ => String::new(),
     };
     let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())

@@ -2,11 +2,18 @@
 //! the table.
 
 mod args;
+mod trial;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use qd1_model::Subject;
+use qd1_model::plan::Plan;
+use qd1_model::units::format_span_ns;
+use qd1_probe::Machine;
+use qd1_runner::RunContext;
+use qd1_runner::place::Place;
+use qd1_runner::watch::Watch;
 use qd1_suites::meta::{bonnie, files};
 use qd1_system::tool::memory;
 
@@ -14,7 +21,7 @@ pub(crate) use args::MetaArgs;
 use args::SuiteName;
 
 use crate::command_line::CommandLine;
-use crate::session::{Request, Session};
+use crate::session::{Job, Measured, Request, Session};
 use crate::suite_job::{Overrides, SuiteJob};
 
 /// Measures the file operations.
@@ -40,5 +47,32 @@ pub(crate) fn run(args: &MetaArgs, typed: &CommandLine) -> Result<ExitCode> {
         over_ns: None,
     };
     let session = Session::begin(Request { typed, subject, common: &args.common, thresholds: None, fail_on: None })?;
-    session.run(&mut SuiteJob::new(typed, &args.path, overrides, |_, _| Ok(suite)))
+    let suite = SuiteJob::new(typed, &args.path, overrides, |_, _| Ok(suite));
+    session.run(&mut MetaJob { suite })
+}
+
+/// The suite, and before it a trial that says how long it will take.
+struct MetaJob<'a> {
+    suite: SuiteJob<'a>,
+}
+
+impl Job for MetaJob<'_> {
+    fn place(&self, machine: &Machine, id: &str) -> Result<Place> {
+        self.suite.place(machine, id)
+    }
+
+    fn plan(&mut self, place: &Place, seed: u64) -> Result<Plan> {
+        self.suite.plan(place, seed)
+    }
+
+    fn decided(&self, plan: &Plan) -> Vec<(&'static str, String)> {
+        self.suite.decided(plan)
+    }
+
+    fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
+        if let Some(about_ns) = trial::estimate(&plan, &context.id) {
+            watch.heading(&format!("about {}, by a trial of a few files", format_span_ns(about_ns)));
+        }
+        self.suite.execute(plan, context, watch)
+    }
 }

@@ -8,6 +8,7 @@ mod words;
 
 pub(crate) use csv::render as csv;
 pub(crate) use markdown::render as markdown;
+pub(crate) use words::sentence;
 
 use qd1_model::Report;
 use qd1_model::filesystems::{CellOf, Comparison, Row};
@@ -62,6 +63,17 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
     page.text
 }
 
+/// Writes what else differs for sure, and the table of the filesystems that fit beside each other.
+pub(crate) fn brief(page: &mut Page, table: &Comparison) {
+    for sentence in words::sure(table).iter().skip(1) {
+        page.hang(2, "-", BOLD, 4, sentence);
+    }
+    let cell = cell_width(table);
+    let fit = (page.style.width.saturating_sub(LABEL) / cell).max(1);
+    let all: Vec<usize> = (0..table.filesystems.len()).collect();
+    columns_of(page, table, &all[..fit.min(all.len())], cell);
+}
+
 /// Returns the width of the widest cell, with a space before it.
 fn cell_width(table: &Comparison) -> usize {
     let rows = table.rows.iter().filter(|row| row.leads);
@@ -99,7 +111,7 @@ mod tests {
     use super::*;
 
     fn shown(report: &Report, width: usize) -> String {
-        human(report, report.filesystems.as_ref().unwrap(), &Style { color: false, width })
+        human(report, report.filesystems.as_ref().unwrap(), &Style::plain(width))
     }
 
     #[test]
@@ -135,7 +147,7 @@ mod tests {
     #[test]
     fn colour_only_wraps_what_is_there() {
         let report = sample::report();
-        let coloured = human(&report, report.filesystems.as_ref().unwrap(), &Style { color: true, width: 80 });
+        let coloured = human(&report, report.filesystems.as_ref().unwrap(), &Style { color: true, ..Style::plain(80) });
         assert!(coloured.contains('\u{1b}') && !shown(&report, 80).contains('\u{1b}'));
     }
 

@@ -209,6 +209,16 @@ fn facts(one: &Candidate, rounds: u32) -> Vec<String> {
     facts
 }
 
+/// Returns what was compared, and the first of what differs for sure.
+pub(crate) fn sentence(report: &Report, table: &Comparison) -> String {
+    let first = sure(table).into_iter().next().unwrap_or_default();
+    let first = first.trim_end_matches(':');
+    match first.strip_prefix("nothing") {
+        Some(why) => format!("{}. Nothing differs for sure{why}.", headline(report, table)),
+        None => format!("{}. What differs for sure: {first}.", headline(report, table)),
+    }
+}
+
 /// Returns the filesystems that each finding concerns, and its text.
 pub(crate) fn notes(table: &Comparison) -> Vec<(String, String)> {
     table

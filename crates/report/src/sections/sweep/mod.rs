@@ -37,6 +37,12 @@ enum Map {
     P99,
 }
 
+/// Writes a line for each curve, then where the limit changes from IOPS to MB/s.
+pub(crate) fn brief(page: &mut Page, surface: &Surface) {
+    knees(page, surface);
+    words::crossovers(surface).iter().for_each(|line| page.prose(2, line));
+}
+
 /// Writes the section of the human report.
 pub(crate) fn section(page: &mut Page, report: &Report, surface: &Surface) {
     for rw in words::directions(surface) {
@@ -44,7 +50,10 @@ pub(crate) fn section(page: &mut Page, report: &Report, surface: &Surface) {
         map(page, surface, rw, Map::P99);
     }
     legend(page, surface);
-    knees(page, surface);
+    if !surface.curves.is_empty() {
+        page.heading("Knees: the iodepth beyond which more requests only wait longer [95 % interval]");
+        knees(page, surface);
+    }
     for (heading, lines) in
         [("IOPS or MB/s", words::crossovers(surface)), ("Checks of the sweep itself", words::checks(surface))]
     {
@@ -145,11 +154,7 @@ fn legend(page: &mut Page, surface: &Surface) {
 
 /// Writes one line for each curve.
 fn knees(page: &mut Page, surface: &Surface) {
-    if surface.curves.is_empty() {
-        return;
-    }
     let bound = surface.asked.max_p99_ns;
-    page.heading("Knees: the iodepth beyond which more requests only wait longer [95 % interval]");
     let head = format!("  {:<15}{:<16}{:<12}{:<18}", "", "knee", "ceiling", "most measured");
     let allowed_title = bound.map(|bound| format!("p99 {} allows", words::time(bound as f64))).unwrap_or_default();
     let head = page.paint(DIM, &format!("{head}{allowed_title}"));

@@ -1,7 +1,7 @@
 //! The words and figures of a sweep's reports.
 
 use qd1_model::plan::Rw;
-use qd1_model::sweep::{Allowed, Bend, BendState, Cell, CellFlag, Crossover, Surface};
+use qd1_model::sweep::{Allowed, Bend, BendState, Cell, CellFlag, Crossover, Curve, Surface};
 use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
@@ -88,17 +88,17 @@ fn worded_bend(bend: &Bend, format: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Returns the allowed depth and its rate: `16 (98.2k/s)`, `>= 64 (112k/s)`, `none`; with a tilde if the intervals
-/// leave doubt.
+/// Returns the allowed depth and its rate: `16 (98.2k/s)`, `64 or more (112k/s)`, `none`; `likely` if the intervals leave
+/// doubt.
 pub(crate) fn allowed(allowed: &Allowed) -> String {
-    let doubt = if allowed.certain { "" } else { "~" };
+    let doubt = if allowed.certain { "" } else { "likely " };
     match allowed.iodepth {
         None if allowed.certain => "none".to_owned(),
         None => "not resolved".to_owned(),
         Some(depth) => {
-            let more = if allowed.at_least { ">= " } else { "" };
+            let more = if allowed.at_least { " or more" } else { "" };
             let iops = allowed.iops.value.map_or_else(|| "?".to_owned(), format_count);
-            format!("{doubt}{more}{depth} ({iops}/s)")
+            format!("{doubt}{depth}{more} ({iops}/s)")
         }
     }
 }
@@ -170,10 +170,9 @@ pub(crate) fn checks(surface: &Surface) -> Vec<String> {
     lines
 }
 
-/// Returns the first line of the report.
+/// Returns the answer: for the smallest block of each direction the most that was done, the knee, and the depth that
+/// keeps the bound on p99.
 pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
-    let (cells, passes) = (surface.cells.len(), surface.asked.passes);
-    let passes = if passes == 1 { "once".to_owned() } else { format!("{passes} times") };
     let smallest = surface
         .curves
         .iter()
@@ -182,12 +181,35 @@ pub(crate) fn sentence(report: &Report, surface: &Surface) -> String {
         .filter_map(|curve| {
             let best = curve.iops_best.value.map(format_count)?;
             let what = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
-            Some(format!("{what} up to {best} IOPS, knee {}", knee(&curve.knee)))
+            let knee = match curve.knee.state {
+                BendState::Seen => format!(", the knee at depth {}", knee(&curve.knee)),
+                BendState::AtLeast => format!(", the knee at depth {} or more", knee_end(curve.knee.at.low)),
+                BendState::AtMost => format!(", the knee at depth {} or less", knee_end(curve.knee.at.high)),
+                BendState::NotResolved => String::new(),
+            };
+            Some(format!("{what}: up to {best} IOPS{knee}{}", within(surface, curve)))
         })
         .collect();
-    let so_far = if report.record.interrupted { "so far, " } else { "" };
+    let so_far = if report.record.interrupted { "So far: " } else { "" };
     let curves = if curves.is_empty() { "no curve can be drawn".to_owned() } else { curves.join("; ") };
-    format!("sweep, {so_far}{cells} cells, each {passes}: {curves}.")
+    format!("{so_far}{curves}.")
+}
+
+fn knee_end(at: Option<f64>) -> String {
+    at.map_or_else(|| "?".to_owned(), depth)
+}
+
+/// `, p99 within 1.0ms up to depth 16`; empty where no bound was given.
+fn within(surface: &Surface, curve: &Curve) -> String {
+    let (Some(bound), Some(allowed)) = (surface.asked.max_p99_ns, &curve.allowed) else { return String::new() };
+    let bound = time(bound as f64);
+    match allowed.iodepth {
+        Some(depth) if allowed.at_least => format!(", p99 within {bound} at every depth measured, to {depth}"),
+        Some(depth) if allowed.certain => format!(", p99 within {bound} up to depth {depth}"),
+        Some(depth) => format!(", p99 within {bound} up to about depth {depth}"),
+        None if allowed.certain => format!(", p99 above {bound} at every depth"),
+        None => format!(", p99 not resolved against {bound}"),
+    }
 }
 
 /// Returns the steps that did not run, in one line for each reason.

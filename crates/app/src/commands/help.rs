@@ -1,0 +1,71 @@
+//! `qd1 help`: the help of a command, or a page on a topic.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use qd1_model::Problem;
+use qd1_model::suggest::nearest;
+
+use crate::args::OutputArgs;
+use crate::output;
+
+/// The topics, and their pages.
+const TOPICS: [(&str, &str); 4] = [
+    ("verdicts", include_str!("../help/verdicts.txt")),
+    ("units", include_str!("../help/units.txt")),
+    ("exit-codes", include_str!("../help/exit-codes.txt")),
+    ("safety", include_str!("../help/safety.txt")),
+];
+
+#[derive(Debug, Args)]
+pub(crate) struct HelpArgs {
+    /// A command, or one of: verdicts, units, exit-codes, safety
+    pub(crate) topic: Vec<String>,
+}
+
+/// Prints the page. `root` is the definition of the command line.
+///
+/// # Errors
+/// When there is no such command or topic.
+pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> {
+    let page = match args.topic.as_slice() {
+        [topic] if page_of(topic).is_some() => page_of(topic).unwrap_or_default().to_owned(),
+        words => {
+            root.build();
+            let mut command = &mut root;
+            for word in words {
+                let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+                command = command.find_subcommand_mut(word).ok_or_else(|| unknown(word, &known))?;
+            }
+            command.render_long_help().to_string()
+        }
+    };
+    output::write(&OutputArgs::stdout(), &page)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page_of(topic: &str) -> Option<&'static str> {
+    TOPICS.iter().find(|(name, _)| *name == topic).map(|(_, page)| *page)
+}
+
+fn unknown(word: &str, commands: &[String]) -> Problem {
+    let topics = TOPICS.map(|(name, _)| name);
+    let all = commands.iter().map(String::as_str).chain(topics);
+    let meant = nearest(word, all).map_or_else(String::new, |name| format!("did you mean {name}? "));
+    let (topics, commands) = (topics.join(", "), commands.join(", "));
+    Problem::usage(format!("no help for {word:?}; {meant}the topics are {topics}; the commands {commands}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pages_fit_a_terminal_of_80_columns() {
+        for (topic, page) in TOPICS {
+            assert!(page.lines().all(|line| line.chars().count() <= 79), "{topic}");
+            assert!(page.is_ascii() && page.ends_with('\n'), "{topic}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How long the operations will take, by a trial of a few files: their plan has only their longest time, which a disk hardly
+//! ever needs.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use qd1_engine::clock;
+use qd1_model::plan::{FileOp, FilesWork, Plan, Work};
+use qd1_system::scratch::Scratch;
+
+/// Files of the trial, and the longest that it takes.
+const FILES: u64 = 200;
+const LONGEST: Duration = Duration::from_millis(700);
+
+/// Returns how long the plan's operations on many files will take, ns; `None` where the plan has others, or nothing can be
+/// tried.
+pub(super) fn estimate(plan: &Plan, id: &str) -> Option<u64> {
+    let works: Vec<&FilesWork> = plan
+        .steps
+        .iter()
+        .map(|step| match &step.work {
+            Work::Files(work) if work.ops.iter().all(|op| !op.is_block()) => Some(work),
+            _ => None,
+        })
+        .collect::<Option<_>>()?;
+    let times = Times::of(works.first()?, &plan.target.path, id).ok()?;
+    let step = |(work, longest_ns): (&&FilesWork, u64)| {
+        let ops: f64 = work.ops.iter().map(|op| times.of_op(*op) * work.count as f64).sum();
+        let end = if work.fsync.end { times.end_ns * work.ops.len() as f64 } else { 0.0 };
+        ((ops / f64::from(work.workers.max(1)).sqrt() + end) as u64).min(longest_ns)
+    };
+    Some(works.iter().zip(plan.steps.iter().map(|step| step.duration_max_ns())).map(step).sum())
+}
+
+/// What each operation takes, ns.
+#[derive(Default)]
+struct Times {
+    create_ns: f64,
+    stat_ns: f64,
+    open_ns: f64,
+    list_ns: f64,
+    rename_ns: f64,
+    link_ns: f64,
+    delete_ns: f64,
+    /// A sync of everything.
+    end_ns: f64,
+}
+
+impl Times {
+    /// Tries all of them in a directory of its own.
+    fn of(work: &FilesWork, path: &Path, id: &str) -> Result<Self> {
+        let scratch = Scratch::create(path, &format!("{id}-trial"))?;
+        let dir = scratch.path();
+        let handle = File::open(dir)?;
+        let data = vec![0x5a_u8; usize::try_from(work.size.0.saturating_sub(work.size_spread.0 / 2))?];
+        let name = |at: u64| dir.join(format!("f{at:08}"));
+        let mut count = 0;
+        let begin_ns = clock::now_ns();
+        while count < FILES && clock::now_ns() - begin_ns < LONGEST.as_nanos() as u64 {
+            let mut file = File::create_new(name(count))?;
+            file.write_all(&data)?;
+            if work.fsync.files {
+                file.sync_all()?;
+            }
+            if work.fsync.dir {
+                handle.sync_all()?;
+            }
+            count += 1;
+        }
+        let mut times = Self { create_ns: (clock::now_ns() - begin_ns) as f64 / count as f64, ..Self::default() };
+        let each = |op: &dyn Fn(u64) -> std::io::Result<()>, changes: bool| -> Result<f64> {
+            let begin_ns = clock::now_ns();
+            let mut done = 0_u64;
+            while done < count && clock::now_ns() - begin_ns < LONGEST.as_nanos() as u64 {
+                op(done)?;
+                if changes && work.fsync.dir {
+                    handle.sync_all()?;
+                }
+                done += 1;
+            }
+            Ok((clock::now_ns() - begin_ns) as f64 / done.max(1) as f64)
+        };
+        times.stat_ns = each(&|at| fs::metadata(name(at)).map(drop), false)?;
+        times.open_ns = each(&|at| File::open(name(at)).map(drop), false)?;
+        let begin_ns = clock::now_ns();
+        let listed = fs::read_dir(dir)?.count().max(1);
+        times.list_ns = (clock::now_ns() - begin_ns) as f64 / listed as f64;
+        times.rename_ns = each(&|at| fs::rename(name(at), name(at)), true)?.max(times.stat_ns);
+        let linked = |at: u64| dir.join(format!("l{at:08}"));
+        times.link_ns = each(&|at| fs::hard_link(name(at), linked(at)), true)?;
+        times.delete_ns = each(&|at| fs::remove_file(name(at)), true)?;
+        if work.fsync.end {
+            let begin_ns = clock::now_ns();
+            rustix::fs::syncfs(&handle)?;
+            times.end_ns = (clock::now_ns() - begin_ns) as f64;
+        }
+        Ok(times)
+    }
+
+    fn of_op(&self, op: FileOp) -> f64 {
+        match op {
+            FileOp::Create => self.create_ns,
+            FileOp::Open | FileOp::StatRead => self.open_ns,
+            FileOp::List => self.list_ns,
+            FileOp::Rename => self.rename_ns.max(self.link_ns),
+            FileOp::Link => self.link_ns,
+            FileOp::Delete => self.delete_ns,
+            _ => self.stat_ns,
+        }
+    }
+}

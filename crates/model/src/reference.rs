@@ -1,0 +1,36 @@
+//! Where a disk stands among those that others published.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::identity::StorageKind;
+
+/// Where it stands, by one figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Standing {
+    /// `reads` or `commits`.
+    pub requests: String,
+    /// The median measured here, ns: of reads, or of the sync of a commit.
+    pub median_ns: f64,
+    /// How many published results are slower.
+    pub slower: u32,
+    /// How many there are.
+    pub of: u32,
+    /// The kinds that have results, in the order of tables.
+    pub kinds: Vec<Published>,
+}
+
+/// What was published of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Published {
+    /// The kind.
+    pub kind: StorageKind,
+    /// Results.
+    pub count: u32,
+    /// The shortest median, ns.
+    pub least_ns: f64,
+    /// The median of all, ns.
+    pub median_ns: f64,
+    /// The longest, ns.
+    pub most_ns: f64,
+}

@@ -1,0 +1,168 @@
+//! The first screen of a run: what it found, the figures behind that, what to do about it, and where the rest is. It fits a
+//! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back.
+
+use qd1_model::{Finding, Report, Severity};
+
+use crate::headline;
+use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style};
+use crate::sections;
+use crate::words;
+
+/// Lines of the screen: two are left for the command and for the prompt.
+pub(crate) const LINES: usize = 22;
+/// Digits of a run's id that are shown.
+const ID: usize = 8;
+/// Findings that are told.
+const FINDINGS: usize = 2;
+/// Lines that the table keeps, whatever is found.
+const TABLE_MIN: usize = 6;
+/// Column of a finding's text.
+const TEXT: usize = 12;
+
+/// Returns the screen.
+pub(crate) fn render(report: &Report, style: &Style) -> String {
+    let mut page = Page::new(style);
+    page.bold(&headline::paragraph(report));
+    let table = lines(style, |page| sections::brief(page, report));
+    let foot = lines(style, |page| foot(page, report));
+    let used = page.text.lines().count() + foot.len() + 1;
+    // A blank line before the table, and one before the findings.
+    let room = LINES.saturating_sub(used + 1 + TABLE_MIN.min(table.len()) + 1);
+    let findings = findings(report, style, room);
+    let blank = usize::from(!findings.is_empty());
+    let room = LINES.saturating_sub(used + 1 + findings.len() + blank);
+    let shown = if table.len() <= room { table.len() } else { room.saturating_sub(1) };
+    if shown > 0 {
+        page.line("");
+    }
+    table[..shown].iter().for_each(|line| page.line(line));
+    if shown > 0 && shown < table.len() {
+        let more = page.paint(DIM, &format!("  ({} more lines)", table.len() - shown));
+        page.line(&more);
+    }
+    if !findings.is_empty() {
+        page.line("");
+    }
+    findings.iter().chain(std::iter::once(&String::new())).chain(&foot).for_each(|line| page.line(line));
+    page.text
+}
+
+/// Returns what `write` puts on a page, in lines.
+fn lines(style: &Style, write: impl FnOnce(&mut Page)) -> Vec<String> {
+    let mut page = Page::new(style);
+    write(&mut page);
+    page.text.lines().map(str::to_owned).collect()
+}
+
+/// Returns the findings that matter most, with what to do about them, in at most `room` lines.
+fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    for finding in worth_telling(report).take(FINDINGS) {
+        let whole = lines(style, |page| tell(page, finding, true));
+        let title = lines(style, |page| tell(page, finding, false));
+        let left = room.saturating_sub(all.len());
+        match (whole.len() <= left, title.len() <= left) {
+            (true, _) => all.extend(whole),
+            (false, true) => all.extend(title),
+            (false, false) => break,
+        }
+    }
+    all
+}
+
+/// Findings about settings of the machine, the same in every run there: the whole report has them.
+const SETTINGS: [&str; 3] = ["mount_options.discard", "mount_options.commit", "dirty_limits"];
+
+/// The findings by weight. Those that only inform are worth a line where there is something to do about them.
+fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> {
+    let no_disk = report.no_disk();
+    report
+        .findings
+        .iter()
+        .filter(move |finding| Some(*finding) != no_disk && !SETTINGS.contains(&finding.id.as_str()))
+        .filter(|finding| finding.severity >= Severity::Warning || !finding.advice.is_empty())
+}
+
+fn tell(page: &mut Page, finding: &Finding, with_advice: bool) {
+    let paint = match finding.severity {
+        Severity::Info => NOTE,
+        Severity::Warning => MIDDLING,
+        Severity::Critical => BAD,
+    };
+    page.hang(2, &words::severity(finding.severity).to_uppercase(), paint, TEXT, &sections::sentence(&finding.title));
+    if with_advice && !finding.advice.is_empty() {
+        page.hang(TEXT, "->", BOLD, TEXT + 3, &finding.advice);
+    }
+}
+
+/// Writes where the rest is, and what else to run.
+fn foot(page: &mut Page, report: &Report) {
+    let dim = |page: &mut Page, text: &str| {
+        for line in crate::page::wrap(text, page.prose_width()) {
+            let line = page.paint(DIM, &line);
+            page.line(&line);
+        }
+    };
+    let id: String = report.record.id.chars().take(ID).collect();
+    if report.record.is_unfinished() {
+        page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
+    } else if words::is_check(report) && report.over.is_none() && !report.verdicts.is_empty() {
+        dim(page, "A minute speaks for a minute: measure again at busy hours (check --over 24h).");
+    }
+    let rest = match page.style.detail {
+        Detail::Screen { is_kept: true } => format!("qd1 history show {id}"),
+        _ => "add -v".to_owned(),
+    };
+    let found = match report.findings.len() {
+        0 => String::new(),
+        1 => ", 1 finding".to_owned(),
+        count => format!(", {count} findings"),
+    };
+    dim(page, &format!("All figures and intervals{found}, the machine: {rest}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples as sample;
+
+    fn screen(report: &Report, width: usize) -> String {
+        render(report, &Style { detail: Detail::Screen { is_kept: true }, ..Style::plain(width) })
+    }
+
+    fn all() -> [(&'static str, Report); 7] {
+        [
+            ("slow_vps", sample::slow_vps()),
+            ("interrupted", sample::interrupted()),
+            ("fast_nvme", sample::fast_nvme()),
+            ("over_a_day", sample::over_a_day()),
+            ("suite", sample::suite()),
+            ("meta", sample::meta()),
+            ("bonnie", sample::bonnie()),
+        ]
+    }
+
+    #[test]
+    fn the_screen_fits_a_terminal_of_24_lines_and_80_columns() {
+        for (name, report) in all() {
+            let text = screen(&report, 80);
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(text.lines().count() <= LINES && widest <= 80, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn it_says_where_the_rest_is() {
+        let report = sample::slow_vps();
+        assert!(screen(&report, 80).trim_end().ends_with("qd1 history show 4f2a9c01"));
+        let unkept = render(&report, &Style { detail: Detail::Screen { is_kept: false }, ..Style::plain(80) });
+        assert!(unkept.trim_end().ends_with("add -v"), "{unkept}");
+    }
+
+    #[test]
+    fn screen_snapshots() {
+        for (name, report) in all() {
+            insta::assert_snapshot!(format!("screen_{name}"), screen(&report, 80));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The classes of workload of a check, a line each.
+
+use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::verdict::Judged;
+use qd1_model::{Grade, Report, Verdict};
+
+use crate::page::Page;
+use crate::sections::criteria::paint;
+use crate::words;
+
+/// Column of a class's title: two spaces, the longest grade, a space.
+const TITLE: usize = 15;
+
+/// Writes a line for each class: its grade, the figure that decided, and the bound that it is held against.
+///
+/// The figures stand without their intervals: the grade is by these, and the whole report has them.
+pub(crate) fn brief(page: &mut Page, report: &Report) {
+    let longest = report.verdicts.iter().map(|verdict| verdict.title.chars().count()).max().unwrap_or(0);
+    let column = TITLE + longest + 2;
+    for verdict in &report.verdicts {
+        let grade = page.paint(paint(verdict.grade), verdict.grade.name().to_uppercase().as_str());
+        let gap = TITLE - 2 - verdict.grade.name().len();
+        let figure = decided_by(verdict);
+        let title = &verdict.title;
+        if column + figure.chars().count() <= page.prose_width() {
+            page.line(&format!("  {grade}{:gap$}{title:<w$}{figure}", "", w = column - TITLE));
+        } else {
+            page.line(&format!("  {grade}{:gap$}{title}", ""));
+            page.prose(TITLE + 2, &figure);
+        }
+    }
+}
+
+/// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
+fn decided_by(verdict: &Verdict) -> String {
+    words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged))
+}
+
+fn short(judged: &Judged) -> String {
+    let criterion = &judged.criterion;
+    let Some(metric) = metric(&criterion.metric) else { return words::judged(judged) };
+    let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
+    let name = format!("{} {title}", criterion.step);
+    let name = name.trim_end();
+    let Some(value) = judged.figure.and_then(|figure| figure.value) else {
+        return match judged.figure {
+            Some(_) => format!("{name}: too few samples"),
+            None => format!("{name}: not measured"),
+        };
+    };
+    let (word, bound) = match (judged.grade, metric.better) {
+        (Grade::Fail, Better::Lower) => ("fail >", criterion.fail),
+        (Grade::Fail, Better::Higher) => ("fail <", criterion.fail),
+        (_, Better::Lower) => ("pass <=", criterion.pass),
+        (_, Better::Higher) => ("pass >=", criterion.pass),
+    };
+    let (value, bound) = (words::worded(metric.unit, value), words::threshold(metric.unit, bound));
+    format!("{name} {value}, {word}{bound}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Style;
+    use crate::samples as sample;
+
+    #[test]
+    fn each_class_has_a_line_with_figure_and_bound() {
+        for report in [sample::slow_vps(), sample::fast_nvme()] {
+            let mut page = Page::new(&Style::plain(80));
+            brief(&mut page, &report);
+            assert_eq!(page.text.lines().count(), report.verdicts.len(), "{}", page.text);
+            assert!(page.text.lines().all(|line| line.chars().count() <= 80), "{}", page.text);
+        }
+    }
+}
