@@ -129,6 +129,11 @@ impl<'a> Session<'a> {
     /// When the job is refused or fails, or the report cannot be written; the error has its exit code.
     pub(crate) fn run(&self, job: &mut dyn Job) -> Result<ExitCode> {
         let common = self.request.common;
+        // Test files are opened again by their descriptors.
+        if !Path::new("/proc/self/fd").exists() {
+            let message = "/proc is not mounted here, and qd1 needs it: mount -t proc proc /proc";
+            return Err(Problem::new(ProblemKind::Capability, message).into());
+        }
         let id = job.resumes().map_or_else(id::random_id, Ok)?;
         let machine = Machine::new();
         let place = job.place(&machine, &id)?;

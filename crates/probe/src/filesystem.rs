@@ -81,6 +81,21 @@ const PSEUDO: &[&str] = &[
 /// number.
 const HAS_OWN_ID: &[&str] = &["ext2", "ext3", "ext4", "btrfs", "bcachefs", "zfs"];
 
+/// What statfs(2) calls the usual ones; ext2, ext3 and ext4 share a number.
+const MAGICS: [(u64, &str); 11] = [
+    (0xEF53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683E, "btrfs"),
+    (0x2FC1_2FC1, "zfs"),
+    (0xCA45_1A4E, "bcachefs"),
+    (0xF2F5_2010, "f2fs"),
+    (0x0102_1994, "tmpfs"),
+    (0x8584_58F6, "ramfs"),
+    (0x794C_7630, "overlay"),
+    (0x6969, "nfs"),
+    (0x6573_5546, "fuse"),
+];
+
 /// The class of a filesystem type as mountinfo names it. Unknown types are taken to be on a disk.
 #[must_use]
 pub fn class_of(kind: &str) -> FilesystemClass {
@@ -166,9 +181,25 @@ impl Machine {
         let mounts = mounts::parse(&String::from_utf8_lossy(&text));
         let resolved = self.resolve(path);
         let identity = if self.is_live() { identity_of(&resolved) } else { Identity::default() };
-        mounts::containing(&mounts, &resolved, &identity).cloned().ok_or_else(|| {
+        let listed = mounts::containing(&mounts, &resolved, &identity).cloned();
+        listed.or_else(|| self.unlisted(&resolved, &identity)).ok_or_else(|| {
             let text = format!("{} lists no mount that holds {}", file.display(), path.display());
             io::Error::new(io::ErrorKind::NotFound, text)
+        })
+    }
+
+    /// The mount of a path that is on none of the list: in a chroot, what holds its root is out of sight. What the kernel
+    /// says of the filesystem itself is enough to measure there.
+    fn unlisted(&self, path: &Path, identity: &Identity) -> Option<Mount> {
+        let existing = path.ancestors().find(|ancestor| self.has(ancestor)).filter(|_| self.is_live())?;
+        let magic = rustix::fs::statfs(self.below(existing)).ok()?.f_type.cast_unsigned();
+        let kind = MAGICS.iter().find(|(known, _)| *known == magic as u64).map_or("unknown", |(_, kind)| *kind);
+        Some(Mount {
+            number: identity.number.clone().unwrap_or_default(),
+            root: "/".to_owned(),
+            point: "/".into(),
+            kind: kind.to_owned(),
+            ..Mount::default()
         })
     }
 

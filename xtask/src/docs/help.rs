@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// The options that commands share, in the order they are printed. One that no group names goes to the last.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measuring", &["--quick", "--full", "--size", "--runtime", "--only", "--with-load", "--engine", "--destroy"]),
-    ("Output", &["--format", "--json", "--output", "--redact", "--color", "--thresholds", "--fail-on"]),
+    ("Output", &["--format", "--json", "--output", "--verbose", "--redact", "--color", "--thresholds", "--fail-on"]),
     ("Run", &["--seed", "--dry-run", "--no-save", "--quiet"]),
     (OTHER, &[]),
 ];
