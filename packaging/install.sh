@@ -14,8 +14,8 @@ from=${QD1_FROM:-$(dirname -- "$0")}
 to=
 while [ $# -gt 0 ]; do
     case $1 in
-        --from) [ $# -gt 1 ] || fail '--from needs a directory or an address'; from=$2; shift 2 ;;
-        --to) [ $# -gt 1 ] || fail '--to needs a directory'; to=$2; shift 2 ;;
+        --from) [ -n "${2-}" ] || fail '--from needs a directory or an address'; from=$2; shift 2 ;;
+        --to) [ -n "${2-}" ] || fail '--to needs a directory'; to=$2; shift 2 ;;
         -h | --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" 2>/dev/null || true; exit 0 ;;
         *) fail "unknown argument $1; sh install.sh --help" ;;
     esac
@@ -33,7 +33,8 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 get() {
     case $from in
@@ -41,7 +42,7 @@ get() {
             if command -v curl >/dev/null; then curl -fsSL -o "$work/$1" "$from/$1"
             elif command -v wget >/dev/null; then wget -q -O "$work/$1" "$from/$1"
             else fail 'neither curl nor wget is there to fetch it'; fi ;;
-        *) cp "$from/$1" "$work/$1" ;;
+        *) cp -- "$from/$1" "$work/$1" ;;
     esac || fail "cannot get $1 from $from; name the release with --from"
 }
 
@@ -54,11 +55,14 @@ get "$name"
 
 tar -xzf "$work/$name" -C "$work"
 "$work/${name%.tar.gz}/qd1" --version >/dev/null || fail 'the binary does not run on this machine; nothing was installed'
-mkdir -p "$to"
+mkdir -p -- "$to"
+[ ! -d "$to/qd1" ] || fail "$to/qd1 is a directory; nothing was installed"
 # Renamed into place: an older one may be running.
-cp "$work/${name%.tar.gz}/qd1" "$to/.qd1.new"
-chmod 755 "$to/.qd1.new"
-mv -f "$to/.qd1.new" "$to/qd1"
+fresh=$(mktemp "$to/.qd1.XXXXXX")
+trap 'rm -rf "$work" "$fresh"' EXIT
+cp -- "$work/${name%.tar.gz}/qd1" "$fresh"
+chmod 755 "$fresh"
+mv -f -- "$fresh" "$to/qd1"
 printf 'installed %s (%s)\n' "$to/qd1" "$("$to/qd1" --version)"
 case :$PATH: in
     *:"$to":*) printf 'now run: qd1 DIRECTORY-ON-THE-DISK\n' ;;

@@ -19,6 +19,8 @@ const PURPOSE: &str = "tests of `qd1 app` and `qd1 filesystems`";
 pub(crate) const PACKAGES: &[Package] = &[
     Package { program: "initdb", name: POSTGRESQL, purpose: PURPOSE },
     Package { program: "mariadbd", name: "mariadb-server-core", purpose: PURPOSE },
+    // What its mariadb-install-db calls.
+    Package { program: "my_print_defaults", name: "mariadb-client-core", purpose: PURPOSE },
     Package { program: "etcd", name: "etcd-server", purpose: PURPOSE },
     Package { program: "etcdctl", name: "etcd-client", purpose: PURPOSE },
     Package { program: "sysbench", name: "sysbench", purpose: PURPOSE },

@@ -8,7 +8,7 @@ use qd1_model::metric::metric;
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Impression;
-use qd1_model::{Estimate, Record, Summary};
+use qd1_model::{Estimate, Record, StreamSummary, Summary};
 
 use crate::judge::why_not_the_disks;
 
@@ -72,6 +72,8 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     };
     let spoiled = why_not_the_disks(record, summary, findings, &criterion);
     let word = figure.filter(|_| spoiled.is_none()).and_then(|figure| scale.word(&figure));
+    let stalls = summary.stream(scale.step, scale.op).is_some_and(is_stalled);
+    let word = word.map(|word| if stalls { format!("{word}, but for stalls") } else { word });
     let why = match (&word, spoiled, figure) {
         (Some(_), ..) => String::new(),
         (None, Some(why), _) => why,
@@ -86,6 +88,17 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         figure,
         source: scale.source.to_owned(),
     }
+}
+
+/// Share of moments in stalls, and length of one, beyond which a percentile alone would mislead: the bounds of the classes
+/// that wait for commits (thresholds.toml).
+const STALLS: (f64, f64) = (0.05, 1e9);
+
+/// Whether stalls were seen for sure that the word of a percentile hides.
+fn is_stalled(stream: &StreamSummary) -> bool {
+    let share = stream.stall_share.and_then(|share| share.low).unwrap_or(0.0);
+    let longest_ns = stream.stall_longest_ns.and_then(|longest| longest.value).unwrap_or(0.0);
+    share > STALLS.0 || longest_ns > STALLS.1
 }
 
 impl Scale {

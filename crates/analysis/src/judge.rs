@@ -5,6 +5,7 @@ use qd1_model::finding::{Finding, Severity};
 use qd1_model::metric::{Better, Metric, metric};
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
+use qd1_model::plan::{StepPlan, Work};
 use qd1_model::verdict::{Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
@@ -41,18 +42,52 @@ use crate::detect::percent;
 /// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
 /// it takes the worst grade.
 ///
-/// By steps that the user left out nothing is judged: a class has the criteria of the others, and says so.
+/// By steps that the user left out nothing is judged: a class has the criteria of the others, and says so. Stalls that other
+/// commits of the run met count all the same, where they are beyond the bound.
 #[must_use]
 pub fn judge(record: &Record, summary: &Summary, findings: &[Finding], thresholds: &Thresholds) -> Vec<Verdict> {
-    let asked = thresholds.class.iter().filter_map(|class| asked_for(record, class));
-    asked.map(|class| judge_class(record, summary, findings, &class)).collect()
+    let verdict = |class: &ThresholdClass| {
+        let mut verdict = judge_class(record, summary, findings, &asked_for(record, class)?);
+        let stalled = stalls_of_others(record, class);
+        let stalled = stalled.map(|criterion| judge_fully(record, summary, findings, &criterion));
+        let is_seen = |judged: &Judged| {
+            let value = judged.figure.and_then(|figure| figure.value);
+            judged.grade == Grade::Fail || value.is_some_and(|value| value > judged.criterion.fail)
+        };
+        for judged in stalled.filter(is_seen) {
+            // Of so few moments none may be sure; but a disk that was seen to stand still does not pass.
+            verdict.grade = match (verdict.grade, judged.grade) {
+                (Grade::Fail, _) | (_, Grade::Fail) => Grade::Fail,
+                _ => Grade::NotResolved,
+            };
+            verdict.judged.push(judged);
+        }
+        Some(verdict)
+    };
+    thresholds.class.iter().filter_map(verdict).collect()
+}
+
+/// The criteria of a class about stalls whose steps were left out, for the first step of the run that commits: a stall holds
+/// up whatever is running.
+fn stalls_of_others(record: &Record, class: &ThresholdClass) -> impl Iterator<Item = Criterion> {
+    // Stalls are figures of steps with visits.
+    let commits = |step: &&StepPlan| step.visits > 1 && matches!(&step.work, Work::Io(io) if io.sync.commits());
+    let other = record.plan.steps.iter().find(commits).map(|step| step.name.clone());
+    let is_stalls = |of: &&Criterion| of.metric.starts_with("stall_") && is_left_out(record, of);
+    class
+        .criterion
+        .iter()
+        .filter(is_stalls)
+        .filter_map(move |of| Some(Criterion { step: other.clone()?, ..of.clone() }))
+}
+
+fn is_left_out(record: &Record, of: &Criterion) -> bool {
+    record.plan.skipped.iter().any(|skipped| skipped.left_out && skipped.name == of.step)
 }
 
 /// The class without the criteria of steps that the user left out; nothing where none is left.
 pub(crate) fn asked_for(record: &Record, class: &ThresholdClass) -> Option<ThresholdClass> {
-    let is_left_out =
-        |of: &Criterion| record.plan.skipped.iter().any(|skipped| skipped.left_out && skipped.name == of.step);
-    let (left_out, kept): (Vec<_>, Vec<_>) = class.criterion.iter().cloned().partition(is_left_out);
+    let (left_out, kept): (Vec<_>, Vec<_>) = class.criterion.iter().cloned().partition(|of| is_left_out(record, of));
     if left_out.is_empty() {
         return Some(class.clone());
     }

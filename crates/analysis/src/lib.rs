@@ -66,7 +66,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
     if has_disk && record.plan.subject == Subject::Check {
         report.impressions = impression::of(record, summary, &findings);
         report.durability = durability::of(record, &findings);
-        report.standings = reference::of(summary);
+        report.standings = reference::of(summary, &report.impressions);
     }
     report.criteria = judge_criteria(record, summary, &findings);
     report.over = over::summary(record, summary, &findings, thresholds);

@@ -8,6 +8,7 @@ use qd1_model::Summary;
 use qd1_model::identity::StorageKind;
 use qd1_model::op::OpClass;
 use qd1_model::reference::{Published, Standing};
+use qd1_model::verdict::Impression;
 
 const ROWS: &str = include_str!("reference.tsv");
 
@@ -34,12 +35,15 @@ pub fn rows() -> impl Iterator<Item = Row> {
     })
 }
 
-/// Returns where the disk of a check stands, by reads and by commits.
-pub(crate) fn of(summary: &Summary) -> Vec<Standing> {
+/// Returns where the disk of a check stands, by reads and by commits, where its figures are the disk's: what is not rated
+/// (`impressions`) has no place.
+pub(crate) fn of(summary: &Summary, impressions: &[Impression]) -> Vec<Standing> {
+    let is_rated = |requests: &str| impressions.iter().any(|one| one.requests == requests && one.word.is_some());
     let read = summary.stream("qd1", OpClass::Read).and_then(|stream| stream.lat_p50_ns.value);
     let sync = summary.stream("commit1", OpClass::Commit).and_then(|stream| stream.sync_p50_ns?.value);
     [("reads", "read", read), ("commits", "sync", sync)]
         .into_iter()
+        .filter(|(requests, ..)| is_rated(requests))
         .filter_map(|(requests, what, median_ns)| Some(standing(requests, what, median_ns?)))
         .collect()
 }

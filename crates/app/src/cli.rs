@@ -51,7 +51,11 @@ impl Cli {
         };
         let with = |command: clap::Command, names: &str| command.mut_arg("only", |arg| arg.help(only(names)));
         let root = with(Self::command(), ONLY[0].1);
-        ONLY.iter().fold(root, |root, (name, names)| root.mut_subcommand(*name, |command| with(command, names)))
+        // `mut_subcommand` would put each at the end of the list.
+        root.mut_subcommands(|command| match ONLY.iter().find(|(name, _)| *name == command.get_name()) {
+            Some((_, names)) => with(command, names),
+            None => command,
+        })
     }
 
     /// Reads the command line, parsed and as typed. Ends the program on a usage error or a request for help.

@@ -27,6 +27,8 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
 pub(crate) fn paragraph(report: &Report) -> String {
     let mut sentences: Vec<String> = interrupted(report).into_iter().collect();
     sentences.extend(impressions(report));
+    let no_disk = report.no_disk().filter(|_| !is_check(report));
+    sentences.extend(no_disk.map(|finding| format!("This is no disk: {}.", finding.title.trim_end_matches('.'))));
     sentences.extend(answer(report, false));
     sentences.extend(report.durability.as_ref().map(|found| match found.is_seen {
         true => "Flushes write something out.".to_owned(),
@@ -51,10 +53,10 @@ fn words_of_check(report: &Report) -> Option<String> {
     }
     let figures = report.impressions.iter().filter_map(|impression| {
         let metric = metric(&impression.metric)?;
-        let value = impression.figure?.value?;
+        let value = impression.figure.filter(|_| impression.word.is_some())?.value?;
         Some(format!("{} {} {}", impression.requests, metric.title, metric.unit.format(value)))
     });
-    let figures: Vec<String> = figures.collect();
+    let figures: Vec<String> = figures.chain(stalls(report)).collect();
     let count = |grade: Grade| report.verdicts.iter().filter(|verdict| verdict.grade == grade).count();
     let grades =
         [(Grade::Pass, "pass"), (Grade::Marginal, "marginal"), (Grade::Fail, "fail"), (Grade::NotResolved, "open")];

@@ -57,7 +57,7 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
     };
     // Eight digits are enough to identify a run; all twelve are in the JSON.
     let id = row.id.chars().take(8).collect::<String>();
-    let suite = printable(&row.suite).into_owned();
+    let suite = shorten(&printable(&row.suite), 16);
     [printable(&id).into_owned(), when, suite, took(row.elapsed_ns), shorten(&printable(&disk), 16)]
 }
 

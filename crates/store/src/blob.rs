@@ -14,8 +14,8 @@ use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 
 /// JSON that any blob may become, and so many bytes more for each of its own: records shrink to a tenth or a twentieth.
-const JSON_MIN: u64 = 64 << 20;
-const JSON_PER_BYTE: u64 = 100;
+const JSON_MIN: u64 = 16 << 20;
+const JSON_PER_BYTE: u64 = 50;
 /// Histograms that any blob may hold, and one more for so many bytes: in memory each takes a quarter of a MiB.
 const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;

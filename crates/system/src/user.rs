@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags};
 
 use qd1_model::{Problem, ProblemKind};
 
-/// Users tried, in this order, when none is given.
-const USUAL: [&str; 3] = ["postgres", "mysql", "nobody"];
+/// Who runs what has no user of its own.
+const NOBODY: &str = "nobody";
 
 /// A user of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub struct User {
     pub gid: u32,
 }
 
-/// Returns the user for a server: `None` when qd1 does not run as root, since the server then runs as the same user.
+/// Returns the user for a server, by default `own`, its own one: `None` when qd1 does not run as root, since the server then runs as the same user.
 ///
 /// # Errors
 /// When root names a user that does not exist, no usual user exists, or another user than root names one.
-pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
+pub fn for_server(named: Option<&str>, own: &str) -> Result<Option<User>> {
     let is_root = rustix::process::geteuid().is_root();
     match (is_root, named) {
         (false, None) => return Ok(None),
@@ -47,11 +47,13 @@ pub fn for_server(named: Option<&str>) -> Result<Option<User>> {
             None => Err(Problem::usage(format!("--user {name}: no such user, other than root, in /etc/passwd")).into()),
         };
     }
-    match USUAL.iter().find_map(|name| find(&passwd, name)) {
+    match [own, NOBODY].iter().find_map(|name| find(&passwd, name)) {
         Some(user) => Ok(Some(user)),
         None => {
-            let message = "the server refuses to run as root, and there is none of the users postgres, mysql and nobody; name \
-                           one with --user, or run qd1 as an ordinary user";
+            let message = format!(
+                "the server refuses to run as root, and there is neither a user {own} nor a user {NOBODY}; name one with \
+                 --user, or run qd1 as an ordinary user"
+            );
             Err(Problem::new(ProblemKind::Capability, message).into())
         }
     }

@@ -152,7 +152,7 @@ mod tests {
                 names
                     .iter()
                     .find_map(|at| fields[*at].parse::<f64>().ok())
-                    .is_some_and(|us| (us * 1e3 - row.ns).abs() < 1.0)
+                    .is_some_and(|us| (us * 1e3 / row.ns - 1.0).abs() < 1e-5)
             };
             let has_it = |line: &&str| {
                 let fields: Vec<&str> = line.split('\t').collect();

@@ -1,6 +1,7 @@
 //! The figures of `check` on disks that change, on a sample of the table that `cargo xtask truth --only repeat` prints:
 //! what is printed holds the figure of the long run.
 
+use qd1_model::plan::Skipped;
 use qd1_model::{Grade, OpClass};
 use qd1_truth::Seeds;
 use qd1_truth::repeat::{FROZEN_NS, cells, record, study};
@@ -67,5 +68,23 @@ fn a_disk_that_freezes_passes_for_no_database_and_no_etcd() {
         let paced = report.summary.stream("paced", OpClass::Commit).expect("it has commits");
         let longest_ns = paced.stall_longest_ns.and_then(|longest| longest.value).expect("it is resolved");
         assert!((longest_ns / FROZEN_NS.0 as f64 - 1.0).abs() < 0.1, "seed {seed}: {longest_ns}");
+    }
+}
+
+/// With `--only commit1,wal` it passed, with "longest wait 1.55 s" beside it.
+#[test]
+fn a_disk_that_freezes_does_not_pass_without_the_step_that_stalls_are_judged_by() {
+    let frozen = cells().into_iter().find(|cell| cell.name == "frozen").expect("there is such a disk");
+    let thresholds = qd1_suites::thresholds::builtin();
+    for seed in 0..20 {
+        let mut record = record(&frozen, Seeds::Tuning.seed(seed));
+        record.steps.retain(|step| step.name != "paced");
+        record.plan.steps.retain(|step| step.name != "paced");
+        record.plan.skipped.push(Skipped { left_out: true, ..Skipped::because("paced", "left out by --only") });
+        let report = qd1_analysis::analyse(record, &thresholds);
+        for class in ["etcd", "database"] {
+            let verdict = report.verdicts.iter().find(|verdict| verdict.class == class).expect("it is judged");
+            assert!(matches!(verdict.grade, Grade::Fail | Grade::NotResolved), "seed {seed}: {verdict:?}");
+        }
     }
 }

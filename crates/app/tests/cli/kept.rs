@@ -77,7 +77,7 @@ static KINDS: [Kind; 8] = [
         "meta",
         &["meta"],
         &["--files", "600", "--per-dir", "100", "--workers", "2", "--file-size", "1k..9k", "--seed", "7"],
-        &["file operations, 600 files of 1 KiB to 9 KiB, 100 in a directory", "Random order"],
+        &["File operations, 600 files of 1 KiB to 9 KiB, 100 in a directory", "Random order"],
     ),
     kind(
         "identify",

@@ -54,7 +54,7 @@ fn syncs_are_shown_beside_the_operations_that_wait_for_them() {
 
 /// A run of so many files that it is under way for a while; returns once some are there.
 fn under_way(place: &Place) -> Running {
-    let mut run = Running::start(place.command(&["meta", place.dir_str(), "--files", "1M", "--file-size", "0"]));
+    let mut run = Running::start(place.command(&["meta", place.dir_str(), "--files", "1M", "--file-size", "0", "-v"]));
     wait_until("files are made", || {
         run.assert_running();
         names(place.dir()).iter().any(|name| {

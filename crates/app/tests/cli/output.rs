@@ -221,7 +221,7 @@ fn a_result_that_cannot_be_written_is_a_failure() {
 #[test]
 fn a_run_prints_what_the_history_shows_of_it() {
     let place = Place::new();
-    let ran = place.brief(&["--only", "read32"]).assert().success().get_output().clone();
+    let ran = place.brief(&["--only", "read32", "-v"]).assert().success().get_output().clone();
     let id = place.runs()[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(said(&ran.stdout), text(place.qd1(&["history", "show", &id])));
     assert!(!said(&ran.stderr).contains('\x1b'));

@@ -185,7 +185,8 @@ fn a_criterion_decides_the_exit_code_only_with_fail_on() {
     };
     // No disk writes so often; a busy processor may excuse it, and then it is not resolved.
     let mine = written(&place, &suite(">= 1e15"));
-    run(&place, &mine, &BRIEF).assert().code(0).stdout(predicate::str::contains("the moon (nowhere)"));
+    let all = [&BRIEF[..], &["-v"]].concat();
+    run(&place, &mine, &all).assert().code(0).stdout(predicate::str::contains("the moon (nowhere)"));
     run(&place, &mine, &[&BRIEF[..], &["--fail-on", "not-resolved"]].concat()).assert().code(3);
     // Any disk does. A machine may be too busy to say so once, not five times, and never calls it a failure.
     let mine = written(&place, &suite(">= 0"));

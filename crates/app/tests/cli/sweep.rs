@@ -39,7 +39,7 @@ fn a_file_is_only_read_and_what_is_left_out_is_one_line() {
     let place = Place::new();
     let file = place.beside("given");
     std::fs::write(&file, vec![7u8; 32 << 20]).unwrap();
-    let tiny = ["--size=16MiB", "--runtime=40ms", "--bs=4k", "--iodepth=1,2", "--quiet"];
+    let tiny = ["--size=16MiB", "--runtime=40ms", "--bs=4k", "--iodepth=1,2", "--quiet", "-v"];
     let shown = text(place.qd1(&[&["sweep", file.to_str().unwrap()], &tiny[..]].concat()));
     assert_eq!(shown.matches("not run:").count(), 1, "{shown}");
     assert!(!shown.contains("randwrite: "), "{shown}");

@@ -15,8 +15,15 @@ use serde::{Deserialize, Deserializer, Serializer};
 use super::{Interval, IntervalStream, Slow, TimeSpent};
 use crate::op::OpClass;
 
+/// Bins of a stream, and streams of an interval, at most: a text that has more is damaged.
+const BINS_MAX: usize = 4096;
+const STREAMS_MAX: usize = 64;
+
 /// An item of a packed list.
 pub(super) trait Item: Sized {
+    /// Items of a list at most: in memory they take far more than in the text.
+    const MOST: usize;
+
     /// Writes the item that follows `before`.
     fn put(&self, before: Option<&Self>, out: &mut Vec<u8>);
 
@@ -50,10 +57,10 @@ impl Bytes<'_> {
         self.number()?.try_into().ok()
     }
 
-    /// Returns a count of items, each of which takes a byte at least: no more than there are bytes.
-    fn count(&mut self) -> Option<usize> {
+    /// Returns a count of items, each of which takes a byte at least: no more than there are bytes, nor than `most`.
+    fn count(&mut self, most: usize) -> Option<usize> {
         let count: usize = self.narrow()?;
-        (count <= self.0.len()).then_some(count)
+        (count <= self.0.len().min(most)).then_some(count)
     }
 }
 
@@ -78,6 +85,9 @@ fn take_difference(bytes: &mut Bytes<'_>, from: u64) -> Option<u64> {
 
 /// Start, as the difference to the end of the one before; length; number of streams; each of them.
 impl Item for Interval {
+    /// A day of them.
+    const MOST: usize = 1_000_000;
+
     fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
         put_difference(out, end_of(before), self.start_ns);
         put(out, self.length_ns);
@@ -88,7 +98,7 @@ impl Item for Interval {
     fn take(before: Option<&Self>, bytes: &mut Bytes<'_>) -> Option<Self> {
         let start_ns = take_difference(bytes, end_of(before))?;
         let length_ns = bytes.number()?;
-        let count = bytes.count()?;
+        let count = bytes.count(STREAMS_MAX)?;
         let streams = (0..count).map(|_| take_stream(bytes)).collect::<Option<_>>()?;
         Some(Self { start_ns, length_ns, streams })
     }
@@ -117,7 +127,7 @@ fn put_stream(stream: &IntervalStream, out: &mut Vec<u8>) {
 fn take_stream(bytes: &mut Bytes<'_>) -> Option<IntervalStream> {
     let class = *OpClass::ALL.get(bytes.narrow::<usize>()?)?;
     let [ios, byte_sum, lat_sum_ns, lat_max_ns] = [bytes.number()?, bytes.number()?, bytes.number()?, bytes.number()?];
-    let count = bytes.count()?;
+    let count = bytes.count(BINS_MAX)?;
     let mut last = 0;
     let mut bin = |bytes: &mut Bytes<'_>| {
         last = take_difference(bytes, last)?;
@@ -129,6 +139,8 @@ fn take_stream(bytes: &mut Bytes<'_>) -> Option<IntervalStream> {
 
 /// Start, as the difference to that of the one before; latency, likewise.
 impl Item for Slow {
+    const MOST: usize = 4096;
+
     fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
         put_difference(out, before.map_or(0, |before| before.at_ns), self.at_ns);
         put_difference(out, before.map_or(0, |before| before.lat_ns), self.lat_ns);
@@ -143,6 +155,8 @@ impl Item for Slow {
 
 /// Least latency, as the difference to that of the one before; how many; sums of their latency, work and waits.
 impl Item for TimeSpent {
+    const MOST: usize = 65_536;
+
     fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
         put_difference(out, before.map_or(0, |before| before.from_ns), self.from_ns);
         for number in [self.ios, self.lat_ns, self.worked_ns, self.waited_ns] {
@@ -203,7 +217,7 @@ impl<'de, T: Item + Deserialize<'de>> Visitor<'de> for Either<T> {
 
 fn unpacked<T: Item>(bytes: &[u8]) -> Option<Vec<T>> {
     let mut bytes = Bytes(bytes);
-    let count = bytes.count()?;
+    let count = bytes.count(T::MOST)?;
     let mut list: Vec<T> = Vec::new();
     for _ in 0..count {
         let item = T::take(list.last(), &mut bytes)?;
@@ -285,5 +299,9 @@ mod tests {
         assert!(unpacked::<Slow>(&bytes).is_none());
         assert!(unpacked::<Slow>(&[1, 0x80]).is_none(), "a number that does not end");
         assert!(unpacked::<Slow>(&[0, 0]).is_none(), "more than was counted");
+        let mut many = Vec::new();
+        put(&mut many, Slow::MOST as u64 + 1);
+        many.resize(many.len() + 2 * (Slow::MOST + 1), 0);
+        assert!(unpacked::<Slow>(&many).is_none(), "a gigabyte of a few kilobytes");
     }
 }

@@ -51,6 +51,11 @@ impl Mysql {
             if !set.contains('=') {
                 return Err(Problem::usage(format!("-c {set}: write NAME=VALUE")).into());
             }
+            if set.split_once('=').is_some_and(|(_, value)| value.contains('/')) {
+                let message =
+                    format!("-c {set}: a path would lead the server outside its throwaway directory; leave it out");
+                return Err(Problem::usage(message).into());
+            }
             let is_ours = ["datadir", "socket", "pid-file", "tmpdir", "port", "bind-address", "user"];
             if name.starts_with('-') || is_ours.contains(&name.trim_start_matches('-')) {
                 let message = format!("-c {set}: qd1 sets this for a throwaway server; leave it out");
@@ -93,14 +98,14 @@ impl Driver for Mysql {
     }
 
     fn check(&mut self) -> Result<()> {
-        user::for_server(self.options.user.as_deref())?;
+        user::for_server(self.options.user.as_deref(), "mysql")?;
         self.tools = Some(Tools::find(self.options.bindir.as_deref())?);
         Ok(())
     }
 
     fn prepare(&mut self, site: &Site<'_>, watch: &mut dyn Watch) -> Result<(String, Vec<Setting>)> {
         let tools = self.tools.clone().context("the programs were not searched for")?;
-        let user = user::for_server(self.options.user.as_deref())?;
+        let user = user::for_server(self.options.user.as_deref(), "mysql")?;
         let most = self.options.clients.iter().copied().max().unwrap_or(1);
         watch.note("making the server's data");
         let server = self.server.insert(Server::start(&tools, user.as_ref(), &self.options.set, most, site)?);
@@ -149,7 +154,7 @@ mod tests {
     #[test]
     fn what_a_throwaway_server_needs_is_not_the_users_to_set() {
         let with = |set: &str| Mysql::new(MysqlOptions { set: vec![set.to_owned()], ..MysqlOptions::default() });
-        for set in ["datadir=/srv", "pid_file=/x", "--socket=/x", "nothing"] {
+        for set in ["datadir=x", "pid_file=x", "--socket=x", "nothing", "general-log-file=/tmp/x", "log-bin=../x"] {
             assert!(with(set).is_err(), "{set}");
         }
         assert!(with("sync_binlog=1").is_ok());

@@ -45,6 +45,8 @@ impl Tools {
         }
         let install = find::among("mariadb-install-db", &dirs).or_else(|| find::among("mysql_install_db", &dirs));
         if let Some(server) = find::among("mariadbd", &dirs).filter(|_| install.is_some()) {
+            // What its script reads its options by: in another package, which a container may lack.
+            find::needed("my_print_defaults", &dirs, "mariadb-client-core")?;
             return Ok(Self { server, install });
         }
         if let Some(server) = find::among("mysqld", &dirs) {
@@ -238,7 +240,14 @@ fn make_data(tools: &Tools, user: Option<&User>, data: &Path, place: &Path, site
             .user(user)
             .output(site.cancel),
     };
-    made.map(drop).context("the server's data could not be made")
+    made.map(drop)
+        .map_err(|error| {
+            // Its last lines are advice; what failed stands before them.
+            let text = format!("{error:#}");
+            let errors: Vec<&str> = text.lines().filter(|line| line.contains("ERROR")).collect();
+            if errors.is_empty() { error } else { anyhow::anyhow!("{}", errors.join("; ")) }
+        })
+        .context("the server's data could not be made")
 }
 
 /// Creates a directory that only `user` can enter.

@@ -169,7 +169,7 @@ impl Driver for Postgres {
         }
         match &self.options.dsn {
             None => {
-                user::for_server(self.options.user.as_deref())?;
+                user::for_server(self.options.user.as_deref(), "postgres")?;
                 self.options.path.get_or_insert_with(|| PathBuf::from("."));
             }
             Some(dsn) if self.options.path.is_none() => self.options.path = Some(foreign::data_directory(&tools, dsn)?),
@@ -184,7 +184,7 @@ impl Driver for Postgres {
         self.server = match &self.options.dsn {
             Some(dsn) => Server::Foreign(Box::new(Foreign::enter(&tools, dsn, site)?)),
             None => {
-                let user = user::for_server(self.options.user.as_deref())?;
+                let user = user::for_server(self.options.user.as_deref(), "postgres")?;
                 let most = self.options.clients.iter().copied().max().unwrap_or(1);
                 watch.note("initdb: creating a cluster");
                 Server::Own(Box::new(Cluster::start(&tools, user, &self.options.set, most, site)?))

@@ -1,10 +1,11 @@
 //! The first screen of a run: what it found, the figures behind that, what to do about it, and where the rest is. It fits a
 //! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back.
 
+use qd1_model::units::format_span_ns;
 use qd1_model::{Finding, Report, Severity};
 
 use crate::headline;
-use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style};
+use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style, wrap};
 use crate::sections;
 use crate::words;
 
@@ -16,13 +17,24 @@ const ID: usize = 8;
 const FINDINGS: usize = 2;
 /// Lines that the table keeps, whatever is found.
 const TABLE_MIN: usize = 6;
+/// Lines of the headline at most.
+const PARAGRAPH_MAX: usize = 9;
+/// How the second line of a table's row begins.
+const CONTINUES: &str = "          ";
 /// Column of a finding's text.
 const TEXT: usize = 12;
 
 /// Returns the screen.
 pub(crate) fn render(report: &Report, style: &Style) -> String {
     let mut page = Page::new(style);
-    page.bold(&headline::paragraph(report));
+    let paragraph = wrap(&headline::paragraph(report), page.prose_width());
+    for (at, line) in paragraph.iter().take(PARAGRAPH_MAX).enumerate() {
+        let is_cut = at + 1 == PARAGRAPH_MAX && paragraph.len() > PARAGRAPH_MAX;
+        let line =
+            if is_cut { format!("{} ...", line.get(..line.len().min(70)).unwrap_or_default()) } else { line.clone() };
+        let line = page.paint(BOLD, &line);
+        page.line(&line);
+    }
     let table = lines(style, |page| sections::brief(page, report));
     let foot = lines(style, |page| foot(page, report));
     let used = page.text.lines().count() + foot.len() + 1;
@@ -31,7 +43,11 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let findings = findings(report, style, room);
     let blank = usize::from(!findings.is_empty());
     let room = LINES.saturating_sub(used + 1 + findings.len() + blank);
-    let shown = if table.len() <= room { table.len() } else { room.saturating_sub(1) };
+    let mut shown = if table.len() <= room { table.len() } else { room.saturating_sub(1) };
+    // The second line of a row stands further in: it stays with the first.
+    while shown > 0 && shown < table.len() && table[shown].starts_with(CONTINUES) {
+        shown -= 1;
+    }
     if shown > 0 {
         page.line("");
     }
@@ -74,13 +90,19 @@ fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
 const SETTINGS: [&str; 3] = ["mount_options.discard", "mount_options.commit", "dirty_limits"];
 
 /// The findings by weight. Those that only inform are worth a line where there is something to do about them.
-fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> {
-    let no_disk = report.no_disk();
-    report
-        .findings
-        .iter()
-        .filter(move |finding| Some(*finding) != no_disk && !SETTINGS.contains(&finding.id.as_str()))
-        .filter(|finding| finding.severity >= Severity::Warning || !finding.advice.is_empty())
+fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
+    // A check says it in its first line.
+    let no_disk = report.no_disk().filter(|_| words::is_check(report));
+    let is_told = move |finding: &&Finding| {
+        let is_general = SETTINGS.contains(&finding.id.as_str());
+        Some(*finding) != no_disk
+            && !is_general
+            && (finding.severity >= Severity::Warning || !finding.advice.is_empty())
+    };
+    let mut all: Vec<&Finding> = report.findings.iter().filter(is_told).collect();
+    // What this machine's processors did comes after what the disk did.
+    all.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.id.starts_with("cpu_spoiled")));
+    all.into_iter()
 }
 
 fn tell(page: &mut Page, finding: &Finding, with_advice: bool) {
@@ -98,7 +120,7 @@ fn tell(page: &mut Page, finding: &Finding, with_advice: bool) {
 /// Writes where the rest is, and what else to run.
 fn foot(page: &mut Page, report: &Report) {
     let dim = |page: &mut Page, text: &str| {
-        for line in crate::page::wrap(text, page.prose_width()) {
+        for line in wrap(text, page.prose_width()) {
             let line = page.paint(DIM, &line);
             page.line(&line);
         }
@@ -107,7 +129,8 @@ fn foot(page: &mut Page, report: &Report) {
     if report.record.is_unfinished() {
         page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
     } else if words::is_check(report) && report.over.is_none() && !report.verdicts.is_empty() {
-        dim(page, "A minute speaks for a minute: measure again at busy hours (check --over 24h).");
+        let took = format_span_ns(report.record.elapsed_ns);
+        dim(page, &format!("This speaks for the {took} it took: measure at busy hours too (check --over 24h)."));
     }
     let rest = match page.style.detail {
         Detail::Screen { is_kept: true } => format!("qd1 history show {id}"),

@@ -75,7 +75,7 @@ fn writes(plan: &Plan) -> String {
     };
     let example = Bytes(plan.steps.iter().map(of).fold(shared, u64::saturating_add));
     match example == most {
-        true => format!("{most}"),
-        false => format!("as much as the disk takes in that time: {example} at 200 MB/s, {most} at most"),
+        true => format!("at most {most}"),
+        false => format!("at most {most}, on the fastest of disks; {example} at 200 MB/s"),
     }
 }

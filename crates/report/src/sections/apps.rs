@@ -82,11 +82,6 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
             page.hang(4, label, DIM, 14, &text);
         }
     }
-    for step in &report.summary.steps {
-        if let Some(record) = report.record.step(&step.name).filter(|record| !record.fault.is_empty()) {
-            page.hang(2, "FAILED", BAD, 10, &format!("{}: {}", step.name, record.fault));
-        }
-    }
 }
 
 /// Writes the section of the human report: all loads.

@@ -50,6 +50,9 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
     } else {
         suite::brief(page, report);
     }
+    if report.filesystems.is_none() && report.limits.is_none() {
+        suite::failures(page, report);
+    }
 }
 
 /// Returns a text as a sentence, with a capital letter and a full stop.

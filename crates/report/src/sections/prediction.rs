@@ -35,7 +35,12 @@ pub(crate) fn sentence(prediction: &Prediction) -> String {
         }
         told.push(row.what.program());
         let [what, figure, interval, bound] = cells(row);
-        parts.push(format!("{what} {figure} ({interval}), limited by {bound}"));
+        parts.push(match row.what {
+            Predicts::PostgresTps => {
+                format!("PostgreSQL {figure} transactions/s with {CLIENTS} clients ({interval}), limited by {bound}")
+            }
+            _ => format!("{what}: {figure} ({interval}), limited by {bound}"),
+        });
     }
     match parts.is_empty() {
         true => "Nothing could be predicted.".to_owned(),

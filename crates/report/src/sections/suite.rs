@@ -35,7 +35,6 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
     if !rows.is_empty() {
         compact(page, &["step", "per second", "p50 [95 %]", "p99 [95 %]"], &rows);
     }
-    failures(page, report);
 }
 
 /// Writes what failed, and what did not run.

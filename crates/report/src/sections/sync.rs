@@ -36,12 +36,18 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     let compared = |method: SyncMethod| table.rows.iter().find(|row| is_compared(row, table) && row.method == method);
     let commits = compared(best).map_or_else(String::new, |row| match row.commits_per_second.is_resolved() {
         true => {
-            format!(" with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
+            format!(", with {} commits/s", words::figure(Unit::PerSecond, &row.commits_per_second).replace("/s", ""))
         }
-        false => format!(" with a median of {} a commit", words::figure(Unit::Ns, &row.lat_p50_ns)),
+        false => format!(", with a median of {} a commit", words::figure(Unit::Ns, &row.lat_p50_ns)),
     });
     let block = Bytes(u64::from(table.block));
-    let mut text = format!("{} is the fastest durable way to commit {block} here{commits}.", named(best));
+    let mut text = match table.tied.is_empty() {
+        true => format!("{} is the fastest durable way to commit {block} here{commits}.", named(best)),
+        false => {
+            let tied: Vec<String> = [best].iter().chain(&table.tied).map(|method| named(*method)).collect();
+            format!("No durable way to commit {block} here is seen to be the fastest: {}{commits}.", words::some(&tied))
+        }
+    };
     let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
     let slowest = slowest.filter(|row| !table.tied.contains(&row.method));
     let rate = |row: &SyncRow| row.commits_per_second.value;
@@ -49,11 +55,7 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     if let Some((slow, (one, other))) =
         slowest.and_then(|(row, other)| Some((row, (compared(best).and_then(rate)?, other))))
     {
-        text += &format!(" {:.1} times as many as {}, the slowest.", one / other, named(slow.method));
-    }
-    if !table.tied.is_empty() {
-        let tied: Vec<String> = table.tied.iter().map(|method| named(*method)).collect();
-        text += &format!(" As fast, as far as can be seen: {}.", words::some(&tied));
+        text += &format!(" {:.1} times as many as by {}, the slowest.", one / other, named(slow.method));
     }
     text + &to_set(table)
 }
@@ -69,11 +71,8 @@ fn to_set(table: &SyncTable) -> String {
     }
 }
 
-/// Writes the settings to choose, then a line for each durable method, the fastest first.
+/// Writes a line for each durable method, the fastest first.
 pub(crate) fn brief(page: &mut Page, table: &SyncTable) {
-    for setting in table.settings.iter().filter(|setting| setting.advice == SyncAdvice::Choose) {
-        page.hang(2, &setting.program, BOLD, SETTING, &format!("choose {}", setting.setting));
-    }
     let mut methods: Vec<&SyncRow> = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).collect();
     let rate = |row: &&SyncRow| row.commits_per_second.value.unwrap_or_default();
     methods.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
@@ -488,8 +487,7 @@ mod tests {
     fn the_first_sentence_names_the_best_method_and_those_as_fast() {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.starts_with("fdatasync is the fastest durable way to commit 8 KiB here with 5.46k"), "{text}");
-        assert!(flat.contains("As fast, as far as can be seen: fdatasync + O_DIRECT."), "{text}");
+        assert!(flat.starts_with("No durable way to commit 8 KiB here is seen to be the fastest: fdatasync, fdatasync + O_DIRECT, with 5.46k"), "{text}");
     }
 
     #[test]

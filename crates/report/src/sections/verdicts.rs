@@ -4,25 +4,33 @@ use qd1_model::metric::{Better, Unit, metric};
 use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report, Verdict};
 
-use crate::page::Page;
+use crate::page::{Page, shorten};
 use crate::sections::criteria::paint;
 use crate::words;
 
 /// Column of a class's title: two spaces, the longest grade, a space.
 const TITLE: usize = 15;
+/// Letters of a step's name that are shown.
+const STEP_MAX: usize = 14;
+/// Letters of a title that are shown, and those that the column of figures makes room for.
+const TITLE_MAX: usize = 60;
+const ALIGNED_MAX: usize = 30;
 
 /// Writes a line for each class: its grade, the figure that decided, and the bound that it is held against.
 ///
 /// The figures stand without their intervals: the grade is by these, and the whole report has them.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
-    let longest = report.verdicts.iter().map(|verdict| verdict.title.chars().count()).max().unwrap_or(0);
+    let length = |verdict: &Verdict| verdict.title.chars().count().min(TITLE_MAX);
+    // What `--only` adds to a title is no reason to push all figures to the right.
+    let longest = report.verdicts.iter().map(length).filter(|length| *length <= ALIGNED_MAX).max().unwrap_or(0);
     let column = TITLE + longest + 2;
     for verdict in &report.verdicts {
         let grade = page.paint(paint(verdict.grade), verdict.grade.name().to_uppercase().as_str());
         let gap = TITLE - 2 - verdict.grade.name().len();
         let figure = decided_by(verdict);
-        let title = &verdict.title;
-        if column + figure.chars().count() <= page.prose_width() {
+        let title = shorten(&verdict.title, TITLE_MAX);
+        let fits = title.chars().count() + 2 + TITLE <= column;
+        if fits && column + figure.chars().count() <= page.prose_width() {
             page.line(&format!("  {grade}{:gap$}{title:<w$}{figure}", "", w = column - TITLE));
         } else {
             page.line(&format!("  {grade}{:gap$}{title}", ""));
@@ -40,7 +48,11 @@ fn short(judged: &Judged) -> String {
     let criterion = &judged.criterion;
     let Some(metric) = metric(&criterion.metric) else { return words::judged(judged) };
     let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
-    let name = format!("{} {title}", criterion.step);
+    let name = match criterion.metric.as_str() {
+        "stall_share" => "time in stalls".to_owned(),
+        "stall_longest_ns" => "longest stall".to_owned(),
+        _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)),
+    };
     let name = name.trim_end();
     let Some(value) = judged.figure.and_then(|figure| figure.value) else {
         return match judged.figure {
@@ -54,6 +66,10 @@ fn short(judged: &Judged) -> String {
         (_, Better::Lower) => ("pass <=", criterion.pass),
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
+    if judged.grade == Grade::NotResolved {
+        let why = judged.why.split([',', ';', ':']).next().filter(|why| !why.is_empty() && why.len() < 20);
+        return format!("{name} {}, {}", words::worded(metric.unit, value), why.unwrap_or("interval too wide"));
+    }
     let (value, bound) = (words::worded(metric.unit, value), words::threshold(metric.unit, bound));
     format!("{name} {value}, {word}{bound}")
 }

@@ -100,7 +100,7 @@ pub(crate) struct PostgresArgs {
     /// Where initdb, postgres and pgbench are [default: the newest found]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
-    /// User that the server runs as when started by root [default: postgres, mysql or nobody]
+    /// User that the server runs as when started by root [default: postgres or nobody]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Use this running server instead, in a separate schema that is dropped afterwards
@@ -136,7 +136,7 @@ pub(crate) struct MysqlArgs {
     /// Where the server's programs are [default: MariaDB's in PATH, else MySQL's]
     #[arg(long, value_name = "DIR")]
     pub(crate) bindir: Option<PathBuf>,
-    /// User that the server runs as when started by root [default: postgres, mysql or nobody]
+    /// User that the server runs as when started by root [default: mysql or nobody]
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     #[command(flatten)]

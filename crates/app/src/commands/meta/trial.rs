@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,13 +12,15 @@ use qd1_engine::clock;
 use qd1_model::plan::{FileOp, FilesWork, Plan, Work};
 use qd1_system::scratch::Scratch;
 
-/// Files of the trial, and the longest that it takes.
+/// Files of the trial, their size and that of all together, and the longest that an operation on them takes.
 const FILES: u64 = 200;
+const FILE_MAX: u64 = 1 << 20;
+const BYTES_MAX: u64 = 16 << 20;
 const LONGEST: Duration = Duration::from_millis(700);
 
 /// Returns how long the plan's operations on many files will take, ns; `None` where the plan has others, or nothing can be
-/// tried.
-pub(super) fn estimate(plan: &Plan, id: &str) -> Option<u64> {
+/// tried within the space that the plan states.
+pub(super) fn estimate(plan: &Plan, id: &str, cancel: &AtomicBool) -> Option<u64> {
     let works: Vec<&FilesWork> = plan
         .steps
         .iter()
@@ -26,7 +29,7 @@ pub(super) fn estimate(plan: &Plan, id: &str) -> Option<u64> {
             _ => None,
         })
         .collect::<Option<_>>()?;
-    let times = Times::of(works.first()?, &plan.target.path, id).ok()?;
+    let times = Times::of(works.first()?, &plan.target.path, id, cancel).ok()??;
     let step = |(work, longest_ns): (&&FilesWork, u64)| {
         let ops: f64 = work.ops.iter().map(|op| times.of_op(*op) * work.count as f64).sum();
         let end = if work.fsync.end { times.end_ns * work.ops.len() as f64 } else { 0.0 };
@@ -51,15 +54,22 @@ struct Times {
 
 impl Times {
     /// Tries all of them in a directory of its own.
-    fn of(work: &FilesWork, path: &Path, id: &str) -> Result<Self> {
+    fn of(work: &FilesWork, path: &Path, id: &str, cancel: &AtomicBool) -> Result<Option<Self>> {
+        let size = work.size.0 - work.size_spread.0 / 2;
+        let most = FILES.min(work.count).min(BYTES_MAX / size.max(1));
+        if size > FILE_MAX || most == 0 {
+            return Ok(None);
+        }
+        let is_over =
+            |begin_ns: u64| cancel.load(Ordering::Relaxed) || clock::now_ns() - begin_ns >= LONGEST.as_nanos() as u64;
         let scratch = Scratch::create(path, &format!("{id}-trial"))?;
         let dir = scratch.path();
         let handle = File::open(dir)?;
-        let data = vec![0x5a_u8; usize::try_from(work.size.0.saturating_sub(work.size_spread.0 / 2))?];
+        let data = vec![0x5a_u8; usize::try_from(size)?];
         let name = |at: u64| dir.join(format!("f{at:08}"));
         let mut count = 0;
         let begin_ns = clock::now_ns();
-        while count < FILES && clock::now_ns() - begin_ns < LONGEST.as_nanos() as u64 {
+        while count < most && !is_over(begin_ns) {
             let mut file = File::create_new(name(count))?;
             file.write_all(&data)?;
             if work.fsync.files {
@@ -70,11 +80,12 @@ impl Times {
             }
             count += 1;
         }
-        let mut times = Self { create_ns: (clock::now_ns() - begin_ns) as f64 / count as f64, ..Self::default() };
+        let mut times =
+            Self { create_ns: (clock::now_ns() - begin_ns) as f64 / count.max(1) as f64, ..Self::default() };
         let each = |op: &dyn Fn(u64) -> std::io::Result<()>, changes: bool| -> Result<f64> {
             let begin_ns = clock::now_ns();
             let mut done = 0_u64;
-            while done < count && clock::now_ns() - begin_ns < LONGEST.as_nanos() as u64 {
+            while done < count && !is_over(begin_ns) {
                 op(done)?;
                 if changes && work.fsync.dir {
                     handle.sync_all()?;
@@ -92,12 +103,12 @@ impl Times {
         let linked = |at: u64| dir.join(format!("l{at:08}"));
         times.link_ns = each(&|at| fs::hard_link(name(at), linked(at)), true)?;
         times.delete_ns = each(&|at| fs::remove_file(name(at)), true)?;
-        if work.fsync.end {
+        if work.fsync.end && !cancel.load(Ordering::Relaxed) {
             let begin_ns = clock::now_ns();
             rustix::fs::syncfs(&handle)?;
             times.end_ns = (clock::now_ns() - begin_ns) as f64;
         }
-        Ok(times)
+        Ok((!cancel.load(Ordering::Relaxed)).then_some(times))
     }
 
     fn of_op(&self, op: FileOp) -> f64 {
@@ -110,5 +121,28 @@ impl Times {
             FileOp::Delete => self.delete_ns,
             _ => self.stat_ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::Bytes;
+
+    use super::*;
+
+    fn tried(size: Bytes, count: u64) -> Option<Times> {
+        let dir = tempfile::tempdir().unwrap();
+        let work = FilesWork { size, count, ..FilesWork::default() };
+        let times = Times::of(&work, dir.path(), "t", &AtomicBool::new(false)).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+        times
+    }
+
+    /// One planned file of 300 MiB was tried six times over, and one of 1.5 GiB in memory.
+    #[test]
+    fn no_more_is_tried_than_is_planned() {
+        assert!(tried(Bytes::mib(300), 1).is_none());
+        let times = tried(Bytes::kib(4), 1).unwrap();
+        assert!(times.create_ns > 0.0 && times.delete_ns > 0.0);
     }
 }

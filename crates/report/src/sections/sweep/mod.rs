@@ -162,7 +162,7 @@ fn knees(page: &mut Page, surface: &Surface) {
     for curve in &surface.curves {
         let label = format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block))));
         let ceiling = curve.iops_ceiling.map_or_else(|| "not reached".to_owned(), format_count);
-        let best = curve.iops_best.value.map_or_else(|| "?".to_owned(), format_count);
+        let best = curve.iops_best.value.map_or_else(|| "not resolved".to_owned(), format_count);
         let falls = if curve.falls { ", falls" } else { "" };
         let best = format!("{best} at {}{falls}", curve.iodepth_best);
         let allowed = curve.allowed.as_ref().map(words::allowed).unwrap_or_default();
