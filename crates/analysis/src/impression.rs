@@ -71,7 +71,13 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         source: scale.source.to_owned(),
     };
     let spoiled = why_not_the_disks(record, summary, findings, &criterion);
-    let word = figure.filter(|_| spoiled.is_none()).and_then(|figure| scale.word(&figure));
+    let get = metric(scale.metric).expect("a test judges each scale").get;
+    // What this machine's processors added changes no word that the figure has with it and without.
+    let shorter = summary.stream(scale.step, scale.op).and_then(|stream| get(&stream.without_waits()?));
+    let is_by_processors = spoiled.as_ref().is_some_and(|why| why.contains("processor"));
+    let same = |word: &String| shorter.and_then(|shorter| scale.word(&shorter)).is_some_and(|other| other == *word);
+    let said = figure.and_then(|figure| scale.word(&figure));
+    let word = said.filter(|word| spoiled.is_none() || is_by_processors && same(word));
     let stalls = summary.stream(scale.step, scale.op).is_some_and(is_stalled);
     let word = word.map(|word| if stalls { format!("{word}, but for stalls") } else { word });
     let why = match (&word, spoiled, figure) {

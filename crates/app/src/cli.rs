@@ -34,7 +34,7 @@ to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was 
 const ONLY: [(&str, &str); 6] = [
     (
         "check",
-        "cold, again-16m, flush-4k, flush-1m, qd1, commit1, commit4, wal, paced, read32, write32, seqread, seqwrite, files, buffered",
+        "cold, touch-16m, again-16m, flush-4k, flush-1m, qd1, commit1, commit4, wal, paced, read32, write32, seqread, seqwrite, files, buffered",
     ),
     ("identify", "far, near, forward, middle, large, deep, commit"),
     ("predict", "commit1, commit-large, wal, checkpoint, reread, journal"),
@@ -66,7 +66,7 @@ impl Cli {
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         let cli = parsed.map_err(|error| error.format(&mut definition)).unwrap_or_else(|error| {
             let first = std::env::args().nth(1).unwrap_or_default();
-            let better = misspelt(&error, &mut definition, &first).or_else(|| no_effort(&error, &mut definition));
+            let better = misspelt(&error, &mut definition, &first).or_else(|| no_effort(&error));
             better.unwrap_or(error).exit()
         });
         (cli, command_line(&definition, std::env::args_os().skip(1)))
@@ -91,13 +91,13 @@ fn misspelt(error: &clap::Error, definition: &mut clap::Command, first: &str) ->
 }
 
 /// Returns a better error for --quick and --full where a command has neither: clap suggests --quiet.
-fn no_effort(error: &clap::Error, definition: &mut clap::Command) -> Option<clap::Error> {
+fn no_effort(error: &clap::Error) -> Option<clap::Error> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_effort = matches!(flag.as_str(), "--quick" | "--full");
     (error.kind() == ErrorKind::UnknownArgument && is_effort).then(|| {
         let message = format!("there is no {flag} here; --runtime sets the time of each load");
-        definition.error(ErrorKind::UnknownArgument, message)
+        clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n"))
     })
 }
 

@@ -17,14 +17,19 @@ use qd1_report::{Detail, Style, redact, render};
 use qd1_system::destination::Destination;
 use qd1_system::state::default_path;
 
-/// Columns when the width is not known.
+/// Columns and lines of a terminal when they are not known.
 const WIDTH: usize = 80;
+const HEIGHT: usize = 24;
 
 /// Returns the style that the destination can show, and that was asked for.
 pub(crate) fn style(args: &OutputArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let width = if to_terminal { terminal_width() } else { WIDTH };
-    let detail = if args.verbose { Detail::All } else { detail };
+    let (width, height) = if to_terminal { terminal_size() } else { (WIDTH, None) };
+    let detail = match detail {
+        _ if args.verbose => Detail::All,
+        Detail::Screen { is_kept, .. } => Detail::Screen { is_kept, lines: height },
+        Detail::All => Detail::All,
+    };
     Style { color: color(args.color, to_terminal), width, detail }
 }
 
@@ -41,9 +46,12 @@ fn color(when: When, to_terminal: bool) -> bool {
     }
 }
 
-fn terminal_width() -> usize {
-    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
-    columns.ok().filter(|columns| *columns > 0).unwrap_or(WIDTH)
+/// Returns the columns of the terminal, and its lines.
+fn terminal_size() -> (usize, Option<usize>) {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let known = |number: u16| (number > 0).then_some(usize::from(number));
+    let (columns, lines) = size.map_or((None, None), |size| (known(size.ws_col), known(size.ws_row)));
+    (columns.unwrap_or(WIDTH), Some(lines.unwrap_or(HEIGHT)))
 }
 
 /// Checks that the file of `-o` can be written, so that a run does not fail after a minute of measuring.

@@ -18,11 +18,16 @@ use crate::message;
 /// Without a terminal, a line at most this often.
 const LINE_EVERY_NS: u64 = 10_000_000_000;
 
+/// What a run takes beside its steps: it looks at the machine, opens files, and keeps and judges what was measured.
+const OVERHEAD_NS: u64 = 400_000_000;
+
 /// Progress of one run.
 pub(crate) struct Progress {
     mode: Mode,
     steps: Vec<Budget>,
     current: usize,
+    /// Steps that are over.
+    done: usize,
     figures: String,
     line_ns: u64,
     /// Whether the steps are so many and so short that a line for each would only scroll by.
@@ -57,13 +62,15 @@ impl Progress {
         } else {
             Mode::Lines
         };
-        Self { mode, steps: Vec::new(), current: 0, figures: String::new(), line_ns: 0, brief: false }
+        Self { mode, steps: Vec::new(), current: 0, done: 0, figures: String::new(), line_ns: 0, brief: false }
     }
 
-    /// Returns the position of the step, `[ 3/10]`, with the same width for every step.
+    /// Returns how many steps are done with this one, `[ 3/10]`, with the same width for every step: they may be visited in any
+    /// order.
     fn position(&self) -> String {
         let count = self.steps.len().to_string();
-        format!("[{:>width$}/{count}]", self.current + 1, width = count.len())
+        let number = (self.done + 1).min(self.steps.len().max(1));
+        format!("[{number:>width$}/{count}]", width = count.len())
     }
 
     /// Prints a line that stays.
@@ -102,7 +109,11 @@ impl Watch for Progress {
             return;
         }
         let place = plan.target.path.display();
-        let longest = format_span_ns(plan.duration_max_ns());
+        let longest = format_span_ns(plan.duration_max_ns() + OVERHEAD_NS);
+        let longest = match plan.subject {
+            Subject::Program => format!("{longest} of load, beside making the data"),
+            _ => longest,
+        };
         let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };
         self.print(&format!("{}: {steps} on {place}, at most {longest}", plan.suite));
     }
@@ -175,6 +186,13 @@ impl Watch for Progress {
     }
 
     fn step_done(&mut self, record: &StepRecord) {
+        self.print_step(record);
+        self.done += 1;
+    }
+}
+
+impl Progress {
+    fn print_step(&mut self, record: &StepRecord) {
         // Kinds of operation that ran one after another have no common rate.
         let mixed = record.streams.len() > 2;
         let parts: Vec<String> = record

@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
         assert_eq!(record.plan.subject, self.request.subject, "the plan's subject is that of the request");
         let is_kept = store.is_some_and(|store| keep(store, &record));
         drop(files);
-        let reported = self.report(record, Detail::Screen { is_kept });
+        let reported = self.report(record, Detail::Screen { is_kept, lines: None });
         if let (Ok(report), Some(store), true) = (&reported, store, is_kept) {
             // Without it the list judges the run anew.
             let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));

@@ -7,7 +7,7 @@ use qd1_model::verdict::Durability;
 use qd1_model::{Bytes, Estimate, Finding, Grade, OpClass, Report, Severity, StepSummary, StreamSummary, Verdict};
 
 use crate::sections::{apps, caches, criteria, filesystems, identity, limits, meta, prediction, sweep, sync};
-use crate::words::{deciding, is_check, join, judged, plural, steps};
+use crate::words::{self, deciding, is_check, join, judged, plural, steps};
 
 /// Returns the sentences that summarise the run, shown first.
 pub(crate) fn headline(report: &Report) -> Vec<String> {
@@ -82,7 +82,7 @@ fn answer(report: &Report, with_figures: bool) -> Option<String> {
     Some(if let Some(prediction) = &report.prediction {
         prediction::sentence(prediction)
     } else if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
-        format!("Nothing is judged: {}.", finding.title.trim_end_matches('.'))
+        format!("Nothing is judged: {}. {}", finding.title.trim_end_matches('.'), finding.advice)
     } else if !classes.is_empty() {
         let over =
             report.over.as_ref().map_or_else(String::new, |over| format!(" over {}", format_span_ns(over.duration_ns)));
@@ -138,7 +138,12 @@ fn impressions(report: &Report) -> Vec<String> {
         requests[..1].make_ascii_uppercase();
         let metric = metric(&impression.metric);
         let value = impression.figure.and_then(|figure| figure.value);
-        let figure = metric.zip(value).map(|(metric, value)| format!("{} {}", metric.title, metric.unit.format(value)));
+        // Two words, or none, are for the interval.
+        let is_plain = impression.word.as_ref().is_some_and(|word| !word.contains(" or "));
+        let figure = metric.zip(value).map(|(metric, value)| match impression.figure.filter(|_| !is_plain) {
+            Some(figure) => format!("{} {}", metric.title, words::figure(metric.unit, &figure)),
+            None => format!("{} {}", metric.title, metric.unit.format(value)),
+        });
         let is_shown = impression.requests == "commits" && impression.word.is_some();
         let stalls = if is_shown { stalls(report) } else { None };
         let seen: Vec<String> = [figure, stalls].into_iter().flatten().collect();

@@ -35,6 +35,8 @@ pub enum Detail {
     Screen {
         /// Whether the run is in the history, where the rest is.
         is_kept: bool,
+        /// Lines that there are, with that of the prompt; `None` where nothing scrolls away, as in a pipe.
+        lines: Option<usize>,
     },
 }
 

@@ -69,7 +69,9 @@ pub(crate) fn interval(unit: Unit, estimate: &Estimate) -> String {
 
 fn interval_by(divisor: f64, estimate: &Estimate) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "?".into(), |end| digits(end / divisor));
-    match (estimate.low, estimate.high) {
+    // Nothing that bounds: the calculation has an end, and nobody can use it.
+    let is_endless = |high: f64| estimate.value.is_some_and(|value| value > 0.0 && high > 1e4 * value);
+    match (estimate.low, estimate.high.filter(|high| !is_endless(*high))) {
         (None, None) => "no interval".into(),
         (low, high) => format!("[{}..{}]", end(low), end(high)),
     }

@@ -96,8 +96,8 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
             record.environment.cpus
         ),
         advice: format!(
-            "Stop other programs (`top` shows which keep the processors busy){}, or give this machine or container more of \
-             them.",
+            "What passes stands, since the disk can only be faster; for the rest stop other programs (`top` shows them){}, or \
+             give this machine or container more processors.",
             if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }
         ),
         ..base_finding("cpu_spoiled.run_delay", severity, 0.9)

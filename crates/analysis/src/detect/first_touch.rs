@@ -54,7 +54,8 @@ fn writes(record: &Record) -> Option<Finding> {
     let all = |samples: &[Sample]| samples.iter().cloned().reduce(|all, one| all.and(&one));
     let (new, old) = (all(&first)?, all(&again)?);
     let difference = contrast(&new, &old);
-    let ratio = LOOKED_AT.map(|q| new.seen(q) / old.seen(q).max(1.0)).into_iter().fold(0.0, f64::max);
+    let ratios = LOOKED_AT.map(|q| (q, new.seen(q) / old.seen(q).max(1.0)));
+    let (at, ratio) = ratios.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.5, 0.0));
     let steady = first.iter().all(|new| again.iter().all(|old| contrast(new, old).above > 0.5));
     // Queued writes depend on each other, so few of them count as samples; but others kept the pace.
     let far_apart = ratio >= FAR_RATIO && difference.above >= FAR_ABOVE;
@@ -66,7 +67,10 @@ fn writes(record: &Record) -> Option<Finding> {
     });
     Some(Finding {
         step: one.name.clone(),
-        title: format!("the first write of a block takes up to {ratio:.1} times as long as writing it again"),
+        title: format!(
+            "the first write of a block takes {ratio:.1} times as long as writing it again ({})",
+            if at == 0.5 { "median".to_owned() } else { format!("p{:.0}", at * 100.0) }
+        ),
         evidence: format!(
             "first: median {}, p90 {}, n={}; again: median {}, p90 {}, n={}; {} of pairs{extra}",
             format_estimate(&new.at(0.5)),

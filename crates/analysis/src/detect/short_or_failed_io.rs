@@ -16,7 +16,11 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     step: step.name.clone(),
                     title: format!("step {} could not run", step.name),
                     evidence: step.fault.clone(),
-                    advice: advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
+                    advice: match step.fault.contains("used up in the ramp") {
+                        true => "Measure for a shorter or a longer time (--quick, --full): the place is faster than was planned for."
+                            .to_owned(),
+                        false => advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
+                    },
                     ..base_finding("short_or_failed_io.step", Severity::Critical, 1.0)
                 };
             }

@@ -100,7 +100,7 @@ fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
         return Err(Problem::usage(why).into());
     }
-    output::report(&args.how.common.output, &mut report, Detail::Screen { is_kept: false })?;
+    output::report(&args.how.common.output, &mut report, Detail::Screen { is_kept: false, lines: None })?;
     Ok(ExitCode::SUCCESS)
 }
 

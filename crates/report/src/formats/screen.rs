@@ -1,5 +1,5 @@
 //! The first screen of a run: what it found, the figures behind that, what to do about it, and where the rest is. It fits a
-//! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back.
+//! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back; a larger one shows more.
 
 use qd1_model::units::format_span_ns;
 use qd1_model::{Finding, Report, Severity};
@@ -9,14 +9,15 @@ use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style, wrap};
 use crate::sections;
 use crate::words;
 
-/// Lines of the screen: two are left for the command and for the prompt.
-pub(crate) const LINES: usize = 22;
+/// Lines of the smallest terminal, and those that are left for the command and for the prompt.
+const SMALLEST: usize = 24;
+const LEFT: usize = 2;
 /// Digits of a run's id that are shown.
 const ID: usize = 8;
 /// Findings that are told.
 const FINDINGS: usize = 2;
 /// Lines that the table keeps, whatever is found.
-const TABLE_MIN: usize = 6;
+const TABLE_MIN: usize = 8;
 /// Lines of the headline at most.
 const PARAGRAPH_MAX: usize = 9;
 /// How the second line of a table's row begins.
@@ -35,14 +36,18 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
         let line = page.paint(BOLD, &line);
         page.line(&line);
     }
+    let most = match style.detail {
+        Detail::Screen { lines: Some(lines), .. } => lines.max(SMALLEST) - LEFT,
+        _ => usize::MAX,
+    };
     let table = lines(style, |page| sections::brief(page, report));
     let foot = lines(style, |page| foot(page, report));
     let used = page.text.lines().count() + foot.len() + 1;
     // A blank line before the table, and one before the findings.
-    let room = LINES.saturating_sub(used + 1 + TABLE_MIN.min(table.len()) + 1);
+    let room = most.saturating_sub(used + 1 + TABLE_MIN.min(table.len()) + 1);
     let findings = findings(report, style, room);
     let blank = usize::from(!findings.is_empty());
-    let room = LINES.saturating_sub(used + 1 + findings.len() + blank);
+    let room = most.saturating_sub(used + 1 + findings.len() + blank);
     let mut shown = if table.len() <= room { table.len() } else { room.saturating_sub(1) };
     // The second line of a row stands further in: it stays with the first.
     while shown > 0 && shown < table.len() && table[shown].starts_with(CONTINUES) {
@@ -133,7 +138,7 @@ fn foot(page: &mut Page, report: &Report) {
         dim(page, &format!("This speaks for the {took} it took: measure at busy hours too (check --over 24h)."));
     }
     let rest = match page.style.detail {
-        Detail::Screen { is_kept: true } => format!("qd1 history show {id}"),
+        Detail::Screen { is_kept: true, .. } => format!("qd1 history show {id}"),
         _ => "add -v".to_owned(),
     };
     let found = match report.findings.len() {
@@ -150,7 +155,7 @@ mod tests {
     use crate::samples as sample;
 
     fn screen(report: &Report, width: usize) -> String {
-        render(report, &Style { detail: Detail::Screen { is_kept: true }, ..Style::plain(width) })
+        render(report, &Style { detail: Detail::Screen { is_kept: true, lines: Some(24) }, ..Style::plain(width) })
     }
 
     fn all() -> [(&'static str, Report); 7] {
@@ -170,7 +175,7 @@ mod tests {
         for (name, report) in all() {
             let text = screen(&report, 80);
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
-            assert!(text.lines().count() <= LINES && widest <= 80, "{name}: {text}");
+            assert!(text.lines().count() <= SMALLEST - LEFT && widest <= 80, "{name}: {text}");
         }
     }
 
@@ -178,7 +183,8 @@ mod tests {
     fn it_says_where_the_rest_is() {
         let report = sample::slow_vps();
         assert!(screen(&report, 80).trim_end().ends_with("qd1 history show 4f2a9c01"));
-        let unkept = render(&report, &Style { detail: Detail::Screen { is_kept: false }, ..Style::plain(80) });
+        let unkept =
+            render(&report, &Style { detail: Detail::Screen { is_kept: false, lines: None }, ..Style::plain(80) });
         assert!(unkept.trim_end().ends_with("add -v"), "{unkept}");
     }
 

@@ -22,7 +22,10 @@ pub fn dry_run(plan: &Plan, is_long: bool) -> String {
         let longest = format_span_ns(step.stop.max_ns);
         let _ = writeln!(text, "  {:<18} up to {longest:>11}  {}", step.name, step.title);
     }
-    let _ = writeln!(text, "steps     end once their figures are settled; repeated after a rest if a burst ended");
+    let _ = writeln!(
+        text,
+        "steps     sizes and depths follow what is found; they end once their figures are settled; repeated after a rest if a burst ended"
+    );
     if !is_long {
         let _ = writeln!(text, "time      about a minute where there is no limit");
     }

@@ -127,7 +127,7 @@ fn checked(step: &str, check: &AppCheck) -> String {
         (None, Some(low), None) => format!("above {}", format(low)),
         (None, None, None) => "not known".to_owned(),
     };
-    let relation = if check.at_least { "more than" } else { "at most" };
+    let relation = if check.at_least { "the rule: more than" } else { "the rule: at most" };
     format!("{step}: {} {value}; {relation} {} ({})", title(&check.name), format(check.bound), check.source)
 }
 
@@ -395,7 +395,7 @@ mod tests {
         let text = render(&report(), Format::Human, &Style::plain(80));
         for part in [
             "FAILS (slowest request)",
-            "between 8.00 ms and 16.0 ms; at most 10.0 ms",
+            "between 8.00 ms and 16.0 ms; the rule: at most 10.0 ms",
             "wal_fsync p99 between 8.00 ms and 16.0 ms, n=9,000",
             "3 requests that it calls slow",
             "writes 150/s",

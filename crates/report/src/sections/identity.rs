@@ -31,12 +31,14 @@ pub(crate) fn is_identify(report: &Report) -> bool {
 pub(crate) fn sentence(identity: &Identity) -> String {
     let mut kinds = identity.kinds.iter();
     let (Some(first), Some(second)) = (kinds.next(), kinds.next()) else { return String::new() };
-    let (name, share) = (first.kind.title(), percent(first.probability));
-    let other = format!("{} {}", second.kind.title(), percent(second.probability));
+    // Memory of whom, an answer from it does not say.
+    let title = |kind: StorageKind| if kind == StorageKind::Ram { "memory, or a host's cache" } else { kind.title() };
+    let (name, share) = (title(first.kind), percent(first.probability));
+    let other = format!("{} {}", title(second.kind), percent(second.probability));
     match first.probability {
-        p if p >= SURE => format!("Kind of storage: {name} ({share})."),
-        p if p >= LIKELY => format!("Kind of storage: probably {name} ({share}); {other}."),
-        _ => format!("Kind of storage: uncertain; {name} {share}, {other}."),
+        p if p >= SURE => format!("Behaves like {name} ({share})."),
+        p if p >= LIKELY => format!("Behaves most like {name} ({share}); {other}."),
+        _ => format!("Kind of storage uncertain: {name} {share}, {other}."),
     }
 }
 
@@ -195,8 +197,8 @@ mod tests {
     #[test]
     fn the_answer_is_as_sure_as_the_probability_and_no_surer() {
         let text = |first| sentence(report(first).identity.as_ref().unwrap());
-        assert_eq!(text(0.95), "Kind of storage: local NVMe (95 %).");
-        assert!(text(0.7).contains("probably local NVMe (70 %)"));
+        assert_eq!(text(0.95), "Behaves like local NVMe (95 %).");
+        assert!(text(0.7).contains("most like local NVMe (70 %)"));
         assert!(text(0.3).contains("uncertain"));
     }
 

@@ -3,7 +3,7 @@
 use qd1_model::limits::{Binding, Burst, Direction, Limit, Limits, Quantity};
 use qd1_model::printable;
 use qd1_model::units::{format_rate, format_rate_binary, format_span_ns};
-use qd1_model::{Bytes, Estimate, Finding, Record, Report, SCHEMA_VERSION, Severity};
+use qd1_model::{Bytes, Estimate, Finding, Record, Report, SCHEMA_VERSION};
 use serde::Serialize;
 
 use crate::formats::document;
@@ -37,8 +37,10 @@ pub(crate) fn sentence(limits: &Limits) -> String {
     if sentences.is_empty() {
         return "No limit was measured.".to_owned();
     }
-    if let Some(tier) = limits.tiers.first() {
-        sentences.push(format!("That fits {}.", tier.name));
+    match limits.tiers.first() {
+        Some(tier) => sentences.push(format!("That fits {}.", tier.name)),
+        None if limits.limits.iter().any(|limit| limit.reached) => sentences.push("No known tier fits.".to_owned()),
+        None => {}
     }
     sentences.join(" ")
 }
@@ -136,10 +138,9 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
             page.prose(1, &format!("{}: {} ({})", tier.name, tier.fits, tier.source));
         }
     }
-    let serious: Vec<_> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
-    if !serious.is_empty() {
+    if !report.findings.is_empty() {
         page.heading("What else was found");
-        for finding in serious {
+        for finding in &report.findings {
             page.prose(1, &format!("{}: {}", finding.title, finding.evidence));
         }
     }
@@ -163,6 +164,8 @@ pub(crate) fn human(limits: &Limits, report: &Report, style: &Style) -> String {
             printable(&record.command.join(" "))
         ),
     );
+    page.heading("Run it again");
+    page.line(&format!("  {}", crate::machine::command_again(record)));
     page.text
 }
 

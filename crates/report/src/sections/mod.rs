@@ -33,10 +33,10 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
         prediction::brief(page, prediction);
     } else if words::is_check(report) && !report.verdicts.is_empty() {
         verdicts::brief(page, report);
-        reference::brief(page, &report.standings);
         if let Some(over) = &report.over {
             over::brief(page, over);
         }
+        reference::brief(page, &report.standings);
     } else if !report.criteria.is_empty() {
         criteria::brief(page, report);
     } else if let Some(surface) = &report.sweep {

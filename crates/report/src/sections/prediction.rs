@@ -44,7 +44,7 @@ pub(crate) fn sentence(prediction: &Prediction) -> String {
     }
     match parts.is_empty() {
         true => "Nothing could be predicted.".to_owned(),
-        false => format!("Expect {}.", parts.join("; ")),
+        false => format!("Calculated, not run: {}.", parts.join("; ")),
     }
 }
 

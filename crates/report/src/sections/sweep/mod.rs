@@ -11,11 +11,12 @@ pub(crate) use words::sentence;
 
 use anstyle::{Ansi256Color, Style as Paint};
 use qd1_model::plan::Rw;
-use qd1_model::sweep::{Cell, CellFlag, Surface};
+use qd1_model::sweep::{Cell, CellFlag, Curve, Surface};
 use qd1_model::units::{format_count, format_rate};
 use qd1_model::{Bytes, Report};
 
 use crate::page::{BOLD, DIM, Page, wrap};
+use crate::table::compact;
 use qd1_model::units::short_size;
 
 /// Width of a row's label and of a cell: a space, the figure, the shade, the mark.
@@ -39,7 +40,21 @@ enum Map {
 
 /// Writes a line for each curve, then where the limit changes from IOPS to MB/s.
 pub(crate) fn brief(page: &mut Page, surface: &Surface) {
-    knees(page, surface);
+    let bound =
+        surface.asked.max_p99_ns.map_or_else(String::new, |ns| format!("p99 {} allows", words::time(ns as f64)));
+    let row = |curve: &Curve| {
+        let best = curve.iops_best.value.map_or_else(|| "not resolved".to_owned(), format_count);
+        vec![
+            format!("{} {}", curve.rw.name(), short_size(Bytes(u64::from(curve.block)))),
+            words::knee(&curve.knee),
+            format!("{best} at {}", curve.iodepth_best),
+            curve.allowed.as_ref().map(words::allowed).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = surface.curves.iter().map(row).collect();
+    if !rows.is_empty() {
+        compact(page, &["", "knee [95 %]", "most IOPS", &bound], &rows);
+    }
     words::crossovers(surface).iter().for_each(|line| page.prose(2, line));
 }
 
