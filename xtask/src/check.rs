@@ -6,6 +6,7 @@ mod circles;
 mod house;
 mod layers;
 mod licences;
+mod links;
 mod modules;
 mod paths;
 mod rust;
@@ -33,6 +34,7 @@ const CHECKS: &[Check] = &[
     Check { name: "circles", tool: None, run: circles::run },
     Check { name: "house", tool: None, run: house::run },
     Check { name: "typos", tool: Some(&TYPOS), run: typos },
+    Check { name: "links", tool: None, run: links::run },
     Check { name: "licences", tool: None, run: licences::run },
     Check { name: "unused", tool: None, run: unused::run },
     Check { name: "clippy", tool: None, run: clippy },

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::tools::MDBOOK;
 use crate::{cmd, metadata};
 
 mod help;
@@ -100,6 +101,14 @@ pub(crate) fn run(check_only: bool) -> Result<bool> {
         println!("docs: wrote {file}");
     }
     Ok(true)
+}
+
+/// Makes a site of the documents, which needs no network to be read.
+pub(crate) fn site() -> Result<()> {
+    MDBOOK.install()?;
+    cmd::run(MDBOOK.command()?.arg("build"))?;
+    println!("docs: dist/site/index.html");
+    Ok(())
 }
 
 /// Fails where a page is not what the binary would make of it now.

@@ -60,6 +60,9 @@ enum Command {
         /// Change nothing; fail where a page is out of date
         #[arg(long)]
         check: bool,
+        /// Instead: make a site of all documents, with search, in dist/site
+        #[arg(long, conflicts_with = "check")]
+        site: bool,
     },
     /// Run each command under each fault, and look for what is lost, left or changed (root)
     Faults(faults::Args),
@@ -79,7 +82,8 @@ fn main() -> ExitCode {
         Command::Check { names } => check::run(&names),
         Command::Test { args } => test::run(&args),
         Command::Dist(args) => dist::run(&args).map(|()| true),
-        Command::Docs { check } => docs::run(check),
+        Command::Docs { site: true, .. } => docs::site().map(|()| true),
+        Command::Docs { check, .. } => docs::run(check),
         Command::Faults(args) => faults::run(&args).map(|()| true),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),
         Command::Lab(args) => lab::run(&args),

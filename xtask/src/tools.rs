@@ -33,6 +33,8 @@ pub(crate) static TYPOS: Tool = Tool { name: "typos", version: "1.52.0", source:
 pub(crate) static ZIG: Tool = Tool { name: "ziglang", version: "0.13.0", source: Source::Wheel("ziglang") };
 pub(crate) static ZIGBUILD: Tool =
     Tool { name: "cargo-zigbuild", version: "0.24.1", source: Source::Wheel("cargo-zigbuild") };
+/// The site of the documents. Only `docs --site` installs it.
+pub(crate) static MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4", source: Source::Crate };
 /// Fuzzing. Only `fuzz` installs it.
 pub(crate) static FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2", source: Source::Crate };
 

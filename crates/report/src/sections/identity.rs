@@ -36,9 +36,9 @@ pub(crate) fn sentence(identity: &Identity) -> String {
     let (name, share) = (title(first.kind), percent(first.probability));
     let other = format!("{} {}", title(second.kind), percent(second.probability));
     match first.probability {
-        p if p >= SURE => format!("Behaves like {name} ({share})."),
-        p if p >= LIKELY => format!("Behaves most like {name} ({share}); {other}."),
-        _ => format!("Kind of storage uncertain: {name} {share}, {other}."),
+        p if p >= SURE => format!("Kind of storage: like {name} ({share})."),
+        p if p >= LIKELY => format!("Kind of storage: most like {name} ({share}); {other}."),
+        _ => format!("Kind of storage: uncertain; {name} {share}, {other}."),
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_answer_is_as_sure_as_the_probability_and_no_surer() {
         let text = |first| sentence(report(first).identity.as_ref().unwrap());
-        assert_eq!(text(0.95), "Behaves like local NVMe (95 %).");
+        assert_eq!(text(0.95), "Kind of storage: like local NVMe (95 %).");
         assert!(text(0.7).contains("most like local NVMe (70 %)"));
         assert!(text(0.3).contains("uncertain"));
     }
