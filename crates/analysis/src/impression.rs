@@ -79,7 +79,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     let said = figure.and_then(|figure| scale.word(&figure));
     let word = said.filter(|word| spoiled.is_none() || is_by_processors && same(word));
     let stalls = summary.stream(scale.step, scale.op).is_some_and(is_stalled);
-    let word = word.map(|word| if stalls { format!("{word}, but for stalls") } else { word });
+    let word = word.map(|word| if stalls { format!("{word}, with stalls") } else { word });
     let why = match (&word, spoiled, figure) {
         (Some(_), ..) => String::new(),
         (None, Some(why), _) => why,

@@ -30,6 +30,9 @@ struct Row {
     cells: Vec<(Unit, Option<Estimate>)>,
 }
 
+/// Ways that are named where none is the fastest.
+const FEW: usize = 3;
+
 /// Returns the answer in a sentence or two.
 pub(crate) fn sentence(table: &SyncTable) -> String {
     let Some(best) = table.best else { return "No durable method was measured.".to_owned() };
@@ -45,7 +48,12 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
         true => format!("{} is the fastest durable way to commit {block} here{commits}.", named(best)),
         false => {
             let tied: Vec<String> = [best].iter().chain(&table.tied).map(|method| named(*method)).collect();
-            format!("No durable way to commit {block} here is seen to be the fastest: {}{commits}.", words::some(&tied))
+            let all = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).count();
+            let which = match tied.len() {
+                ..=FEW => words::some(&tied),
+                many => format!("{many} of {all} are alike"),
+            };
+            format!("No durable way to commit {block} here is seen to be the fastest: {which}{commits}.")
         }
     };
     let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
