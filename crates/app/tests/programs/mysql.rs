@@ -34,7 +34,10 @@ fn each_transaction_is_timed_and_counted() {
         let load = find(&report["app"]["loads"], "step", name);
         let log = float(&find(&load["facts"], "name", "wal_bytes_per_operation")["value"]);
         let flushes = float(&find(&load["facts"], "name", "disk_flushes_per_operation")["value"]);
-        assert!(log > 50.0 && (0.1..4.0).contains(&flushes), "{name}: {log} B of log, {flushes} flushes a transaction");
+        // Others write and flush as well on a busy machine; without any flush nothing would be durable.
+        assert!(log > 50.0 && flushes > 0.1, "{name}: {log} B of log, {flushes} flushes a transaction");
+        let all = float(&find(&step["app"]["counters"], "name", "operations")["value"]);
+        assert!(all >= counted as f64, "{all} with the warm-up, {counted} without");
     }
     let settings = &report["record"]["app"]["settings"];
     assert_eq!(find(settings, "name", "innodb_flush_log_at_trx_commit")["value"], "1");

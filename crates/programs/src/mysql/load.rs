@@ -1,7 +1,7 @@
 //! The load: pgbench's TPC-B-like transaction, on tables of the same shape, by connections of our own.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use anyhow::{Context as _, Result, bail};
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::op::{Ended, OpClass};
 use qd1_model::plan::Stop;
-use qd1_model::record::program::AppStep;
+use qd1_model::record::program::{AppStep, AppUnit, Counter};
 use qd1_runner::watch::Watch;
 use qd1_system::child::Cancelled;
 
@@ -81,6 +81,8 @@ struct Shared<'a> {
     /// When the measured time begins, by the clock.
     start_ns: u64,
     over: AtomicBool,
+    /// All transactions, those of the ramp among them: what server and disk count.
+    all: AtomicU64,
 }
 
 impl Load<'_> {
@@ -97,6 +99,7 @@ impl Load<'_> {
             next: AtomicUsize::new(0),
             start_ns: clock::now_ns() + POLL.as_nanos() as u64 + stop.ramp_ns,
             over: AtomicBool::new(false),
+            all: AtomicU64::new(0),
         };
         let window = Window { start_ns: shared.start_ns, stop, drain_ns: DRAIN_NS, cancel };
         // A transaction that was due in time counts however late it is answered.
@@ -132,7 +135,8 @@ impl Load<'_> {
         let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
         let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { stop.max_ns });
         let (stream, intervals) = tally.finish(runtime_ns);
-        let (streams, app) = (stream.into_iter().collect(), AppStep::default());
+        let all = Counter::new("operations", AppUnit::Count, shared.all.load(Ordering::Relaxed) as f64);
+        let (streams, app) = (stream.into_iter().collect(), AppStep { counters: vec![all], ..AppStep::default() });
         Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
     }
 }
@@ -165,6 +169,7 @@ impl Shared<'_> {
             }
             transaction(&mut client, &mut random, self.load.scale)?;
             let end_ns = clock::now_ns();
+            self.all.fetch_add(1, Ordering::Relaxed);
             // What was due in the ramp is not measured, unless it waits through all of the time.
             let is_measured = match self.load.rate {
                 Some(_) => due_ns >= self.start_ns,

@@ -6,7 +6,6 @@ mod load;
 mod server;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use qd1_model::plan::program::{AppWork, Program};
@@ -126,18 +125,12 @@ impl Driver for Mysql {
         let socket = server.socket().to_owned();
         let (scale, seed) = (self.scale, site.seed);
         let load = Load { socket: &socket, scale, clients: work.clients, rate: work.rate, seed };
-        let (ramp, of_server) = (Duration::from_nanos(step.stop.ramp_ns), socket.clone());
-        // Counted from the end of the ramp, as transactions are.
-        let before = std::thread::spawn(move || {
-            std::thread::sleep(ramp);
-            status(&of_server)
-        });
+        let before = status(&socket);
         let loaded = load.run(&step.stop, site.cancel, watch).map_err(|error| server.explain(error))?;
-        let before = before.join().map_err(|_| anyhow::anyhow!("the thread that reads counters failed"))?;
-        let counters = match (before, status(&socket)) {
-            (Ok(before), Ok(after)) => counted(&before, &after),
-            _ => Vec::new(),
-        };
+        let mut counters = loaded.app.counters;
+        if let (Ok(before), Ok(after)) = (before, status(&socket)) {
+            counters.extend(counted(&before, &after));
+        }
         Ok(Loaded { app: AppStep { counters, ..loaded.app }, ..loaded })
     }
 
