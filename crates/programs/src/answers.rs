@@ -1,15 +1,18 @@
 //! Answers that several connections of a load send to the one thread that counts them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use fastrand::Rng;
 use qd1_engine::clock;
+use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
 use qd1_runner::watch::{Pacer, Watch};
+use qd1_system::child::Cancelled;
 
+use crate::program::Loaded;
 use crate::tally::Tally;
 
 /// How long whoever waits looks away.
@@ -32,11 +35,69 @@ pub(crate) struct Window<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
+/// Connections of a load, each on a thread of its own.
+pub(crate) struct Connections {
+    pub(crate) count: usize,
+    /// Of the threads; the number of the connection follows.
+    pub(crate) name: &'static str,
+}
+
+impl Connections {
+    /// Runs each until it returns, and counts what they answer. Sets `over` when no more is waited for.
+    ///
+    /// # Errors
+    /// The first error of one, or when a thread cannot be started.
+    pub(crate) fn run(
+        &self,
+        connection: impl Fn(usize, &Sender<Result<Answer>>) -> Result<()> + Sync,
+        over: &AtomicBool,
+        window: &Window<'_>,
+        tally: &mut Tally,
+        watch: &mut dyn Watch,
+    ) -> Result<()> {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for number in 0..self.count {
+                let (sender, connection) = (sender.clone(), &connection);
+                let work = move || {
+                    let result = connection(number, &sender);
+                    // The receiver may have given up; nobody needs the error then.
+                    let _ = result.map_err(|error| sender.send(Err(error)));
+                };
+                let thread = std::thread::Builder::new().name(format!("{}-{number}", self.name));
+                if let Err(error) = thread.spawn_scoped(scope, work) {
+                    over.store(true, Ordering::Relaxed);
+                    return Err(error).context("cannot start a thread");
+                }
+            }
+            drop(sender);
+            let outcome = gather(&receiver, window, tally, watch);
+            over.store(true, Ordering::Relaxed);
+            outcome
+        })
+    }
+}
+
+/// Returns what was counted, as a load of the program; `None` where nothing was.
+///
+/// # Errors
+/// [`Cancelled`] when it was stopped before the first answer.
+pub(crate) fn loaded(mut tally: Tally, window: &Window<'_>) -> Result<Option<Loaded>> {
+    let interrupted = window.cancel.load(Ordering::Relaxed);
+    if tally.settle() == 0 {
+        return if interrupted { Err(Cancelled.into()) } else { Ok(None) };
+    }
+    let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
+    let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { window.stop.max_ns });
+    let (stream, intervals) = tally.finish(runtime_ns);
+    Ok(Some(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, ..Loaded::default() }))
+}
+
 /// Counts answers until all connections have ended, the time is up, or the user stops it.
 ///
 /// # Errors
 /// The first error of a connection.
-pub(crate) fn gather(
+fn gather(
     receiver: &Receiver<Result<Answer>>,
     window: &Window<'_>,
     tally: &mut Tally,

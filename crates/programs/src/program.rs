@@ -3,6 +3,8 @@
 //! A program's loads are the steps of an ordinary run, so that plan, progress, record, summary, history and every
 //! report format serve them too. A program issues its own I/O; the engine has no part in it.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,6 +18,7 @@ use qd1_model::record::{Interval, IoErrors, Stream};
 use qd1_runner::watch::Watch;
 use qd1_system::scratch::Scratch;
 use qd1_system::trust;
+use qd1_system::user::User;
 
 /// Drives a program: creates its data, starts it, runs its loads, and removes everything again.
 pub trait Driver {
@@ -121,6 +124,13 @@ pub fn open_to_others(dir: &Path) -> Result<()> {
     std::fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }
 
+/// Creates a directory that only the server's user can enter.
+pub(crate) fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
+        .with_context(|| format!("cannot create {} for the server", path.display()))
+}
+
 /// The result of a load.
 #[derive(Default)]
 pub struct Loaded {
@@ -144,4 +154,26 @@ pub(crate) fn step(program: Program, name: String, title: String, clients: u32, 
         visits: 1,
         writes_max: Bytes(0),
     }
+}
+
+/// Returns a load for each number of clients, but for repeated ones; `rate` is that of all clients together, each
+/// operation timed from when it was due.
+pub(crate) fn client_steps(
+    program: Program,
+    clients: &[u32],
+    rate: Option<u32>,
+    what: &str,
+    ramp_ns: u64,
+    max_ns: u64,
+) -> Vec<StepPlan> {
+    let load = |clients: u32| {
+        let name = if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
+        let (name, when) = rate.map_or((name.clone(), ""), |rate| (format!("{name}, {rate}/s"), ", from when due"));
+        let title = format!("{what}, {name}{when}");
+        let work = Work::App(AppWork { program, clients, rate });
+        StepPlan { work, ..step(program, name, title, clients, ramp_ns, max_ns) }
+    };
+    let mut clients = clients.to_vec();
+    clients.dedup();
+    clients.into_iter().map(load).collect()
 }

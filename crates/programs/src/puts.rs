@@ -7,21 +7,19 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
 use qd1_engine::clock;
-use qd1_model::op::{Ended, OpClass};
+use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
-use qd1_model::record::program::AppStep;
 
-use crate::answers::{Answer, POLL, Window, gather, poisson, wait_until};
+use crate::answers::{Answer, Connections, POLL, Window, loaded, poisson, wait_until};
 use crate::program::Loaded;
 use crate::tally::Tally;
 use qd1_runner::watch::Watch;
-use qd1_system::child::Cancelled;
 
 /// Bytes of a value: as in the benchmarks of etcd's documentation, as nearly as base64 allows.
 pub(crate) const VALUE: usize = 258;
@@ -59,7 +57,7 @@ impl Puts {
     /// Sends them for the step's time.
     ///
     /// # Errors
-    /// When one fails, or none is answered. [`Cancelled`] when it was stopped before.
+    /// When one fails, or none is answered. [`qd1_system::child::Cancelled`] when it was stopped before.
     pub(crate) fn run(&self, stop: &Stop, cancel: &AtomicBool, watch: &mut dyn Watch) -> Result<Loaded> {
         let due_ns = self.schedule(stop.max_ns);
         let shared = Shared {
@@ -72,39 +70,11 @@ impl Puts {
         };
         let window = Window { start_ns: shared.start_ns, stop, drain_ns: DRAIN_NS, cancel };
         let mut tally = Tally::new(OpClass::Transaction, stop.max_ns + DRAIN_NS);
-        let (sender, receiver) = mpsc::channel();
-        let outcome = std::thread::scope(|scope| {
-            for number in 0..CONNECTIONS.min(due_ns.len()) {
-                let (sender, shared) = (sender.clone(), &shared);
-                let name = format!("qd1-puts-{number}");
-                let work = move || {
-                    let result = shared.connection(&sender);
-                    // The receiver may have given up; nobody needs the error then.
-                    let _ = result.map_err(|error| sender.send(Err(error)));
-                };
-                if let Err(error) = std::thread::Builder::new().name(name).spawn_scoped(scope, work) {
-                    shared.over.store(true, Ordering::Relaxed);
-                    return Err(error).context("cannot start a thread");
-                }
-            }
-            drop(sender);
-            let outcome = gather(&receiver, &window, &mut tally, watch);
-            shared.over.store(true, Ordering::Relaxed);
-            outcome
-        });
-        outcome?;
-        let interrupted = cancel.load(Ordering::Relaxed);
-        if tally.settle() == 0 {
-            if interrupted {
-                return Err(Cancelled.into());
-            }
-            bail!("etcd answered no put within {} s", (stop.max_ns + DRAIN_NS) / 1_000_000_000);
-        }
-        let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
-        let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { stop.max_ns });
-        let (stream, intervals) = tally.finish(runtime_ns);
-        let (streams, app) = (stream.into_iter().collect(), AppStep::default());
-        Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
+        let connections = Connections { count: CONNECTIONS.min(due_ns.len()), name: "qd1-puts" };
+        let put = |_, answers: &Sender<Result<Answer>>| shared.connection(answers);
+        connections.run(put, &shared.over, &window, &mut tally, watch)?;
+        let seconds = (stop.max_ns + DRAIN_NS) / 1_000_000_000;
+        loaded(tally, &window)?.with_context(|| format!("etcd answered no put within {seconds} s"))
     }
 
     /// Returns when each is due, ns.

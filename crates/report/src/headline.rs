@@ -14,7 +14,7 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
     let mut sentences: Vec<String> = interrupted(report).into_iter().collect();
     sentences.extend(impressions(report));
     sentences.extend(report.durability.as_ref().map(durability));
-    sentences.extend(answer(report, true));
+    sentences.push(answer(report, true));
     let no_disk = report.no_disk().filter(|_| is_check(report));
     let critical = |finding: &&Finding| finding.severity == Severity::Critical && Some(*finding) != no_disk;
     if let Some(finding) = report.findings.iter().find(critical) {
@@ -29,7 +29,7 @@ pub(crate) fn paragraph(report: &Report) -> String {
     sentences.extend(impressions(report));
     let no_disk = report.no_disk().filter(|_| !is_check(report));
     sentences.extend(no_disk.map(|finding| format!("This is no disk: {}.", finding.title.trim_end_matches('.'))));
-    sentences.extend(answer(report, false));
+    sentences.push(answer(report, false));
     sentences.extend(report.durability.as_ref().map(|found| match found.is_seen {
         true => "Flushes write something out.".to_owned(),
         // What follows the first clause says how it could be otherwise.
@@ -41,9 +41,7 @@ pub(crate) fn paragraph(report: &Report) -> String {
 /// Returns what a run found in one line, for a list of runs.
 #[must_use]
 pub fn line(report: &Report) -> String {
-    let of_checks = words_of_check(report);
-    let answer = || answer(report, false).unwrap_or_default();
-    of_checks.unwrap_or_else(answer).trim_end_matches('.').to_owned()
+    words_of_check(report).unwrap_or_else(|| answer(report, false)).trim_end_matches('.').to_owned()
 }
 
 /// `commits p99 12.9 ms, reads p99.9 2.46 ms; 1 pass, 2 marginal`; `None` where no class was judged.
@@ -77,9 +75,9 @@ fn interrupted(report: &Report) -> Option<String> {
 }
 
 /// Returns the answer to what the command asks, with the figures of classes that failed or without.
-fn answer(report: &Report, with_figures: bool) -> Option<String> {
+fn answer(report: &Report, with_figures: bool) -> String {
     let classes = classes(report, with_figures);
-    Some(if let Some(prediction) = &report.prediction {
+    if let Some(prediction) = &report.prediction {
         prediction::sentence(prediction)
     } else if let Some(finding) = report.no_disk().filter(|_| is_check(report)) {
         format!("Nothing is judged: {}. {}", finding.title.trim_end_matches('.'), finding.advice)
@@ -107,7 +105,7 @@ fn answer(report: &Report, with_figures: bool) -> Option<String> {
         sentence
     } else {
         criteria::sentence(report)
-    })
+    }
 }
 
 /// Returns the classes of each grade in words: `fine for bulk`.

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use fastrand::Rng;
 use qd1_engine::clock;
-use qd1_model::op::{Ended, OpClass};
+use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
 use qd1_model::record::program::{AppStep, AppUnit, Counter};
 use qd1_runner::watch::Watch;
@@ -15,7 +15,7 @@ use qd1_system::child::Cancelled;
 
 use super::client::Client;
 use super::{ACCOUNT, DATABASE};
-use crate::answers::{Answer, POLL, Window, gather, poisson, wait_until};
+use crate::answers::{Answer, Connections, POLL, Window, loaded, poisson, wait_until};
 use crate::program::Loaded;
 use crate::tally::Tally;
 
@@ -105,48 +105,22 @@ impl Load<'_> {
         // A transaction that was due in time counts however late it is answered.
         let counted_ns = if self.rate.is_some() { stop.max_ns + DRAIN_NS } else { stop.max_ns };
         let mut tally = Tally::new(OpClass::Transaction, counted_ns);
-        let (sender, receiver) = mpsc::channel();
-        std::thread::scope(|scope| {
-            for number in 0..self.clients {
-                let (sender, shared) = (sender.clone(), &shared);
-                let work = move || {
-                    let result = shared.connection(number, stop, &sender);
-                    // The receiver may have given up; nobody needs the error then.
-                    let _ = result.map_err(|error| sender.send(Err(error)));
-                };
-                let name = format!("qd1-mysql-{number}");
-                if let Err(error) = std::thread::Builder::new().name(name).spawn_scoped(scope, work) {
-                    shared.over.store(true, Ordering::Relaxed);
-                    return Err(error).context("cannot start a thread");
-                }
-            }
-            drop(sender);
-            let outcome = gather(&receiver, &window, &mut tally, watch);
-            shared.over.store(true, Ordering::Relaxed);
-            outcome
-        })?;
-        let interrupted = cancel.load(Ordering::Relaxed);
-        if tally.settle() == 0 {
-            if interrupted {
-                return Err(Cancelled.into());
-            }
-            bail!("no transaction completed within {} s", (length_ns + DRAIN_NS) / 1_000_000_000);
-        }
-        let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
-        let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { stop.max_ns });
-        let (stream, intervals) = tally.finish(runtime_ns);
+        let connections = Connections { count: self.clients as usize, name: "qd1-mysql" };
+        let client = |number, answers: &Sender<Result<Answer>>| shared.connection(number, stop, answers);
+        connections.run(client, &shared.over, &window, &mut tally, watch)?;
+        let seconds = (length_ns + DRAIN_NS) / 1_000_000_000;
+        let loaded = loaded(tally, &window)?.with_context(|| format!("no transaction completed within {seconds} s"))?;
         let all = Counter::new("operations", AppUnit::Count, shared.all.load(Ordering::Relaxed) as f64);
-        let (streams, app) = (stream.into_iter().collect(), AppStep { counters: vec![all], ..AppStep::default() });
-        Ok(Loaded { streams, intervals, runtime_ns, ended, app, ..Loaded::default() })
+        Ok(Loaded { app: AppStep { counters: vec![all], ..AppStep::default() }, ..loaded })
     }
 }
 
 impl Shared<'_> {
     /// Runs one transaction after another on a connection of its own.
-    fn connection(&self, number: u32, stop: &Stop, answers: &Sender<Result<Answer>>) -> Result<()> {
+    fn connection(&self, number: usize, stop: &Stop, answers: &Sender<Result<Answer>>) -> Result<()> {
         let mut client = Client::connect(self.load.socket, ACCOUNT)?;
         client.run(&format!("use {DATABASE}"))?;
-        let mut random = Rng::with_seed(self.load.seed ^ (u64::from(number) << 32));
+        let mut random = Rng::with_seed(self.load.seed ^ ((number as u64) << 32));
         let begin_ns = self.start_ns - stop.ramp_ns;
         if !wait_until(begin_ns, &self.over) {
             return Ok(());
@@ -170,7 +144,7 @@ impl Shared<'_> {
             transaction(&mut client, &mut random, self.load.scale)?;
             let end_ns = clock::now_ns();
             self.all.fetch_add(1, Ordering::Relaxed);
-            // What was due in the ramp is not measured, unless it waits through all of the time.
+            // What was due in the ramp is not measured at a rate, however late it is answered; without one, what ended in it.
             let is_measured = match self.load.rate {
                 Some(_) => due_ns >= self.start_ns,
                 None => end_ns >= self.start_ns,

@@ -8,7 +8,7 @@ mod server;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use qd1_model::plan::program::{AppWork, Program};
+use qd1_model::plan::program::Program;
 use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::program::{AppStep, Setting};
 use qd1_model::{Bytes, Problem};
@@ -16,7 +16,7 @@ use qd1_runner::watch::Watch;
 use qd1_system::user;
 
 use crate::options::MysqlOptions;
-use crate::program::{Driver, Loaded, Site};
+use crate::program::{Driver, Loaded, Site, client_steps};
 use load::{ACCOUNTS, Load};
 use server::{Server, Tools, counted, status};
 
@@ -76,20 +76,9 @@ impl Driver for Mysql {
     }
 
     fn steps(&self) -> Vec<StepPlan> {
-        let step = |clients: &u32| {
-            let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s"));
-            let name = format!("{name}{rate}");
-            let when = if rate.is_empty() { "" } else { ", from when due" };
-            let title = format!("TPC-B-like transactions, scale {}, {name}{when}", self.scale);
-            let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
-            let step = crate::program::step(Program::Mysql, name, title, *clients, ramp_ns, max_ns);
-            let work = AppWork { program: Program::Mysql, clients: *clients, rate: self.options.rate };
-            StepPlan { work: Work::App(work), ..step }
-        };
-        let mut clients = self.options.clients.clone();
-        clients.dedup();
-        clients.iter().map(step).collect()
+        let what = format!("TPC-B-like transactions, scale {}", self.scale);
+        let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
+        client_steps(Program::Mysql, &self.options.clients, self.options.rate, &what, ramp_ns, max_ns)
     }
 
     fn space(&self) -> Bytes {

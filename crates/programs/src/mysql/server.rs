@@ -2,8 +2,7 @@
 //! nothing of the machine's own configuration read, no port opened.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use rustix::process::Signal;
 use super::ACCOUNT;
 use super::client::Client;
 use crate::find;
-use crate::program::Site;
+use crate::program::{Site, private_dir};
 
 /// Longest wait for the server to answer, in steps of [`POLL`].
 const READY_STEPS: u32 = 6_000;
@@ -248,13 +247,6 @@ fn make_data(tools: &Tools, user: Option<&User>, data: &Path, place: &Path, site
             if errors.is_empty() { error } else { anyhow::anyhow!("{}", errors.join("; ")) }
         })
         .context("the server's data could not be made")
-}
-
-/// Creates a directory that only `user` can enter.
-fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
-    let made = DirBuilder::new().mode(0o700).create(path);
-    made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
-        .with_context(|| format!("cannot create {} for the server", path.display()))
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@
 //! disk that is measured, its socket and messages elsewhere.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::access::{Access, Tools};
-use crate::program::{Site, scratch_in_memory};
+use crate::program::{Site, private_dir, scratch_in_memory};
 use qd1_system::child::{self, Cancelled, Running, last_lines};
 use qd1_system::journal::Journal;
 use qd1_system::scratch::Scratch;
@@ -176,13 +175,6 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Creates a directory that only `user` can enter.
-fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
-    let made = DirBuilder::new().mode(0o700).create(path);
-    made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
-        .with_context(|| format!("cannot create {} for the server", path.display()))
 }
 
 /// Puts the dynamic shared memory of the server's processes into files of ours, in memory and not on the measured disk:

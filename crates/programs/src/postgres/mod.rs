@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use qd1_model::Bytes;
-use qd1_model::plan::program::{AppWork, Program};
+use qd1_model::plan::program::Program;
 use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::program::Setting;
 
 use crate::options::PostgresOptions;
 use qd1_system::user;
 
-use crate::program::{Driver, Loaded, Site};
+use crate::program::{Driver, Loaded, Site, client_steps};
 use access::{Access, Tools};
 use cluster::Cluster;
 use foreign::Foreign;
@@ -129,20 +129,9 @@ impl Driver for Postgres {
     }
 
     fn steps(&self) -> Vec<StepPlan> {
-        let step = |clients: &u32| {
-            let name = if *clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") };
-            let rate = self.options.rate.map_or_else(String::new, |rate| format!(", {rate}/s"));
-            let name = format!("{name}{rate}");
-            let when = if rate.is_empty() { "" } else { ", from when due" };
-            let title = format!("pgbench {}, scale {}, {name}{when}", self.script(), self.scale);
-            let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
-            let step = crate::program::step(Program::Postgres, name, title, *clients, ramp_ns, max_ns);
-            let work = AppWork { program: Program::Postgres, clients: *clients, rate: self.options.rate };
-            StepPlan { work: Work::App(work), ..step }
-        };
-        let mut clients = self.options.clients.clone();
-        clients.dedup();
-        clients.iter().map(step).collect()
+        let what = format!("pgbench {}, scale {}", self.script(), self.scale);
+        let (ramp_ns, max_ns) = (self.options.warmup_ns, self.options.runtime_ns);
+        client_steps(Program::Postgres, &self.options.clients, self.options.rate, &what, ramp_ns, max_ns)
     }
 
     fn space(&self) -> Bytes {

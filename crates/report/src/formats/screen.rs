@@ -20,6 +20,8 @@ const FINDINGS: usize = 2;
 const TABLE_MIN: usize = 8;
 /// Lines of the headline at most.
 const PARAGRAPH_MAX: usize = 9;
+/// Letters of its last line where more would follow.
+const CUT: usize = 70;
 /// How the second line of a table's row begins.
 const CONTINUES: &str = "          ";
 /// Column of a finding's text.
@@ -31,8 +33,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let paragraph = wrap(&headline::paragraph(report), page.prose_width());
     for (at, line) in paragraph.iter().take(PARAGRAPH_MAX).enumerate() {
         let is_cut = at + 1 == PARAGRAPH_MAX && paragraph.len() > PARAGRAPH_MAX;
-        let line =
-            if is_cut { format!("{} ...", line.get(..line.len().min(70)).unwrap_or_default()) } else { line.clone() };
+        let line = if is_cut { line.chars().take(CUT).chain(" ...".chars()).collect() } else { line.clone() };
         let line = page.paint(BOLD, &line);
         page.line(&line);
     }
