@@ -10,7 +10,7 @@ use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Impression;
 use qd1_model::{Estimate, Record, StreamSummary, Summary};
 
-use crate::judge::why_not_the_disks;
+use crate::judge::{is_spoiled_by_waits_alone, why_not_the_disks};
 
 /// The words for one kind of request, by one figure of one step.
 struct Scale {
@@ -57,9 +57,9 @@ pub(crate) fn of(record: &Record, summary: &Summary, findings: &[Finding]) -> Ve
 }
 
 fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &Scale) -> Impression {
-    let figure = summary
-        .stream(scale.step, scale.op)
-        .and_then(|stream| (metric(scale.metric).expect("a test judges each scale").get)(stream));
+    let get = metric(scale.metric).expect("a test judges each scale").get;
+    let stream = summary.stream(scale.step, scale.op);
+    let figure = stream.and_then(get);
     let criterion = Criterion {
         step: scale.step.to_owned(),
         op: scale.op,
@@ -71,14 +71,13 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         source: scale.source.to_owned(),
     };
     let spoiled = why_not_the_disks(record, summary, findings, &criterion);
-    let get = metric(scale.metric).expect("a test judges each scale").get;
     // What this machine's processors added changes no word that the figure has with it and without.
-    let shorter = summary.stream(scale.step, scale.op).and_then(|stream| get(&stream.without_waits()?));
-    let is_by_processors = spoiled.as_ref().is_some_and(|why| why.contains("processor"));
+    let shorter = stream.and_then(|stream| get(&stream.without_waits()?));
+    let is_by_waits = is_spoiled_by_waits_alone(record, summary, findings, &criterion);
     let same = |word: &String| shorter.and_then(|shorter| scale.word(&shorter)).is_some_and(|other| other == *word);
     let said = figure.and_then(|figure| scale.word(&figure));
-    let word = said.filter(|word| spoiled.is_none() || is_by_processors && same(word));
-    let stalls = summary.stream(scale.step, scale.op).is_some_and(is_stalled);
+    let word = said.filter(|word| spoiled.is_none() || is_by_waits && same(word));
+    let stalls = stream.is_some_and(is_stalled);
     let word = word.map(|word| if stalls { format!("{word}, with stalls") } else { word });
     let why = match (&word, spoiled, figure) {
         (Some(_), ..) => String::new(),
@@ -126,10 +125,11 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detect::base_finding;
     use crate::testing;
-    use qd1_model::Subject;
     use qd1_model::environment::FilesystemClass;
     use qd1_model::plan::{Rw, Sync};
+    use qd1_model::{Severity, Subject};
 
     fn figure(low: f64, high: Option<f64>) -> Estimate {
         Estimate { value: Some(low), low: Some(low), high, ..Estimate::default() }
@@ -174,5 +174,23 @@ mod tests {
         let found = of(&record, &summary, &crate::findings(&record, &summary));
         assert_eq!(found[0].word, None);
         assert!(found[0].why.contains("not durable"), "{}", found[0].why);
+    }
+
+    /// What waits for this machine's processors added is known; what a hypervisor took is not.
+    #[test]
+    fn a_bad_word_stands_beside_waits_and_not_beside_steal() {
+        let mut record = testing::with_waits(4_500_000);
+        record.plan.subject = Subject::Check;
+        record.plan.steps[0].name = "qd1".to_owned();
+        record.steps[0].name = "qd1".to_owned();
+        let summary = crate::summarize(&record);
+        let word = |ids: &[&str]| {
+            let critical = |id: &&str| Finding { step: "qd1".to_owned(), ..base_finding(id, Severity::Critical, 0.9) };
+            let findings: Vec<Finding> = ids.iter().map(critical).collect();
+            of(&record, &summary, &findings).remove(0).word
+        };
+        let (waits, steal) = ("cpu_spoiled.run_delay", "cpu_spoiled.steal");
+        assert_eq!(word(&[waits]).as_deref(), Some("unlike local NVMe"));
+        assert_eq!((word(&[steal]), word(&[waits, steal])), (None, None));
     }
 }

@@ -120,7 +120,7 @@ pub(crate) fn why_not_the_disks(
 /// Grades one criterion, and takes the grade back where a finding spoils the figure.
 fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
     let judged = without_waits(summary, judge_one(record, summary, criterion));
-    match spoiled(criterion, findings) {
+    match spoiled(criterion, findings).next() {
         Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
             // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
             let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
@@ -224,6 +224,9 @@ const GOOD: &[Grade] = &[Grade::Pass, Grade::Marginal, Grade::NotResolved];
 /// The disk is faster than the figures: a pass stands.
 const BAD: &[Grade] = &[Grade::Marginal, Grade::Fail, Grade::NotResolved];
 
+/// The finding of waits for this machine's processors.
+const RUN_DELAY: &str = "cpu_spoiled.run_delay";
+
 /// All of them. They count when critical, for their own step, or for every step where they name none.
 const SPOILING: &[Spoiling] = &[
     Spoiling {
@@ -252,7 +255,7 @@ const SPOILING: &[Spoiling] = &[
         why: "the filesystem is mounted without barriers: the commits were not durable",
     },
     Spoiling {
-        id: "cpu_spoiled.run_delay",
+        id: RUN_DELAY,
         ops: &OpClass::ALL,
         spoils: BAD,
         why: "the workers waited for a processor, not for the disk; measure again when the machine is idle",
@@ -271,16 +274,28 @@ const SPOILING: &[Spoiling] = &[
     },
 ];
 
-/// What spoils the figure of `criterion`.
-fn spoiled(criterion: &Criterion, findings: &[Finding]) -> Option<&'static Spoiling> {
+/// What spoils the figure of `criterion`, the gravest first.
+fn spoiled(criterion: &Criterion, findings: &[Finding]) -> impl Iterator<Item = &'static Spoiling> {
     let applies = |finding: &Finding| {
         finding.severity == Severity::Critical && (finding.step.is_empty() || finding.step == criterion.step)
     };
-    let found = |spoiling: &&Spoiling| {
+    let found = move |spoiling: &&Spoiling| {
         spoiling.ops.contains(&criterion.op)
             && findings.iter().any(|finding| finding.id == spoiling.id && applies(finding))
     };
-    SPOILING.iter().find(found)
+    SPOILING.iter().filter(found)
+}
+
+/// Whether nothing but waits for this machine's processors spoils the figure: what they added is known.
+pub(crate) fn is_spoiled_by_waits_alone(
+    record: &Record,
+    summary: &Summary,
+    findings: &[Finding],
+    criterion: &Criterion,
+) -> bool {
+    let mut spoiling = spoiled(criterion, findings).peekable();
+    let is_said = spoiling.peek().is_some() || is_limited_by_processors(record, summary, criterion);
+    is_said && spoiling.all(|spoiling| spoiling.id == RUN_DELAY)
 }
 
 fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judged {
@@ -508,54 +523,22 @@ mod tests {
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1e9, 2e9)).0, Grade::Pass, "the disk is faster still");
     }
 
-    /// Reads whose slowest percent took 5 ms; without the waits for a processor, so long.
-    fn with_waits(lat_ns: u64) -> Record {
-        let mut record = testing::record();
-        let step = &mut record.steps[0];
-        let (mut slower, mut without) = (qd1_model::Hist::new(), qd1_model::Hist::new());
-        for (number, interval) in step.intervals.iter_mut().enumerate() {
-            let stream = &mut interval.streams[0];
-            let slow = 4 * stream.ios / 100 * u64::from(number % 2 == 0);
-            let usual = stream.lat_sum_ns / stream.ios;
-            for at in 0..stream.ios {
-                slower.record(if at < slow { 5_000_000 } else { usual });
-                without.record(if at < slow { lat_ns } else { usual });
-            }
-            stream.bins[0].1 -= slow as u32;
-            stream.bins.push((qd1_model::hist::coarse_index(5_000_000) as u16, slow as u32));
-            stream.lat_sum_ns += slow * 5_000_000;
-        }
-        step.streams[0].lat = slower;
-        step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
-            lat: Some(without),
-            sync: None,
-            looked_at: vec![qd1_model::record::TimeSpent {
-                from_ns: qd1_model::hist::coarse_low_ns(qd1_model::hist::coarse_index(5_000_000)),
-                ios: 16,
-                lat_ns: 16 * 5_000_000,
-                worked_ns: 0,
-                waited_ns: 16 * (5_000_000 - lat_ns),
-            }],
-        });
-        record
-    }
-
     #[test]
     fn a_tail_made_by_a_busy_processor_does_not_fail_the_disk() {
         let limits = criterion("lat_p99_ns", 1e6, 2e6);
-        let (grade, why) = outcome(&with_waits(200_000), limits.clone());
+        let (grade, why) = outcome(&testing::with_waits(200_000), limits.clone());
         assert_eq!(grade, Grade::NotResolved);
         assert!(why.starts_with("limited by this machine's processors; without the waits for one it is"), "{why}");
         // The disk alone is as bad: waits beside do not excuse it.
-        assert_eq!(outcome(&with_waits(4_500_000), limits.clone()).0, Grade::Fail);
-        assert_eq!(outcome(&with_waits(200_000), criterion("lat_p99_ns", 10e6, 20e6)).0, Grade::Pass);
+        assert_eq!(outcome(&testing::with_waits(4_500_000), limits.clone()).0, Grade::Fail);
+        assert_eq!(outcome(&testing::with_waits(200_000), criterion("lat_p99_ns", 10e6, 20e6)).0, Grade::Pass);
     }
 
     /// The interval was the reason, though the figure would pass without what it was wide for.
     #[test]
     fn a_figure_that_is_open_for_the_processors_says_so() {
         let fewer = criterion("lat_p99_ns", 0.25e6, 9e6);
-        let (grade, why) = outcome(&with_waits(200_000), fewer);
+        let (grade, why) = outcome(&testing::with_waits(200_000), fewer);
         assert_eq!(grade, Grade::NotResolved, "{why}");
         assert!(why.starts_with("limited by this machine's processors"), "{why}");
     }
@@ -563,7 +546,7 @@ mod tests {
     #[test]
     fn a_tail_that_is_open_for_another_reason_tells_its_waits_beside_it() {
         let waits = "; its slowest reads waited for this machine's processors 50 % of their time";
-        let record = with_waits(2_500_000);
+        let record = testing::with_waits(2_500_000);
         let tail = outcome(&record, criterion("lat_p9999_ns", 10e6, 20e6));
         assert_eq!(tail.0, Grade::NotResolved);
         assert!(tail.1.starts_with("too few independent stretches") && tail.1.ends_with(waits), "{}", tail.1);
@@ -577,7 +560,7 @@ mod tests {
 
     #[test]
     fn the_slowest_operations_waits_are_told() {
-        let record = with_waits(200_000);
+        let record = testing::with_waits(200_000);
         let findings = crate::findings(&record, &crate::summarize(&record));
         let found = findings.iter().find(|finding| finding.id == "cpu_spoiled.tail").expect("it is told");
         assert!(found.title.contains("the slowest reads of step reads waited for a processor 96 %"), "{}", found.title);

@@ -215,3 +215,35 @@ pub(crate) fn ids(findings: &[Finding]) -> Vec<&str> {
 pub(crate) fn run(detect: fn(&Record, &Summary) -> Vec<Finding>, record: &Record) -> Vec<Finding> {
     detect(record, &crate::summarize(record))
 }
+
+/// Reads whose slowest percent took 5 ms; without the waits for a processor, so long.
+pub(crate) fn with_waits(lat_ns: u64) -> Record {
+    let mut record = record();
+    let step = &mut record.steps[0];
+    let (mut slower, mut without) = (qd1_model::Hist::new(), qd1_model::Hist::new());
+    for (number, interval) in step.intervals.iter_mut().enumerate() {
+        let stream = &mut interval.streams[0];
+        let slow = 4 * stream.ios / 100 * u64::from(number % 2 == 0);
+        let usual = stream.lat_sum_ns / stream.ios;
+        for at in 0..stream.ios {
+            slower.record(if at < slow { 5_000_000 } else { usual });
+            without.record(if at < slow { lat_ns } else { usual });
+        }
+        stream.bins[0].1 -= slow as u32;
+        stream.bins.push((qd1_model::hist::coarse_index(5_000_000) as u16, slow as u32));
+        stream.lat_sum_ns += slow * 5_000_000;
+    }
+    step.streams[0].lat = slower;
+    step.streams[0].waits = Some(qd1_model::record::ProcessorWaits {
+        lat: Some(without),
+        sync: None,
+        looked_at: vec![qd1_model::record::TimeSpent {
+            from_ns: qd1_model::hist::coarse_low_ns(qd1_model::hist::coarse_index(5_000_000)),
+            ios: 16,
+            lat_ns: 16 * 5_000_000,
+            worked_ns: 0,
+            waited_ns: 16 * (5_000_000 - lat_ns),
+        }],
+    });
+    record
+}

@@ -85,8 +85,8 @@ fn take_difference(bytes: &mut Bytes<'_>, from: u64) -> Option<u64> {
 
 /// Start, as the difference to the end of the one before; length; number of streams; each of them.
 impl Item for Interval {
-    /// A day of them.
-    const MOST: usize = 1_000_000;
+    /// A thousand hours of 100 ms, as long as a run may be.
+    const MOST: usize = 36_000_000;
 
     fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
         put_difference(out, end_of(before), self.start_ns);
@@ -290,6 +290,14 @@ mod tests {
     fn a_list_of_objects_of_layout_1_is_read() {
         let text = r#"[{"start_ns":5,"length_ns":7,"streams":[]}]"#;
         assert_eq!(read::<Interval>(text).unwrap(), [Interval { start_ns: 5, length_ns: 7, streams: Vec::new() }]);
+    }
+
+    #[test]
+    fn two_days_of_intervals_are_read_again() {
+        let interval =
+            |number: u64| Interval { start_ns: number * 100_000_000, length_ns: 100_000_000, streams: vec![] };
+        let list: Vec<Interval> = (0..2 * 864_000).map(interval).collect();
+        assert!(read::<Interval>(&packed(&list)).unwrap() == list);
     }
 
     #[test]
