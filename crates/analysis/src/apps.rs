@@ -74,7 +74,7 @@ fn facts(step: &StepRecord, app: &AppStep) -> Vec<Counter> {
 }
 
 /// Operations that qd1 timed in the load.
-fn timed(step: &StepRecord) -> Option<f64> {
+pub(crate) fn timed(step: &StepRecord) -> Option<f64> {
     let wanted = |class: OpClass| matches!(class, OpClass::Transaction | OpClass::Commit);
     let stream = step.streams.iter().find(|stream| wanted(stream.class))?;
     Some(stream.lat.count() as f64)

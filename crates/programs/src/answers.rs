@@ -9,6 +9,7 @@ use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
+use qd1_model::record::program::Due;
 use qd1_runner::watch::{Pacer, Watch};
 use qd1_system::child::Cancelled;
 
@@ -17,6 +18,9 @@ use crate::tally::Tally;
 
 /// How long whoever waits looks away.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// How long answers are still waited for after the end.
+pub(crate) const DRAIN_NS: u64 = 2_000_000_000;
 
 /// An answer: when, ns from the start of the measured time, and how long after it was due. What ended before that start is
 /// not sent.
@@ -30,8 +34,6 @@ pub(crate) struct Window<'a> {
     /// When the measured time began, by the clock.
     pub(crate) start_ns: u64,
     pub(crate) stop: &'a Stop,
-    /// How long answers are still waited for after it.
-    pub(crate) drain_ns: u64,
     pub(crate) cancel: &'a AtomicBool,
 }
 
@@ -93,6 +95,12 @@ pub(crate) fn loaded(mut tally: Tally, window: &Window<'_>) -> Result<Option<Loa
     Ok(Some(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, ..Loaded::default() }))
 }
 
+/// Returns what of the schedule, ns from the start of the ramp, was due in the measured time.
+pub(crate) fn due(schedule_ns: &[u64], stop: &Stop) -> Due {
+    let measured = schedule_ns.iter().filter(|due_ns| **due_ns >= stop.ramp_ns).count();
+    Due { count: measured as u64, drain_ns: DRAIN_NS }
+}
+
 /// Counts answers until all connections have ended, the time is up, or the user stops it.
 ///
 /// # Errors
@@ -113,7 +121,7 @@ fn gather(
             Err(RecvTimeoutError::Timeout) => {}
         }
         let elapsed_ns = clock::now_ns().saturating_sub(window.start_ns);
-        if window.cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + window.drain_ns {
+        if window.cancel.load(Ordering::Relaxed) || elapsed_ns > stop.max_ns + DRAIN_NS {
             return Ok(());
         }
         pacer.take(elapsed_ns, || {

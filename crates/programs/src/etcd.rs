@@ -259,7 +259,8 @@ impl Node {
             true => error,
             false => anyhow!(self.explain(&format!("{error:#}"))),
         })?;
-        Ok(Loaded { app: app_step(&before, &self.metrics()?, &self.log_text()), ..loaded })
+        let app = AppStep { due: loaded.app.due, ..app_step(&before, &self.metrics()?, &self.log_text()) };
+        Ok(Loaded { app, ..loaded })
     }
 
     fn log_text(&self) -> String {

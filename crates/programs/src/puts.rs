@@ -15,8 +15,9 @@ use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
+use qd1_model::record::program::AppStep;
 
-use crate::answers::{Answer, Connections, POLL, Window, loaded, poisson, wait_until};
+use crate::answers::{Answer, Connections, DRAIN_NS, POLL, Window, due, loaded, poisson, wait_until};
 use crate::program::Loaded;
 use crate::tally::Tally;
 use qd1_runner::watch::Watch;
@@ -29,8 +30,6 @@ const VALUE_LETTERS: usize = VALUE / 3 * 4;
 const KEYS: u64 = 100_000;
 /// Connections, each with one put at a time; a put that is due when all are busy waits, and the wait is counted.
 const CONNECTIONS: usize = 100;
-/// How long answers are still waited for after the end.
-const DRAIN_NS: u64 = 2_000_000_000;
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// A load of puts.
@@ -68,13 +67,14 @@ impl Puts {
             port: self.port,
             seed: self.seed,
         };
-        let window = Window { start_ns: shared.start_ns, stop, drain_ns: DRAIN_NS, cancel };
+        let window = Window { start_ns: shared.start_ns, stop, cancel };
         let mut tally = Tally::new(OpClass::Transaction, stop.max_ns + DRAIN_NS);
         let connections = Connections { count: CONNECTIONS.min(due_ns.len()), name: "qd1-puts" };
         let put = |_, answers: &Sender<Result<Answer>>| shared.connection(answers);
         connections.run(put, &shared.over, &window, &mut tally, watch)?;
         let seconds = (stop.max_ns + DRAIN_NS) / 1_000_000_000;
-        loaded(tally, &window)?.with_context(|| format!("etcd answered no put within {seconds} s"))
+        let loaded = loaded(tally, &window)?.with_context(|| format!("etcd answered no put within {seconds} s"))?;
+        Ok(Loaded { app: AppStep { due: Some(due(&due_ns, stop)), ..AppStep::default() }, ..loaded })
     }
 
     /// Returns when each is due, ns.

@@ -150,7 +150,7 @@ fn app_step(benchmark: &str, output: &str) -> Option<AppStep> {
     let mut counters = Vec::new();
     counters.extend(before(" operations").map(|count| Counter::new("operations", AppUnit::Count, count)));
     let buckets = buckets(below).into_iter().collect();
-    Some(AppStep { reported, counters, buckets, device: None })
+    Some(AppStep { reported, counters, buckets, ..AppStep::default() })
 }
 
 /// Reads lines like `(     110,     170 ]     2384  34.062%`: bounds in microseconds; db_bench leaves out empty

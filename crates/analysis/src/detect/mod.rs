@@ -3,6 +3,7 @@
 //! A detector looks at what a step was planned to do, never at its name, so that it works for every suite. It says
 //! nothing where it cannot know: no block device, a kernel too old to count, too few requests.
 
+mod behind_its_rate;
 mod buffered_not_durable;
 mod cache_answered;
 pub(crate) mod cpu_spoiled;
@@ -50,6 +51,7 @@ struct Detector {
 /// All detectors.
 static DETECTORS: &[Detector] = &[
     Detector { name: "short_or_failed_io", run: short_or_failed_io::detect, follows: false },
+    Detector { name: "behind_its_rate", run: behind_its_rate::detect, follows: false },
     Detector { name: "not_a_disk", run: not_a_disk::detect, follows: false },
     Detector { name: "cache_answered", run: cache_answered::detect, follows: false },
     Detector { name: "flush_ignored", run: flush_ignored::detect, follows: false },

@@ -91,6 +91,26 @@ fn a_client_alone_waits_as_long_as_a_commit_takes() {
     panic!("p50 over that of a commit, which should be about 1: {seen:?}");
 }
 
+/// At most 50 transactions a second fit between flushes of 20 ms. The tail at 200 a second looked like one of a queue of
+/// two seconds: whatever was not answered by then was left out.
+#[test]
+fn a_rate_that_the_disk_cannot_serve_is_told() {
+    or_skip!(is_root().then_some(()).ok_or_else(|| "a disk that a server's user can enter needs root".to_owned()));
+    let site = or_skip!(Site::simulated(disk_with_flushes_of(20e6), &NEEDED));
+    let load = ["--scale", "1", "--clients", "1", "--runtime", "4s", "--warmup", "500ms", "--rate", "200", "--json"];
+    let output = site.real_time(&[&["mysql", site.place.dir_str()], &load[..]].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = find(&report["findings"], "id", "behind_its_rate");
+    assert!(found["evidence"].as_str().unwrap().contains("with them p50 is more than 2.00 s"), "{found}");
+    let step = step(&report, "1 client, 200/s");
+    let counted = int(&find(&step["streams"], "class", "transaction")["lat"]["count"]);
+    let due = int(&step["app"]["due"]["count"]);
+    // 800 are due in 4 s, and 300 answered in 6.
+    assert!((650..950).contains(&due) && counted * 2 < due, "{counted} of {due}");
+    site.assert_clean();
+}
+
 #[test]
 fn signals_leave_nothing() {
     for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {

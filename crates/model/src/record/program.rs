@@ -38,6 +38,18 @@ pub struct AppStep {
     pub buckets: Vec<Buckets>,
     /// The kernel's counters of the disk over the load, its warm-up included; absent if there is not exactly one disk.
     pub device: Option<DeviceCounters>,
+    /// What was due, where operations come at a rate and qd1 sends them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Due>,
+}
+
+/// Operations that come at a rate, whether or not earlier ones are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Due {
+    /// How many were due in the measured time.
+    pub count: u64,
+    /// How long after that time answers were still waited for, ns: the least that those without an answer took.
+    pub drain_ns: u64,
 }
 
 impl AppStep {

@@ -15,7 +15,7 @@ use qd1_system::child::Cancelled;
 
 use super::client::Client;
 use super::{ACCOUNT, DATABASE};
-use crate::answers::{Answer, Connections, POLL, Window, loaded, poisson, wait_until};
+use crate::answers::{Answer, Connections, DRAIN_NS, POLL, Window, due, loaded, poisson, wait_until};
 use crate::program::Loaded;
 use crate::tally::Tally;
 
@@ -32,8 +32,6 @@ const TELLERS: u32 = 10;
 pub(super) const ACCOUNTS: u32 = 10_000;
 /// Rows of one statement while the tables are filled.
 const ROWS_AT_ONCE: u32 = 2_000;
-/// How long answers are still waited for after the end.
-const DRAIN_NS: u64 = 2_000_000_000;
 
 /// A load.
 pub(super) struct Load<'a> {
@@ -101,7 +99,7 @@ impl Load<'_> {
             over: AtomicBool::new(false),
             all: AtomicU64::new(0),
         };
-        let window = Window { start_ns: shared.start_ns, stop, drain_ns: DRAIN_NS, cancel };
+        let window = Window { start_ns: shared.start_ns, stop, cancel };
         // A transaction that was due in time counts however late it is answered.
         let counted_ns = if self.rate.is_some() { stop.max_ns + DRAIN_NS } else { stop.max_ns };
         let mut tally = Tally::new(OpClass::Transaction, counted_ns);
@@ -111,7 +109,8 @@ impl Load<'_> {
         let seconds = (length_ns + DRAIN_NS) / 1_000_000_000;
         let loaded = loaded(tally, &window)?.with_context(|| format!("no transaction completed within {seconds} s"))?;
         let all = Counter::new("operations", AppUnit::Count, shared.all.load(Ordering::Relaxed) as f64);
-        Ok(Loaded { app: AppStep { counters: vec![all], ..AppStep::default() }, ..loaded })
+        let due = self.rate.map(|_| due(&shared.due_ns, stop));
+        Ok(Loaded { app: AppStep { counters: vec![all], due, ..AppStep::default() }, ..loaded })
     }
 }
 
