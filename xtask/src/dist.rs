@@ -1,10 +1,13 @@
 //! `cargo xtask dist`: what users get, into dist/: static binaries and packages for each kind of machine, their checksums,
 //! and a script that installs the right one; held against what is promised of them.
 
+mod machine;
 mod package;
+mod place;
 mod sbom;
 mod target;
 mod tree;
+mod trial;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +33,10 @@ pub(crate) struct Args {
     /// Only the binary for this machine, dist/qd1
     #[arg(long)]
     binary: bool,
+    /// Then install, run, upgrade and purge the packages in systems of Debian, and run the binary for aarch64 under
+    /// emulation; ten minutes, as root
+    #[arg(long = "try", conflicts_with = "binary")]
+    is_tried: bool,
 }
 
 /// The most that a binary may weigh, in bytes: 9 MB.
@@ -51,11 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("sha256:   {}", sha256(&dist.binary)?);
     let start = start_time(&dist.binary)?;
     println!("start:    {:.2} ms (--version, median of {START_RUNS})", start.as_secs_f64() * 1e3);
-    if args.binary { Ok(()) } else { packages(&dist.binary) }
+    if args.binary { Ok(()) } else { packages(&dist.binary, args.is_tried) }
 }
 
 /// Makes all packages of all targets, and what goes with them.
-fn packages(native: &Path) -> Result<()> {
+fn packages(native: &Path, is_tried: bool) -> Result<()> {
     debian::install(&debian::missing(&[RPM]), &[])?;
     let dir = cmd::root().join("dist");
     let version = metadata::workspace()?["packages"]
@@ -68,12 +75,13 @@ fn packages(native: &Path) -> Result<()> {
     let work = tempfile::tempdir()?;
     let common = tree::common(native, work.path())?;
     let release = Release { version, epoch, dir: dir.clone() };
-    let mut files = Vec::new();
+    let (mut files, mut binaries) = (Vec::new(), Vec::new());
     for target in &TARGETS {
         let binary = target.build()?;
         let size = fs::metadata(&binary)?.len();
         ensure!(size <= SIZE_MAX_BYTES, "{size} bytes for {} are more than {SIZE_MAX_BYTES}", target.triple);
         files.extend(release.make(target, &binary, &common)?);
+        binaries.push(binary);
     }
     for name in ["qd1.cdx.json", "THIRD-PARTY.txt"] {
         let to = dir.join(name);
@@ -92,7 +100,7 @@ fn packages(native: &Path) -> Result<()> {
     }
     fs::write(dir.join(SUMS), sums)?;
     println!("dist/{SUMS} has their checksums; sh dist/{SCRIPT} installs");
-    Ok(())
+    if is_tried { trial::run(&release, &common, &binaries) } else { Ok(()) }
 }
 
 /// The checksum of a file.

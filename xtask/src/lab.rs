@@ -20,6 +20,8 @@ use serde_json::Value;
 
 use self::boot::{Outcome, Sent};
 pub(crate) use self::disks::*;
+pub(crate) use self::initramfs::Archive;
+pub(crate) use self::modules::pack as pack_modules;
 use self::scenario::{Run, Scenario};
 use crate::packages::{self, QEMU, Unpacked};
 use crate::{clock, cmd, elf, metadata, setup};

@@ -69,6 +69,16 @@ impl Unpacked {
         Ok(Some(Self { root, release }))
     }
 
+    /// Those that lie unpacked in `root`; their modules are made ready for a guest.
+    pub(crate) fn of(root: &Path) -> Result<Self> {
+        let release = release(root)?;
+        let modules = modules(root, &release)?;
+        // Newer ones are compressed, which busybox's modprobe may not know.
+        cmd::capture(cmd::command("find").arg(&modules).args(["-name", "*.ko.xz", "-exec", "xz", "-dq", "{}", "+"]))?;
+        depend(root, &release, &program(&dir()?, "busybox")?)?;
+        Ok(Self { root: root.to_owned(), release })
+    }
+
     /// The kernel.
     pub(crate) fn kernel(&self) -> PathBuf {
         self.root.join("boot").join(format!("vmlinuz-{}", self.release))
@@ -81,8 +91,7 @@ impl Unpacked {
 
     /// A program by name.
     pub(crate) fn program(&self, name: &str) -> Result<PathBuf> {
-        let places = ["bin", "sbin", "usr/bin", "usr/sbin"].map(|dir| self.root.join(dir).join(name));
-        places.into_iter().find(|path| path.is_file()).with_context(|| format!("the lab's packages have no {name}"))
+        program(&self.root, name)
     }
 
     /// Where the loader looks for their libraries, before those of this machine.
@@ -90,6 +99,21 @@ impl Unpacked {
         let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"].map(|dir| self.root.join(dir));
         dirs.map(|dir| dir.to_string_lossy().into_owned()).join(":")
     }
+}
+
+fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    let places = ["bin", "sbin", "usr/bin", "usr/sbin"].map(|dir| root.join(dir).join(name));
+    places.into_iter().find(|path| path.is_file()).with_context(|| format!("the packages have no {name}"))
+}
+
+/// busybox's own depmod, since the machine may have none. It wants the modules where they were before /usr took all.
+fn depend(root: &Path, release: &str, busybox: &Path) -> Result<()> {
+    let (lib, modules) = (root.join("lib"), root.join("usr/lib/modules"));
+    if !lib.join("modules").exists() && modules.is_dir() {
+        fs::create_dir_all(&lib)?;
+        std::os::unix::fs::symlink("../usr/lib/modules", lib.join("modules"))?;
+    }
+    cmd::capture(cmd::command(busybox).args(["depmod", "-b"]).arg(root).arg(release)).map(drop)
 }
 
 fn dir() -> Result<PathBuf> {
@@ -117,9 +141,7 @@ fn unpack(fresh: &Path) -> Result<PathBuf> {
     }
     let release = release(&root)?;
     prune(&modules(&root, &release)?)?;
-    // busybox's own depmod, since the machine may have none. It wants the modules where they were before /usr took all.
-    let mut depmod = cmd::command(root.join("bin/busybox"));
-    cmd::capture(depmod.args(["depmod", "-b"]).arg(&root).arg(&release))?;
+    depend(&root, &release, &program(&root, "busybox")?)?;
     Ok(root)
 }
 

@@ -20,7 +20,7 @@ const LINK: u32 = 0o120_777;
 
 /// An archive that grows.
 #[derive(Default)]
-pub(super) struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     entries: u32,
     made: BTreeSet<PathBuf>,
@@ -28,7 +28,7 @@ pub(super) struct Archive {
 
 impl Archive {
     /// An empty directory, and those above it.
-    pub(super) fn directory(&mut self, path: &str) {
+    pub(crate) fn directory(&mut self, path: &str) {
         let path = Path::new(path);
         let mut all: Vec<&Path> = path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
         all.reverse();
@@ -40,23 +40,23 @@ impl Archive {
     }
 
     /// A file that is read.
-    pub(super) fn file(&mut self, path: &str, content: &[u8]) {
+    pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
         self.put(path, FILE, content);
     }
 
     /// A file that is run.
-    pub(super) fn program(&mut self, path: &str, content: &[u8]) {
+    pub(crate) fn program(&mut self, path: &str, content: &[u8]) {
         self.put(path, PROGRAM, content);
     }
 
     /// A symbolic link.
-    pub(super) fn link(&mut self, path: &str, to: &str) {
+    pub(crate) fn link(&mut self, path: &str, to: &str) {
         self.put(path, LINK, to.as_bytes());
     }
 
     /// A program of this machine or of the packages, with the libraries it loads, each at the path where it looks for
     /// them.
-    pub(super) fn program_with_libraries(&mut self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
+    pub(crate) fn program_with_libraries(&mut self, path: &str, program: &Path, packages: &Unpacked) -> Result<()> {
         let content = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
         if elf::has_interpreter(&content)? {
             let mut ldd = cmd::command("ldd");
@@ -104,7 +104,7 @@ impl Archive {
     }
 
     /// Writes it to a file.
-    pub(super) fn write(mut self, to: &Path) -> Result<()> {
+    pub(crate) fn write(mut self, to: &Path) -> Result<()> {
         self.entry("TRAILER!!!", 0, &[]);
         fs::write(to, &self.bytes).with_context(|| format!("cannot write {}", to.display()))?;
         fs::set_permissions(to, fs::Permissions::from_mode(0o600))?;

@@ -20,7 +20,7 @@ struct Dependencies {
 }
 
 /// Puts the modules into the archive, where `modprobe` looks for them.
-pub(super) fn pack(archive: &mut Archive, packages: &Unpacked, names: &BTreeSet<String>) -> Result<()> {
+pub(crate) fn pack(archive: &mut Archive, packages: &Unpacked, names: &BTreeSet<String>) -> Result<()> {
     let dir = packages.modules()?;
     let text = fs::read_to_string(dir.join("modules.dep")).context("the kernel's modules have no modules.dep")?;
     let all = Dependencies::parse(&text);

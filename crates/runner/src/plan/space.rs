@@ -67,7 +67,7 @@ impl Space {
     pub fn shortage(&self, needed: u64) -> String {
         let Self { free, leave, usable } = *self;
         let [missing, needed, usable, free, leave] =
-            [needed.saturating_sub(usable), needed, usable, free, leave].map(Bytes);
+            [needed.saturating_add(leave).saturating_sub(free), needed, usable, free, leave].map(Bytes);
         format!(
             "needs {needed}, and {usable} may be used: {free} are free, and {leave} have to stay free; free {missing} more"
         )
@@ -122,6 +122,14 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It said "free 784 MiB more" where 120 MiB more than that were missing.
+    #[test]
+    fn what_is_to_be_freed_counts_what_stays_free() {
+        let mib = |number: u64| number << 20;
+        let space = Space { free: mib(904), leave: mib(1024), usable: 0 };
+        assert!(space.shortage(mib(784)).ends_with("; free 904 MiB more"), "{}", space.shortage(mib(784)));
+    }
 
     /// A machine with 252 GiB, of which 20 were free, refused a test of 32 MiB.
     #[test]
