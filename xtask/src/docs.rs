@@ -11,7 +11,9 @@ use anyhow::{Context, Result, bail};
 use crate::tools::MDBOOK;
 use crate::{cmd, metadata};
 
+mod commands;
 mod help;
+mod pictures;
 
 /// One generated file.
 struct Page {
@@ -111,6 +113,20 @@ pub(crate) fn site() -> Result<()> {
     Ok(())
 }
 
+/// Makes the pictures of terminals anew; those whose names hold `only`, where it is given.
+pub(crate) fn pictures(only: &str) -> Result<()> {
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--package", "qd1-simdisk"]))?;
+    pictures::run(&metadata::target_dir()?.join("release"), only)
+}
+
+/// Runs every command that the documents show; of those whose names hold `only`, where it is given.
+pub(crate) fn run_commands(only: &str) -> Result<()> {
+    cmd::run(cmd::cargo().args(["build", "--release", "--quiet", "--package", "qd1", "--bin", "qd1"]))?;
+    let count = commands::run(&metadata::target_dir()?.join("release/qd1"), commands::How::Whole, only)?;
+    println!("docs: {count} commands ran");
+    Ok(())
+}
+
 /// Fails where a page is not what the binary would make of it now.
 pub(crate) fn check() -> Result<()> {
     build()?;
@@ -118,7 +134,7 @@ pub(crate) fn check() -> Result<()> {
     if !old.is_empty() {
         bail!("out of date: {}; run `cargo xtask docs` and commit", old.join(", "));
     }
-    Ok(())
+    commands::run(&metadata::target_dir()?.join("debug/qd1"), commands::How::Understood, "").map(drop)
 }
 
 /// What a program prints. All three streams are detached and the width is fixed: help must not depend on the

@@ -11,6 +11,7 @@ mod initramfs;
 mod modules;
 pub(crate) mod powercut;
 mod scenario;
+mod simulated;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ pub(crate) use self::disks::*;
 pub(crate) use self::initramfs::Archive;
 pub(crate) use self::modules::pack as pack_modules;
 use self::scenario::{Run, Scenario};
+pub(crate) use self::simulated::{Simulated, open_up};
 use crate::packages::{self, QEMU, Unpacked};
 use crate::{clock, cmd, elf, metadata, setup};
 

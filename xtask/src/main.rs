@@ -63,6 +63,12 @@ enum Command {
         /// Instead: make a site of all documents, with search, in dist/site
         #[arg(long, conflicts_with = "check")]
         site: bool,
+        /// Instead: make the pictures of terminals anew, of those whose names hold this (some minutes; root)
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["check", "site"])]
+        pictures: Option<String>,
+        /// Instead: run every command that the documents show, of those whose names hold this (half an hour without; root)
+        #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["check", "site"])]
+        run: Option<String>,
     },
     /// Run each command under each fault, and look for what is lost, left or changed (root)
     Faults(faults::Args),
@@ -83,6 +89,8 @@ fn main() -> ExitCode {
         Command::Test { args } => test::run(&args),
         Command::Dist(args) => dist::run(&args).map(|()| true),
         Command::Docs { site: true, .. } => docs::site().map(|()| true),
+        Command::Docs { run: Some(only), .. } => docs::run_commands(&only).map(|()| true),
+        Command::Docs { pictures: Some(only), .. } => docs::pictures(&only).map(|()| true),
         Command::Docs { check, .. } => docs::run(check),
         Command::Faults(args) => faults::run(&args).map(|()| true),
         Command::Fuzz(args) => fuzz::run(&args).map(|()| true),

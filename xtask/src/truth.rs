@@ -6,7 +6,7 @@ mod cluster;
 mod predict;
 mod programs;
 mod real;
-mod simulated;
+mod times;
 
 use std::path::PathBuf;
 
@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// JSON a disk is added to FILE (root; some minutes a disk, three at once)
     #[arg(long, value_name = "FILE")]
     programs: Option<PathBuf>,
+    /// How long commands said that they take, and how long they took, on three disks (root; half an hour, and nothing else
+    /// should run); `--only WORDS` for those that hold these words
+    #[arg(long)]
+    times: bool,
     /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or COUNT), and
     /// what `qd1 powercut` says (root; a minute each)
     #[arg(long)]
@@ -64,6 +68,9 @@ pub(crate) struct Args {
     /// Of `--predict` only disks whose name holds this; `work` measures what the programs take where commits cost nothing
     #[arg(long, value_name = "NAME", requires = "predict")]
     disk: Option<String>,
+    /// Of `--predict` only these programs, as `qd1 predict --verify` names them
+    #[arg(long, value_name = "PROGRAM,...", requires = "predict", default_value = "postgres,mysql,etcd,sqlite")]
+    verify: String,
     /// Of `--predict`: measure nothing, and hold today's models against runs of the history, each as DISK=RUN
     #[arg(long, value_name = "DISK=RUN", value_delimiter = ',', requires = "predict", conflicts_with = "disk")]
     kept: Vec<String>,
@@ -80,10 +87,13 @@ fn release(packages: &[&str]) -> Result<PathBuf> {
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.predict {
         return if args.kept.is_empty() {
-            predict::run(args.disk.as_deref(), args.count)
+            predict::run(args.disk.as_deref(), args.count, &args.verify)
         } else {
             predict::again(&args.kept)
         };
+    }
+    if args.times {
+        return times::run(args.only.as_deref());
     }
     if let Some(place) = &args.agree {
         return agree::run(place, args.count.unwrap_or(12));

@@ -12,6 +12,8 @@ use crate::plan::program::Program;
 pub enum Predicts {
     /// PostgreSQL: TPC-B-like transactions of pgbench per second.
     PostgresTps,
+    /// MariaDB or MySQL: the same transactions per second.
+    MysqlTps,
     /// etcd: puts per second at which the 99th percentile of their latency passes 10 ms.
     EtcdRate,
     /// SQLite with a write-ahead log, synchronous=FULL: commits per second.
@@ -27,6 +29,7 @@ impl Predicts {
     pub const fn program(self) -> Program {
         match self {
             Self::PostgresTps => Program::Postgres,
+            Self::MysqlTps => Program::Mysql,
             Self::EtcdRate => Program::Etcd,
             Self::SqliteWalFull | Self::SqliteWalNormal | Self::SqliteRollbackFull => Program::Sqlite,
         }
@@ -36,6 +39,7 @@ impl Predicts {
     pub const fn title(self) -> &'static str {
         match self {
             Self::PostgresTps => "PostgreSQL transactions/s",
+            Self::MysqlTps => "MariaDB transactions/s",
             Self::EtcdRate => "etcd puts/s, p99 at 10 ms",
             Self::SqliteWalFull => "SQLite commits/s, WAL FULL",
             Self::SqliteWalNormal => "SQLite commits/s, WAL NORMAL",

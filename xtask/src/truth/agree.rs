@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::real::Throttle;
-use super::simulated::Simulated;
+use crate::lab::Simulated;
 use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 3 << 30;

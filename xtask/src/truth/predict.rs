@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::programs;
 use super::real::Throttle;
-use super::simulated::{Simulated, open_up};
+use crate::lab::{Simulated, open_up};
 use crate::{cmd, lab, setup};
 
 /// Of each disk.
@@ -54,7 +54,7 @@ const DISKS: [Disk; 9] = [
 ];
 
 /// Measures the nine disks, or as many that are drawn at random, and prints the table.
-pub(super) fn run(only: Option<&str>, drawn: Option<u64>) -> Result<()> {
+pub(super) fn run(only: Option<&str>, drawn: Option<u64>, verify: &str) -> Result<()> {
     lab::need_root("a loop device and a mount")?;
     lab::catch_signals()?;
     setup::run()?;
@@ -66,7 +66,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>) -> Result<()> {
     for seed in UNSEEN..UNSEEN + drawn.unwrap_or(0) {
         lab::interrupted()?;
         let name = format!("disk {seed}");
-        let report = simulated(&dir, &programs::scenario(seed)).with_context(|| name.clone())?;
+        let report = simulated(&dir, &programs::scenario(seed), verify).with_context(|| name.clone())?;
         table.add(&name, &report)?;
     }
     if drawn.is_some() {
@@ -74,7 +74,7 @@ pub(super) fn run(only: Option<&str>, drawn: Option<u64>) -> Result<()> {
     }
     for disk in DISKS.iter().filter(|disk| only.is_none_or(|only| disk.name.contains(only))) {
         lab::interrupted()?;
-        let report = measure(&dir, disk).with_context(|| disk.name)?;
+        let report = measure(&dir, disk, verify).with_context(|| disk.name)?;
         table.add(disk.name, &report)?;
     }
     table.end()
@@ -184,7 +184,30 @@ fn work(qd1: &Path) -> Result<()> {
     }
     let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
     println!("SORT_NS {:.0}", environment["sort_ns"].as_f64().unwrap_or(f64::NAN));
-    println!("POSTGRES_NS {work_ns:.0}, POSTGRES_IDLE_NS {:.0}", 1e9 / tps[0] - work_ns);
+    println!("POSTGRES.work_ns {work_ns:.0}, POSTGRES.idle_ns {:.0}", 1e9 / tps[0] - work_ns);
+    // Commits that are written and not waited for.
+    let mysql = run(&[
+        "mysql",
+        "--clients",
+        "1,10,100",
+        "--scale",
+        SCALE,
+        "--runtime",
+        "10s",
+        "-c",
+        "innodb_buffer_pool_size=512M",
+        "-c",
+        "innodb_flush_log_at_trx_commit=0",
+    ])?;
+    let mut tps = [0.0; 3];
+    for (tps, name) in tps.iter_mut().zip(["1 client", "10 clients", "100 clients"]) {
+        *tps = rate(&mysql, name)?;
+        let load = mysql["app"]["loads"].as_array().into_iter().flatten().find(|load| load["step"] == name);
+        let facts = load.map(|load| load["facts"].to_string()).unwrap_or_default();
+        println!("MariaDB, {name}: {tps:.0} transactions/s; {facts}");
+    }
+    let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
+    println!("MYSQL.work_ns {work_ns:.0}, MYSQL.idle_ns {:.0}", 1e9 / tps[0] - work_ns);
     let etcd = run(&["etcd", "--rate", "50,30000", "--runtime", "5s"])?;
     let steps = etcd["summary"]["steps"].as_array().context("no steps in the result")?;
     let alone_ns = steps[0]["streams"][0]["lat_p50_ns"]["value"].as_f64().context("no latency of a put")?;
@@ -225,33 +248,33 @@ fn show(disk: &str, row: &Value) -> Option<f64> {
     Some(error)
 }
 
-fn measure(binaries: &Path, disk: &Disk) -> Result<Value> {
+fn measure(binaries: &Path, disk: &Disk, verify: &str) -> Result<Value> {
     let qd1 = binaries.join("qd1");
     match disk.kind {
-        Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us)),
+        Kind::Simulated(flush_us) => simulated(binaries, &commits_of(flush_us), verify),
         Kind::Throttled(kernel, value) => {
             let place = lab::quiet_dir()?;
             let mounted = Mounted::new(place.path(), "ext4")?;
             let group = Throttle::new(mounted.device.device(), [(kernel, value)])?;
-            predict(group.command(&qd1), &mounted.dir)
+            predict(group.command(&qd1), &mounted.dir, verify)
         }
         Kind::Filesystem(name) => {
             let place = lab::temp_dir()?;
             let mounted = Mounted::new(place.path(), name)?;
-            predict(Command::new(qd1), &mounted.dir)
+            predict(Command::new(qd1), &mounted.dir, verify)
         }
     }
 }
 
-fn simulated(binaries: &Path, scenario: &str) -> Result<Value> {
+fn simulated(binaries: &Path, scenario: &str, verify: &str) -> Result<Value> {
     let place = tempfile::tempdir()?;
     open_up(place.path())?;
     let simulated = Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), scenario)?;
-    predict(Command::new(binaries.join("qd1")), &simulated.dir)
+    predict(Command::new(binaries.join("qd1")), &simulated.dir, verify)
 }
 
 /// A disk whose flushes take so long.
-fn commits_of(flush_us: u32) -> String {
+pub(super) fn commits_of(flush_us: u32) -> String {
     let law = |median_us: u32| format!("{{ modes = [{{ median_us = {median_us}, sigma = 0.3 }}] }}");
     format!(
         "about = \"commits of {flush_us} us\"\nsize_mib = {}\n[device]\nseed = 11\nchannels = 8\nread = {}\n\
@@ -263,20 +286,20 @@ fn commits_of(flush_us: u32) -> String {
     )
 }
 
-fn predict(mut command: Command, dir: &Path) -> Result<Value> {
-    command.arg("predict").arg(dir).args(["--verify", "--scale", SCALE, "--json", "--quiet"]);
+fn predict(mut command: Command, dir: &Path, verify: &str) -> Result<Value> {
+    command.arg("predict").arg(dir).arg(format!("--verify={verify}")).args(["--scale", SCALE, "--json", "--quiet"]);
     serde_json::from_str(&cmd::capture(&mut command)?).context("qd1 predict printed no JSON")
 }
 
 /// A filesystem of our own on a loop device; unmounted on drop.
-struct Mounted {
-    dir: PathBuf,
+pub(super) struct Mounted {
+    pub(super) dir: PathBuf,
     /// Dropped after the mount is gone.
-    device: lab::Loop,
+    pub(super) device: lab::Loop,
 }
 
 impl Mounted {
-    fn new(place: &Path, filesystem: &str) -> Result<Self> {
+    pub(super) fn new(place: &Path, filesystem: &str) -> Result<Self> {
         // A server of another user has to get there.
         open_up(place)?;
         let (file, dir) = (place.join("disk"), place.join("mount"));

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::cluster;
-use super::simulated::{Simulated, open_up};
+use crate::lab::{Simulated, open_up};
 use crate::{cmd, lab, setup};
 
 /// The first seed of the disks that thresholds are set with, and of those that these are held against once.

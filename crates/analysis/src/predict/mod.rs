@@ -8,9 +8,9 @@
 mod disk;
 mod draw;
 mod etcd;
-mod postgres;
 mod rounds;
 mod sqlite;
+mod transactions;
 mod verified;
 mod work;
 
@@ -27,14 +27,17 @@ use self::disk::{Commits, Limit};
 use self::rounds::{AdjacentCommits, Rounds};
 use crate::stats::{self, Z_975};
 
-/// Numbers of clients of PostgreSQL.
+/// Numbers of clients of the database servers.
 pub const CLIENTS: [u32; 3] = [1, 10, 100];
 
 /// All that is predicted, and for how many clients.
-const FIGURES: [(Predicts, u32); 7] = [
+const FIGURES: [(Predicts, u32); 10] = [
     (Predicts::PostgresTps, CLIENTS[0]),
     (Predicts::PostgresTps, CLIENTS[1]),
     (Predicts::PostgresTps, CLIENTS[2]),
+    (Predicts::MysqlTps, CLIENTS[0]),
+    (Predicts::MysqlTps, CLIENTS[1]),
+    (Predicts::MysqlTps, CLIENTS[2]),
     (Predicts::EtcdRate, 1),
     (Predicts::SqliteWalFull, 1),
     (Predicts::SqliteWalNormal, 1),
@@ -157,30 +160,33 @@ impl<'a> Inputs<'a> {
     /// A figure; nothing where what it needs was not measured.
     fn predict(&self, what: Predicts, clients: u32) -> Option<Predicted> {
         match what {
-            Predicts::PostgresTps => Some(self.postgres(clients)),
+            Predicts::PostgresTps => Some(self.transactions(what, clients, &work::POSTGRES)),
+            Predicts::MysqlTps => Some(self.transactions(what, clients, &work::MYSQL)),
             Predicts::EtcdRate => Some(self.etcd(self.wal.as_ref()?)),
             Predicts::SqliteWalFull | Predicts::SqliteWalNormal | Predicts::SqliteRollbackFull => self.sqlite(what),
         }
     }
 
-    fn postgres(&self, clients: u32) -> Predicted {
-        let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::POSTGRES_ASLEEP_NS;
-        let waking_ns = work::POSTGRES_WAKE_NS * slept.ln_1p();
-        let load = postgres::PgbenchLoad {
+    fn transactions(&self, what: Predicts, clients: u32, costs: &work::Transactions) -> Predicted {
+        let slept = self.commit.stream.lat.quantile(0.5) as f64 / work::ASLEEP_NS;
+        let waking_ns = costs.wake_ns * slept.ln_1p();
+        let load = transactions::TransactionLoad {
             clients,
             rows: self.scale,
             processors: self.processors,
-            work_ns: work::POSTGRES_NS * self.slowness,
-            idle_ns: (work::POSTGRES_IDLE_NS + waking_ns) * self.slowness,
-            more_ns: work::POSTGRES_LOG_BYTES * self.byte_ns,
-            aside_ns: work::POSTGRES_ASIDE_NS * self.slowness,
-            flush_work_ns: self.commit.work_ns + work::POSTGRES_FLUSH_NS * self.slowness,
+            work_ns: costs.work_ns * self.slowness,
+            idle_ns: (costs.idle_ns + waking_ns) * self.slowness,
+            more_ns: costs.log_bytes * self.byte_ns,
+            aside_ns: costs.aside_ns * self.slowness,
+            flush_work_ns: self.commit.work_ns + costs.flush_ns * self.slowness,
+            crowded: costs.crowded,
+            holds_rows: costs.holds_rows,
         };
-        let outcome = |commit: &Commits| postgres::simulate(load, commit, SEED);
+        let outcome = |commit: &Commits| transactions::simulate(load, commit, SEED);
         let bound = outcome(&self.commit.commits(1.0)).bound;
-        let doubt = Uncertainty { data: self.commit.doubt(), model: work::POSTGRES_DOUBT };
+        let doubt = Uncertainty { data: self.commit.doubt(), model: costs.doubt };
         let value = self.commit.figure(|commit| outcome(commit).tps, doubt);
-        Predicted { what: Predicts::PostgresTps, clients, value, bound, verified: None }
+        Predicted { what, clients, value, bound, verified: None }
     }
 
     fn etcd(&self, wal: &WaitedFor<'_>) -> Predicted {

@@ -30,9 +30,9 @@ pub(super) fn verified(record: &Record, row: &Predicted, at_first: Option<f64>) 
         })
     };
     let (value, exactness) = match row.what {
-        Predicts::PostgresTps => {
-            let mine =
-                |work: AppWork| work.program == Program::Postgres && work.clients == row.clients && work.rate.is_none();
+        Predicts::PostgresTps | Predicts::MysqlTps => {
+            let program = row.what.program();
+            let mine = |work: AppWork| work.program == program && work.clients == row.clients && work.rate.is_none();
             (rate(loads().find(|(_, work)| mine(*work))?.0, OpClass::Transaction), Exactness::Measured)
         }
         Predicts::EtcdRate => {

@@ -14,8 +14,8 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::format_span_ns;
 use qd1_model::{Bytes, Problem, Record, Subject};
 use qd1_probe::Machine;
-use qd1_programs::options::{EtcdOptions, PostgresOptions, SqliteOptions};
-use qd1_programs::{Etcd, Postgres, ProgramRun, Sqlite};
+use qd1_programs::options::{EtcdOptions, MysqlOptions, PostgresOptions, SqliteOptions};
+use qd1_programs::{Etcd, Mysql, Postgres, ProgramRun, Sqlite};
 use qd1_report::Detail;
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
@@ -37,19 +37,19 @@ pub(crate) struct PredictArgs {
     /// Measure nothing: use the commits of this saved run of check or predict (see `qd1 history`)
     #[arg(long, value_name = "RUN", conflicts_with_all = ["path", "verify"])]
     pub(crate) from: Option<String>,
-    /// Then run these programs on the same disk, and show how far the predictions are off [default: all three]
+    /// Then run these programs on the same disk, and show how far the predictions are off [default: all of them]
     #[arg(long, value_name = "PROGRAM", value_delimiter = ',', value_enum, num_args = 0.., require_equals = true,
-          default_missing_values = ["postgres", "etcd", "sqlite"])]
+          default_missing_values = ["postgres", "mysql", "etcd", "sqlite"])]
     pub(crate) verify: Vec<Verified>,
-    /// pgbench's scale, about 16 MB each with --verify
+    /// Scale of pgbench's tables, about 16 MB each with --verify (MariaDB's: 3 MB)
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: u32,
     #[command(flatten)]
     pub(crate) how: MeasureArgs,
 }
 
-/// Measured time of each PostgreSQL load, ns: with `--quick`, without flags, and with `--full`.
-const POSTGRES_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
+/// Measured time of each load of a server, ns: with `--quick`, without flags, and with `--full`.
+const SERVER_NS: [u64; 3] = [5_000_000_000, 15_000_000_000, 60_000_000_000];
 const WARM_UP_NS: u64 = 3_000_000_000;
 const SQLITE_NS: [u64; 3] = [2_000_000_000, 5_000_000_000, 30_000_000_000];
 /// Measured time of each rate of puts, ns; at low rates a percentile takes longer.
@@ -70,6 +70,8 @@ const TRIED_MAX: f64 = 50_000.0;
 pub(crate) enum Verified {
     /// pgbench at 1, 10 and 100 clients
     Postgres,
+    /// The same transactions on MariaDB or MySQL
+    Mysql,
     /// Puts at several rates
     Etcd,
     /// Commits with a log and with a rollback journal
@@ -147,6 +149,7 @@ struct Programs {
     effort: usize,
     place: Option<Place>,
     postgres: Option<ProgramRun>,
+    mysql: Option<ProgramRun>,
     sqlite: Option<ProgramRun>,
 }
 
@@ -160,10 +163,20 @@ impl Programs {
                 clients: CLIENTS.to_vec(),
                 scale: Some(args.scale),
                 warmup_ns: WARM_UP_NS,
-                runtime_ns: POSTGRES_NS[effort],
+                runtime_ns: SERVER_NS[effort],
                 ..PostgresOptions::default()
             };
             ProgramRun::new(Postgres::new(options.in_memory(memory()))?)
+        };
+        let mysql = || {
+            let options = MysqlOptions {
+                clients: CLIENTS.to_vec(),
+                scale: Some(args.scale),
+                warmup_ns: WARM_UP_NS,
+                runtime_ns: SERVER_NS[effort],
+                ..MysqlOptions::default()
+            };
+            ProgramRun::new(Mysql::new(options.in_memory(memory()))?)
         };
         let sqlite = || {
             let options = SqliteOptions {
@@ -179,6 +192,7 @@ impl Programs {
             effort,
             place: None,
             postgres: wants(Verified::Postgres).then(postgres).transpose()?,
+            mysql: wants(Verified::Mysql).then(mysql).transpose()?,
             sqlite: wants(Verified::Sqlite).then(sqlite).transpose()?,
         };
         if wants(Verified::Etcd) {
@@ -202,7 +216,11 @@ impl Programs {
     /// Refuses a place that is too small for them.
     fn fit(&mut self, place: &Place, seed: u64) -> Result<()> {
         self.place = Some(place.clone());
-        self.postgres.iter().chain(&self.sqlite).try_for_each(|program| program.plan(place, seed).map(drop))
+        self.postgres
+            .iter()
+            .chain(&self.mysql)
+            .chain(&self.sqlite)
+            .try_for_each(|program| program.plan(place, seed).map(drop))
     }
 
     /// Returns the lines for `--dry-run`.
@@ -211,6 +229,10 @@ impl Programs {
         let lines = self.verify.iter().map(|program| match program {
             Verified::Postgres => {
                 format!("pgbench at 1, 10, 100 clients, scale {}, in {}", self.scale, space.unwrap_or_default())
+            }
+            Verified::Mysql => {
+                let space = self.mysql.iter().map(ProgramRun::space).max().unwrap_or_default();
+                format!("MariaDB at 1, 10, 100 clients, scale {}, in {space}", self.scale)
             }
             Verified::Etcd => {
                 "etcd under puts at eight rates around the one predicted, up and down, each with a new etcd".to_owned()
@@ -227,7 +249,7 @@ impl Programs {
     /// Returns the longest time of all loads, ns; etcd's as far as it is known before its rate is.
     fn longest_ns(&self) -> u64 {
         let etcd = self.verify.contains(&Verified::Etcd).then(|| self.etcd(Some(SLOW_PUTS)).ok()).flatten();
-        let programs = self.sqlite.iter().chain(&etcd).chain(&self.postgres);
+        let programs = self.sqlite.iter().chain(&etcd).chain(&self.postgres).chain(&self.mysql);
         programs.flat_map(ProgramRun::steps).map(|step| step.duration_max_ns()).sum()
     }
 
@@ -257,7 +279,7 @@ impl Programs {
             let mut program = self.etcd(etcd_rate(record))?;
             between(record, &mut program, watch)?;
         }
-        if let Some(program) = &mut self.postgres {
+        for program in self.postgres.iter_mut().chain(&mut self.mysql) {
             between(record, program, watch)?;
         }
         Ok(())

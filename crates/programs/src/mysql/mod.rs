@@ -36,6 +36,17 @@ pub struct Mysql {
     server: Option<Server>,
 }
 
+impl MysqlOptions {
+    /// Puts all of its data into the server's memory, up to a quarter of the machine's memory.
+    #[must_use]
+    pub fn in_memory(mut self, memory: Bytes) -> Self {
+        let scale = self.scale.or(self.clients.iter().copied().max()).unwrap_or(1);
+        let needed = (128 << 20) + u64::from(scale) * u64::from(ACCOUNTS) * ACCOUNT_BYTES;
+        self.set.push(format!("innodb_buffer_pool_size={}M", needed.min(memory.0 / 4) >> 20));
+        self
+    }
+}
+
 impl Mysql {
     /// Creates the driver.
     ///

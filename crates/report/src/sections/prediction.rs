@@ -21,7 +21,7 @@ const NOTE: &str = "Calculated from the measured commits, not run. On simulated 
                     three of them, held for all 14 figures of two others; most figures were too high, by a third in the \
                     median (one machine; docs/method/predict.md).";
 
-/// Clients of the PostgreSQL prediction that the headline names.
+/// Clients of a server whose prediction the headline names.
 const CLIENTS: u32 = 10;
 
 /// Returns what to expect of each program, by one figure of it.
@@ -29,15 +29,16 @@ pub(crate) fn sentence(prediction: &Prediction) -> String {
     let mut told: Vec<Program> = Vec::new();
     let mut parts = Vec::new();
     for row in &prediction.rows {
-        let is_leading = row.what != Predicts::PostgresTps || row.clients == CLIENTS;
+        let is_leading = !has_clients(row.what) || row.clients == CLIENTS;
         if !is_leading || told.contains(&row.what.program()) {
             continue;
         }
         told.push(row.what.program());
         let [what, figure, interval, bound] = cells(row);
         parts.push(match row.what {
-            Predicts::PostgresTps => {
-                format!("PostgreSQL {figure} transactions/s with {CLIENTS} clients ({interval}), limited by {bound}")
+            Predicts::PostgresTps | Predicts::MysqlTps => {
+                let server = row.what.program().title();
+                format!("{server} {figure} transactions/s with {CLIENTS} clients ({interval}), limited by {bound}")
             }
             _ => format!("{what}: {figure} ({interval}), limited by {bound}"),
         });
@@ -46,6 +47,11 @@ pub(crate) fn sentence(prediction: &Prediction) -> String {
         true => "Nothing could be predicted.".to_owned(),
         false => format!("Calculated, not run: {}.", parts.join("; ")),
     }
+}
+
+/// Whether it is predicted for several numbers of clients.
+const fn has_clients(what: Predicts) -> bool {
+    matches!(what, Predicts::PostgresTps | Predicts::MysqlTps)
 }
 
 /// Writes the table of predictions.
@@ -173,7 +179,7 @@ fn moved(prediction: &Prediction) -> Option<String> {
 /// Returns a row's cells: what, figure, interval, and what limits it.
 fn cells(row: &Predicted) -> [String; 4] {
     let clients = match row.clients {
-        1 if row.what != Predicts::PostgresTps => String::new(),
+        1 if !has_clients(row.what) => String::new(),
         clients => format!(", {clients}"),
     };
     let Estimate { value, low, high, .. } = row.value;

@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 
 /// A mounted one.
-pub(super) struct Simulated {
-    pub(super) dir: PathBuf,
+pub(crate) struct Simulated {
+    pub(crate) dir: PathBuf,
     server: Child,
 }
 
 impl Simulated {
     /// Mounts the disk that `scenario` describes, in TOML, below `place`.
-    pub(super) fn mount(server: &Path, place: &Path, scenario: &str) -> Result<Self> {
+    pub(crate) fn mount(server: &Path, place: &Path, scenario: &str) -> Result<Self> {
         let (file, dir) = (place.join("scenario.toml"), place.join("disk"));
         fs::create_dir(&dir)?;
         fs::write(&file, scenario)?;
@@ -43,7 +43,7 @@ impl Drop for Simulated {
 }
 
 /// Lets a server of another user get there.
-pub(super) fn open_up(dir: &Path) -> Result<()> {
+pub(crate) fn open_up(dir: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(dir, mode).with_context(|| format!("cannot open {} to others", dir.display()))
 }

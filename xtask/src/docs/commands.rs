@@ -1,0 +1,194 @@
+//! `cargo xtask docs --run`: every command of qd1 that the documents show, run as it stands there, below a directory of
+//! its own. The check `docs` holds the same commands against the binary without measuring anything.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{clock, cmd};
+
+/// The documents whose commands are run.
+const DOCUMENTS: [&str; 9] = [
+    "README.md",
+    "docs/introduction.md",
+    "docs/usage.md",
+    "docs/suites.md",
+    "docs/tutorials/choose-a-vps.md",
+    "docs/tutorials/what-you-pay-for.md",
+    "docs/tutorials/etcd.md",
+    "docs/tutorials/filesystem-for-postgresql.md",
+    "docs/tutorials/bonnie-and-fio.md",
+];
+/// Directories that the documents measure; each lies below the scratch directory when its command is run.
+const PLACES: [&str; 6] = ["/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
+/// The id that the documents use for a run.
+const ID: &str = "3f2a";
+/// Commands that have `--dry-run`.
+const MEASURING: [&str; 11] =
+    ["check", "run", "sweep", "limits", "sync", "meta", "predict", "identify", "filesystems", "app", "."];
+/// A job for fio's commands.
+const JOB: &str = "[global]\nsize=16m\nruntime=2\ntime_based\n[job]\nrw=randread\n";
+
+/// A command as it is written.
+#[derive(Debug, PartialEq)]
+struct Shown {
+    document: &'static str,
+    line: usize,
+    text: String,
+}
+
+/// Whether commands measure, or only say what they would do.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum How {
+    Whole,
+    Understood,
+}
+
+/// Runs them with this binary, those of documents whose names hold `only`.
+pub(crate) fn run(binary: &Path, how: How, only: &str) -> Result<usize> {
+    let scratch = tempfile::Builder::new().prefix("qd1-docs-").tempdir()?;
+    let place = scratch.path();
+    // A server of another user has to get there.
+    fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    for dir in PLACES.iter().chain(&["/srv/data", "/bin", "/work"]) {
+        fs::create_dir_all(below(place, dir))?;
+    }
+    fs::copy(binary, place.join("bin/qd1"))?;
+    fs::write(place.join("work/job.fio"), JOB)?;
+    let mut failed = Vec::new();
+    let mut count = 0;
+    for document in DOCUMENTS.iter().filter(|document| document.contains(only)) {
+        let text = fs::read_to_string(cmd::root().join(document)).with_context(|| (*document).to_owned())?;
+        for shown in commands(document, &text) {
+            count += 1;
+            if let Err(error) = try_one(&shown, place, how) {
+                failed.push(format!("{}:{}: {}: {error:#}", shown.document, shown.line, shown.text));
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "commands of the documents that do not do what they say:\n{}", failed.join("\n"));
+    Ok(count)
+}
+
+fn below(place: &Path, dir: &str) -> PathBuf {
+    place.join(dir.trim_start_matches('/'))
+}
+
+fn try_one(shown: &Shown, place: &Path, how: How) -> Result<()> {
+    let mut run = in_place(place);
+    let id = latest(place)?;
+    let text = prepared(&shown.text, place, id.as_deref(), how);
+    run.arg(&text);
+    let (output, took) = clock::timed(|| cmd::output(&mut run));
+    let output = output?;
+    let code = output.status.code();
+    if how == How::Whole {
+        println!("  {:>4.0} s  {}", took.as_secs_f64(), shown.text);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    // 3: it was measured, and is worse than was asked for.
+    ensure!(matches!(code, Some(0 | 3)), "ended with {code:?}: {}", said.trim().lines().last().unwrap_or_default());
+    Ok(())
+}
+
+/// A shell in the working directory, whose history is its own.
+fn in_place(place: &Path) -> Command {
+    let mut shell = cmd::command("sh");
+    let path = std::env::var("PATH").unwrap_or_default();
+    shell.env("PATH", format!("{}:{path}", place.join("bin").display()));
+    shell.env("QD1_STORE", place.join("history.db")).current_dir(place.join("work")).arg("-c");
+    shell
+}
+
+/// The id of the latest run; one is made where there is none, since documents show those of earlier ones.
+fn latest(place: &Path) -> Result<Option<String>> {
+    let file = place.join("latest");
+    if let Ok(id) = fs::read_to_string(&file) {
+        return Ok(Some(id));
+    }
+    let made = cmd::capture(in_place(place).arg("qd1 check --quick --size 16M --only commit1 --runtime 200ms --json"))?;
+    let report: serde_json::Value = serde_json::from_str(&made).context("qd1 printed no report")?;
+    let id = report["record"]["id"].as_str().context("the report has no id")?.to_owned();
+    fs::write(&file, &id)?;
+    Ok(Some(id))
+}
+
+/// The command with the directories and ids that there are here.
+fn prepared(text: &str, place: &Path, id: Option<&str>, how: How) -> String {
+    let words: Vec<String> = text
+        .split(' ')
+        .map(|word| {
+            match PLACES.iter().chain(&["/data/test"]).find(|dir| word == **dir || word.starts_with(&format!("{dir}/")))
+            {
+                Some(_) => below(place, word).display().to_string(),
+                None => word.replace("/data/test", &place.join("work/test").display().to_string()),
+            }
+        })
+        .map(|word| if word == ID { id.unwrap_or(ID).to_owned() } else { word })
+        .collect();
+    let is_long = words.iter().any(|word| word == "--over" || word == "--resume");
+    let is_measuring = match words.get(1).map(String::as_str) {
+        Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
+        Some("fio") => {
+            return if how == How::Whole { words.join(" ") } else { format!("{} --parse-only", words.join(" ")) };
+        }
+        // A path or an option alone is a check.
+        Some(word) => MEASURING.contains(&word) || word.starts_with(['-', '/']),
+        None => true,
+    };
+    let has_dry_run = words.iter().any(|word| word == "--dry-run");
+    match is_measuring && !has_dry_run && (is_long || how == How::Understood) {
+        true => format!("{} --dry-run", words.join(" ")),
+        false => words.join(" "),
+    }
+}
+
+/// The commands of qd1 in a document's blocks of code, without what is said beside them.
+fn commands(document: &'static str, text: &str) -> Vec<Shown> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        let line_text = line.trim_start_matches("$ ").trim_start_matches("sudo ");
+        if !is_code
+            || !line_text.starts_with("qd1 ")
+            || line_text.starts_with("qd1 read ")
+            || line_text.starts_with("qd1 write ")
+        {
+            continue;
+        }
+        let command = line_text.split(" #").next().unwrap_or(line_text).trim_end();
+        found.push(Shown { document, line: number + 1, text: command.to_owned() });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_in_code_without_their_remarks() {
+        let text = "qd1 prose\n```sh\nsudo qd1 meta /srv   # files\n$ qd1 --quick\nls\n```\nqd1 more prose\n";
+        let found: Vec<String> = commands("x.md", text).into_iter().map(|shown| shown.text).collect();
+        assert_eq!(found, ["qd1 meta /srv", "qd1 --quick"]);
+    }
+
+    #[test]
+    fn a_command_is_run_below_the_scratch_directory() {
+        let with = |text: &str, how| prepared(text, Path::new("/tmp/x"), Some("abcd"), how);
+        assert_eq!(with("qd1 check /var/lib/etcd", How::Whole), "qd1 check /tmp/x/var/lib/etcd");
+        assert_eq!(
+            with("qd1 check --over 24h /srv/data", How::Whole),
+            "qd1 check --over 24h /tmp/x/srv/data --dry-run"
+        );
+        assert_eq!(with("qd1 history show 3f2a", How::Understood), "qd1 history show abcd");
+        assert_eq!(with("qd1 /var/lib", How::Understood), "qd1 /tmp/x/var/lib --dry-run");
+        assert_eq!(with("qd1 fio job.fio", How::Understood), "qd1 fio job.fio --parse-only");
+    }
+}

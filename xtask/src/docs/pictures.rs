@@ -1,0 +1,71 @@
+//! `cargo xtask docs --pictures`: screens of the documents as pictures, of runs on simulated disks in a terminal of 80
+//! columns and 24 lines. Their figures differ a little each time; what they say should not.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anstyle_svg::Term;
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{clock, cmd, lab};
+
+/// Where they go, below the workspace's root.
+const DIR: &str = "docs/pictures";
+/// The longest that a command may take.
+const MOST: Duration = Duration::from_secs(300);
+
+/// A screen: its name, a scenario of the simulated disk, and the command.
+const PICTURES: [(&str, &str, &str); 4] = [
+    ("check", "oversold", "qd1 --quick ."),
+    ("limits", "limited", "qd1 limits --quick ."),
+    ("sync", "network-block", "qd1 sync --quick ."),
+    ("sweep", "sas-hdd", "qd1 sweep --quick ."),
+];
+
+/// Makes those whose names hold `only`.
+pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
+    lab::need_root("a simulated disk")?;
+    let dir = cmd::root().join(DIR);
+    fs::create_dir_all(&dir)?;
+    for (name, scenario, command) in PICTURES.into_iter().filter(|(name, ..)| name.contains(only)) {
+        let place = tempfile::tempdir()?;
+        lab::open_up(place.path())?;
+        let scenario = cmd::root().join(format!("crates/simdisk/scenarios/{scenario}.toml"));
+        let disk = lab::Simulated::mount(&binaries.join("qd1-simdisk"), place.path(), &fs::read_to_string(scenario)?)?;
+        let screen = screen(binaries, place.path(), &disk.dir, command).with_context(|| command.to_owned())?;
+        let file = dir.join(format!("{name}.svg"));
+        let term = Term::new().min_width_px(700);
+        fs::write(&file, term.render_svg(&format!("$ {command}\n{screen}"))).context(DIR)?;
+        println!("docs: {DIR}/{name}.svg");
+    }
+    Ok(())
+}
+
+/// What a terminal shows when the command has ended, with its colours.
+fn screen(binaries: &Path, place: &Path, disk: &Path, command: &str) -> Result<String> {
+    let (socket, done) = (place.join("tmux"), place.join("done"));
+    let tmux = || {
+        let mut tmux = cmd::command("tmux");
+        tmux.arg("-S").arg(&socket).args(["-f", "/dev/null"]).env("TERM", "xterm-256color");
+        tmux
+    };
+    let script = format!(
+        "cd {} && PATH={}:$PATH QD1_STORE={}/history.db {command} ; touch {} ; sleep 600",
+        disk.display(),
+        binaries.display(),
+        place.display(),
+        done.display()
+    );
+    cmd::capture(tmux().args(["new-session", "-d", "-x", "80", "-y", "24", &script]))?;
+    let begin = clock::now();
+    while !done.exists() && begin.elapsed() < MOST {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // What the terminal has not drawn yet.
+    std::thread::sleep(Duration::from_millis(500));
+    let screen = cmd::capture(tmux().args(["capture-pane", "-e", "-p"]));
+    cmd::capture(tmux().arg("kill-server"))?;
+    ensure!(done.exists(), "it did not end within {} s", MOST.as_secs());
+    Ok(screen?.trim_end().to_owned() + "\n")
+}

@@ -1,0 +1,133 @@
+//! `cargo xtask truth --times`: how long each command said that it takes, before it began, and how long it took; on a
+//! simulated disk, on a loop device that the kernel throttles, and on this machine's own.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::predict::{Mounted, commits_of};
+use super::real::Throttle;
+use crate::lab::{Simulated, open_up};
+use crate::{clock, cmd, lab, setup};
+
+/// What is run, on each disk.
+const COMMANDS: [&[&str]; 15] = [
+    &["check", "--quick"],
+    &["check"],
+    &["check", "--with-load", "--quick"],
+    &["run", "caches"],
+    &["run", "yabs"],
+    &["sweep", "--quick"],
+    &["sync", "--quick"],
+    &["limits", "--quick"],
+    &["meta"],
+    &["predict", "--quick"],
+    &["identify"],
+    &["app", "sqlite", "--runtime", "3s"],
+    &["app", "postgres", "--clients", "1,10", "--runtime", "5s"],
+    &["app", "mysql", "--clients", "1,10", "--runtime", "5s"],
+    &["app", "etcd", "--rate", "50", "--runtime", "5s"],
+];
+/// The targets: promised / taken.
+const RATIO: std::ops::RangeInclusive<f64> = 0.9..=1.5;
+
+/// Runs all commands whose words hold `only`, and prints the table.
+pub(super) fn run(only: Option<&str>) -> Result<()> {
+    lab::need_root("a loop device and a mount")?;
+    lab::catch_signals()?;
+    setup::run()?;
+    let dir = super::release(&["qd1", "qd1-simdisk"])?;
+    let qd1 = dir.join("qd1");
+    let commands: Vec<_> =
+        COMMANDS.into_iter().filter(|words| only.is_none_or(|only| words.join(" ").contains(only))).collect();
+    println!("  {:<12}{:<46}{:>10}{:>10}{:>8}", "disk", "", "promised", "taken", "ratio");
+    let mut outside = 0;
+    {
+        let place = tempfile::tempdir()?;
+        open_up(place.path())?;
+        let simulated = Simulated::mount(&dir.join("qd1-simdisk"), place.path(), &commits_of(2000))?;
+        outside += on_disk("simulated", &commands, || Command::new(&qd1), &simulated.dir)?;
+    }
+    {
+        let place = lab::quiet_dir()?;
+        let mounted = Mounted::new(place.path(), "ext4")?;
+        let group = Throttle::new(mounted.device.device(), [("write_iops", 500)])?;
+        outside += on_disk("500 IOPS", &commands, || group.command(&qd1), &mounted.dir)?;
+    }
+    let place = lab::temp_dir()?;
+    open_up(place.path())?;
+    outside += on_disk("this one", &commands, || Command::new(&qd1), place.path())?;
+    println!("  {outside} of {} outside of {:.1} to {:.1}", 3 * commands.len(), RATIO.start(), RATIO.end());
+    ensure!(outside == 0, "times that were promised badly");
+    Ok(())
+}
+
+/// Runs the commands on one disk; returns how many ratios are outside of the target.
+fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: &Path) -> Result<usize> {
+    let mut outside = 0;
+    for words in commands {
+        lab::interrupted()?;
+        let mut run = binary();
+        run.args(*words).arg(dir).arg("--no-save").current_dir(cmd::root()).stdin(Stdio::null());
+        let (output, took) = clock::timed(|| run.output());
+        let output = output.with_context(|| words.join(" "))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let taken = took.as_secs_f64();
+        let Some(promised) = promise(&said) else {
+            let last = said.lines().last().unwrap_or_default();
+            println!("  {name:<12}{:<46}{:>10}{taken:>8.1} s          {last}", words.join(" "), "-");
+            continue;
+        };
+        let ratio = promised.as_secs_f64() / taken;
+        let is_inside = RATIO.contains(&ratio);
+        outside += usize::from(!is_inside);
+        println!(
+            "  {name:<12}{:<46}{:>8.1} s{taken:>8.1} s{ratio:>8.2}{}",
+            words.join(" "),
+            promised.as_secs_f64(),
+            if is_inside { "" } else { "  !" }
+        );
+    }
+    Ok(outside)
+}
+
+/// The time in the last line that promises one, before the first step is over.
+fn promise(said: &str) -> Option<Duration> {
+    let heading = said.lines().take_while(|line| !line.starts_with('['));
+    heading.filter_map(|line| ["about ", "at most "].iter().find_map(|words| span(line.split_once(words)?.1))).last()
+}
+
+/// `58 s`, `4 min 40 s`, `1 h 3 min`.
+fn span(text: &str) -> Option<Duration> {
+    let mut seconds = 0.0;
+    let mut words = text.split([' ', ',']).filter(|word| !word.is_empty());
+    let mut any = false;
+    while let Some((number, unit)) = words.next().and_then(|word| Some((word.parse::<f64>().ok()?, words.next()?))) {
+        seconds += number
+            * match unit {
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "min" => 60.0,
+                "h" => 3600.0,
+                _ => return None,
+            };
+        any = true;
+    }
+    any.then(|| Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_is_the_last_before_the_first_step() {
+        let said = "meta: 3 steps on /srv, at most 4 min 40 s\nabout 2.2 s, by a trial of a few files\n[1/3] create at most 9 s left\n";
+        assert_eq!(promise(said), Some(Duration::from_secs_f64(2.2)));
+        assert_eq!(span("1 h 3 min"), Some(Duration::from_secs(3780)));
+        assert_eq!(span("30 s of load, beside making the data"), Some(Duration::from_secs(30)));
+        assert_eq!(promise("qd1: no such directory"), None);
+    }
+}
