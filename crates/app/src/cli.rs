@@ -157,7 +157,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Predict what PostgreSQL, etcd and SQLite will do on the disk under PATH, from its commits (see
+    /// Predict what PostgreSQL, MariaDB, etcd and SQLite will do on the disk under PATH, from its commits (see
     /// docs/method/predict.md)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Predict(PredictArgs),

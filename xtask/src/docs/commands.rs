@@ -128,7 +128,7 @@ fn prepared(text: &str, place: &Path, id: Option<&str>, how: How) -> String {
         })
         .map(|word| if word == ID { id.unwrap_or(ID).to_owned() } else { word })
         .collect();
-    let is_long = words.iter().any(|word| word == "--over" || word == "--resume");
+    let is_long = words.iter().any(|word| word == "--over");
     let is_measuring = match words.get(1).map(String::as_str) {
         Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
         Some("fio") => {
@@ -155,11 +155,8 @@ fn commands(document: &'static str, text: &str) -> Vec<Shown> {
             continue;
         }
         let line_text = line.trim_start_matches("$ ").trim_start_matches("sudo ");
-        if !is_code
-            || !line_text.starts_with("qd1 ")
-            || line_text.starts_with("qd1 read ")
-            || line_text.starts_with("qd1 write ")
-        {
+        // What goes on with a check over hours needs one that was interrupted.
+        if !is_code || !line_text.starts_with("qd1 ") || line_text.contains(" --resume ") {
             continue;
         }
         let command = line_text.split(" #").next().unwrap_or(line_text).trim_end();
@@ -174,7 +171,7 @@ mod tests {
 
     #[test]
     fn commands_are_those_in_code_without_their_remarks() {
-        let text = "qd1 prose\n```sh\nsudo qd1 meta /srv   # files\n$ qd1 --quick\nls\n```\nqd1 more prose\n";
+        let text = "qd1 prose\n```sh\nsudo qd1 meta /srv   # files\n$ qd1 --quick\nls\nqd1 check --resume 3f2a\n```\nqd1 more prose\n";
         let found: Vec<String> = commands("x.md", text).into_iter().map(|shown| shown.text).collect();
         assert_eq!(found, ["qd1 meta /srv", "qd1 --quick"]);
     }

@@ -175,16 +175,20 @@ fn work(qd1: &Path) -> Result<()> {
     ])?;
     let environment = &postgres["record"]["environment"];
     let cpus = environment["cpus"].as_f64().context("no number of processors")?;
-    let mut tps = [0.0; 3];
-    for (tps, name) in tps.iter_mut().zip(["1 client", "10 clients", "100 clients"]) {
-        *tps = rate(&postgres, name)?;
-        let load = postgres["app"]["loads"].as_array().into_iter().flatten().find(|load| load["step"] == name);
-        let facts = load.map(|load| load["facts"].to_string()).unwrap_or_default();
-        println!("PostgreSQL, {name}: {tps:.0} transactions/s; {facts}");
-    }
-    let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
     println!("SORT_NS {:.0}", environment["sort_ns"].as_f64().unwrap_or(f64::NAN));
-    println!("POSTGRES.work_ns {work_ns:.0}, POSTGRES.idle_ns {:.0}", 1e9 / tps[0] - work_ns);
+    let constants = |server: &str, report: &Value| -> Result<()> {
+        let mut tps = [0.0; 3];
+        for (tps, name) in tps.iter_mut().zip(["1 client", "10 clients", "100 clients"]) {
+            *tps = rate(report, name)?;
+            let load = report["app"]["loads"].as_array().into_iter().flatten().find(|load| load["step"] == name);
+            let facts = load.map(|load| load["facts"].to_string()).unwrap_or_default();
+            println!("{server}, {name}: {tps:.0} transactions/s; {facts}");
+        }
+        let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
+        println!("{server}.work_ns {work_ns:.0}, {server}.idle_ns {:.0}", 1e9 / tps[0] - work_ns);
+        Ok(())
+    };
+    constants("POSTGRES", &postgres)?;
     // Commits that are written and not waited for.
     let mysql = run(&[
         "mysql",
@@ -199,15 +203,7 @@ fn work(qd1: &Path) -> Result<()> {
         "-c",
         "innodb_flush_log_at_trx_commit=0",
     ])?;
-    let mut tps = [0.0; 3];
-    for (tps, name) in tps.iter_mut().zip(["1 client", "10 clients", "100 clients"]) {
-        *tps = rate(&mysql, name)?;
-        let load = mysql["app"]["loads"].as_array().into_iter().flatten().find(|load| load["step"] == name);
-        let facts = load.map(|load| load["facts"].to_string()).unwrap_or_default();
-        println!("MariaDB, {name}: {tps:.0} transactions/s; {facts}");
-    }
-    let work_ns = cpus * 1e9 / tps[1].max(tps[2]);
-    println!("MYSQL.work_ns {work_ns:.0}, MYSQL.idle_ns {:.0}", 1e9 / tps[0] - work_ns);
+    constants("MYSQL", &mysql)?;
     let etcd = run(&["etcd", "--rate", "50,30000", "--runtime", "5s"])?;
     let steps = etcd["summary"]["steps"].as_array().context("no steps in the result")?;
     let alone_ns = steps[0]["streams"][0]["lat_p50_ns"]["value"].as_f64().context("no latency of a put")?;

@@ -63,25 +63,32 @@ pub(crate) enum AppCommand {
     Sysbench(SysbenchArgs),
 }
 
+/// The load of a server.
 #[derive(Debug, Args)]
-pub(crate) struct PostgresArgs {
-    /// Directory for the throwaway cluster [default: .; with --dsn: where that server keeps its data]
-    pub(crate) path: Option<PathBuf>,
+pub(crate) struct ServerLoad {
     /// Clients at once, separated by commas: a load for each
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: Vec<u32>,
     /// So many transactions a second in all, each timed from when it was due [default: as fast as they are answered]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,
-    /// pgbench's scale, about 16 MB each [default: the most clients, as its documentation advises]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) scale: Option<u32>,
     /// Measured time of each load
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
     pub(crate) runtime: u64,
     /// Time at the start of each load that is not measured
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) warmup: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PostgresArgs {
+    /// Directory for the throwaway cluster [default: .; with --dsn: where that server keeps its data]
+    pub(crate) path: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) load: ServerLoad,
+    /// pgbench's scale, about 16 MB each [default: the most clients, as its documentation advises]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) scale: Option<u32>,
     /// Built-in script of pgbench
     #[arg(long, value_name = "NAME", default_value = "tpcb-like", value_parser = ["tpcb-like", "simple-update", "select-only"])]
     pub(crate) builtin: String,
@@ -115,21 +122,11 @@ pub(crate) struct MysqlArgs {
     /// Directory for the throwaway server
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
-    /// Clients at once, separated by commas: a load for each
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) clients: Vec<u32>,
-    /// So many transactions a second in all, each timed from when it was due [default: as fast as they are answered]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) rate: Option<u32>,
+    #[command(flatten)]
+    pub(crate) load: ServerLoad,
     /// Branches, 10,000 accounts each, about 3 MB [default: the most clients]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scale: Option<u32>,
-    /// Measured time of each load
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
-    pub(crate) runtime: u64,
-    /// Time at the start of each load that is not measured
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
-    pub(crate) warmup: u64,
     /// A setting of the server, for example -c innodb_flush_log_at_trx_commit=2; may be given several times
     #[arg(short = 'c', value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
@@ -234,11 +231,11 @@ impl PostgresArgs {
     pub(super) fn options(&self) -> PostgresOptions {
         PostgresOptions {
             path: self.path.clone(),
-            clients: self.clients.clone(),
-            rate: self.rate,
+            clients: self.load.clients.clone(),
+            rate: self.load.rate,
             scale: self.scale,
-            runtime_ns: self.runtime,
-            warmup_ns: self.warmup,
+            runtime_ns: self.load.runtime,
+            warmup_ns: self.load.warmup,
             builtin: self.builtin.clone(),
             script: self.script.clone(),
             threads: self.threads,
@@ -255,11 +252,11 @@ impl MysqlArgs {
     pub(super) fn options(&self) -> MysqlOptions {
         MysqlOptions {
             path: self.path.clone(),
-            clients: self.clients.clone(),
-            rate: self.rate,
+            clients: self.load.clients.clone(),
+            rate: self.load.rate,
             scale: self.scale,
-            runtime_ns: self.runtime,
-            warmup_ns: self.warmup,
+            runtime_ns: self.load.runtime,
+            warmup_ns: self.load.warmup,
             set: self.set.clone(),
             bindir: self.bindir.clone(),
             user: self.user.clone(),
