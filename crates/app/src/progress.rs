@@ -7,7 +7,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qd1_analysis::stats;
 use qd1_engine::clock;
 use qd1_engine::run::Progress as Watched;
-use qd1_model::plan::{Plan, StepPlan, Stop};
+use qd1_model::plan::program::Program;
+use qd1_model::plan::{Arrival, Plan, StepPlan, Stop, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
 use qd1_model::{Estimate, OpClass, Subject, printable};
@@ -20,6 +21,17 @@ const LINE_EVERY_NS: u64 = 10_000_000_000;
 
 /// What a run takes beside its steps: it looks at the machine, opens files, and keeps and judges what was measured.
 const OVERHEAD_NS: u64 = 400_000_000;
+/// What each visit of a step takes beside its time: counters are read, and what is under way at its end is waited for.
+const VISIT_NS: u64 = 70_000_000;
+/// Blocks from this size on are moved about as fast as the test file is written, bytes.
+const LARGE: u32 = 64 << 10;
+/// What a server takes beside a load: etcd starts anew for each, PostgreSQL makes a checkpoint before and ends with one.
+const SERVER_NS: u64 = 1_000_000_000;
+
+/// The file is written for so long before its speed is believed.
+const LOOK_NS: u64 = 1_000_000_000;
+/// The whole time is told again where it is so much shorter than the longest that was told first.
+const SHORTER: f64 = 1.2;
 
 /// Progress of one run.
 pub(crate) struct Progress {
@@ -32,6 +44,48 @@ pub(crate) struct Progress {
     line_ns: u64,
     /// Whether the steps are so many and so short that a line for each would only scroll by.
     brief: bool,
+    /// While a test file is written whose time was told as its longest alone.
+    writing: Option<Writing>,
+}
+
+/// A test file that is written.
+struct Writing {
+    begin_ns: u64,
+    bytes: u64,
+    longest_ns: u64,
+    steps: Vec<Later>,
+}
+
+/// A step that comes after it.
+struct Later {
+    longest_ns: u64,
+    /// What it moves in all in large blocks, as the file's writing did; then it is over.
+    bytes: Option<u64>,
+}
+
+impl Later {
+    fn of(step: &StepPlan) -> Self {
+        let bytes = match &step.work {
+            Work::Io(io) if io.block_max() >= LARGE && io.arrival == Arrival::Closed => Some(io.io_size.0),
+            _ => None,
+        };
+        Self { longest_ns: step.duration_max_ns() + beside_ns(step), bytes: bytes.filter(|bytes| *bytes > 0) }
+    }
+}
+
+impl Writing {
+    /// Returns the time of the whole run where writing the file takes `whole_ns`, if that is much shorter than was told.
+    fn about(&self, whole_ns: u64) -> Option<u64> {
+        let byte_ns = whole_ns as f64 / self.bytes.max(1) as f64;
+        let step_ns = |step: &Later| match step.bytes {
+            Some(bytes) => step.longest_ns.min((bytes as f64 * byte_ns) as u64 + VISIT_NS),
+            None => step.longest_ns,
+        };
+        let told_ns = self.steps.iter().map(|step| step.longest_ns).sum::<u64>() + self.longest_ns + OVERHEAD_NS;
+        let steps_ns: u64 = self.steps.iter().map(step_ns).sum();
+        let about_ns = steps_ns + whole_ns.min(self.longest_ns) + OVERHEAD_NS;
+        (told_ns as f64 > SHORTER * about_ns as f64).then_some(about_ns)
+    }
 }
 
 /// The time of a step.
@@ -62,7 +116,16 @@ impl Progress {
         } else {
             Mode::Lines
         };
-        Self { mode, steps: Vec::new(), current: 0, done: 0, figures: String::new(), line_ns: 0, brief: false }
+        Self {
+            mode,
+            steps: Vec::new(),
+            current: 0,
+            done: 0,
+            figures: String::new(),
+            line_ns: 0,
+            brief: false,
+            writing: None,
+        }
     }
 
     /// Returns how many steps are done with this one, `[ 3/10]`, with the same width for every step: they may be visited in any
@@ -84,6 +147,13 @@ impl Progress {
         self.line_ns = clock::now_ns();
     }
 
+    /// Tells the whole time again, once it is known how long the file takes.
+    fn tell_again(&mut self, whole_ns: u64) {
+        if let Some(about_ns) = self.writing.take().and_then(|writing| writing.about(whole_ns)) {
+            self.print(&format!("about {}, as fast as the test file is written", format_span_ns(about_ns)));
+        }
+    }
+
     /// Shows a line that the next one replaces; without a terminal one line in ten seconds is printed.
     fn show(&mut self, line: &str) {
         match &self.mode {
@@ -92,6 +162,18 @@ impl Progress {
             Mode::Lines if clock::now_ns() >= self.line_ns + LINE_EVERY_NS => self.print(line),
             Mode::Lines => {}
         }
+    }
+}
+
+/// What a step takes beside its time, ns.
+fn beside_ns(step: &StepPlan) -> u64 {
+    match &step.work {
+        Work::App(work) => match work.program {
+            Program::Postgres => 2 * SERVER_NS,
+            Program::Mysql | Program::Etcd => SERVER_NS,
+            _ => VISIT_NS,
+        },
+        _ => VISIT_NS * u64::from(step.visits.max(1)),
     }
 }
 
@@ -108,14 +190,23 @@ impl Watch for Progress {
             // One of many short runs, which the heading before it names.
             return;
         }
+        // Rounds at random times have their own pauses.
+        let beside_ns = if plan.over.is_some() { 0 } else { plan.steps.iter().map(beside_ns).sum() };
+        if plan.needs_shared_file() && plan.over.is_none() {
+            let (bytes, longest_ns) = (plan.target.size.0, plan.target.prepare_max_ns);
+            let steps = plan.steps.iter().map(Later::of).collect();
+            self.writing = Some(Writing { begin_ns: clock::now_ns(), bytes, longest_ns, steps });
+        }
         let place = plan.target.path.display();
-        let longest = format_span_ns(plan.duration_max_ns() + OVERHEAD_NS);
+        let longest = format_span_ns(plan.duration_max_ns() + beside_ns + OVERHEAD_NS);
         let longest = match plan.subject {
-            Subject::Program => format!("{longest} of load, beside making the data"),
-            _ => longest,
+            Subject::Program => format!("at most {longest} of load, beside making the data"),
+            // As the plan says.
+            Subject::Limits => format!("about a minute where there is no limit, at most {longest}"),
+            _ => format!("at most {longest}"),
         };
         let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };
-        self.print(&format!("{}: {steps} on {place}, at most {longest}", plan.suite));
+        self.print(&format!("{}: {steps} on {place}, {longest}", plan.suite));
     }
 
     /// Prints the heading of the following steps.
@@ -136,6 +227,10 @@ impl Watch for Progress {
     /// Shows how much of the test file is written.
     fn prepared(&mut self, now: &Watched<'_>) {
         let bytes: u64 = now.intervals.iter().flat_map(|interval| &interval.streams).map(|stream| stream.bytes).sum();
+        if let Some(writing) = self.writing.as_ref().filter(|_| now.elapsed_ns >= LOOK_NS && bytes > 0) {
+            let whole_ns = now.elapsed_ns as f64 * writing.bytes as f64 / bytes as f64;
+            self.tell_again(whole_ns as u64);
+        }
         if now.elapsed_ns > 0 {
             let rate = format_rate(bytes as f64 * 1e9 / now.elapsed_ns as f64);
             self.show(&format!("{}: {} done, {rate}", self.figures.clone(), Bytes(bytes >> 20 << 20)));
@@ -150,6 +245,9 @@ impl Watch for Progress {
     }
 
     fn step(&mut self, index: usize, step: &StepPlan) {
+        if let Some(writing) = &self.writing {
+            self.tell_again(clock::now_ns().saturating_sub(writing.begin_ns));
+        }
         self.current = index;
         self.figures.clear();
         if let Some(budget) = self.steps.get_mut(index) {
@@ -246,6 +344,21 @@ fn percentile(intervals: &[Interval], class: OpClass) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A minute was promised to a run that took half of that: a fast disk writes the file in no time.
+    #[test]
+    fn the_time_is_told_again_where_the_file_is_written_fast() {
+        let s = 1_000_000_000;
+        let steps = || vec![Later { longest_ns: 40 * s, bytes: None }];
+        let writing = Writing { begin_ns: 0, bytes: 2 << 30, longest_ns: 20 * s, steps: steps() };
+        assert_eq!(writing.about(2 * s), Some(42 * s + OVERHEAD_NS));
+        assert_eq!(writing.about(15 * s), None);
+        assert_eq!(writing.about(100 * s), None);
+        // A step that reads what takes a tenth of that to write is over then.
+        let whole = Later { longest_ns: 30 * s, bytes: Some((2 << 30) / 10) };
+        let writing = Writing { steps: steps().into_iter().chain([whole]).collect(), ..writing };
+        assert_eq!(writing.about(20 * s), Some(62 * s + VISIT_NS + OVERHEAD_NS));
+    }
 
     /// "28.2 usFAILED: the disk is full"
     #[test]

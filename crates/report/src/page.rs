@@ -1,6 +1,7 @@
 //! Text laid out for a terminal: wrapping, indentation, colour.
 
 use anstyle::{AnsiColor, Style as Paint};
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 pub(crate) const BOLD: Paint = Paint::new().bold();
 pub(crate) const DIM: Paint = Paint::new().dimmed();
@@ -98,7 +99,7 @@ impl Page {
     pub(crate) fn hang(&mut self, indent: usize, label: &str, paint: Paint, column: usize, text: &str) {
         let width = self.prose_width().saturating_sub(column);
         let lines = wrap(text, width);
-        let gap = column.saturating_sub(indent + label.chars().count());
+        let gap = column.saturating_sub(indent + label.width());
         let label = self.paint(paint, label);
         self.line(&format!("{:indent$}{label}{:gap$}{}", "", "", lines.first().map_or("", String::as_str)));
         for line in lines.iter().skip(1) {
@@ -107,13 +108,13 @@ impl Page {
     }
 }
 
-/// Breaks `text` between words into lines of at most `width` characters; a longer word is cut.
+/// Breaks `text` between words into lines of at most `width` columns; a longer word is cut.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(8);
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in words(text) {
-        let length = word.chars().count();
+        let length = word.width();
         if used > 0 && used + 1 + length > width {
             lines.push(String::new());
             used = 0;
@@ -123,12 +124,13 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
             used += 1;
         }
         for letter in word.chars() {
-            if used == width {
+            let columns = letter.width().unwrap_or(0);
+            if used + columns > width {
                 lines.push(String::new());
                 used = 0;
             }
             lines.last_mut().expect("never empty").push(letter);
-            used += 1;
+            used += columns;
         }
     }
     lines
@@ -153,15 +155,22 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Shortens `text` to at most `width` characters by replacing its middle by `...`.
+/// Shortens `text` to at most `width` columns by replacing its middle by `...`.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= width || width < 5 {
+    if text.width() <= width || width < 5 {
         return text.to_owned();
     }
     let head = (width - 3) / 3;
-    let tail = letters.len() - (width - 3 - head);
-    letters[..head].iter().chain(['.'; 3].iter()).chain(&letters[tail..]).collect()
+    let mut left = [head, width - 3 - head];
+    let mut fits = |part: usize, letter: char| {
+        let columns = letter.width().unwrap_or(0);
+        let fits = columns <= left[part];
+        left[part] = if fits { left[part] - columns } else { 0 };
+        fits
+    };
+    let begin: String = text.chars().take_while(|letter| fits(0, *letter)).collect();
+    let end: Vec<char> = text.chars().rev().take_while(|letter| fits(1, *letter)).collect();
+    begin + "..." + &end.into_iter().rev().collect::<String>()
 }
 
 #[cfg(test)]
@@ -174,12 +183,15 @@ mod tests {
         assert_eq!(wrap("a /very/long/path", 10), ["a", "/very/long", "/path"]);
         assert_eq!(wrap("", 10), [""]);
         assert_eq!(wrap("read in 1.24 ms.", 12), ["read in", "1.24 ms."]);
+        // Letters of two columns: a path of these ran over the edge.
+        assert_eq!(wrap("/データ/測定/結果", 10), ["/データ/測", "定/結果"]);
     }
 
     #[test]
     fn a_shortened_path_keeps_its_end() {
         assert_eq!(shorten("/srv/data/postgresql/16/main", 16), "/srv...l/16/main");
         assert_eq!(shorten("/srv", 16), "/srv");
+        assert_eq!(shorten("/データ/測定/結果", 12), "/デ.../結果");
     }
 
     #[test]

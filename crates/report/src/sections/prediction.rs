@@ -17,9 +17,8 @@ const MEASURED: usize = 9;
 const MOVED: f64 = 1.25;
 
 /// Explains the figures.
-const NOTE: &str = "Calculated from the measured commits, not run. On simulated disks drawn at random the interval, widened by \
-                    three of them, held for all 14 figures of two others; most figures were too high, by a third in the \
-                    median (one machine; docs/method/predict.md).";
+const NOTE: &str = "Calculated from the measured commits, not run. On simulated disks drawn at random the interval held for all \
+                    29 figures that it was not set with; most were too high (two machines; docs/method/predict.md).";
 
 /// Clients of a server whose prediction the headline names.
 const CLIENTS: u32 = 10;

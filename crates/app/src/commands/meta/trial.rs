@@ -14,6 +14,8 @@ use qd1_system::scratch::Scratch;
 
 /// What a step takes beside its operations: counters are read, directories made and opened.
 const STEP_NS: u64 = 100_000_000;
+/// By so much longer do many files take than a few, for each of them.
+const MANY: f64 = 1.25;
 /// Files of the trial, their size and that of all together, and the longest that an operation on them takes.
 const FILES: u64 = 2000;
 const FILE_MAX: u64 = 1 << 20;
@@ -35,7 +37,7 @@ pub(super) fn estimate(plan: &Plan, id: &str, cancel: &AtomicBool) -> Option<u64
     let step = |(work, longest_ns): (&&FilesWork, u64)| {
         let ops: f64 = work.ops.iter().map(|op| times.of_op(*op) * work.count as f64).sum();
         let end = if work.fsync.end { times.end_ns * work.ops.len() as f64 } else { 0.0 };
-        ((ops / f64::from(work.workers.max(1)).sqrt() + end) as u64).min(longest_ns) + STEP_NS
+        ((MANY * (ops / f64::from(work.workers.max(1)).sqrt() + end)) as u64).min(longest_ns) + STEP_NS
     };
     Some(works.iter().zip(plan.steps.iter().map(|step| step.duration_max_ns())).map(step).sum())
 }
