@@ -6,8 +6,9 @@
 
 use qd1_model::Record;
 use qd1_model::app::{AppCheck, AppLoad, AppSummary, BucketQuantile};
-use qd1_model::op::OpClass;
-use qd1_model::plan::program::Program;
+use qd1_model::op::{Ended, OpClass};
+use qd1_model::plan::program::{AppWork, Program};
+use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::record::program::{AppStep, AppUnit, Buckets, Counter};
 use qd1_model::verdict::Grade;
@@ -73,8 +74,52 @@ fn facts(step: &StepRecord, app: &AppStep) -> Vec<Counter> {
     facts
 }
 
+/// What of a load at a rate was never answered.
+///
+/// qd1's own loads know what was due ([`AppStep::due`]), and one without an answer is enough; of pgbench's only the mean is
+/// known, so that a shortfall must be more than four standard deviations of a Poisson count, and at least 1 %.
+pub(crate) struct Shortfall {
+    pub(crate) rate: u32,
+    pub(crate) due: f64,
+    pub(crate) missing: f64,
+    /// How long each of those has waited at least, ns, where that is known.
+    pub(crate) waited_ns: Option<f64>,
+}
+
+impl Shortfall {
+    /// Least shortfall that counts where what was due is known as a mean alone.
+    const SHARE_MIN: f64 = 0.01;
+    /// Standard deviations that it must have then.
+    const Z_MIN: f64 = 4.0;
+
+    /// `None` where all was answered, or the load was stopped before its end.
+    pub(crate) fn of(plan: &StepPlan, step: &StepRecord) -> Option<Self> {
+        let Work::App(AppWork { rate: Some(rate), .. }) = plan.work else { return None };
+        if step.ended == Ended::Interrupted {
+            return None;
+        }
+        let known = step.app.as_ref().and_then(|app| app.due);
+        let answered = timed(step).or(known.map(|_| 0.0))?;
+        let due = known.map_or(f64::from(rate) * step.runtime_ns as f64 / 1e9, |due| due.count as f64);
+        let missing = due - answered;
+        let is_sure = known.is_some() || (missing > Self::Z_MIN * due.sqrt() && missing > Self::SHARE_MIN * due);
+        let waited_ns = known.map(|due| due.drain_ns as f64);
+        (missing >= 1.0 && is_sure).then_some(Self { rate, due, missing, waited_ns })
+    }
+
+    /// The share of all that was due.
+    pub(crate) fn share(&self) -> f64 {
+        self.missing / self.due
+    }
+
+    /// Whether quantile `q` of all that was due lies among what was not answered.
+    pub(crate) fn hides(&self, q: f64) -> bool {
+        1.0 - q < self.share()
+    }
+}
+
 /// Operations that qd1 timed in the load.
-pub(crate) fn timed(step: &StepRecord) -> Option<f64> {
+fn timed(step: &StepRecord) -> Option<f64> {
     let wanted = |class: OpClass| matches!(class, OpClass::Transaction | OpClass::Commit);
     let stream = step.streams.iter().find(|stream| wanted(stream.class))?;
     Some(stream.lat.count() as f64)

@@ -56,7 +56,11 @@ pub(crate) fn of(record: &Record, findings: &[Finding]) -> Option<Durability> {
     if is_longer {
         return Some(Durability { is_seen: true, why: compared(["longer", "than"]) });
     }
-    let words = if large.1 < AS_LONG * small.1 { ["as long", "as"] } else { ["hardly longer", "than"] };
+    let words = match large.1 / small.1 {
+        times if times * AS_LONG < 1.0 => ["no longer", "than"],
+        times if times < AS_LONG => ["as long", "as"],
+        _ => ["hardly longer", "than"],
+    };
     unverified(format!(
         "{}, as with a protected cache, a disk that writes through, or where flushes are ignored; qd1 powercut can tell",
         compared(words)
@@ -85,6 +89,13 @@ mod tests {
     fn a_flush_that_takes_longer_the_more_there_is_was_seen() {
         let found = seen(&[(4096, 300_000), (1 << 20, 3_000_000)], |_| ()).unwrap();
         assert!(found.is_seen && found.why.starts_with("a flush takes longer after 1 MiB ("), "{found:?}");
+    }
+
+    /// "takes as long after 1 MiB (115 us) as after 4 KiB (1.76 ms)"
+    #[test]
+    fn a_shorter_one_is_not_said_to_take_as_long() {
+        let found = seen(&[(4096, 2_000_000), (1 << 20, 100_000)], |_| ()).unwrap();
+        assert!(!found.is_seen && found.why.starts_with("a flush takes no longer after 1 MiB ("), "{found:?}");
     }
 
     #[test]

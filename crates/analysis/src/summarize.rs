@@ -7,6 +7,7 @@ use qd1_model::plan::{StepPlan, Sync, Work};
 use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
+use crate::apps::Shortfall;
 use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, at_own_times, both};
 use crate::tail;
 
@@ -71,7 +72,16 @@ fn summarize_stream(
     let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
     let is_open = plan.is_some_and(StepPlan::is_open);
+    let shortfall = plan.and_then(|plan| Shortfall::of(plan, step));
     let quantile = |q: f64| {
+        if let Some(shortfall) = shortfall.as_ref().filter(|shortfall| shortfall.hides(q)) {
+            return Estimate { low: shortfall.waited_ns, n: stream.lat.count(), ..Estimate::default() };
+        }
+        // Those that were not answered are above it.
+        let own = shortfall.as_ref().map_or(q, |shortfall| q / (1.0 - shortfall.share()));
+        if shortfall.is_some() {
+            return quantiles.at(own);
+        }
         let seen = in_run(quantiles.at(q), &|around| around.quantile(q));
         if is_open { at_own_times(seen, q) } else { seen }
     };
@@ -103,7 +113,10 @@ fn summarize_stream(
         ios: stream.lat.count(),
         iops: if is_open { iops } else { in_run(iops, &Around::rate) },
         bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
-        lat_mean_ns: in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
+        lat_mean_ns: match shortfall {
+            Some(_) => Estimate { n: stream.lat.count(), ..Estimate::default() },
+            None => in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
+        },
         lat_p50_ns: p50,
         lat_p99_ns: p99,
         lat_p999_ns: p999,
@@ -146,14 +159,14 @@ fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 
 /// Operations and bytes per second.
 ///
-/// Four cases. Requests at their own times have the rate that was asked for. File operations that take turns in a step
+/// Four cases. Requests at their own times, all of them answered, have the rate that was asked for. File operations that take turns in a step
 /// have the rate over their own time. Where one fsync ends the step, the data is on the disk only after it: the rate is
 /// all bytes over all time, and it has no interval, because one drain is one observation. Otherwise it is the rate over
 /// the intervals.
 fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
-    if plan.is_some_and(StepPlan::is_open) {
+    if plan.is_some_and(|plan| plan.is_open() && Shortfall::of(plan, step).is_none()) {
         // It was asked for, and is no figure of the disk.
         let seconds = step.runtime_ns.max(1) as f64 / 1e9;
         return (Estimate::exact(ios as f64 / seconds, ios), Estimate::exact(bytes / seconds, ios));

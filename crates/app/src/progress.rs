@@ -75,7 +75,7 @@ impl Later {
 
 impl Writing {
     /// Returns the time of the whole run where writing the file takes `whole_ns`, if that is much shorter than was told.
-    fn about(&self, whole_ns: u64) -> Option<u64> {
+    fn at_most(&self, whole_ns: u64) -> Option<u64> {
         let byte_ns = whole_ns as f64 / self.bytes.max(1) as f64;
         let step_ns = |step: &Later| match step.bytes {
             Some(bytes) => step.longest_ns.min((bytes as f64 * byte_ns) as u64 + VISIT_NS),
@@ -83,8 +83,8 @@ impl Writing {
         };
         let told_ns = self.steps.iter().map(|step| step.longest_ns).sum::<u64>() + self.longest_ns + OVERHEAD_NS;
         let steps_ns: u64 = self.steps.iter().map(step_ns).sum();
-        let about_ns = steps_ns + whole_ns.min(self.longest_ns) + OVERHEAD_NS;
-        (told_ns as f64 > SHORTER * about_ns as f64).then_some(about_ns)
+        let at_most_ns = steps_ns + whole_ns.min(self.longest_ns) + OVERHEAD_NS;
+        (told_ns as f64 > SHORTER * at_most_ns as f64).then_some(at_most_ns)
     }
 }
 
@@ -149,8 +149,8 @@ impl Progress {
 
     /// Tells the whole time again, once it is known how long the file takes.
     fn tell_again(&mut self, whole_ns: u64) {
-        if let Some(about_ns) = self.writing.take().and_then(|writing| writing.about(whole_ns)) {
-            self.print(&format!("about {}, as fast as the test file is written", format_span_ns(about_ns)));
+        if let Some(at_most_ns) = self.writing.take().and_then(|writing| writing.at_most(whole_ns)) {
+            self.print(&format!("at most {}, as fast as the test file is written", format_span_ns(at_most_ns)));
         }
     }
 
@@ -185,6 +185,7 @@ fn budget(step: &StepPlan) -> Budget {
 impl Watch for Progress {
     fn begin(&mut self, plan: &Plan) {
         self.steps = plan.steps.iter().map(budget).collect();
+        (self.current, self.done) = (0, 0);
         self.brief = plan.subject.has_many_short_steps();
         if plan.subject == Subject::Filesystems {
             // One of many short runs, which the heading before it names.
@@ -351,13 +352,13 @@ mod tests {
         let s = 1_000_000_000;
         let steps = || vec![Later { longest_ns: 40 * s, bytes: None }];
         let writing = Writing { begin_ns: 0, bytes: 2 << 30, longest_ns: 20 * s, steps: steps() };
-        assert_eq!(writing.about(2 * s), Some(42 * s + OVERHEAD_NS));
-        assert_eq!(writing.about(15 * s), None);
-        assert_eq!(writing.about(100 * s), None);
+        assert_eq!(writing.at_most(2 * s), Some(42 * s + OVERHEAD_NS));
+        assert_eq!(writing.at_most(15 * s), None);
+        assert_eq!(writing.at_most(100 * s), None);
         // A step that reads what takes a tenth of that to write is over then.
         let whole = Later { longest_ns: 30 * s, bytes: Some((2 << 30) / 10) };
         let writing = Writing { steps: steps().into_iter().chain([whole]).collect(), ..writing };
-        assert_eq!(writing.about(20 * s), Some(62 * s + VISIT_NS + OVERHEAD_NS));
+        assert_eq!(writing.at_most(20 * s), Some(62 * s + VISIT_NS + OVERHEAD_NS));
     }
 
     /// "28.2 usFAILED: the disk is full"

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
-use qd1_model::record::program::Due;
+use qd1_model::record::program::{AppStep, Due};
 use qd1_runner::watch::{Pacer, Watch};
 use qd1_system::child::Cancelled;
 
@@ -80,19 +80,25 @@ impl Connections {
     }
 }
 
-/// Returns what was counted, as a load of the program; `None` where nothing was.
+/// Returns what was counted, as a load of the program; `None` where nothing was, unless operations were due at a rate: that
+/// none was answered is a result then.
 ///
 /// # Errors
 /// [`Cancelled`] when it was stopped before the first answer.
-pub(crate) fn loaded(mut tally: Tally, window: &Window<'_>) -> Result<Option<Loaded>> {
+pub(crate) fn loaded(mut tally: Tally, window: &Window<'_>, due: Option<Due>) -> Result<Option<Loaded>> {
+    let app = AppStep { due, ..AppStep::default() };
     let interrupted = window.cancel.load(Ordering::Relaxed);
     if tally.settle() == 0 {
-        return if interrupted { Err(Cancelled.into()) } else { Ok(None) };
+        if interrupted {
+            return Err(Cancelled.into());
+        }
+        let none = Loaded { runtime_ns: window.stop.max_ns, ended: Ended::Time, app, ..Loaded::default() };
+        return Ok(due.is_some_and(|due| due.count > 0).then_some(none));
     }
     let ended = if interrupted { Ended::Interrupted } else { Ended::Time };
     let runtime_ns = tally.seen_ns().max(if interrupted { 1 } else { window.stop.max_ns });
     let (stream, intervals) = tally.finish(runtime_ns);
-    Ok(Some(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, ..Loaded::default() }))
+    Ok(Some(Loaded { streams: stream.into_iter().collect(), intervals, runtime_ns, ended, app, ..Loaded::default() }))
 }
 
 /// Returns what of the schedule, ns from the start of the ramp, was due in the measured time.

@@ -21,7 +21,7 @@ use rustix::process::Signal;
 
 use crate::find;
 use crate::options::{EtcdLoad, EtcdOptions};
-use crate::program::{Driver, Loaded, Site};
+use crate::program::{Driver, Loaded, Site, enough};
 use crate::puts::{Puts, VALUE};
 use crate::text::number_after;
 use qd1_runner::watch::Watch;
@@ -90,6 +90,7 @@ impl Driver for Etcd {
     }
 
     fn check(&mut self) -> Result<()> {
+        self.options.rate.iter().try_for_each(|rate| enough(*rate, self.options.runtime_ns))?;
         let dirs = find::dirs(self.options.bindir.as_deref());
         self.server = find::needed("etcd", &dirs, "etcd-server")?;
         self.client = find::needed("etcdctl", &dirs, "etcd-client")?;

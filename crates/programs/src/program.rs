@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
-use qd1_model::Bytes;
 use qd1_model::op::Ended;
 use qd1_model::plan::program::{AppWork, Program};
 use qd1_model::plan::{StepPlan, Stop, Work};
 use qd1_model::record::program::{AppStep, Setting};
 use qd1_model::record::{Interval, IoErrors, Stream};
+use qd1_model::{Bytes, Problem};
 use qd1_runner::watch::Watch;
 use qd1_system::scratch::Scratch;
 use qd1_system::trust;
@@ -130,6 +130,24 @@ pub(crate) fn private_dir(path: &Path, user: Option<&User>) -> Result<()> {
     made.and_then(|()| user.map_or(Ok(()), |user| chown(path, Some(user.uid), Some(user.gid))))
         .with_context(|| format!("cannot create {} for the server", path.display()))
 }
+
+/// Refuses a rate at which so little is due in the time that nothing could be said of it.
+///
+/// # Errors
+/// When fewer than [`DUE_MIN`] operations are due in the mean.
+pub(crate) fn enough(rate: u32, runtime_ns: u64) -> Result<()> {
+    let due = f64::from(rate) * runtime_ns as f64 / 1e9;
+    if due >= DUE_MIN {
+        return Ok(());
+    }
+    let seconds = (DUE_MIN / f64::from(rate)).ceil();
+    let message =
+        format!("--rate {rate} is {due:.0} in all, too few to say anything of; give it --runtime {seconds:.0}s");
+    Err(Problem::usage(message).into())
+}
+
+/// The fewest operations that are due in a load at a rate.
+const DUE_MIN: f64 = 10.0;
 
 /// The result of a load.
 #[derive(Default)]

@@ -15,7 +15,6 @@ use fastrand::Rng;
 use qd1_engine::clock;
 use qd1_model::op::OpClass;
 use qd1_model::plan::Stop;
-use qd1_model::record::program::AppStep;
 
 use crate::answers::{Answer, Connections, DRAIN_NS, POLL, Window, due, loaded, poisson, wait_until};
 use crate::program::Loaded;
@@ -73,8 +72,8 @@ impl Puts {
         let put = |_, answers: &Sender<Result<Answer>>| shared.connection(answers);
         connections.run(put, &shared.over, &window, &mut tally, watch)?;
         let seconds = (stop.max_ns + DRAIN_NS) / 1_000_000_000;
-        let loaded = loaded(tally, &window)?.with_context(|| format!("etcd answered no put within {seconds} s"))?;
-        Ok(Loaded { app: AppStep { due: Some(due(&due_ns, stop)), ..AppStep::default() }, ..loaded })
+        let due = Some(due(&due_ns, stop));
+        loaded(tally, &window, due)?.with_context(|| format!("etcd answered no put within {seconds} s"))
     }
 
     /// Returns when each is due, ns.
@@ -154,6 +153,10 @@ impl Head {
         let text = String::from_utf8_lossy(&answer[..end]);
         let mut lines = text.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).context("no HTTP")?;
+        // What etcd answers where it refuses has none, and its status matters more.
+        if status != 200 {
+            return Ok(Some(Self { status, length: end + 4, body: 0 }));
+        }
         let length = |line: &str| {
             let (name, value) = line.split_once(':')?;
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
@@ -205,5 +208,8 @@ mod tests {
         let head = Head::of(answer).unwrap().unwrap();
         assert_eq!((head.status, head.body, head.length + head.body), (200, 7, answer.len()));
         assert!(Head::of(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+        // It said "etcd's response has no Content-Length" and not why etcd refused.
+        let refused = Head::of(b"HTTP/1.1 503 Service Unavailable\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        assert_eq!(refused.unwrap().status, 503);
     }
 }

@@ -78,6 +78,8 @@ pub(super) fn boot(debian: &Debian, binary: &Path, work: &Path) -> Result<()> {
     let verdict = trial::verdict(report.unwrap_or_default())
         .with_context(|| format!("{}, its own kernel: {}", debian.name, tail(&console)))?;
     ensure!(matches!(line("STATUS").as_str(), "0" | "3"), "{}: it ended with {}", debian.name, line("STATUS"));
+    let page = format!("{} kB", debian.page_kib);
+    ensure!(line("PAGE") == page, "{}: pages of {} instead of {page}", debian.name, line("PAGE"));
     println!(
         "ok     {}, Linux {}, pages of {}: {verdict} ({:.0} s)",
         debian.name,

@@ -19,18 +19,27 @@ pub(super) struct Debian {
     pub(super) arch: &'static str,
     /// What else is fetched for it.
     include: &'static str,
+    /// Size of its kernel's pages, KiB.
+    pub(super) page_kib: u32,
 }
 
 /// Those for other machines bring a kernel for one of them, each with pages of another size.
 pub(super) const DEBIANS: [Debian; 4] = [
-    Debian { name: "Debian 12, amd64", suite: "bookworm", arch: "amd64", include: "" },
-    Debian { name: "Debian 13, amd64", suite: "trixie", arch: "amd64", include: "" },
-    Debian { name: "Debian 12, arm64", suite: "bookworm", arch: "arm64", include: "busybox-static,linux-image-arm64" },
+    Debian { name: "Debian 12, amd64", suite: "bookworm", arch: "amd64", include: "", page_kib: 4 },
+    Debian { name: "Debian 13, amd64", suite: "trixie", arch: "amd64", include: "", page_kib: 4 },
+    Debian {
+        name: "Debian 12, arm64",
+        suite: "bookworm",
+        arch: "arm64",
+        include: "busybox-static,linux-image-arm64",
+        page_kib: 4,
+    },
     Debian {
         name: "Debian 13, arm64, pages of 16 KiB",
         suite: "trixie",
         arch: "arm64",
         include: "busybox-static,linux-image-arm64-16k",
+        page_kib: 16,
     },
 ];
 

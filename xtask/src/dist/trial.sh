@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs, runs, upgrades and removes packages in a root, in namespaces of its own: nothing of this machine changes.
+# Installs, runs, upgrades and removes packages in a root, in namespaces of its own, called by a user who may nothing here.
 #
 #   trial.sh deb|rpm ROOT RELEASE OLD NEW [EMULATOR]
 #

@@ -18,7 +18,7 @@ const MOST: Duration = Duration::from_secs(300);
 /// A screen: its name, a scenario of the simulated disk, and the command.
 const PICTURES: [(&str, &str, &str); 4] = [
     ("check", "oversold", "qd1 --quick ."),
-    ("limits", "limited", "qd1 limits --quick ."),
+    ("limits", "limited", "qd1 limits ."),
     ("sync", "network-block", "qd1 sync --quick ."),
     ("sweep", "sas-hdd", "qd1 sweep --quick ."),
 ];
@@ -26,6 +26,7 @@ const PICTURES: [(&str, &str, &str); 4] = [
 /// Makes those whose names hold `only`.
 pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     lab::need_root("a simulated disk")?;
+    lab::catch_signals()?;
     let dir = cmd::root().join(DIR);
     fs::create_dir_all(&dir)?;
     for (name, scenario, command) in PICTURES.into_iter().filter(|(name, ..)| name.contains(only)) {
@@ -51,21 +52,34 @@ fn screen(binaries: &Path, place: &Path, disk: &Path, command: &str) -> Result<S
         tmux
     };
     let script = format!(
-        "cd {} && PATH={}:$PATH QD1_STORE={}/history.db {command} ; touch {} ; sleep 600",
+        "cd {} && PATH={}:$PATH QD1_STORE={}/history.db {command} ; echo $? >{} ; sleep 600",
         disk.display(),
         binaries.display(),
         place.display(),
         done.display()
     );
+    // Whatever happens next, neither the terminal nor the command stays.
+    let _ended = Ended(&tmux);
     cmd::capture(tmux().args(["new-session", "-d", "-x", "80", "-y", "24", &script]))?;
     let begin = clock::now();
-    while !done.exists() && begin.elapsed() < MOST {
+    while fs::read_to_string(&done).unwrap_or_default().is_empty() {
+        lab::interrupted()?;
+        ensure!(begin.elapsed() < MOST, "it did not end within {} s", MOST.as_secs());
         std::thread::sleep(Duration::from_millis(100));
     }
     // What the terminal has not drawn yet.
     std::thread::sleep(Duration::from_millis(500));
-    let screen = cmd::capture(tmux().args(["capture-pane", "-e", "-p"]));
-    cmd::capture(tmux().arg("kill-server"))?;
-    ensure!(done.exists(), "it did not end within {} s", MOST.as_secs());
-    Ok(screen?.trim_end().to_owned() + "\n")
+    let screen = cmd::capture(tmux().args(["capture-pane", "-e", "-p"]))?;
+    let status = fs::read_to_string(&done)?;
+    ensure!(matches!(status.trim(), "0" | "3"), "it ended with {}: {screen}", status.trim());
+    Ok(screen.trim_end().to_owned() + "\n")
+}
+
+/// Ends the terminal when it is dropped.
+struct Ended<'a>(&'a dyn Fn() -> std::process::Command);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        let _ = cmd::output((self.0)().arg("kill-server"));
+    }
 }

@@ -75,15 +75,12 @@ fn on_disk(name: &str, commands: &[&[&str]], binary: impl Fn() -> Command, dir: 
         let (output, took) = clock::timed(|| run.output());
         let output = output.with_context(|| words.join(" "))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(matches!(output.status.code(), Some(0 | 3)), "qd1 {}: {}: {said}", words.join(" "), output.status);
         // "beside making the data" promises nothing of that.
         let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let beside = report["record"]["app"]["prepare_ns"].as_f64().unwrap_or(0.0) / 1e9;
         let taken = took.as_secs_f64() - if said.contains("beside making the data") { beside } else { 0.0 };
-        let Some(promised) = promise(&said) else {
-            let last = said.lines().last().unwrap_or_default();
-            println!("  {name:<12}{:<46}{:>10}{taken:>8.1} s          {last}", words.join(" "), "-");
-            continue;
-        };
+        let promised = promise(&said).with_context(|| format!("qd1 {} promises no time: {said}", words.join(" ")))?;
         let ratio = promised.as_secs_f64() / taken;
         let is_inside = RATIO.contains(&ratio);
         outside += usize::from(!is_inside);

@@ -1,59 +1,40 @@
 //! A program was sent operations at a rate and did not answer all of them: what was measured is a queue that grows.
 //!
-//! Concludes from what was due and what was answered. qd1's own loads know what was due ([`AppStep::due`]), and one
-//! without an answer is enough; of pgbench's only the mean is known, so that a shortfall must be more than four standard
-//! deviations of a Poisson count, and at least 1 %. The latencies leave out what was not answered, so that their tail is
-//! too good; the finding says by how much. It cannot tell a disk that is too slow from a processor that is.
+//! Concludes from what was due and what was answered ([`Shortfall`]). The summary leaves open what lies among those that
+//! were not answered. It cannot tell a disk that is too slow from a processor that is.
 
-use qd1_model::op::Ended;
-use qd1_model::plan::Work;
-use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, plan_of};
-use crate::apps;
+use crate::apps::Shortfall;
 
-/// Least shortfall that counts where what was due is known as a mean alone.
-const SHARE_MIN: f64 = 0.01;
-/// Standard deviations that it must have then.
-const Z_MIN: f64 = 4.0;
+/// Percentiles that reports show.
+const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    record.steps.iter().filter_map(|step| behind(record, step)).collect()
+    let behind = record.steps.iter().filter_map(|step| Some((step, Shortfall::of(plan_of(record, step)?, step)?)));
+    behind.map(|(step, shortfall)| finding(&step.name, &shortfall)).collect()
 }
 
-fn behind(record: &Record, step: &StepRecord) -> Option<Finding> {
-    let Work::App(work) = &plan_of(record, step)?.work else { return None };
-    let rate = f64::from(work.rate?);
-    if step.ended == Ended::Interrupted {
-        return None;
-    }
-    let answered = apps::timed(step)?;
-    let due = step.app.as_ref().and_then(|app| app.due);
-    let expected = due.map_or(rate * step.runtime_ns as f64 / 1e9, |due| due.count as f64);
-    let missing = expected - answered;
-    let is_sure = due.is_some() || (missing > Z_MIN * expected.sqrt() && missing > SHARE_MIN * expected);
-    if missing < 1.0 || !is_sure {
-        return None;
-    }
-    let share = missing / expected;
-    let waited = due.map(|due| format_ns(due.drain_ns as f64));
-    let when = waited.as_ref().map_or_else(|| "when the time was up".to_owned(), |waited| format!("{waited} later"));
-    // Each of them is above every percentile that its share leaves room for.
-    let hidden =
-        [("p50", 0.5), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)].into_iter().find(|(_, top)| share > *top);
-    let tail = hidden.map(|(name, _)| match &waited {
-        Some(waited) => format!("; they are in no percentile here: with them {name} is more than {waited}"),
-        None => format!("; they are in no percentile here: {name} and those above are too low"),
-    });
-    Some(Finding {
-        step: step.name.clone(),
-        title: format!("step {} did not keep up with {rate:.0} a second", step.name),
+fn finding(step: &str, shortfall: &Shortfall) -> Finding {
+    let Shortfall { rate, due, missing, waited_ns } = *shortfall;
+    let when = waited_ns.map_or_else(
+        || "when the time was up".to_owned(),
+        |waited| format!("within {} after the end", format_ns(waited)),
+    );
+    let hidden = SHOWN.into_iter().find(|(_, q)| shortfall.hides(*q));
+    let tail = hidden.map(|(name, _)| format!("; {name} of all that was due, and what is above it, is not known"));
+    let about = if waited_ns.is_some() { "" } else { "about " };
+    let share = match 100.0 * shortfall.share() {
+        small if small < 0.1 => "less than 0.1 %".to_owned(),
+        large => format!("{large:.1} %"),
+    };
+    Finding {
+        step: step.to_owned(),
+        title: format!("step {step} did not keep up with {rate} a second: {about}{share} of them were not answered"),
         evidence: format!(
-            "{missing:.0} of {}{expected:.0} due were not answered {when} ({:.2} %){}",
-            if due.is_some() { "" } else { "about " },
-            100.0 * share,
+            "{missing:.0} of {about}{due:.0} that were due had no answer {when}{}",
             tail.unwrap_or_default()
         ),
         advice:
@@ -61,14 +42,15 @@ fn behind(record: &Record, step: &StepRecord) -> Option<Finding> {
                  that goes on."
                 .to_owned(),
         ..base_finding("behind_its_rate", Severity::Warning, 1.0)
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing;
-    use qd1_model::op::OpClass;
+    use qd1_model::op::{Ended, OpClass};
+    use qd1_model::plan::Work;
     use qd1_model::plan::program::{AppWork, Program};
     use qd1_model::record::program::{AppStep, Due};
 
@@ -87,9 +69,19 @@ mod tests {
     fn what_was_not_answered_is_said_with_the_percentile_that_it_hides() {
         let found = testing::run(detect, &load(180, Some(200)));
         assert_eq!(testing::ids(&found), ["behind_its_rate"]);
+        assert!(found[0].title.ends_with("with 100 a second: 10.0 % of them were not answered"), "{}", found[0].title);
         let evidence = &found[0].evidence;
-        assert!(evidence.contains("20 of 200 due were not answered 2.00 s later (10.00 %)"), "{evidence}");
-        assert!(evidence.contains("with them p95 is more than 2.00 s"), "{evidence}");
+        assert!(evidence.contains("20 of 200 that were due had no answer within 2.00 s after the end"), "{evidence}");
+        assert!(evidence.contains("p99 of all that was due, and what is above it, is not known"), "{evidence}");
+    }
+
+    /// A load whose every answer was due in the warm-up failed as a whole, and said that nothing had been completed.
+    #[test]
+    fn none_answered_is_a_finding_too() {
+        let mut record = load(180, Some(200));
+        record.steps[0].streams.clear();
+        let found = testing::run(detect, &record);
+        assert!(found[0].title.contains("100.0 % of them were not answered"), "{}", found[0].title);
     }
 
     #[test]

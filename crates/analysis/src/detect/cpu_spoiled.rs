@@ -11,7 +11,7 @@
 
 use qd1_model::record::StepRecord;
 use qd1_model::units::format_ns;
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::{Finding, Record, Severity, Subject, Summary};
 
 use super::{base_finding, io_of, percent, plan_of, workers};
 use crate::steal::{STEAL_CRITICAL, STEAL_WARNING};
@@ -90,14 +90,18 @@ fn run_delay(record: &Record, summary: &Summary, step: &StepRecord) -> Option<Fi
         step: step.name.clone(),
         title: format!("the workers of step {} waited for a processor {} of their time", step.name, percent(share)),
         evidence: format!(
-            "run delay {} in all, {} per operation, {workers} workers on {} processors",
+            "run delay {} in all, {} per operation, {workers} worker{} on {} processors",
             format_ns(delay_ns),
             format_ns(per_op_ns),
+            if workers == 1 { "" } else { "s" },
             record.environment.cpus
         ),
         advice: format!(
-            "What passes stands, since the disk can only be faster; for the rest stop other programs (`top` shows them){}, or \
-             give this machine or container more processors.",
+            "{}top other programs (`top` shows them){}, or give this machine or container more processors.",
+            match record.plan.subject {
+                Subject::Check => "What passes stands, since the disk can only be faster; for the rest s",
+                _ => "The disk can only be faster than these figures. S",
+            },
             if workers > u64::from(record.environment.cpus) { ", use fewer workers" } else { "" }
         ),
         ..base_finding("cpu_spoiled.run_delay", severity, 0.9)

@@ -3,9 +3,11 @@
 //! Concludes from `StepRecord::errors` alone; any failed request counts. It cannot distinguish a broken medium from a
 //! full filesystem or a quota: the error's name does.
 
+use qd1_model::plan::Work;
+use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::base_finding;
+use super::{base_finding, plan_of};
 
 pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     let failed = record.steps.iter().filter(|step| !step.errors.is_empty() || !step.fault.is_empty());
@@ -17,6 +19,7 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     title: format!("step {} could not run", step.name),
                     evidence: step.fault.clone(),
                     advice: match step.fault.contains("used up in the ramp") {
+                        _ if is_of_program(record, step) => "Look at what the program said: the disk may have no part in it.".to_owned(),
                         true => "Measure for a shorter or a longer time (--quick, --full): the place is faster than was planned for."
                             .to_owned(),
                         false => advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
@@ -39,6 +42,10 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
             }
         })
         .collect()
+}
+
+fn is_of_program(record: &Record, step: &StepRecord) -> bool {
+    plan_of(record, step).is_some_and(|plan| matches!(plan.work, Work::App(_)))
 }
 
 fn advice<'a>(mut errors: impl Iterator<Item = &'a str>) -> String {

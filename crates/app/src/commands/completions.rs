@@ -26,7 +26,10 @@ pub(crate) struct ManArgs {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs, mut root: clap::Command) -> Result<ExitCode> {
+pub(crate) fn completions(args: &CompletionsArgs, root: clap::Command) -> Result<ExitCode> {
+    // Those that are hidden are nobody's to type.
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut root = clap::Command::new("qd1").args(root.get_arguments().cloned()).subcommands(shown);
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut root, "qd1", &mut script);
     output::write(&OutputArgs::stdout(), &String::from_utf8_lossy(&script))?;

@@ -35,7 +35,11 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
             root.build();
             let mut command = &mut root;
             for word in words {
-                let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+                let known: Vec<String> = command
+                    .get_subcommands()
+                    .filter(|sub| !sub.is_hide_set())
+                    .map(|sub| sub.get_name().to_owned())
+                    .collect();
                 command = command.find_subcommand_mut(word).ok_or_else(|| unknown(word, &known))?;
             }
             command.render_long_help().to_string()

@@ -102,12 +102,31 @@ fn a_rate_that_the_disk_cannot_serve_is_told() {
     assert!(output.status.success(), "{}", said(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = find(&report["findings"], "id", "behind_its_rate");
-    assert!(found["evidence"].as_str().unwrap().contains("with them p50 is more than 2.00 s"), "{found}");
+    assert!(found["evidence"].as_str().unwrap().contains("p50 of all that was due"), "{found}");
+    // Its median is none of those that were answered.
+    let summary = find(&report["summary"]["steps"], "name", "1 client, 200/s");
+    let p50 = &find(&summary["streams"], "class", "transaction")["lat_p50_ns"];
+    assert!(p50["value"].is_null() && float(&p50["low"]) == 2e9, "{p50}");
     let step = step(&report, "1 client, 200/s");
     let counted = int(&find(&step["streams"], "class", "transaction")["lat"]["count"]);
     let due = int(&step["app"]["due"]["count"]);
     // 800 are due in 4 s, and 300 answered in 6.
     assert!((650..950).contains(&due) && counted * 2 < due, "{counted} of {due}");
+    site.assert_clean();
+}
+
+/// A long warm-up at such a rate leaves nothing answered of what is due after it; "no transaction completed", it said then,
+/// and the run was lost.
+#[test]
+fn a_rate_of_which_nothing_is_answered_in_time_is_a_result() {
+    or_skip!(is_root().then_some(()).ok_or_else(|| "a disk that a server's user can enter needs root".to_owned()));
+    let site = or_skip!(Site::simulated(disk_with_flushes_of(20e6), &NEEDED));
+    let load = ["--scale", "1", "--clients", "1", "--runtime", "1s", "--warmup", "2s", "--rate", "1000"];
+    let output = site.real_time(&[&["mysql", site.place.dir_str()], &load[..]].concat()).output().unwrap();
+    let told = said(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(output.status.success() && told.contains("did not keep up (1 client, 1000/s): none answered"), "{told}");
+    let output = run(&site, &["--rate", "1", "--runtime", "2s"]);
+    assert!(output.status.code() == Some(2) && said(&output.stderr).contains("--runtime 10s"));
     site.assert_clean();
 }
 

@@ -107,10 +107,11 @@ impl Load<'_> {
         let client = |number, answers: &Sender<Result<Answer>>| shared.connection(number, stop, answers);
         connections.run(client, &shared.over, &window, &mut tally, watch)?;
         let seconds = (length_ns + DRAIN_NS) / 1_000_000_000;
-        let loaded = loaded(tally, &window)?.with_context(|| format!("no transaction completed within {seconds} s"))?;
-        let all = Counter::new("operations", AppUnit::Count, shared.all.load(Ordering::Relaxed) as f64);
         let due = self.rate.map(|_| due(&shared.due_ns, stop));
-        Ok(Loaded { app: AppStep { counters: vec![all], due, ..AppStep::default() }, ..loaded })
+        let loaded =
+            loaded(tally, &window, due)?.with_context(|| format!("no transaction completed within {seconds} s"))?;
+        let all = Counter::new("operations", AppUnit::Count, shared.all.load(Ordering::Relaxed) as f64);
+        Ok(Loaded { app: AppStep { counters: vec![all], ..loaded.app }, ..loaded })
     }
 }
 

@@ -16,7 +16,7 @@ use qd1_runner::watch::Watch;
 use qd1_system::user;
 
 use crate::options::MysqlOptions;
-use crate::program::{Driver, Loaded, Site, client_steps};
+use crate::program::{Driver, Loaded, Site, client_steps, enough};
 use load::{ACCOUNTS, Load};
 use server::{Server, Tools, counted, status};
 
@@ -72,6 +72,7 @@ impl Mysql {
                 return Err(Problem::usage(message).into());
             }
         }
+        options.rate.map_or(Ok(()), |rate| enough(rate, options.runtime_ns))?;
         let most = options.clients.iter().copied().max().unwrap_or(1);
         Ok(Self { scale: options.scale.unwrap_or(most), options, tools: None, server: None })
     }

@@ -49,6 +49,16 @@ impl Tools {
             return Ok(Self { server, install });
         }
         if let Some(server) = find::among("mysqld", &dirs) {
+            // MariaDB's goes by that name as well, and makes its data by the script alone.
+            let real = server.canonicalize().unwrap_or_default();
+            if install.is_none() && real.file_name().is_some_and(|name| name.to_string_lossy().contains("mariadb")) {
+                let message = format!(
+                    "{} is MariaDB's, and mariadb-install-db, which makes its data, is not in PATH; name its directory \
+                     with --bindir",
+                    server.display()
+                );
+                return Err(Problem::new(ProblemKind::Capability, message).into());
+            }
             return Ok(Self { server, install });
         }
         let message = "neither mariadbd (with mariadb-install-db) nor mysqld is installed, or in PATH; on Debian and \

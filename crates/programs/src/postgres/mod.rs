@@ -24,7 +24,7 @@ use qd1_model::record::program::Setting;
 use crate::options::PostgresOptions;
 use qd1_system::user;
 
-use crate::program::{Driver, Loaded, Site, client_steps};
+use crate::program::{Driver, Loaded, Site, client_steps, enough};
 use access::{Access, Tools};
 use cluster::Cluster;
 use foreign::Foreign;
@@ -76,6 +76,7 @@ impl Postgres {
         if options.runtime_ns < 1_000_000_000 {
             return Err(Problem::usage("--runtime must be at least one second, the shortest time of pgbench").into());
         }
+        options.rate.map_or(Ok(()), |rate| enough(rate, options.runtime_ns))?;
         if let Some(wrong) = options.set.iter().find(|set| !set.contains('=')) {
             return Err(Problem::usage(format!("-c {wrong}: write NAME=VALUE")).into());
         }

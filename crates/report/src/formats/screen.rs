@@ -18,6 +18,8 @@ const ID: usize = 8;
 const FINDINGS: usize = 2;
 /// Lines that the table keeps, whatever is found.
 const TABLE_MIN: usize = 8;
+/// And where there would be no room else for what to do about the first finding.
+const TABLE_LEAST: usize = 5;
 /// Lines of the headline at most.
 const PARAGRAPH_MAX: usize = 9;
 /// Letters of its last line where more would follow.
@@ -45,7 +47,10 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     let foot = lines(style, |page| foot(page, report));
     let used = page.text.lines().count() + foot.len() + 1;
     // A blank line before the table, and one before the findings.
+    // The finding that matters most is told with what to do; of the table fewer lines are then shown.
+    let first = worth_telling(report).next().map_or(0, |finding| lines(style, |page| tell(page, finding, true)).len());
     let room = most.saturating_sub(used + 1 + TABLE_MIN.min(table.len()) + 1);
+    let room = room.max(first.min(most.saturating_sub(used + 1 + TABLE_LEAST.min(table.len()) + 1)));
     let findings = findings(report, style, room);
     let blank = usize::from(!findings.is_empty());
     let room = most.saturating_sub(used + 1 + findings.len() + blank);

@@ -5,7 +5,7 @@ use qd1_model::app::{AppCheck, AppLoad, BucketQuantile};
 use qd1_model::metric::Unit;
 use qd1_model::record::program::{AppRecord, AppUnit, Counter};
 use qd1_model::units::{format_count, format_ns, format_rate, format_span_ns};
-use qd1_model::{Bytes, Report, StepSummary};
+use qd1_model::{Bytes, Finding, Report, StepSummary};
 
 use crate::page::{BAD, BOLD, DIM, Page};
 use crate::sections::criteria;
@@ -28,6 +28,14 @@ pub(crate) fn sentence(report: &Report, app: &AppRecord) -> String {
 }
 
 fn rate(report: &Report, step: &StepSummary) -> Option<String> {
+    let is_behind = |finding: &&Finding| {
+        finding.id == "behind_its_rate" && (finding.step == step.name || finding.also_in.contains(&step.name))
+    };
+    if report.findings.iter().any(|finding| is_behind(&finding)) {
+        let answered = step.streams.first().map(|stream| words::figure(Unit::PerSecond, &stream.iops));
+        let answered = answered.map_or_else(|| "none answered".to_owned(), |rate| format!("{rate} answered"));
+        return Some(format!("did not keep up ({}): {answered}", step.name));
+    }
     if let Some(stream) = step.streams.first() {
         let rate = words::figure(Unit::PerSecond, &stream.iops);
         let tail = [("p99", stream.lat_p99_ns), ("p50", stream.lat_p50_ns)];

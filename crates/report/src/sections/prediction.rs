@@ -17,35 +17,49 @@ const MEASURED: usize = 9;
 const MOVED: f64 = 1.25;
 
 /// Explains the figures.
-const NOTE: &str = "Calculated from the measured commits, not run. On simulated disks drawn at random the interval held for all \
-                    29 figures that it was not set with; most were too high (two machines; docs/method/predict.md).";
+const NOTE: &str = "Calculated from the measured commits, not run. On two simulated disks that nothing was set with the \
+                    interval held for all 20 figures; most were too high (scale 50, MariaDB 10.11; \
+                    docs/method/predict.md).";
 
 /// Clients of a server whose prediction the headline names.
 const CLIENTS: u32 = 10;
 
-/// Returns what to expect of each program, by one figure of it.
+/// Returns what to expect of each program, by one figure of it; where programs were run, what came of these.
 pub(crate) fn sentence(prediction: &Prediction) -> String {
+    let is_run = prediction.rows.iter().any(|row| row.verified.is_some());
     let mut told: Vec<Program> = Vec::new();
     let mut parts = Vec::new();
-    for row in &prediction.rows {
+    for row in prediction.rows.iter().filter(|row| row.verified.is_some() == is_run) {
         let is_leading = !has_clients(row.what) || row.clients == CLIENTS;
         if !is_leading || told.contains(&row.what.program()) {
             continue;
         }
         told.push(row.what.program());
         let [what, figure, interval, bound] = cells(row);
-        parts.push(match row.what {
-            Predicts::PostgresTps | Predicts::MysqlTps => {
-                let server = row.what.program().title();
-                format!("{server} {figure} transactions/s with {CLIENTS} clients ({interval}), limited by {bound}")
-            }
-            _ => format!("{what}: {figure} ({interval}), limited by {bound}"),
+        let what = match has_clients(row.what) {
+            true => format!("{} transactions/s with {CLIENTS} clients", row.what.program().title()),
+            false => what,
+        };
+        let figure = if row.value.value == Some(0.0) { format!("{figure} at any rate") } else { figure };
+        parts.push(match is_run {
+            true => format!("{what}: {} (predicted {figure}, {interval})", measured(row)[0]),
+            false => format!("{what}: {figure} ({interval}), limited by {bound}"),
         });
     }
-    match parts.is_empty() {
-        true => "Nothing could be predicted.".to_owned(),
-        false => format!("Calculated, not run: {}.", parts.join("; ")),
+    let said = parts.join("; ");
+    match (parts.is_empty(), is_run) {
+        (true, false) => "Nothing could be predicted.".to_owned(),
+        (true, true) => format!("Run: {}.", held(prediction)),
+        (false, false) => format!("Calculated, not run: {said}."),
+        (false, true) => format!("Run: {said}. {}.", held(prediction)),
     }
+}
+
+/// Returns how many of the figures that were measured lie in the predicted intervals.
+fn held(prediction: &Prediction) -> String {
+    let verified: Vec<_> = prediction.rows.iter().filter_map(|row| row.verified).collect();
+    let held = verified.iter().filter(|verified| verified.holds).count();
+    format!("{held} of {} measured figures lie in the predicted intervals", verified.len())
 }
 
 /// Whether it is predicted for several numbers of clients.
@@ -60,13 +74,18 @@ pub(crate) fn brief(page: &mut Page, prediction: &Prediction) {
     page.line(
         &page.paint(DIM, &format!("  {:WHAT$}{:>FIGURE$}  {:INTERVAL$}{last}", "", "predicted", "95 % interval")),
     );
-    for row in &prediction.rows {
+    // What was run comes first.
+    let (run, others): (Vec<_>, Vec<_>) = prediction.rows.iter().partition(|row| row.verified.is_some());
+    for row in run.into_iter().chain(others) {
         let [what, figure, interval, bound] = cells(row);
         let last = match is_verified {
             true => verified(page, row),
             false => page.paint(DIM, &bound),
         };
         page.line(&format!("  {what:<WHAT$}{figure:>FIGURE$}  {interval:<INTERVAL$}{last}"));
+    }
+    if prediction.rows.iter().any(|row| row.verified.is_some_and(|verified| !verified.holds)) {
+        page.prose(2, "!: outside of the predicted interval.");
     }
     for missing in &prediction.missing {
         page.prose(2, &format!("Not predicted: {missing}."));

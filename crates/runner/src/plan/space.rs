@@ -60,12 +60,18 @@ pub struct Space {
     pub leave: u64,
     /// Available to the test.
     pub usable: u64,
+    /// Of the whole filesystem.
+    pub total: u64,
 }
 
 impl Space {
     /// Returns why so many bytes do not fit, and what would make them fit.
     pub fn shortage(&self, needed: u64) -> String {
-        let Self { free, leave, usable } = *self;
+        let Self { free, leave, usable, total } = *self;
+        if needed.saturating_add(leave) > total {
+            let [needed, total, leave] = [needed, total, leave].map(Bytes);
+            return format!("needs {needed}, and {leave} have to stay free: more than the {total} of this filesystem");
+        }
         let [missing, needed, usable, free, leave] =
             [needed.saturating_add(leave).saturating_sub(free), needed, usable, free, leave].map(Bytes);
         format!(
@@ -78,7 +84,7 @@ impl Space {
 pub fn space(place: &Place) -> Space {
     let (total, free) = (place.filesystem.size.0, place.filesystem.available.0);
     let leave = left_free(total);
-    Space { free, leave, usable: free.saturating_sub(leave) }
+    Space { free, leave, usable: free.saturating_sub(leave), total }
 }
 
 fn left_free(total: u64) -> u64 {
@@ -112,9 +118,13 @@ pub(super) fn fit(plan: &mut Plan, place: &Place, size_given: bool) -> Result<()
             format!(", or let bonnie's file be smaller: --size {gib}G --ram {}G", gib / 2)
         }
         true if usable > 0 => ", or ask for fewer or smaller files (qd1 meta --help)".to_owned(),
-        false if usable >= super::SIZE_MIN => ", give a smaller --size, or choose steps with --only".to_owned(),
+        false if size_given && usable >= own.saturating_add(super::SIZE_MIN) => {
+            ", give a smaller --size, or choose steps with --only".to_owned()
+        }
         _ => String::new(),
     };
+    // Where no size was asked for, the least would do.
+    let needed = if !size_given && shared > 0 { own.saturating_add(super::SIZE_MIN) } else { needed };
     let message = format!("not enough space in {path}: the test {}{hint}", space.shortage(needed));
     Err(Problem::new(ProblemKind::Unsafe, message).into())
 }
@@ -127,7 +137,13 @@ mod tests {
     #[test]
     fn what_is_to_be_freed_counts_what_stays_free() {
         let mib = |number: u64| number << 20;
-        let space = Space { free: mib(904), leave: mib(1024), usable: 0 };
+        let space = Space { free: mib(904), leave: mib(1024), usable: 0, total: mib(8192) };
+        let small = Space { total: mib(1536), ..space };
+        assert!(
+            small.shortage(mib(784)).ends_with("more than the 1.5 GiB of this filesystem"),
+            "{}",
+            small.shortage(mib(784))
+        );
         assert!(space.shortage(mib(784)).ends_with("; free 904 MiB more"), "{}", space.shortage(mib(784)));
     }
 
