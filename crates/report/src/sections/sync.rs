@@ -50,10 +50,10 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
             let tied: Vec<String> = [best].iter().chain(&table.tied).map(|method| named(*method)).collect();
             let all = table.rows.iter().filter(|row| row.durable && is_compared(row, table)).count();
             let which = match tied.len() {
-                ..=FEW => words::some(&tied),
-                many => format!("{many} of {all} are alike"),
+                ..=FEW => words::join(&tied),
+                many => format!("{many} of {all}"),
             };
-            format!("No durable way to commit {block} here is seen to be the fastest: {which}{commits}.")
+            format!("The fastest durable ways to commit {block} here, {which}, cannot be told apart{commits}.")
         }
     };
     let slowest = table.rows.iter().filter(|row| row.durable && is_compared(row, table) && row.method != best);
@@ -63,7 +63,7 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     if let Some((slow, (one, other))) =
         slowest.and_then(|(row, other)| Some((row, (compared(best).and_then(rate)?, other))))
     {
-        text += &format!(" {:.1} times as many as by {}, the slowest.", one / other, named(slow.method));
+        text += &format!(" {:.1} times as many as by {}, the slowest of the others.", one / other, named(slow.method));
     }
     text + &to_set(table)
 }
@@ -495,7 +495,7 @@ mod tests {
     fn the_first_sentence_names_the_best_method_and_those_as_fast() {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(flat.starts_with("No durable way to commit 8 KiB here is seen to be the fastest: fdatasync, fdatasync + O_DIRECT, with 5.46k"), "{text}");
+        assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, cannot be told apart, with 5.46k"), "{text}");
     }
 
     #[test]
