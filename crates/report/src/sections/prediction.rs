@@ -262,6 +262,43 @@ mod tests {
         assert!(unmeasured(&report, &none).is_empty(), "nothing was verified");
     }
 
+    /// A run that verified MariaDB began with "Calculated, not run", and with PostgreSQL.
+    #[test]
+    fn what_was_run_comes_first() {
+        let of = |value: f64| Estimate {
+            value: Some(value),
+            low: Some(value / 2.0),
+            high: Some(value * 2.0),
+            ..Estimate::default()
+        };
+        let row =
+            |what, clients, verified| Predicted { what, clients, value: of(1000.0), bound: Bound::Commits, verified };
+        let verified = |measured, holds| {
+            let (value, exactness, error) = (of(measured), Exactness::Measured, Some(1000.0 / measured - 1.0));
+            Some(Verified { value, exactness, error, holds, at_first: None, error_at_first: None })
+        };
+        let rows = vec![
+            row(Predicts::PostgresTps, 10, None),
+            row(Predicts::MysqlTps, 10, verified(1600.0, true)),
+            row(Predicts::MysqlTps, 100, verified(300.0, false)),
+        ];
+        let prediction = Prediction { rows, missing: Vec::new() };
+        assert_eq!(
+            sentence(&prediction),
+            "Run: MySQL/MariaDB transactions/s with 10 clients: 1600 (predicted 1000, 500 to 2000). 1 of 2 measured figures lie \
+             in the predicted intervals."
+        );
+        let mut page = Page::new(&crate::page::Style::plain(80));
+        brief(&mut page, &prediction);
+        let lines: Vec<&str> = page.text.lines().collect();
+        assert!(lines[1].contains("MariaDB transactions/s, 10 ") && lines[3].contains("PostgreSQL"), "{}", page.text);
+        assert!(
+            lines[2].ends_with('!') && page.text.contains("!: outside of the predicted interval."),
+            "{}",
+            page.text
+        );
+    }
+
     #[test]
     fn a_row_marks_a_measured_value_that_is_only_a_bound() {
         let verified = |exactness| {
