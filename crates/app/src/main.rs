@@ -80,7 +80,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::History(args)) => history::run(args),
         Some(Command::Fio { args }) => fio::run(args),
         Some(Command::Schema) => history::schema(),
-        Some(Command::Completions(args)) => completions::completions(args, Cli::definition()),
+        Some(Command::Completions(args)) => completions::completions(args, &Cli::definition()),
         Some(Command::Man(args)) => completions::man(args, Cli::definition()),
         Some(Command::Version(args)) => version::run(args),
         Some(Command::Help(args)) => help::run(args, Cli::definition()),

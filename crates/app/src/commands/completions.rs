@@ -26,14 +26,19 @@ pub(crate) struct ManArgs {
 ///
 /// # Errors
 /// When stdout cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs, root: clap::Command) -> Result<ExitCode> {
-    // Those that are hidden are nobody's to type.
-    let shown = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
-    let mut root = clap::Command::new("qd1").args(root.get_arguments().cloned()).subcommands(shown);
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut root, "qd1", &mut script);
-    output::write(&OutputArgs::stdout(), &String::from_utf8_lossy(&script))?;
+pub(crate) fn completions(args: &CompletionsArgs, root: &clap::Command) -> Result<ExitCode> {
+    output::write(&OutputArgs::stdout(), &script(args.shell, root))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The completions of a shell, without commands that are hidden: nobody types those.
+fn script(shell: Shell, root: &clap::Command) -> String {
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut root =
+        clap::Command::new("qd1").disable_help_subcommand(true).args(root.get_arguments().cloned()).subcommands(shown);
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut root, "qd1", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 /// Writes the manual pages.
@@ -45,4 +50,19 @@ pub(crate) fn man(args: &ManArgs, root: clap::Command) -> Result<ExitCode> {
     std::fs::create_dir_all(&args.dir).with_context(cannot)?;
     clap_mangen::generate_to(root, &args.dir).with_context(cannot)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `__janitor` was offered.
+    #[test]
+    fn every_shell_is_offered_what_people_type() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell, &crate::cli::Cli::definition());
+            assert!(script.contains("identify") && script.contains("--with-load"), "{shell}");
+            assert!(!script.contains("__janitor") && !script.contains("__guard"), "{shell}");
+        }
+    }
 }
