@@ -351,12 +351,12 @@ mod tests {
     fn the_time_is_told_again_where_the_file_is_written_fast() {
         let s = 1_000_000_000;
         let steps = || vec![Later { longest_ns: 40 * s, bytes: None }];
-        let writing = Writing { begin_ns: 0, bytes: 2 << 30, longest_ns: 20 * s, steps: steps() };
+        let writing = Writing { begin_ns: 0, bytes: 2_000_000_000, longest_ns: 20 * s, steps: steps() };
         assert_eq!(writing.at_most(2 * s), Some(42 * s + OVERHEAD_NS));
         assert_eq!(writing.at_most(15 * s), None);
         assert_eq!(writing.at_most(100 * s), None);
         // A step that reads what takes a tenth of that to write is over then.
-        let whole = Later { longest_ns: 30 * s, bytes: Some((2 << 30) / 10) };
+        let whole = Later { longest_ns: 30 * s, bytes: Some(200_000_000) };
         let writing = Writing { steps: steps().into_iter().chain([whole]).collect(), ..writing };
         assert_eq!(writing.at_most(20 * s), Some(62 * s + VISIT_NS + OVERHEAD_NS));
     }

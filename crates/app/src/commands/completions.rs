@@ -61,7 +61,7 @@ mod tests {
     fn every_shell_is_offered_what_people_type() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = script(shell, &crate::cli::Cli::definition());
-            assert!(script.contains("identify") && script.contains("--with-load"), "{shell}");
+            assert!(script.contains("identify") && script.contains("with-load"), "{shell}");
             assert!(!script.contains("__janitor") && !script.contains("__guard"), "{shell}");
         }
     }
