@@ -80,6 +80,8 @@ fn try_one(shown: &Shown, place: &Path, how: How) -> Result<()> {
     let mut run = in_place(place);
     let id = latest(place)?;
     let text = prepared(&shown.text, place, id.as_deref(), how);
+    let outside = text.split([' ', '=']).find(|word| word.starts_with('/') && !Path::new(word).starts_with(place));
+    ensure!(outside.is_none(), "{} lies outside of what may be measured here", outside.unwrap_or_default());
     run.arg(&text);
     let (output, took) = clock::timed(|| cmd::output(&mut run));
     let output = output?;
@@ -117,17 +119,21 @@ fn latest(place: &Path) -> Result<Option<String>> {
 
 /// The command with the directories and ids that there are here.
 fn prepared(text: &str, place: &Path, id: Option<&str>, how: How) -> String {
-    let words: Vec<String> = text
-        .split(' ')
-        .map(|word| {
-            match PLACES.iter().chain(&["/data/test"]).find(|dir| word == **dir || word.starts_with(&format!("{dir}/")))
-            {
-                Some(_) => below(place, word).display().to_string(),
-                None => word.replace("/data/test", &place.join("work/test").display().to_string()),
-            }
-        })
-        .map(|word| if word == ID { id.unwrap_or(ID).to_owned() } else { word })
-        .collect();
+    let here = |path: &str| match path {
+        // A file of fio's, in a directory that there is.
+        "/data/test" => place.join("work/test").display().to_string(),
+        _ => below(place, path).display().to_string(),
+    };
+    let is_place = |path: &str| {
+        path == "/data/test" || PLACES.iter().any(|dir| path == *dir || path.starts_with(&format!("{dir}/")))
+    };
+    let word = |word: &str| match word.split_once('=') {
+        Some((flag, path)) if is_place(path) => format!("{flag}={}", here(path)),
+        _ if is_place(word) => here(word),
+        _ if word == ID => id.unwrap_or(ID).to_owned(),
+        _ => word.to_owned(),
+    };
+    let words: Vec<String> = text.split(' ').map(word).collect();
     let is_long = words.iter().any(|word| word == "--over");
     let is_measuring = match words.get(1).map(String::as_str) {
         Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
@@ -186,6 +192,8 @@ mod tests {
         );
         assert_eq!(with("qd1 history show 3f2a", How::Understood), "qd1 history show abcd");
         assert_eq!(with("qd1 /var/lib", How::Understood), "qd1 /tmp/x/var/lib --dry-run");
+        let file = "qd1 fio --filename=/srv/data/test --runtime=1";
+        assert_eq!(with(file, How::Whole), "qd1 fio --filename=/tmp/x/srv/data/test --runtime=1");
         assert_eq!(with("qd1 fio job.fio", How::Understood), "qd1 fio job.fio --parse-only");
     }
 }
