@@ -20,7 +20,7 @@ const PICTURES: [(&str, &str, &str); 4] = [
     ("check", "oversold", "qd1 --quick ."),
     ("limits", "limited", "qd1 limits ."),
     ("sync", "network-block", "qd1 sync --quick ."),
-    ("sweep", "network-block", "qd1 sweep --quick ."),
+    ("sweep", "sas-hdd", "qd1 sweep --quick ."),
 ];
 
 /// Makes those whose names hold `only`.
