@@ -74,22 +74,26 @@ fn summarize_stream(
     let is_open = plan.is_some_and(StepPlan::is_open);
     let shortfall = plan.and_then(|plan| Shortfall::of(plan, step));
     let quantile = |q: f64| {
-        if let Some(shortfall) = shortfall.as_ref().filter(|shortfall| shortfall.hides(q)) {
-            return Estimate { low: shortfall.waited_ns, n: stream.lat.count(), ..Estimate::default() };
-        }
-        // Those that were not answered are above it.
-        let own = shortfall.as_ref().map_or(q, |shortfall| q / (1.0 - shortfall.share()));
-        if shortfall.is_some() {
-            return quantiles.at(own);
-        }
-        let seen = in_run(quantiles.at(q), &|around| around.quantile(q));
-        if is_open { at_own_times(seen, q) } else { seen }
+        let Some(shortfall) = &shortfall else {
+            let seen = in_run(quantiles.at(q), &|around| around.quantile(q));
+            return if is_open { at_own_times(seen, q) } else { seen };
+        };
+        // Those without an answer are above it only where they are known to have waited longer.
+        let waited_ns = shortfall.waited_ns.unwrap_or(0.0);
+        let among_answered =
+            (!shortfall.hides(q)).then(|| at_own_times(quantiles.at(q / (1.0 - shortfall.share())), q));
+        among_answered.filter(|seen| seen.high.is_some_and(|high| high <= waited_ns)).unwrap_or_else(|| Estimate {
+            low: shortfall.waited_ns.filter(|_| shortfall.hides(q)),
+            n: stream.lat.count(),
+            ..Estimate::default()
+        })
     };
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
     let of_sync =
         of_sync.as_ref().map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
-    let (iops, bytes_per_second) = rates(step, plan, stream);
+    let is_as_asked = is_open && shortfall.is_none();
+    let (iops, bytes_per_second) = rates(step, plan, stream, is_as_asked);
     let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
     let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
@@ -159,14 +163,14 @@ fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 
 /// Operations and bytes per second.
 ///
-/// Four cases. Requests at their own times, all of them answered, have the rate that was asked for. File operations that take turns in a step
-/// have the rate over their own time. Where one fsync ends the step, the data is on the disk only after it: the rate is
-/// all bytes over all time, and it has no interval, because one drain is one observation. Otherwise it is the rate over
-/// the intervals.
-fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream) -> (Estimate, Estimate) {
+/// Four cases. Requests at their own times, all of them answered, have the rate that was asked for. File operations that
+/// take turns in a step have the rate over their own time. Where one fsync ends the step, the data is on the disk only
+/// after it: the rate is all bytes over all time, and it has no interval, because one drain is one observation. Otherwise
+/// it is the rate over the intervals.
+fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, is_as_asked: bool) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
-    if plan.is_some_and(|plan| plan.is_open() && Shortfall::of(plan, step).is_none()) {
+    if is_as_asked {
         // It was asked for, and is no figure of the disk.
         let seconds = step.runtime_ns.max(1) as f64 / 1e9;
         return (Estimate::exact(ios as f64 / seconds, ios), Estimate::exact(bytes / seconds, ios));

@@ -159,20 +159,10 @@ fn work(qd1: &Path) -> Result<()> {
         let step = steps.iter().find(|found| found["name"] == step).with_context(|| format!("no step {step}"))?;
         step["streams"][0]["iops"]["value"].as_f64().context("a rate that is not known")
     };
-    let postgres = run(&[
-        "postgres",
-        "--clients",
-        "1,10,100",
-        "--scale",
-        SCALE,
-        "--runtime",
-        "10s",
-        "--prewarm",
-        "-c",
-        "shared_buffers=1064MB",
-        "-c",
-        "fsync=off",
-    ])?;
+    let server = |name: &str, settings: &[&str]| {
+        run(&[&[name, "--clients", "1,10,100", "--scale", SCALE, "--runtime", "10s"], settings].concat())
+    };
+    let postgres = server("postgres", &["--prewarm", "-c", "shared_buffers=1064MB", "-c", "fsync=off"])?;
     let environment = &postgres["record"]["environment"];
     let cpus = environment["cpus"].as_f64().context("no number of processors")?;
     println!("SORT_NS {:.0}", environment["sort_ns"].as_f64().unwrap_or(f64::NAN));
@@ -190,19 +180,8 @@ fn work(qd1: &Path) -> Result<()> {
     };
     constants("POSTGRES", &postgres)?;
     // Commits that are written and not waited for.
-    let mysql = run(&[
-        "mysql",
-        "--clients",
-        "1,10,100",
-        "--scale",
-        SCALE,
-        "--runtime",
-        "10s",
-        "-c",
-        "innodb_buffer_pool_size=512M",
-        "-c",
-        "innodb_flush_log_at_trx_commit=0",
-    ])?;
+    let lazy = ["-c", "innodb_buffer_pool_size=512M", "-c", "innodb_flush_log_at_trx_commit=0"];
+    let mysql = server("mysql", &lazy)?;
     constants("MYSQL", &mysql)?;
     let etcd = run(&["etcd", "--rate", "50,30000", "--runtime", "5s"])?;
     let steps = etcd["summary"]["steps"].as_array().context("no steps in the result")?;

@@ -93,6 +93,27 @@ mod tests {
         assert_eq!(testing::run(detect, &load(120, None)).len(), 1);
     }
 
+    /// The summary of a load whose answers took so long, and of which a tenth was never answered.
+    fn medians(lat_ns: u64) -> [qd1_model::Estimate; 2] {
+        let mut record = load(1800, Some(2000));
+        let (stream, intervals) = testing::stream(OpClass::Transaction, 0, 90, lat_ns);
+        (record.steps[0].streams, record.steps[0].intervals) = (vec![stream], intervals);
+        let name = record.steps[0].name.clone();
+        let summary = crate::summarize(&record);
+        let stream = summary.stream(&name, OpClass::Transaction).unwrap();
+        [stream.lat_p50_ns, stream.lat_p99_ns]
+    }
+
+    #[test]
+    fn a_percentile_counts_where_those_without_an_answer_are_known_to_be_above_it() {
+        let [p50, p99] = medians(1_000_000);
+        assert!(p50.value.is_some_and(|ns| (1e6..1.25e6).contains(&ns)), "{p50:?}");
+        assert_eq!((p99.value, p99.low), (None, Some(2e9)));
+        // They had waited for two seconds, and may have been answered in less than three.
+        let [p50, p99] = medians(3_000_000_000);
+        assert_eq!((p50.value, p99.value), (None, None));
+    }
+
     #[test]
     fn a_load_without_a_rate_or_one_that_was_stopped_is_not_behind() {
         let mut record = load(100, Some(200));

@@ -18,11 +18,13 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
                     step: step.name.clone(),
                     title: format!("step {} could not run", step.name),
                     evidence: step.fault.clone(),
-                    advice: match step.fault.contains("used up in the ramp") {
-                        _ if is_of_program(record, step) => "Look at what the program said: the disk may have no part in it.".to_owned(),
-                        true => "Measure for a shorter or a longer time (--quick, --full): the place is faster than was planned for."
-                            .to_owned(),
-                        false => advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error))),
+                    advice: if is_of_program(record, step) {
+                        "Look at what the program said: the disk may have no part in it.".to_owned()
+                    } else if step.fault.contains("used up in the ramp") {
+                        "Measure for a shorter or a longer time (--quick, --full): the place is faster than was planned for."
+                            .to_owned()
+                    } else {
+                        advice(["ENOSPC"].into_iter().filter(|error| step.fault.contains(error)))
                     },
                     ..base_finding("short_or_failed_io.step", Severity::Critical, 1.0)
                 };
