@@ -44,6 +44,17 @@ pub(crate) fn over_rounds(rounds: &Rounds) -> Estimate {
     }
 }
 
+/// A figure over several runs, those that resolve it; of a single one as it is.
+pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
+    let resolved = figures.iter().filter(|figure| figure.is_resolved());
+    let rounds: Vec<RoundFigure> = resolved.map(|figure| RoundFigure { round: 0, figure: *figure }).collect();
+    match (rounds.as_slice(), figures) {
+        ([], [only]) => *only,
+        ([], _) => over_rounds(&figures.iter().map(|figure| RoundFigure { round: 0, figure: *figure }).collect::<Vec<_>>()),
+        _ => over_rounds(&rounds),
+    }
+}
+
 /// `a` over `b`, from the rounds that have both.
 pub(crate) fn pair(a: &Rounds, b: &Rounds) -> Pair {
     let both = a.iter().filter_map(|one| {

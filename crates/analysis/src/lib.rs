@@ -14,6 +14,7 @@
 pub mod apps;
 mod blocks;
 pub mod change;
+pub mod compare;
 mod detect;
 mod durability;
 pub mod filesystems;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod comparison;
 pub mod environment;
 pub mod figure;
 pub mod files;
@@ -14,6 +15,7 @@ pub mod history;
 pub mod identity;
 pub mod job;
 pub mod limits;
+pub mod measured;
 pub mod meta;
 pub mod metric;
 pub mod op;

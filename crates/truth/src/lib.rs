@@ -10,6 +10,7 @@
 pub mod agree;
 pub mod caches;
 pub mod changes;
+pub mod compare;
 pub mod coverage;
 pub mod felt;
 pub mod fingerprints;

@@ -4,7 +4,7 @@
 //! compares reports of one disk.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, agree, caches, changes, felt, fingerprints, identify, limits, over, published, repeat, traces};
+use qd1_truth::{Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, traces};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;
@@ -22,6 +22,7 @@ const TABLES: &[(&str, Table)] = &[
     ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
     ("stalls", |seeds, count, _| repeat::stalls_table(seeds, count)),
     ("over", |seeds, count, _| over::table(seeds, count)),
+    ("compare", compare::table),
     // What these hold against the analysis is kept.
     ("published", |_, _, _| published::table()),
     ("felt", |seeds, _, _| felt::table(seeds)),

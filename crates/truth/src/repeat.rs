@@ -39,6 +39,17 @@ pub struct Cell {
     device: Device,
 }
 
+impl Cell {
+    pub(crate) const fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The same with another device.
+    pub(crate) fn on(&self, device: Device) -> Self {
+        Self { name: self.name.clone(), device }
+    }
+}
+
 /// All disks: one that does not change, levels that move with a memory of 0.3 to 30 s, slow phases of 0.1 to 10 s (those
 /// of many seconds take half of the time, since a run of a minute may not meet rarer ones at all), rare stalls, and one
 /// that stands still for 0.8 s in every 4.8.

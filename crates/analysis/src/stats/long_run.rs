@@ -48,7 +48,12 @@ impl LongRun {
 
 /// 97.5 % quantile of Student's t with `df` degrees of freedom.
 pub(crate) fn t_975(df: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(0.975))
+    t_quantile(0.975, df)
+}
+
+/// Quantile `q` of Student's t with `df` degrees of freedom.
+pub(crate) fn t_quantile(q: f64, df: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, df).map_or(Z_975, |t| t.inverse_cdf(q))
 }
 
 /// Chance of a Student's t with `df` degrees of freedom at least so far from 0, to either side.

@@ -26,7 +26,7 @@ use qd1_model::{Estimate, Hist};
 use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
 use long_run::LongRun;
-pub(crate) use long_run::{Z_975, t_975, t_beyond};
+pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
 pub use meanwhile::{Around, Meanwhile, at_own_times, both};
 pub(crate) use series::bin_ends_ns;
 use series::{Quantity, Series};

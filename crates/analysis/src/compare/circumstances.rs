@@ -1,0 +1,114 @@
+//! What runs differ in besides their figures.
+
+use qd1_model::comparison::Difference;
+use qd1_model::measured::{Aspect, Circumstance, Measured};
+use qd1_model::{Record, Summary};
+
+use super::Group;
+use super::align::Aligned;
+use crate::detect;
+
+/// Findings that say that the figures are not those of the disk alone, or of its usual state.
+const SPOILERS: [&str; 8] = [
+    "not_a_disk",
+    "cache_answered",
+    "cpu_spoiled",
+    "other_traffic",
+    "throttled_cgroup",
+    "rate_changed",
+    "rate_limited",
+    "short_or_failed_io",
+];
+/// Values of one side that are listed.
+const VALUES_MAX: usize = 3;
+
+/// What a Record says of where and how it was measured.
+pub(super) fn of(record: &Record) -> Vec<Circumstance> {
+    let environment = &record.environment;
+    let filesystem = &environment.filesystem;
+    let device = environment.devices.first();
+    let joined = |parts: &[&str]| {
+        let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+        parts.join(" ")
+    };
+    let of_device = |value: fn(&qd1_model::environment::Device) -> String| device.map(value).unwrap_or_default();
+    let all = [
+        (Aspect::Host, environment.hostname.clone()),
+        (Aspect::Instance, joined(&[&environment.vendor, &environment.product])),
+        (Aspect::Disk, of_device(|device| format!("{} {}", device.model, device.size).trim().to_owned())),
+        (Aspect::Filesystem, joined(&[&filesystem.kind, &filesystem.options.join(",")])),
+        (Aspect::Kernel, environment.kernel.clone()),
+        (Aspect::Scheduler, of_device(|device| device.scheduler.clone())),
+        (Aspect::WriteCache, of_device(|device| device.write_cache.clone())),
+        (Aspect::Processors, format!("{} x {}", environment.cpus, environment.cpu_model)),
+        (Aspect::Memory, about(environment.memory.0)),
+        (Aspect::Tool, format!("qd1 {}", record.version)),
+        (Aspect::Suite, record.plan.suite.clone()),
+        (Aspect::Size, record.plan.target.size.to_string()),
+        (Aspect::Interrupted, if record.interrupted { "yes" } else { "no" }.to_owned()),
+    ];
+    let known = all.into_iter().filter(|(_, value)| !value.is_empty());
+    known.map(|(aspect, value)| Circumstance { aspect, value }).collect()
+}
+
+/// Memory to the half GiB: the kernel keeps another part of it for itself at each start.
+fn about(bytes: u64) -> String {
+    let halves = (bytes as f64 / f64::from(1 << 29)).round();
+    if bytes == 0 { String::new() } else { format!("{:.1} GiB", halves / 2.0) }
+}
+
+/// Titles of the findings that spoil a run.
+pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<String> {
+    let is_spoiler = |id: &str| SPOILERS.iter().any(|spoiler| id == *spoiler || id.starts_with(&format!("{spoiler}.")));
+    let found = detect::merge_repeated(detect::findings(record, summary));
+    let spoiling = found.into_iter().filter(|finding| is_spoiler(&finding.id));
+    spoiling.map(|finding| if finding.step.is_empty() { finding.title } else { format!("{}: {}", finding.step, finding.title) }).collect()
+}
+
+/// What the sides differ in: of the whole runs, and the engines of steps.
+pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Difference> {
+    let mut aspects: Vec<Aspect> =
+        groups.iter().flat_map(|group| &group.runs).flat_map(|run| &run.circumstances).map(|known| known.aspect).collect();
+    aspects.sort_unstable();
+    aspects.dedup();
+    let of_aspect = |aspect: Aspect| {
+        let values = groups.iter().map(|group| values(group.runs.iter().map(|run| value(run, aspect))));
+        difference(aspect, String::new(), values.collect())
+    };
+    let of_engine = |aligned: &Aligned<'_>| {
+        let values = (0..groups.len()).map(|side| values(aligned.of(side).map(|step| step.engine.clone())));
+        difference(Aspect::Engine, aligned.first.name.clone(), values.collect())
+    };
+    aspects.into_iter().filter_map(of_aspect).chain(steps.iter().filter_map(of_engine)).collect()
+}
+
+fn value(run: &Measured, aspect: Aspect) -> String {
+    let known = run.circumstances.iter().filter(|known| known.aspect == aspect).map(|known| known.value.as_str());
+    known.collect::<Vec<_>>().join("; ")
+}
+
+/// The different values of a side's runs; empty where none is known.
+fn values(runs: impl Iterator<Item = String>) -> String {
+    let mut found: Vec<String> = Vec::new();
+    for value in runs.filter(|value| !value.is_empty()) {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    let more = found.len().saturating_sub(VALUES_MAX);
+    found.truncate(VALUES_MAX);
+    if more > 0 {
+        found.push(format!("and {more} more"));
+    }
+    found.join(" | ")
+}
+
+/// `None` where all that are known are the same. What spoils a run is worth a word wherever it is known.
+fn difference(aspect: Aspect, step: String, values: Vec<String>) -> Option<Difference> {
+    let mut known = values.iter().filter(|value| !value.is_empty());
+    let first = known.next()?;
+    let differs = known.any(|other| other != first) || first.contains(" | ");
+    let is_spoiled = aspect == Aspect::Spoiled;
+    let warning = aspect.warning().unwrap_or_default().to_owned();
+    (differs || is_spoiled).then(|| Difference { aspect, step, values, warning })
+}

@@ -1,0 +1,159 @@
+//! Limits of `--fail-if`: `commit1.p99 > +10%`.
+
+use qd1_model::comparison::{Limit, Row};
+use qd1_model::metric::{METRICS, Metric};
+use qd1_model::suggest::nearest;
+use qd1_model::{Estimate, OpClass, Problem};
+
+/// Short names of metrics.
+const SHORT: [(&str, &str); 12] = [
+    ("p50", "lat_p50_ns"),
+    ("p99", "lat_p99_ns"),
+    ("p99.9", "lat_p999_ns"),
+    ("p99.99", "lat_p9999_ns"),
+    ("mean", "lat_mean_ns"),
+    ("sync_p50", "sync_p50_ns"),
+    ("sync_p99", "sync_p99_ns"),
+    ("iops", "iops"),
+    ("bw", "bytes_per_second"),
+    ("throughput", "bytes_per_second"),
+    ("stall_longest", "stall_longest_ns"),
+    ("stall_share", "stall_share"),
+];
+
+/// A limit of how much a figure may change.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    text: String,
+    step: String,
+    op: Option<OpClass>,
+    metric: &'static Metric,
+    /// Whether ratios above the limit are beyond it.
+    is_upper: bool,
+    limit: f64,
+}
+
+impl std::str::FromStr for Condition {
+    type Err = Problem;
+
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        let wrong = |what: &str| Problem::usage(format!("{text:?} {what}; write it as 'commit1.p99 > +10%'"));
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("has no < or >"))?;
+        let (figure, limit) = (text[..at].trim(), text[at + 1..].trim());
+        let percent = limit.strip_suffix('%').ok_or_else(|| wrong("has a limit that is not in percent"))?;
+        let percent: f64 = percent.trim().parse().map_err(|_| wrong("has a limit that is no number"))?;
+        let limit = 1.0 + percent / 100.0;
+        if !limit.is_finite() || limit <= 0.0 {
+            return Err(wrong("has a limit that no ratio reaches"));
+        }
+        let (step, metric) = split(figure).ok_or_else(|| wrong("names no figure of a step"))?;
+        let metric = metric_of(metric)
+            .ok_or_else(|| wrong(&format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", "))))?;
+        let class = step.rsplit_once('.').and_then(|(step, class)| {
+            OpClass::ALL.into_iter().find(|known| known.name() == class).map(|known| (step, known))
+        });
+        let (step, op) = class.map_or((step, None), |(step, op)| (step, Some(op)));
+        let is_upper = text.as_bytes()[at] == b'>';
+        Ok(Self { text: text.to_owned(), step: step.to_owned(), op, metric, is_upper, limit })
+    }
+}
+
+/// The step and the metric of `commit1.p99.9`.
+fn split(figure: &str) -> Option<(&str, &str)> {
+    let dots = figure.match_indices('.').map(|(at, _)| at);
+    let ways = dots.map(|at| (&figure[..at], &figure[at + 1..]));
+    let known = ways.clone().find(|(step, metric)| !step.is_empty() && metric_of(metric).is_some());
+    known.or_else(|| ways.last()).filter(|(step, _)| !step.is_empty())
+}
+
+fn metric_of(name: &str) -> Option<&'static Metric> {
+    let long = SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, long)| long);
+    METRICS.iter().find(|metric| metric.name == long)
+}
+
+impl Condition {
+    /// Whether it is about this row.
+    pub(super) fn is_about(&self, row: &Row) -> bool {
+        row.step == self.step && row.metric == self.metric.name && self.op.is_none_or(|op| op == row.op)
+    }
+
+    /// Judges a ratio to the first side.
+    pub(super) fn judge(&self, side: &str, ratio: Estimate) -> Limit {
+        let (is_beyond, is_within) = if self.is_upper {
+            (ratio.low.is_some_and(|low| low > self.limit), ratio.high.is_some_and(|high| high <= self.limit))
+        } else {
+            (ratio.high.is_some_and(|high| high < self.limit), ratio.low.is_some_and(|low| low >= self.limit))
+        };
+        Limit { text: self.text.clone(), side: side.to_owned(), ratio, is_beyond, is_within }
+    }
+
+    /// The error where it is about no row, or about several.
+    pub(super) fn not_one<'a>(&self, found: usize, rows: impl Iterator<Item = &'a Row>) -> Problem {
+        let rows: Vec<&Row> = rows.collect();
+        if found > 1 {
+            let kinds = rows.iter().filter(|row| self.is_about(row)).map(|row| row.op.name());
+            let kinds: Vec<&str> = kinds.collect();
+            return Problem::usage(format!(
+                "{:?}: the step has several kinds of operation ({}); write {}.{}.{} ...",
+                self.text,
+                kinds.join(", "),
+                self.step,
+                kinds[0],
+                self.metric.name
+            ));
+        }
+        let mut steps: Vec<&str> = rows.iter().map(|row| row.step.as_str()).collect();
+        steps.dedup();
+        if steps.contains(&self.step.as_str()) {
+            let mine = rows.iter().filter(|row| row.step == self.step).map(|row| row.metric.as_str());
+            let mine: Vec<&str> = mine.collect();
+            return Problem::usage(format!("{:?}: of that step only {} are compared", self.text, mine.join(", ")));
+        }
+        let hint = match nearest(&self.step, steps.iter().copied()) {
+            Some(near) => format!("did you mean {near}?"),
+            None => format!("the steps that are compared are {}", steps.join(", ")),
+        };
+        Problem::usage(format!("{:?}: no step {} is compared; {hint}", self.text, self.step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(text: &str) -> Condition {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn conditions_are_read_with_dots_signs_and_spaces() {
+        let p999 = condition("commit1.p99.9>+10%");
+        assert_eq!((p999.step.as_str(), p999.metric.name, p999.is_upper), ("commit1", "lat_p999_ns", true));
+        assert!((p999.limit - 1.1).abs() < 1e-9);
+        let iops = condition("randread-4k-d8.read.iops < -5 %");
+        assert_eq!((iops.step.as_str(), iops.op, iops.metric.name), ("randread-4k-d8", Some(OpClass::Read), "iops"));
+        assert!((iops.limit - 0.95).abs() < 1e-9 && !iops.is_upper);
+        assert_eq!(condition("a.sync_p99 > 0%").metric.name, "sync_p99_ns");
+    }
+
+    #[test]
+    fn wrong_ones_say_how_to_write_them() {
+        for text in ["", "commit1", "commit1.p99", "commit1.p99 > 10", "commit1.p98 > 1%", ".p99 > 1%", "a.p99 < -100%", "a.p99 > x%"] {
+            let error = text.parse::<Condition>().unwrap_err().to_string();
+            assert!(error.contains("commit1.p99 > +10%"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_a_whole_interval_is_beyond() {
+        let ratio = |low, high| Estimate { value: Some(1.2), low: Some(low), high: Some(high), ..Estimate::default() };
+        let upper = condition("a.p99 > +10%");
+        assert!(upper.judge("b", ratio(1.15, 1.3)).is_beyond);
+        let open = upper.judge("b", ratio(1.05, 1.3));
+        assert!(!open.is_beyond && !open.is_within);
+        assert!(upper.judge("b", ratio(0.9, 1.1)).is_within);
+        assert!(condition("a.iops < -10%").judge("b", ratio(0.5, 0.8)).is_beyond);
+        let unknown = upper.judge("b", Estimate::default());
+        assert!(!unknown.is_beyond && !unknown.is_within);
+    }
+}

@@ -1,0 +1,231 @@
+//! The ratio of two sides with its interval.
+//!
+//! All is done on logarithms. Where sides have several runs, runs scatter by a variance that is pooled over the sides and
+//! drawn towards that of the other figures (`moderate.rs`), and the difference of two means is a Student's t. Where they have
+//! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
+//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need as a
+//! Student's t would with as many degrees of freedom as a run has visits.
+
+use qd1_model::Estimate;
+use qd1_model::comparison::{Effect, FOUND, Word};
+use qd1_model::metric::Better;
+
+use super::moderate::{Variance, moderated};
+use crate::stats::{Z_975, t_quantile};
+
+/// Degrees of freedom of an interval within a run: its visits, less one.
+const WITHIN_DF: f64 = 11.0;
+/// The widest interval that is called "the same", and the one that is called so although it does not hold 1.
+const SAME_MAX: f64 = 0.1;
+const SAME_ALWAYS: f64 = 0.02;
+/// Degrees of freedom of the spread between runs from which the intervals within them are no bound to it.
+const TRUSTED_DF: f64 = 12.0;
+/// Runs that are thought of at most.
+const RUNS_MAX: u32 = 100;
+
+/// The logarithms of one figure on every side.
+pub(super) struct Figures {
+    sides: Vec<Vec<Log>>,
+}
+
+/// A figure of one run.
+#[derive(Clone, Copy, Debug)]
+struct Log {
+    value: f64,
+    /// Standard deviations downwards and upwards, where there is an interval.
+    down: Option<f64>,
+    up: Option<f64>,
+}
+
+impl Log {
+    fn of(figure: &Estimate) -> Option<Self> {
+        let value = figure.value.filter(|value| *value > 0.0)?;
+        let down = figure.low.filter(|low| *low > 0.0).map(|low| (value / low).ln().max(0.0) / Z_975);
+        let up = figure.high.map(|high| (high / value).ln().max(0.0) / Z_975);
+        Some(Self { value: value.ln(), down, up })
+    }
+
+    /// Variance, the larger way.
+    fn within(&self) -> Option<f64> {
+        self.down.zip(self.up).map(|(down, up)| down.max(up).powi(2))
+    }
+}
+
+/// How runs scatter in one figure.
+pub(super) type Spread = Variance;
+
+impl Figures {
+    /// Of the estimates of every side's runs; those that are not resolved count for nothing.
+    pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
+        Self { sides: sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect()).collect() }
+    }
+
+    /// The variance between runs by itself; `None` where no side has two.
+    fn between(&self) -> Option<Variance> {
+        let df: usize = self.sides.iter().map(|side| side.len().saturating_sub(1)).sum();
+        let squares: f64 = self.residuals().iter().map(|residual| residual * residual).sum();
+        (df > 0).then(|| Variance { value: squares / df as f64, df: df as f64 })
+    }
+
+    fn residuals(&self) -> Vec<f64> {
+        let of_side = |side: &Vec<Log>| {
+            let mean = mean(side);
+            side.iter().map(move |log| log.value - mean).collect::<Vec<_>>()
+        };
+        self.sides.iter().flat_map(of_side).collect()
+    }
+
+    /// Mean of the variances within runs, where all have one.
+    fn within(&self) -> Option<f64> {
+        let all: Vec<f64> = self.sides.iter().flatten().map(Log::within).collect::<Option<_>>()?;
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    /// `side` over the first one, with an interval that is wrong with this chance.
+    pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, chance: f64) -> Estimate {
+        let (first, other) = (&self.sides[0], &self.sides[side]);
+        let runs = (first.len() + other.len()) as u64;
+        if first.is_empty() || other.is_empty() {
+            return Estimate { n: runs, ..Estimate::default() };
+        }
+        let difference = mean(other) - mean(first);
+        let (down, up) = match spread {
+            Some(spread) => {
+                let half = self.half_width(spread, first.len(), other.len(), chance);
+                (Some(half), Some(half))
+            }
+            None => {
+                let factor = t_quantile(1.0 - chance / 2.0, WITHIN_DF);
+                let apart = |one: Option<f64>, two: Option<f64>| one.zip(two).map(|(one, two)| factor * one.hypot(two));
+                (apart(other[0].down, first[0].up), apart(other[0].up, first[0].down))
+            }
+        };
+        Estimate {
+            value: Some(difference.exp()),
+            low: down.map(|down| (difference - down).exp()),
+            high: up.map(|up| (difference + up).exp()),
+            n: runs,
+            n_effective: spread.map_or(runs as f64, |spread| spread.df),
+            n_needed: 0,
+        }
+    }
+
+    fn half_width(&self, spread: &Spread, first: usize, other: usize, chance: f64) -> f64 {
+        let share = 1.0 / first as f64 + 1.0 / other as f64;
+        let between = t_quantile(1.0 - chance / 2.0, spread.df) * (spread.value * share).sqrt();
+        let within = self.within().filter(|_| spread.df < TRUSTED_DF).unwrap_or(0.0);
+        between.max(t_quantile(1.0 - chance / 2.0, WITHIN_DF) * (within * share).sqrt())
+    }
+
+    /// The runs of each side that would find a difference of [`FOUND`], at least two.
+    pub(super) fn runs_needed(&self, spread: Option<&Spread>, chance: f64) -> Option<u32> {
+        let (value, more) = match (spread, self.between()) {
+            (Some(spread), Some(own)) => (spread.value, spread.df - own.df),
+            _ => (self.within()?, 0.0),
+        };
+        let found = |runs: &u32| {
+            let runs = f64::from(*runs);
+            t_quantile(1.0 - chance / 2.0, 2.0 * (runs - 1.0) + more) * (2.0 * value / runs).sqrt() <= (1.0 + FOUND).ln()
+        };
+        Some((2..RUNS_MAX).find(found).unwrap_or(RUNS_MAX))
+    }
+}
+
+fn mean(side: &[Log]) -> f64 {
+    side.iter().map(|log| log.value).sum::<f64>() / side.len().max(1) as f64
+}
+
+/// How runs scatter in each figure, figures of one metric together; `None` where no side has two runs.
+pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
+    let own: Vec<Option<Variance>> = rows.iter().map(|(_, figures)| figures.between()).collect();
+    let mut found = own.clone();
+    let mut metrics: Vec<&str> = rows.iter().map(|(metric, _)| *metric).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    for metric in metrics {
+        let of: Vec<usize> = (0..rows.len()).filter(|at| rows[*at].0 == metric && own[*at].is_some()).collect();
+        let variances: Vec<Variance> = of.iter().filter_map(|at| own[*at]).collect();
+        let residuals: Vec<Vec<f64>> = of.iter().map(|at| rows[*at].1.residuals()).collect();
+        for (at, variance) in of.into_iter().zip(moderated(&variances, &residuals)) {
+            found[at] = Some(variance);
+        }
+    }
+    found
+}
+
+/// The word for a ratio.
+pub(super) fn conclude(ratio: Estimate, better: Better) -> Effect {
+    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+        return Effect { ratio, word: Word::CannotTell, within: None };
+    };
+    let within = (high - 1.0).max(1.0 - low);
+    let is_apart = low > 1.0 || high < 1.0;
+    match is_apart {
+        true if within > SAME_ALWAYS => Effect { ratio, word: Word::of(low > 1.0, better), within: None },
+        _ if within <= SAME_MAX => Effect { ratio, word: Word::Same, within: Some(within) },
+        _ => Effect { ratio, word: Word::CannotTell, within: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, spread: f64) -> Estimate {
+        let (low, high) = (Some(value / (1.0 + spread)), Some(value * (1.0 + spread)));
+        Estimate { value: Some(value), low, high, n: 100, ..Estimate::default() }
+    }
+
+    #[test]
+    fn words_follow_the_interval_and_the_better_direction() {
+        let of = |low, high, better| {
+            let ratio = Estimate { value: Some(1.0), low: Some(low), high: Some(high), ..Estimate::default() };
+            conclude(ratio, better)
+        };
+        assert_eq!(of(1.1, 1.3, Better::Lower).word, Word::Worse);
+        assert_eq!(of(1.1, 1.3, Better::Higher).word, Word::Better);
+        assert_eq!(of(0.7, 0.9, Better::Lower).word, Word::Better);
+        assert_eq!(of(0.9, 1.2, Better::Lower).word, Word::CannotTell);
+        let same = of(0.96, 1.03, Better::Lower);
+        assert!(same.word == Word::Same && (same.within.unwrap() - 0.04).abs() < 1e-9);
+        assert_eq!(of(1.004, 1.012, Better::Lower).word, Word::Same, "nobody cares for a percent");
+    }
+
+    #[test]
+    fn single_runs_are_apart_by_their_own_intervals() {
+        let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![figure(150.0, 0.02)], vec![figure(101.0, 0.02)]]);
+        assert!(figures.between().is_none());
+        let far = figures.ratio(1, None, 0.001);
+        assert!(far.low.unwrap() > 1.3 && (far.value.unwrap() - 1.5).abs() < 1e-9, "{far:?}");
+        let near = figures.ratio(2, None, 0.001);
+        assert!(near.low.unwrap() < 1.0 && near.high.unwrap() > 1.0, "{near:?}");
+        // The fewer may be wrong, the wider.
+        assert!(figures.ratio(1, None, 1e-5).low < far.low);
+    }
+
+    #[test]
+    fn runs_that_scatter_hide_what_single_ones_seemed_to_show() {
+        let side = |values: &[f64]| values.iter().map(|value| figure(*value, 0.001)).collect::<Vec<_>>();
+        let figures = Figures::new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
+        let spreads = spreads(&[("lat_p50_ns", &figures)]);
+        let ratio = figures.ratio(1, spreads[0].as_ref(), 0.05);
+        assert_eq!(conclude(ratio, Better::Lower).word, Word::CannotTell, "{ratio:?}");
+        assert!(figures.runs_needed(spreads[0].as_ref(), 0.05).unwrap() > 10);
+    }
+
+    #[test]
+    fn what_one_side_did_not_resolve_cannot_be_told() {
+        let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
+        assert_eq!(conclude(figures.ratio(1, None, 0.05), Better::Lower).word, Word::CannotTell);
+    }
+
+    /// Tools that state no interval.
+    #[test]
+    fn single_figures_without_intervals_have_a_ratio_and_no_word() {
+        let bare = |value| vec![Estimate { value: Some(value), ..Estimate::default() }];
+        let figures = Figures::new(&[bare(100.0), bare(300.0)]);
+        let effect = conclude(figures.ratio(1, None, 0.05), Better::Higher);
+        assert_eq!((effect.word, effect.ratio.low), (Word::CannotTell, None));
+        assert!((effect.ratio.value.unwrap() - 3.0).abs() < 1e-9);
+    }
+}

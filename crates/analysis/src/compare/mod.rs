@@ -1,0 +1,254 @@
+//! Runs side by side: what is better, worse, the same, and what cannot be told.
+//!
+//! Steps are aligned by their names, else by what they do ([`align`]). Every effect is a ratio to the first side with an
+//! interval ([`effects`]); the intervals of a comparison hold together, all of them in 95 of 100 comparisons of equal
+//! disks, because whoever looks at forty figures finds two by chance. Most of the chance is left to the figures that users
+//! of a step notice first.
+//!
+//! How much two runs of one disk differ is seen where a side has several runs. Where no side has, the intervals are those
+//! within the runs, which span what visits spread over a run saw of the disk; a disk that is another one tomorrow is not in
+//! them.
+
+mod align;
+mod circumstances;
+mod condition;
+mod effects;
+mod moderate;
+
+use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side};
+use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::metric::{METRICS, Metric};
+use qd1_model::{Estimate, OpClass, Problem, Record, SCHEMA_VERSION, Summary};
+
+use crate::blocks::over_runs;
+use align::Aligned;
+pub use condition::Condition;
+use effects::{Figures, Spread};
+
+/// Chance of any false "better" or "worse" in a comparison of equal sides.
+const ALPHA: f64 = 0.05;
+/// Part of that chance for the figures that lead; the rest is for all others.
+const OF_LEADING: f64 = 0.8;
+/// Requests from this size on are about throughput.
+const LARGE: u32 = 128 << 10;
+/// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.
+const NOT_COMPARED: [&str; 1] = ["stall_longest_ns"];
+
+/// One or more runs of the same thing, under one name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its runs, one at least.
+    pub runs: Vec<Measured>,
+}
+
+/// Returns a run of qd1 as it is compared. `spoilers` are the titles of findings that say why its figures are not the
+/// disk's alone.
+#[must_use]
+pub fn measured(record: &Record, summary: &Summary) -> Measured {
+    let step = |step: &qd1_model::StepSummary| {
+        let plan = record.plan.step(&step.name);
+        let kept = record.step(&step.name);
+        let stream = |stream: &qd1_model::StreamSummary| {
+            let lat = kept.and_then(|step| step.stream(stream.class)).map(|kept| kept.lat.clone());
+            MeasuredStream::of(stream, lat)
+        };
+        MeasuredStep {
+            name: step.name.clone(),
+            title: step.title.clone(),
+            does: plan.and_then(|plan| Does::of(plan, record.plan.target.size)),
+            engine: step.engine.clone(),
+            streams: step.streams.iter().map(stream).collect(),
+            fault: kept.map(|step| step.fault.clone()).unwrap_or_default(),
+        }
+    };
+    Measured {
+        label: record.id.chars().take(8).collect(),
+        tool: format!("qd1 {}", record.version),
+        started_unix_ns: Some(record.started_unix_ns),
+        circumstances: circumstances::of(record),
+        steps: summary.steps.iter().map(step).collect(),
+        missing: Vec::new(),
+    }
+}
+
+/// Titles of the findings that say that the figures of a run are not those of its disk alone.
+#[must_use]
+pub fn spoilers(record: &Record, summary: &Summary) -> Vec<String> {
+    circumstances::spoilers(record, summary)
+}
+
+/// Compares each group with the first one.
+///
+/// # Errors
+/// When nothing of them can be compared, or a condition names what none of them has; the message says what there is.
+pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison, Problem> {
+    let alignment = align::align(groups);
+    let mut rows: Vec<(Row, Figures)> =
+        alignment.steps.iter().flat_map(|aligned| rows(aligned, groups.len())).collect();
+    if rows.is_empty() {
+        return Err(nothing(groups));
+    }
+    let spreads = effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
+    let basis = if spreads.iter().any(Option::is_some) { Basis::Runs } else { Basis::Visits };
+    let others = groups.len() - 1;
+    let leading = rows.iter().filter(|(row, _)| row.leads).count();
+    let (of_leading, of_rest) = chances(leading * others, (rows.len() - leading) * others);
+    for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
+        let chance = if row.leads { of_leading } else { of_rest };
+        row.effects = (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), chance)).collect();
+    }
+    let limits = limits(conditions, &rows, &spreads, groups)?;
+    let runs_needed = runs_needed(&rows, &spreads, of_leading);
+    Ok(Comparison {
+        schema_version: SCHEMA_VERSION,
+        sides: groups.iter().map(side).collect(),
+        differences: circumstances::differences(groups, &alignment.steps),
+        together: (rows.len() * others) as u32,
+        rows: rows.into_iter().map(|(row, _)| row).collect(),
+        left_out: alignment.left_out,
+        basis,
+        runs_needed,
+        limits,
+    })
+}
+
+fn nothing(groups: &[Group]) -> Problem {
+    let of = |group: &Group| {
+        let names = group.runs.iter().flat_map(|run| &run.steps).map(|step| match &step.does {
+            Some(does) => format!("{} ({})", step.name, does.title()),
+            None => step.name.clone(),
+        });
+        let mut names: Vec<String> = names.collect();
+        names.dedup();
+        names.truncate(6);
+        format!("{}: {}", group.name, names.join(", "))
+    };
+    let all: Vec<String> = groups.iter().map(of).collect();
+    Problem::usage(format!(
+        "they have no step in common, neither by name nor by what it does; compare runs of the same suite or job ({})",
+        all.join("; ")
+    ))
+}
+
+fn side(group: &Group) -> Side {
+    let run = |run: &Measured| RunName {
+        label: run.label.clone(),
+        tool: run.tool.clone(),
+        started_unix_ns: run.started_unix_ns,
+    };
+    let mut missing: Vec<String> = Vec::new();
+    for what in group.runs.iter().flat_map(|run| &run.missing) {
+        if !missing.contains(what) {
+            missing.push(what.clone());
+        }
+    }
+    Side { name: group.name.clone(), runs: group.runs.iter().map(run).collect(), missing }
+}
+
+/// The chance that each leading effect and each other one may be wrong with, so that all of them are right together.
+fn chances(leading: usize, rest: usize) -> (f64, f64) {
+    let of_leading = match (leading, rest) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0,
+        _ => OF_LEADING,
+    };
+    (ALPHA * of_leading / leading.max(1) as f64, ALPHA * (1.0 - of_leading) / rest.max(1) as f64)
+}
+
+/// The rows of an aligned step: each figure that two sides have, one of them the first.
+fn rows(aligned: &Aligned<'_>, sides: usize) -> Vec<(Row, Figures)> {
+    let mut classes: Vec<OpClass> = aligned.all().flat_map(|step| &step.streams).map(|stream| stream.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut found = Vec::new();
+    for class in classes {
+        for metric in METRICS.iter().filter(|metric| !NOT_COMPARED.contains(&metric.name)) {
+            let of_side = |side: usize| -> Vec<Estimate> {
+                let streams = aligned.of(side).filter_map(|step| step.streams.iter().find(|stream| stream.class == class));
+                streams.filter_map(|stream| stream.figure(metric.name)).collect()
+            };
+            let all: Vec<Vec<Estimate>> = (0..sides).map(of_side).collect();
+            if !is_comparable(&all) {
+                continue;
+            }
+            let row = Row {
+                step: aligned.first.name.clone(),
+                title: aligned.first.title.clone(),
+                op: class,
+                metric: metric.name.to_owned(),
+                leads: leads(metric, class, aligned.first.does.as_ref(), &all),
+                figures: all.iter().map(|figures| over_runs(figures)).collect(),
+                effects: Vec::new(),
+            };
+            found.push((row, Figures::new(&all)));
+        }
+    }
+    found
+}
+
+/// Whether the first side and another one have it, and it is resolved anywhere. A rate that was asked for is no figure.
+fn is_comparable(all: &[Vec<Estimate>]) -> bool {
+    let has = |figures: &Vec<Estimate>| !figures.is_empty();
+    let is_asked = |figure: &Estimate| figure.value.is_some() && figure.low == figure.high && figure.low.is_some();
+    let figures = || all.iter().flatten();
+    has(&all[0])
+        && all[1..].iter().any(has)
+        && figures().any(Estimate::is_resolved)
+        && !figures().all(is_asked)
+}
+
+/// Whether it is what users of a step notice first: waiting where one waits, the rate where several do, bytes where
+/// requests are large, and the share of time in stalls.
+fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, all: &[Vec<Estimate>]) -> bool {
+    let has_latency = |figures: &Vec<Estimate>| figures.iter().any(|figure| figure.n > 0);
+    let names: &[&str] = match does {
+        _ if matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete | OpClass::Seek) => &["iops"],
+        Some(does) if does.block >= LARGE => &["bytes_per_second"],
+        Some(does) if does.in_flight > 4 => &["iops"],
+        Some(does) if does.commits && !all.iter().all(has_latency) => &["sync_p99_ns", "iops"],
+        _ => &["lat_p50_ns", "lat_p99_ns"],
+    };
+    names.contains(&metric.name)
+}
+
+fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>, chance: f64) -> Effect {
+    let Some(metric) = qd1_model::metric::metric(metric) else { return Effect::default() };
+    effects::conclude(figures.ratio(side, spread, chance), metric.better)
+}
+
+fn limits(
+    conditions: &[Condition],
+    rows: &[(Row, Figures)],
+    spreads: &[Option<Spread>],
+    groups: &[Group],
+) -> Result<Vec<Limit>, Problem> {
+    let chance = ALPHA / (conditions.len() * (groups.len() - 1)).max(1) as f64;
+    let mut all = Vec::new();
+    for condition in conditions {
+        let found = rows.iter().zip(spreads).filter(|((row, _), _)| condition.is_about(row));
+        let found: Vec<_> = found.collect();
+        let [((_, figures), spread)] = found.as_slice() else {
+            return Err(condition.not_one(found.len(), rows.iter().map(|(row, _)| row)));
+        };
+        for (side, group) in groups.iter().enumerate().skip(1) {
+            let ratio = figures.ratio(side, spread.as_ref(), chance);
+            all.push(condition.judge(&group.name, ratio));
+        }
+    }
+    Ok(all)
+}
+
+/// The runs of each side with which half of the leading figures that cannot tell would find a difference of
+/// [`qd1_model::comparison::FOUND`].
+fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], chance: f64) -> Option<u32> {
+    use qd1_model::comparison::Word;
+    let open = rows.iter().zip(spreads).filter(|((row, _), _)| {
+        row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell)
+    });
+    let mut needed: Vec<u32> =
+        open.filter_map(|((_, figures), spread)| figures.runs_needed(spread.as_ref(), chance)).collect();
+    needed.sort_unstable();
+    needed.get(needed.len() / 2).copied()
+}

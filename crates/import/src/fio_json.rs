@@ -1,0 +1,313 @@
+//! fio's JSON, of `--output-format=json` or `json+`, in any nesting: as it is, several documents after each other, in a list,
+//! inside another tool's JSON, or behind other text.
+
+use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::plan::Rw;
+use qd1_model::{Estimate, Hist, OpClass};
+use serde_json::{Map, Value};
+
+use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
+
+/// Places in a text that are tried as the beginning of JSON, and are none.
+const ATTEMPTS_MAX: usize = 1000;
+/// Levels of nesting that are looked into for fio's documents.
+const DEPTH_MAX: usize = 8;
+/// How far apart the starts of two documents of one run may seem, s: fio rounds what has elapsed.
+const SAME_START_S: f64 = 1.6;
+
+/// Returns the JSON documents of a text, each beginning on a line of its own.
+pub(crate) fn documents(text: &str) -> Vec<Value> {
+    let (mut found, mut at, mut failed) = (Vec::new(), 0, 0);
+    while at < text.len() && failed < ATTEMPTS_MAX {
+        let line = text[at..].trim_start();
+        let begin = text.len() - line.len();
+        if line.starts_with(['{', '[']) {
+            let mut stream = serde_json::Deserializer::from_str(line).into_iter::<Value>();
+            if let Some(Ok(value)) = stream.next() {
+                at = begin + stream.byte_offset();
+                found.push(value);
+                continue;
+            }
+            failed += 1;
+        }
+        at = line.find('\n').map_or(text.len(), |end| begin + end + 1);
+    }
+    found
+}
+
+/// Returns the runs in these documents. Documents with other jobs belong to one run (VPS-Disk-Latency-Bench), later ones of
+/// the same start replace earlier ones (`--status-interval`), and the same jobs at another time are another run.
+pub(crate) fn runs(documents: &[Value]) -> Vec<Measured> {
+    let mut reports = Vec::new();
+    documents.iter().for_each(|document| find_reports(document, 0, &mut reports));
+    let mut runs: Vec<(f64, Measured)> = Vec::new();
+    for report in reports {
+        let (started_s, run) = read(report);
+        let names_of = |run: &Measured| run.steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+        let names = names_of(&run);
+        match runs.last_mut() {
+            Some((_, last)) if !names_of(last).iter().any(|name| names.contains(name)) => last.steps.extend(run.steps),
+            Some((known_s, last)) if (*known_s - started_s).abs() < SAME_START_S => {
+                last.steps.retain(|step| !names.contains(&step.name));
+                last.steps.extend(run.steps);
+                note(&mut last.missing, "several reports of one run: the last one counts");
+            }
+            _ => runs.push((started_s, run)),
+        }
+    }
+    runs.into_iter().map(|(_, run)| run).collect()
+}
+
+fn note(notes: &mut Vec<String>, text: &str) {
+    if !notes.iter().any(|known| known == text) {
+        notes.push(text.to_owned());
+    }
+}
+
+fn find_reports<'a>(value: &'a Value, depth: usize, found: &mut Vec<&'a Map<String, Value>>) {
+    match value {
+        _ if depth > DEPTH_MAX => {}
+        Value::Object(map) if is_report(map) => found.push(map),
+        Value::Object(map) => map.values().for_each(|inner| find_reports(inner, depth + 1, found)),
+        Value::Array(list) => list.iter().for_each(|inner| find_reports(inner, depth + 1, found)),
+        _ => {}
+    }
+}
+
+fn is_report(map: &Map<String, Value>) -> bool {
+    let has_directions = |job: &Value| job.get("read").is_some_and(Value::is_object) && job.get("jobname").is_some();
+    map.get("jobs").and_then(Value::as_array).is_some_and(|jobs| jobs.iter().any(has_directions))
+}
+
+/// Reads one document: when it began, s since the Unix epoch, and what it has.
+fn read(report: &Map<String, Value>) -> (f64, Measured) {
+    let version = report.get("fio version").and_then(Value::as_str).unwrap_or("fio, version not stated");
+    let jobs = report.get("jobs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let elapsed_s = jobs.iter().map(|job| number(job, "elapsed")).fold(0.0, f64::max);
+    let stamp_s = match report.get("timestamp_ms").and_then(Value::as_f64) {
+        Some(ms) => ms / 1e3,
+        None => report.get("timestamp").and_then(Value::as_f64).unwrap_or(0.0),
+    };
+    let started_s = stamp_s - elapsed_s;
+    let global = report.get("global options");
+    let mut missing = vec![NO_TIMES.to_owned()];
+    let mut steps: Vec<MeasuredStep> = Vec::new();
+    let is_named = |job: &&Value| job.get("jobname").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    for job in jobs.iter().filter(is_named) {
+        let mut step = step(job, &Options { job: job.get("job options"), global }, &mut missing);
+        // Without group_reporting each process of a job is one by itself.
+        let same = steps.iter().filter(|known| known.name == step.name || known.name.starts_with(&format!("{}#", step.name)));
+        let same = same.count();
+        if same > 0 {
+            step.name = format!("{}#{}", step.name, same + 1);
+        }
+        steps.push(step);
+    }
+    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: version.to_owned() }];
+    let sizes = jobs.iter().filter_map(|job| Options { job: job.get("job options"), global }.text("size"));
+    if let Some(size) = sizes.filter_map(|size| bytes(&size)).max() {
+        circumstances.push(Circumstance { aspect: Aspect::Size, value: qd1_model::Bytes(size).to_string() });
+    }
+    let started_unix_ns = (started_s > 0.0).then_some((started_s * 1e9) as u64);
+    (started_s, Measured { tool: version.to_owned(), started_unix_ns, circumstances, steps, missing, ..Measured::default() })
+}
+
+/// The options of a job, its own before the global ones.
+struct Options<'a> {
+    job: Option<&'a Value>,
+    global: Option<&'a Value>,
+}
+
+impl Options<'_> {
+    fn are_known(&self) -> bool {
+        self.job.is_some()
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let of = |options: Option<&Value>| options?.get(name)?.as_str().map(str::to_owned);
+        of(self.job).or_else(|| of(self.global))
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.text(name).is_some_and(|value| value != "0")
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// Whether each write is followed by a sync.
+    fn syncs_each(&self) -> bool {
+        ["fsync", "fdatasync"].iter().any(|name| self.number(name) == Some(1))
+    }
+
+    /// Whether the writes themselves are durable.
+    fn is_in_the_write(&self) -> bool {
+        self.text("sync").is_some_and(|value| !matches!(value.as_str(), "0" | "none"))
+    }
+
+    fn does(&self) -> Option<Does> {
+        let has_more = ["rate_iops", "rate", "bssplit", "bsrange", "thinktime", "zonemode", "random_distribution"]
+            .iter()
+            .any(|name| self.is_set(name));
+        let rw = self.text("rw").or_else(|| self.text("readwrite")).unwrap_or_else(|| "read".to_owned());
+        if !self.are_known() || has_more {
+            return None;
+        }
+        does(&rw, &self.text("bs").or_else(|| self.text("blocksize")).unwrap_or_else(|| "4k".to_owned())).map(|does| Does {
+            rwmixread: self.number("rwmixread").map_or(does.rwmixread, |mix| mixed(does.rw, mix as u8)),
+            in_flight: self.number("iodepth").unwrap_or(1).saturating_mul(self.number("numjobs").unwrap_or(1)),
+            commits: does.rw.writes() && (self.syncs_each() || self.is_in_the_write()),
+            direct: Some(self.is_set("direct")),
+            ..does
+        })
+    }
+}
+
+/// What `rw` and `bs` of fio say; the rest as fio has it by itself.
+pub(crate) fn does(rw: &str, bs: &str) -> Option<Does> {
+    let rw = match rw.split(':').next().unwrap_or_default() {
+        "read" => Rw::Read,
+        "write" => Rw::Write,
+        "randread" => Rw::Randread,
+        "randwrite" => Rw::Randwrite,
+        "rw" | "readwrite" => Rw::Rw,
+        "randrw" => Rw::Randrw,
+        _ => return None,
+    };
+    let block = u32::try_from(bytes(bs)?).ok()?;
+    Some(Does { rw, rwmixread: mixed(rw, 50), block, in_flight: 1, commits: false, direct: None })
+}
+
+/// The share of reads of a job that may only read or only write.
+fn mixed(rw: Rw, percent: u8) -> u8 {
+    match (rw.reads(), rw.writes()) {
+        (true, true) => percent.min(100),
+        (true, false) => 100,
+        _ => 0,
+    }
+}
+
+/// A size as fio takes it, bytes; `None` for what is no single size.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_shl(shift).filter(|bytes| *bytes > 0)
+}
+
+fn step(job: &Value, options: &Options<'_>, missing: &mut Vec<String>) -> MeasuredStep {
+    let name = job.get("jobname").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let does = options.does();
+    let error = number(job, "error");
+    let fault = if error == 0.0 { String::new() } else { format!("fio reports error {error} of this job") };
+    let mut streams = Vec::new();
+    for (key, class) in [("read", OpClass::Read), ("write", OpClass::Write), ("trim", OpClass::Trim)] {
+        let Some(part) = job.get(key).filter(|part| count(part) > 0) else { continue };
+        streams.push(stream(part, class, job.get("sync"), options, missing));
+    }
+    let title = does.map_or_else(String::new, |does| does.title());
+    MeasuredStep { name, title, does, engine: options.text("ioengine").unwrap_or_default(), streams, fault }
+}
+
+fn count(part: &Value) -> u64 {
+    let ios = number(part, "total_ios");
+    // fio 2 had no such count.
+    if ios > 0.0 { ios as u64 } else { (number(part, "iops") * number(part, "runtime") / 1e3) as u64 }
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value.get(key).and_then(Value::as_f64).filter(|number| number.is_finite()).unwrap_or(0.0)
+}
+
+fn stream(
+    part: &Value,
+    class: OpClass,
+    syncs: Option<&Value>,
+    options: &Options<'_>,
+    missing: &mut Vec<String>,
+) -> MeasuredStream {
+    let n = count(part);
+    let of = |mean: &str, deviation: &str, count: &str| Samples {
+        count: if part.get(count).is_some() { number(part, count) } else { number(part, "runtime") / 500.0 },
+        mean: number(part, mean),
+        deviation: number(part, deviation),
+    };
+    let of_bytes = of("bw_mean", "bw_dev", "bw_samples");
+    let of_ios = if part.get("iops_mean").is_some() { of("iops_mean", "iops_stddev", "iops_samples") } else { of_bytes };
+    let bytes_per_second =
+        part.get("bw_bytes").and_then(Value::as_f64).unwrap_or_else(|| number(part, "bw") * 1024.0);
+    let mut figures = vec![
+        ("iops", figures::rate(number(part, "iops"), n, of_ios)),
+        ("bytes_per_second", figures::rate(bytes_per_second, n, of_bytes)),
+    ];
+    let mut lat = None;
+    let commits = class == OpClass::Write && (options.syncs_each() || options.is_in_the_write());
+    if class == OpClass::Write && options.syncs_each() {
+        note(missing, "fio times writes and their syncs apart: commits have no latency as a whole");
+        figures.extend(sync_figures(syncs));
+    } else {
+        let (latency, completion) = (Latency::of(part, "lat"), Latency::of(part, "clat"));
+        if let Some(whole) = &latency {
+            figures.push(("lat_mean_ns", figures::rate(whole.number("mean"), n, of_ios)));
+        }
+        let of = [&latency, &completion].into_iter().flatten().find(|latency| !latency.percentiles().is_empty());
+        if let Some(of) = of {
+            note(missing, NO_SPREAD);
+            figures.extend(figures::percentiles(&of.percentiles(), n));
+            lat = of.hist();
+        }
+    }
+    MeasuredStream { class: if commits { OpClass::Commit } else { class }, figures, lat }
+}
+
+/// Percentiles of the syncs, which fio counts by themselves.
+fn sync_figures(syncs: Option<&Value>) -> impl Iterator<Item = (&'static str, Estimate)> {
+    let latency = syncs.and_then(|syncs| Latency::of(syncs, "lat"));
+    let n = syncs.map_or(0, |syncs| number(syncs, "total_ios") as u64);
+    let list = latency.map(|latency| latency.percentiles()).unwrap_or_default();
+    let found: Vec<_> = figures::percentiles(&list, n).collect();
+    let names = [("lat_p50_ns", "sync_p50_ns"), ("lat_p99_ns", "sync_p99_ns")];
+    names.into_iter().filter_map(move |(of, name)| Some((name, found.iter().find(|(known, _)| *known == of)?.1)))
+}
+
+/// One of fio's latencies, in ns or, of fio 2, in us.
+struct Latency<'a> {
+    value: &'a Value,
+    scale: f64,
+}
+
+impl<'a> Latency<'a> {
+    fn of(part: &'a Value, name: &str) -> Option<Self> {
+        let units = [("_ns", 1.0), ("_us", 1e3), ("_ms", 1e6), ("", 1e3)];
+        units.into_iter().find_map(|(unit, scale)| Some(Self { value: part.get(format!("{name}{unit}"))?, scale }))
+    }
+
+    fn number(&self, key: &str) -> f64 {
+        number(self.value, key) * self.scale
+    }
+
+    /// (percent, ns).
+    fn percentiles(&self) -> Vec<(f64, f64)> {
+        let list = self.value.get("percentile").and_then(Value::as_object);
+        let entry = |(percent, value): (&String, &Value)| Some((percent.parse().ok()?, value.as_f64()? * self.scale));
+        list.into_iter().flatten().filter_map(entry).collect()
+    }
+
+    fn hist(&self) -> Option<Hist> {
+        let bins = self.value.get("bins").and_then(Value::as_object)?;
+        let entry = |(ns, count): (&String, &Value)| Some(((ns.parse::<f64>().ok()? * self.scale) as u64, count.as_u64()?));
+        let values: Vec<(u64, u64)> = bins.iter().filter_map(entry).collect();
+        let n: u64 = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))?;
+        let sum_ns = self.number("mean") * n as f64;
+        Some(Hist::of_values(values, sum_ns as u128))
+    }
+}

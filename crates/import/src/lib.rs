@@ -1,0 +1,96 @@
+//! Reads what other tools wrote and makes it figures that can be set beside those of qd1: fio's JSON, normal report and
+//! terse lines, YABS's JSON and text, bonnie++'s CSV. VPS-Disk-Latency-Bench writes a list of fio's documents.
+//!
+//! Nothing is made up: a figure that a tool does not state is absent, one that rests on too few operations is not resolved,
+//! and an interval is given only where a tool states by how much its own samples differ. What is missing is said in
+//! [`Measured::missing`].
+#![forbid(unsafe_code)]
+
+mod bonnie;
+mod figures;
+mod fio_json;
+mod fio_report;
+mod fio_terse;
+mod yabs;
+
+use qd1_model::Problem;
+use qd1_model::measured::Measured;
+
+/// Reads the runs of a file; `label` is what it is called.
+///
+/// # Errors
+/// When it is of no known form, or damaged; the message says what can be read.
+pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut runs = read_text(&text);
+    if runs.iter().all(|run| run.steps.is_empty()) {
+        return Err(Problem::usage(format!(
+            "{label} is none of what can be compared: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's JSON \
+             or text, bonnie++'s CSV"
+        )));
+    }
+    let many = runs.len() > 1;
+    for (at, run) in runs.iter_mut().enumerate() {
+        run.label = if many { format!("{label}#{}", at + 1) } else { label.to_owned() };
+    }
+    Ok(runs)
+}
+
+/// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
+/// text has no form that fio's reports could be taken for.
+fn read_text(text: &str) -> Vec<Measured> {
+    let documents = fio_json::documents(text);
+    let forms: [&dyn Fn() -> Vec<Measured>; 6] = [
+        &|| yabs::from_json(&documents),
+        &|| fio_json::runs(&documents),
+        &|| fio_report::runs(text),
+        &|| fio_terse::runs(text),
+        &|| yabs::from_text(text),
+        &|| bonnie::runs(text),
+    ];
+    forms.iter().map(|form| form()).find(|runs| !runs.is_empty()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_none_of_the_forms_is_refused_with_those_that_are() {
+        for text in ["", "hello", "{}", "[1, 2]", "{\"jobs\": 7}", "1;2;3", "1,2,3\n"] {
+            let error = read("notes.txt", text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("notes.txt") && error.contains("bonnie++"), "{error}");
+        }
+    }
+
+    /// Prints what is read of the files that are named, for a look at new ones.
+    #[test]
+    fn a_look_at_files() {
+        for path in std::env::var("QD1_TEST_IMPORT").unwrap_or_default().split_whitespace() {
+            match read(path, &std::fs::read(path).unwrap()) {
+                Err(error) => println!("{error}"),
+                Ok(runs) => runs.iter().for_each(|run| {
+                    println!("{}: {} {:?} {:?}", run.label, run.tool, run.circumstances, run.missing);
+                    for step in &run.steps {
+                        println!("  {} [{}] {} {}", step.name, step.title, step.engine, step.fault);
+                        for stream in &step.streams {
+                            println!("    {}", stream.class.name());
+                            for (name, figure) in &stream.figures {
+                                println!("      {name} {:?} {:?}..{:?} n {}", figure.value, figure.low, figure.high, figure.n);
+                            }
+                        }
+                    }
+                }),
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is read, nothing panics.
+        #[test]
+        fn no_text_is_too_damaged_to_be_refused(text in "[ -~\\n]{0,400}") {
+            let _ = read("x", text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! YABS (yabs.sh): its JSON (`-j`, `-w`) and what it prints.
+//!
+//! Its disk test is fio: randrw with half of each, 64 in flight of each of two processes, direct, 30 s a block size. It
+//! keeps rates only.
+
+use qd1_model::OpClass;
+use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::plan::Rw;
+use serde_json::Value;
+
+use crate::figures::bare;
+use crate::fio_json::bytes;
+
+/// What is missing in all of it.
+const RATES_ONLY: &str =
+    "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
+
+/// Returns the runs in these documents.
+pub(crate) fn from_json(documents: &[Value]) -> Vec<Measured> {
+    documents.iter().filter_map(run).collect()
+}
+
+fn run(document: &Value) -> Option<Measured> {
+    let list = document.get("fio")?.as_array()?;
+    let steps: Vec<MeasuredStep> = list.iter().filter_map(row).collect();
+    let text = |at: &[&str]| {
+        let found = at.iter().try_fold(document, |value, key| value.get(key));
+        found.and_then(Value::as_str).map(str::to_owned)
+    };
+    let tool = format!("YABS {}", text(&["version"]).unwrap_or_default()).trim().to_owned();
+    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
+    circumstances.extend(text(&["os", "kernel"]).map(|value| Circumstance { aspect: Aspect::Kernel, value }));
+    let started_s = document.get("runtime").and_then(|runtime| runtime.get("start")).and_then(Value::as_u64);
+    (!steps.is_empty()).then(|| Measured {
+        tool,
+        started_unix_ns: started_s.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
+        circumstances,
+        steps,
+        missing: vec![RATES_ONLY.to_owned()],
+        ..Measured::default()
+    })
+}
+
+fn row(row: &Value) -> Option<MeasuredStep> {
+    let number = |key: &str| row.get(key).and_then(Value::as_f64);
+    // KBps are 1024 bytes per second, as fio's.
+    let scale = if row.get("speed_units").and_then(Value::as_str) == Some("KBps") { 1024.0 } else { return None };
+    let of = |speed: &str, iops: &str| Some((number(speed)? * scale, number(iops)?));
+    Some(step(row.get("bs")?.as_str()?, of("speed_r", "iops_r")?, of("speed_w", "iops_w")?))
+}
+
+/// One block size: (bytes per second, IOPS) of reads and writes.
+fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
+    let block = bytes(bs).and_then(|block| u32::try_from(block).ok());
+    let does = block.map(|block| Does {
+        rw: Rw::Randrw,
+        rwmixread: 50,
+        block,
+        in_flight: 128,
+        commits: false,
+        direct: Some(true),
+    });
+    let stream = |class, (rate, iops)| {
+        let figures = vec![("iops", bare(iops, 0)), ("bytes_per_second", bare(rate, 0))];
+        MeasuredStream { class, figures, lat: None }
+    };
+    MeasuredStep {
+        name: bs.to_ascii_lowercase(),
+        title: does.map_or_else(String::new, |does| does.title()),
+        does,
+        engine: "libaio".to_owned(),
+        streams: vec![stream(OpClass::Read, reads), stream(OpClass::Write, writes)],
+        fault: String::new(),
+    }
+}
+
+/// Returns the run that a text shows, if it is of YABS.
+pub(crate) fn from_text(text: &str) -> Vec<Measured> {
+    let mut steps = Vec::new();
+    // Two block sizes beside each other, and their rows of reads and writes.
+    let mut sizes: Vec<String> = Vec::new();
+    let mut reads: Vec<(f64, f64)> = Vec::new();
+    for line in text.lines() {
+        let mut cells = line.split('|');
+        let head = cells.next().unwrap_or_default().trim();
+        match head {
+            "Block Size" => sizes = cells.filter_map(|cell| Some(cell.split_whitespace().next()?.to_owned())).collect(),
+            "Read" => reads = cells.filter_map(cell).collect(),
+            "Write" => {
+                let writes: Vec<(f64, f64)> = cells.filter_map(cell).collect();
+                let rows = sizes.iter().zip(&reads).zip(&writes);
+                steps.extend(rows.map(|((size, reads), writes)| step(size, *reads, *writes)));
+                (sizes, reads) = (Vec::new(), Vec::new());
+            }
+            _ => {}
+        }
+    }
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let version = text.lines().map(|line| line.trim_matches(['#', ' '])).find(|line| {
+        line.strip_prefix('v').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    });
+    let tool = format!("YABS {}", version.unwrap_or_default()).trim().to_owned();
+    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
+    let kernel = text.lines().find_map(|line| line.strip_prefix("Kernel")?.trim_start().strip_prefix(':'));
+    circumstances.extend(kernel.map(|value| Circumstance { aspect: Aspect::Kernel, value: value.trim().to_owned() }));
+    let missing = vec![RATES_ONLY.to_owned(), "YABS prints three digits; its JSON (-j) has all".to_owned()];
+    vec![Measured { tool, circumstances, steps, missing, ..Measured::default() }]
+}
+
+/// `84.96 MB/s   (20.7k)` as bytes per second and IOPS.
+fn cell(cell: &str) -> Option<(f64, f64)> {
+    let (rate, iops) = cell.split_once('(')?;
+    let (number, unit) = rate.trim().split_once(' ')?;
+    let scale = match unit.trim() {
+        "KB/s" => 1e3,
+        "MB/s" => 1e6,
+        "GB/s" => 1e9,
+        _ => return None,
+    };
+    let iops = iops.trim_end().trim_end_matches(')');
+    let (digits, factor) = match iops.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1e3),
+        None => (iops, 1.0),
+    };
+    Some((number.parse::<f64>().ok()? * scale, digits.trim().parse::<f64>().ok()? * factor))
+}

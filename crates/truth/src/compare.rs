@@ -1,0 +1,191 @@
+//! Does `compare` find what differs, and nothing where nothing does?
+//!
+//! Pairs of runs, or of groups of three, of check's visits on the disks of [`crate::repeat`]: the same disk on both sides, or
+//! one whose every request takes so many times as long. Each run meets its disk at another time. On one more disk each run
+//! has a level of its own, which lasts for the run: what repeats are for.
+
+use std::fmt::Write as _;
+
+use qd1_analysis::compare::{Group, compare, measured};
+use qd1_engine::sim::{Device, Service};
+use qd1_model::comparison::{Comparison, Effect, Row, Word};
+use qd1_model::measured::Measured;
+
+use crate::Seeds;
+use crate::parallel::each;
+use crate::random::Random;
+use crate::repeat::{self, Cell};
+
+/// Standard deviation of the logarithm of a run's own level, on the disk whose runs differ.
+const OF_RUNS: f64 = 0.02;
+/// Sets the seeds of this study apart from others'.
+const SALT: u64 = 0x0000_C0DE_0000_0000;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Case {
+    /// Runs of each side.
+    pub runs: u32,
+    /// How many times as long each request of the second side takes.
+    pub factor: f64,
+}
+
+/// What one comparison came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Figures that are said to be better or worse the right way; where nothing differs there is none.
+    pub right: usize,
+    /// Those that are said so the wrong way, or where nothing differs.
+    pub wrong: Vec<String>,
+    /// Figures that are said to be the same.
+    pub same: usize,
+    /// Intervals of figures whose true ratio is known, and how many held it.
+    pub intervals: usize,
+    /// Of these, those that held it.
+    pub held: usize,
+}
+
+/// The disks, and whether each run of it has a level of its own.
+#[must_use]
+pub fn disks() -> Vec<(Cell, bool)> {
+    let all = repeat::cells();
+    let steady = all[0].clone();
+    all.into_iter().map(|cell| (cell, false)).chain([(steady, true)]).collect()
+}
+
+fn slower(device: &Device, factor: f64) -> Device {
+    let scaled = |service: &Service| {
+        let mut service = service.clone();
+        service.modes.iter_mut().for_each(|mode| mode.median_ns *= factor);
+        service.per_byte_ns *= factor;
+        service
+    };
+    let Device { read, write, flush, .. } = device;
+    Device { read: scaled(read), write: scaled(write), flush: scaled(flush), ..device.clone() }
+}
+
+fn run(cell: &Cell, differs: bool, factor: f64, seed: u64) -> Measured {
+    let own = if differs { (OF_RUNS * Random::new(seed).normal()).exp() } else { 1.0 };
+    let cell = cell.on(slower(cell.device(), factor * own));
+    let record = repeat::record(&cell, seed);
+    measured(&record, &qd1_analysis::summarize(&record))
+}
+
+/// One comparison on the disk of this number.
+#[must_use]
+pub fn outcome(case: Case, seeds: Seeds, number: u64) -> Outcome {
+    let disks = disks();
+    let (cell, differs) = &disks[(number % disks.len() as u64) as usize];
+    let seed = |side: u64, at: u32| seeds.seed(number << 8 | side << 4 | u64::from(at)) ^ SALT;
+    let group = |side: u64, factor: f64| Group {
+        name: if side == 0 { "a" } else { "b" }.to_owned(),
+        runs: (0..case.runs).map(|at| run(cell, *differs, factor, seed(side, at))).collect(),
+    };
+    let groups = [group(0, 1.0), group(1, case.factor)];
+    let comparison = compare(&groups, &[]).expect("both sides have the same steps");
+    judge(&comparison, case.factor, &cell.name)
+}
+
+fn judge(comparison: &Comparison, factor: f64, cell: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let effects = comparison.rows.iter().flat_map(|row| row.effects.iter().map(move |effect| (row, effect)));
+    for (row, effect) in effects {
+        match effect.word {
+            Word::Worse if factor > 1.0 => outcome.right += 1,
+            Word::Better | Word::Worse => outcome.wrong.push(show(cell, row, effect)),
+            Word::Same => outcome.same += 1,
+            Word::CannotTell => {}
+        }
+        if let (Some(truth), Some(low), Some(high)) = (truth(row, factor, cell), effect.ratio.low, effect.ratio.high) {
+            outcome.intervals += 1;
+            outcome.held += usize::from((low..=high).contains(&truth));
+        }
+    }
+    outcome
+}
+
+fn show(cell: &str, row: &Row, effect: &Effect) -> String {
+    let ratio = effect.ratio;
+    format!("{cell}: {} {} {:.3} [{:.3}..{:.3}]", row.step, row.metric, ratio.value.unwrap_or(0.0), ratio.low.unwrap_or(0.0), ratio.high.unwrap_or(0.0))
+}
+
+/// The true ratio, where all that the figure consists of is `factor` times as long: not stalls, and not what waits for them
+/// at its own times.
+fn truth(row: &Row, factor: f64, cell: &str) -> Option<f64> {
+    let is_scaled = !row.step.starts_with("paced") && !matches!(cell, "a stall in 5 s" | "frozen");
+    match row.metric.as_str() {
+        _ if !is_scaled => None,
+        "iops" | "bytes_per_second" => Some(1.0 / factor),
+        "stall_longest_ns" | "stall_share" => None,
+        _ => Some(factor),
+    }
+}
+
+/// A line of the table.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    /// Comparisons.
+    pub count: usize,
+    /// Those with a figure that is said to be worse, and none that is said wrongly.
+    pub found: usize,
+    /// Those with a figure that is said wrongly.
+    pub wrong: usize,
+    /// Intervals, and those that held.
+    pub intervals: usize,
+    /// See `intervals`.
+    pub held: usize,
+    /// What was wrong.
+    pub errors: Vec<String>,
+    /// Those found and all, of each disk.
+    pub by_disk: Vec<(usize, usize)>,
+}
+
+/// `count` comparisons.
+#[must_use]
+pub fn study(case: Case, seeds: Seeds, count: u64) -> Total {
+    let mut total = Total { by_disk: vec![(0, 0); disks().len()], ..Total::default() };
+    for (number, outcome) in each(0..count, |number| outcome(case, seeds, number)).into_iter().enumerate() {
+        let at = number % total.by_disk.len();
+        let of_disk = &mut total.by_disk[at];
+        of_disk.0 += usize::from(outcome.right > 0 && outcome.wrong.is_empty());
+        of_disk.1 += 1;
+        total.count += 1;
+        total.found += usize::from(outcome.right > 0 && outcome.wrong.is_empty());
+        total.wrong += usize::from(!outcome.wrong.is_empty());
+        total.intervals += outcome.intervals;
+        total.held += outcome.held;
+        total.errors.extend(outcome.wrong);
+    }
+    total
+}
+
+/// The table: equal disks, `count` pairs of single runs and a quarter as many of three runs; then differences, half as many
+/// each.
+pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
+    let mut text = format!("compare: check's visits on {} disks, {seeds:?} seeds\n", disks().len());
+    let _ = writeln!(text, "  {:<34}{:>8}{:>10}{:>10}{:>22}", "", "pairs", "found", "wrong", "intervals that hold");
+    let cases = [(1, 1.0), (3, 1.0), (1, 1.1), (3, 1.1), (3, 1.25), (3, 2.0)];
+    for (runs, factor) in cases {
+        let count = if runs == 1 && factor == 1.0 { count } else { count / 2 };
+        let total = study(Case { runs, factor }, seeds, count);
+        let name = format!("{runs} run{} a side, {:+.0} %", if runs == 1 { "" } else { "s" }, 100.0 * (factor - 1.0));
+        let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "  {name:<34}{:>8}{:>8.1} %{:>8.1} %{:>20.2} %",
+            total.count,
+            percent(total.found, total.count),
+            percent(total.wrong, total.count),
+            percent(total.held, total.intervals)
+        );
+        if is_verbose {
+            for (at, (cell, differs)) in disks().iter().enumerate() {
+                let (found, of) = total.by_disk[at];
+                let name = if *differs { "runs differ" } else { &cell.name };
+                let _ = writeln!(text, "    {name:<20} found {found} of {of}");
+            }
+            total.errors.iter().for_each(|error| _ = writeln!(text, "  - {error}"));
+        }
+    }
+    text
+}
