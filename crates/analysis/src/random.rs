@@ -1,6 +1,5 @@
-//! Seeded random numbers, for the bootstrap of drifts and for tests: the same on every machine.
+//! Seeded random numbers, for the bootstrap of drifts, for maxima of many effects and for tests: the same on every machine.
 
-#[cfg(test)]
 use std::f64::consts::TAU;
 
 /// SplitMix64 (Steele et al. 2014).
@@ -27,7 +26,6 @@ impl Random {
     }
 
     /// Standard normal, by Box and Muller.
-    #[cfg(test)]
     pub(crate) fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (TAU * self.uniform()).cos()
     }

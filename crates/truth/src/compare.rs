@@ -88,6 +88,13 @@ pub fn outcome(case: Case, seeds: Seeds, number: u64) -> Outcome {
 
 fn judge(comparison: &Comparison, factor: f64, cell: &str) -> Outcome {
     let mut outcome = Outcome::default();
+    for effect in &comparison.overall {
+        match effect.word {
+            Word::Worse if factor > 1.0 => outcome.right += 1,
+            Word::Better | Word::Worse => outcome.wrong.push(format!("{cell}: overall {:?}", effect.ratio)),
+            _ => {}
+        }
+    }
     let effects = comparison.rows.iter().flat_map(|row| row.effects.iter().map(move |effect| (row, effect)));
     for (row, effect) in effects {
         match effect.word {

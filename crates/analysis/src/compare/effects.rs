@@ -3,14 +3,15 @@
 //! All is done on logarithms. Where sides have several runs, runs scatter by a variance that is pooled over the sides and
 //! drawn towards that of the other figures (`moderate.rs`), and the difference of two means is a Student's t. Where they have
 //! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
-//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need as a
-//! Student's t would with as many degrees of freedom as a run has visits.
+//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need (Bonferroni)
+//! as a Student's t would with as many degrees of freedom as a run has visits.
 
 use qd1_model::Estimate;
 use qd1_model::comparison::{Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
+use super::together::{Tier, multiple};
 use crate::stats::{Z_975, t_quantile};
 
 /// Degrees of freedom of an interval within a run: its visits, less one.
@@ -20,12 +21,16 @@ const SAME_MAX: f64 = 0.1;
 const SAME_ALWAYS: f64 = 0.02;
 /// Degrees of freedom of the spread between runs from which the intervals within them are no bound to it.
 const TRUSTED_DF: f64 = 12.0;
+/// Chances from which a multiple of a standard error is carried over to other degrees of freedom.
+const CARRIED: f64 = 0.001;
 /// Runs that are thought of at most.
 const RUNS_MAX: u32 = 100;
 
 /// The logarithms of one figure on every side.
 pub(super) struct Figures {
     sides: Vec<Vec<Log>>,
+    /// Runs of each side, those that did not resolve it included.
+    runs: Vec<usize>,
 }
 
 /// A figure of one run.
@@ -45,6 +50,11 @@ impl Log {
         Some(Self { value: value.ln(), down, up })
     }
 
+    /// It, or its inverse.
+    fn turned(self, sign: f64) -> Self {
+        if sign > 0.0 { self } else { Self { value: -self.value, down: self.up, up: self.down } }
+    }
+
     /// Variance, the larger way.
     fn within(&self) -> Option<f64> {
         self.down.zip(self.up).map(|(down, up)| down.max(up).powi(2))
@@ -54,14 +64,84 @@ impl Log {
 /// How runs scatter in one figure.
 pub(super) type Spread = Variance;
 
+/// How wide an interval is to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Width {
+    /// The chance that it may be wrong with, by itself.
+    pub(super) chance: f64,
+    /// The multiple of the standard error that all of its kind need together, and the degrees of freedom that this is for;
+    /// absent where their chance says it all.
+    pub(super) together: Option<(f64, f64)>,
+}
+
+impl Width {
+    pub(super) const fn alone(chance: f64) -> Self {
+        Self { chance, together: None }
+    }
+
+    /// The multiple of a standard error that is known with `df` degrees of freedom.
+    fn multiple(self, df: f64) -> f64 {
+        match self.together {
+            None => t_quantile(1.0 - self.chance / 2.0, df),
+            Some((multiple, of_df)) if (of_df - df).abs() < 0.5 => multiple,
+            Some((multiple, of_df)) => {
+                multiple * t_quantile(1.0 - CARRIED, df) / t_quantile(1.0 - CARRIED, of_df)
+            }
+        }
+    }
+}
+
+/// The width of intervals of some figures that hold together but for this chance, of `others` sides against the first.
+pub(super) fn width(of: &[(&Figures, Option<&Spread>)], others: usize, chance: f64) -> Width {
+    let count = of.len() * others;
+    let alone = Width::alone(chance / count.max(1) as f64);
+    let own: Vec<f64> = of.iter().filter_map(|(figures, _)| Some(figures.between()?.df)).collect();
+    let (Some(own_df), true) = (own.iter().copied().reduce(f64::max), chance > 0.0) else { return alone };
+    let whole: Vec<&(&Figures, Option<&Spread>)> =
+        of.iter().filter(|(figures, _)| figures.between().is_some_and(|between| between.df == own_df)).collect();
+    let residuals: Vec<Vec<f64>> = whole.iter().map(|(figures, _)| figures.residuals()).collect();
+    // The least that any of them was lent.
+    let lent = whole.iter().filter_map(|(_, spread)| spread.map(|spread| spread.df - own_df)).fold(f64::INFINITY, f64::min);
+    let lent_df = if lent.is_finite() { lent.max(0.0) } else { 0.0 };
+    let tier = Tier { count, residuals: &residuals, own_df, lent_df };
+    Width { together: Some((multiple(&tier, chance), own_df + lent_df)), ..alone }
+}
+
 impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
     pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
-        Self { sides: sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect()).collect() }
+        let logs = sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect());
+        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect() }
+    }
+
+    /// Whether every side has it of all its runs.
+    pub(super) fn is_whole(&self) -> bool {
+        self.sides.iter().zip(&self.runs).all(|(side, runs)| side.len() == *runs && *runs > 0)
+    }
+
+    /// How many runs each side has.
+    pub(super) fn runs(&self) -> &[usize] {
+        &self.runs
+    }
+
+    /// The mean of several figures run by run, each times its sign. Intervals are averaged: what moves one may move all.
+    pub(super) fn mean_of(figures: &[(&Self, f64)]) -> Self {
+        let count = figures.len() as f64;
+        let log = |side: usize, run: usize| {
+            let logs = figures.iter().map(|(figures, sign)| figures.sides[side][run].turned(*sign));
+            logs.fold(Log { value: 0.0, down: Some(0.0), up: Some(0.0) }, |sum, log| Log {
+                value: sum.value + log.value / count,
+                down: sum.down.zip(log.down).map(|(sum, down)| sum + down / count),
+                up: sum.up.zip(log.up).map(|(sum, up)| sum + up / count),
+            })
+        };
+        let runs = figures[0].0.runs.clone();
+        let sides = runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
+        Self { sides, runs }
     }
 
     /// The variance between runs by itself; `None` where no side has two.
-    fn between(&self) -> Option<Variance> {
+    pub(super) fn between(&self) -> Option<Variance> {
         let df: usize = self.sides.iter().map(|side| side.len().saturating_sub(1)).sum();
         let squares: f64 = self.residuals().iter().map(|residual| residual * residual).sum();
         (df > 0).then(|| Variance { value: squares / df as f64, df: df as f64 })
@@ -81,8 +161,8 @@ impl Figures {
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// `side` over the first one, with an interval that is wrong with this chance.
-    pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, chance: f64) -> Estimate {
+    /// `side` over the first one, with an interval of this width.
+    pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
         let (first, other) = (&self.sides[0], &self.sides[side]);
         let runs = (first.len() + other.len()) as u64;
         if first.is_empty() || other.is_empty() {
@@ -91,11 +171,11 @@ impl Figures {
         let difference = mean(other) - mean(first);
         let (down, up) = match spread {
             Some(spread) => {
-                let half = self.half_width(spread, first.len(), other.len(), chance);
+                let half = self.half_width(spread, first.len(), other.len(), width);
                 (Some(half), Some(half))
             }
             None => {
-                let factor = t_quantile(1.0 - chance / 2.0, WITHIN_DF);
+                let factor = t_quantile(1.0 - width.chance / 2.0, WITHIN_DF);
                 let apart = |one: Option<f64>, two: Option<f64>| one.zip(two).map(|(one, two)| factor * one.hypot(two));
                 (apart(other[0].down, first[0].up), apart(other[0].up, first[0].down))
             }
@@ -110,22 +190,22 @@ impl Figures {
         }
     }
 
-    fn half_width(&self, spread: &Spread, first: usize, other: usize, chance: f64) -> f64 {
+    fn half_width(&self, spread: &Spread, first: usize, other: usize, width: Width) -> f64 {
         let share = 1.0 / first as f64 + 1.0 / other as f64;
-        let between = t_quantile(1.0 - chance / 2.0, spread.df) * (spread.value * share).sqrt();
+        let between = width.multiple(spread.df) * (spread.value * share).sqrt();
         let within = self.within().filter(|_| spread.df < TRUSTED_DF).unwrap_or(0.0);
-        between.max(t_quantile(1.0 - chance / 2.0, WITHIN_DF) * (within * share).sqrt())
+        between.max(Z_975 * (within * share).sqrt())
     }
 
     /// The runs of each side that would find a difference of [`FOUND`], at least two.
-    pub(super) fn runs_needed(&self, spread: Option<&Spread>, chance: f64) -> Option<u32> {
+    pub(super) fn runs_needed(&self, spread: Option<&Spread>, width: Width) -> Option<u32> {
         let (value, more) = match (spread, self.between()) {
             (Some(spread), Some(own)) => (spread.value, spread.df - own.df),
             _ => (self.within()?, 0.0),
         };
         let found = |runs: &u32| {
             let runs = f64::from(*runs);
-            t_quantile(1.0 - chance / 2.0, 2.0 * (runs - 1.0) + more) * (2.0 * value / runs).sqrt() <= (1.0 + FOUND).ln()
+            width.multiple(2.0 * (runs - 1.0) + more) * (2.0 * value / runs).sqrt() <= (1.0 + FOUND).ln()
         };
         Some((2..RUNS_MAX).find(found).unwrap_or(RUNS_MAX))
     }
@@ -195,12 +275,12 @@ mod tests {
     fn single_runs_are_apart_by_their_own_intervals() {
         let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![figure(150.0, 0.02)], vec![figure(101.0, 0.02)]]);
         assert!(figures.between().is_none());
-        let far = figures.ratio(1, None, 0.001);
+        let far = figures.ratio(1, None, Width::alone(0.001));
         assert!(far.low.unwrap() > 1.3 && (far.value.unwrap() - 1.5).abs() < 1e-9, "{far:?}");
-        let near = figures.ratio(2, None, 0.001);
+        let near = figures.ratio(2, None, Width::alone(0.001));
         assert!(near.low.unwrap() < 1.0 && near.high.unwrap() > 1.0, "{near:?}");
         // The fewer may be wrong, the wider.
-        assert!(figures.ratio(1, None, 1e-5).low < far.low);
+        assert!(figures.ratio(1, None, Width::alone(1e-5)).low < far.low);
     }
 
     #[test]
@@ -208,15 +288,15 @@ mod tests {
         let side = |values: &[f64]| values.iter().map(|value| figure(*value, 0.001)).collect::<Vec<_>>();
         let figures = Figures::new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
         let spreads = spreads(&[("lat_p50_ns", &figures)]);
-        let ratio = figures.ratio(1, spreads[0].as_ref(), 0.05);
+        let ratio = figures.ratio(1, spreads[0].as_ref(), Width::alone(0.05));
         assert_eq!(conclude(ratio, Better::Lower).word, Word::CannotTell, "{ratio:?}");
-        assert!(figures.runs_needed(spreads[0].as_ref(), 0.05).unwrap() > 10);
+        assert!(figures.runs_needed(spreads[0].as_ref(), Width::alone(0.05)).unwrap() > 10);
     }
 
     #[test]
     fn what_one_side_did_not_resolve_cannot_be_told() {
         let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
-        assert_eq!(conclude(figures.ratio(1, None, 0.05), Better::Lower).word, Word::CannotTell);
+        assert_eq!(conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower).word, Word::CannotTell);
     }
 
     /// Tools that state no interval.
@@ -224,7 +304,7 @@ mod tests {
     fn single_figures_without_intervals_have_a_ratio_and_no_word() {
         let bare = |value| vec![Estimate { value: Some(value), ..Estimate::default() }];
         let figures = Figures::new(&[bare(100.0), bare(300.0)]);
-        let effect = conclude(figures.ratio(1, None, 0.05), Better::Higher);
+        let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Higher);
         assert_eq!((effect.word, effect.ratio.low), (Word::CannotTell, None));
         assert!((effect.ratio.value.unwrap() - 3.0).abs() < 1e-9);
     }

@@ -14,21 +14,24 @@ mod circumstances;
 mod condition;
 mod effects;
 mod moderate;
+mod overall;
+mod together;
 
 use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side};
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
-use qd1_model::metric::{METRICS, Metric};
+use qd1_model::metric::{Better, METRICS, Metric};
 use qd1_model::{Estimate, OpClass, Problem, Record, SCHEMA_VERSION, Summary};
 
 use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::Condition;
-use effects::{Figures, Spread};
+use effects::{Figures, Spread, Width};
 
 /// Chance of any false "better" or "worse" in a comparison of equal sides.
 const ALPHA: f64 = 0.05;
-/// Part of that chance for the figures that lead; the rest is for all others.
-const OF_LEADING: f64 = 0.8;
+/// Parts of that chance: for the whole, and for the figures that lead; the rest is for all others.
+const OF_OVERALL: f64 = 0.4;
+const OF_LEADING: f64 = 0.48;
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 /// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.
@@ -93,18 +96,22 @@ pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison,
     let spreads = effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
     let basis = if spreads.iter().any(Option::is_some) { Basis::Runs } else { Basis::Visits };
     let others = groups.len() - 1;
-    let leading = rows.iter().filter(|(row, _)| row.leads).count();
-    let (of_leading, of_rest) = chances(leading * others, (rows.len() - leading) * others);
+    let [of_leading, of_rest] = widths(&rows, &spreads, others);
     for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
-        let chance = if row.leads { of_leading } else { of_rest };
-        row.effects = (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), chance)).collect();
+        let width = if row.leads { of_leading } else { of_rest };
+        row.effects = (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), width)).collect();
     }
+    let overall = overall::figures(&rows).map_or_else(Vec::new, |figures| {
+        let ratio = |side| overall::ratio(&figures, side, others, ALPHA * OF_OVERALL);
+        (1..groups.len()).map(|side| effects::conclude(ratio(side), Better::Lower)).collect()
+    });
     let limits = limits(conditions, &rows, &spreads, groups)?;
     let runs_needed = runs_needed(&rows, &spreads, of_leading);
     Ok(Comparison {
         schema_version: SCHEMA_VERSION,
         sides: groups.iter().map(side).collect(),
         differences: circumstances::differences(groups, &alignment.steps),
+        overall,
         together: (rows.len() * others) as u32,
         rows: rows.into_iter().map(|(row, _)| row).collect(),
         left_out: alignment.left_out,
@@ -147,14 +154,20 @@ fn side(group: &Group) -> Side {
     Side { name: group.name.clone(), runs: group.runs.iter().map(run).collect(), missing }
 }
 
-/// The chance that each leading effect and each other one may be wrong with, so that all of them are right together.
-fn chances(leading: usize, rest: usize) -> (f64, f64) {
-    let of_leading = match (leading, rest) {
+/// How wide the intervals of leading figures and of all others have to be, so that all of them hold together.
+fn widths(rows: &[(Row, Figures)], spreads: &[Option<Spread>], others: usize) -> [Width; 2] {
+    let of = |leads: bool| -> Vec<(&Figures, Option<&Spread>)> {
+        let rows = rows.iter().zip(spreads).filter(|((row, _), _)| row.leads == leads);
+        rows.map(|((_, figures), spread)| (figures, spread.as_ref())).collect()
+    };
+    let (leading, rest) = (of(true), of(false));
+    let of_all = 1.0 - OF_OVERALL;
+    let share = match (leading.len(), rest.len()) {
         (0, _) => 0.0,
-        (_, 0) => 1.0,
+        (_, 0) => of_all,
         _ => OF_LEADING,
     };
-    (ALPHA * of_leading / leading.max(1) as f64, ALPHA * (1.0 - of_leading) / rest.max(1) as f64)
+    [effects::width(&leading, others, ALPHA * share), effects::width(&rest, others, ALPHA * (of_all - share))]
 }
 
 /// The rows of an aligned step: each figure that two sides have, one of them the first.
@@ -213,9 +226,9 @@ fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, all: &[Vec<Estima
     names.contains(&metric.name)
 }
 
-fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>, chance: f64) -> Effect {
+fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>, width: Width) -> Effect {
     let Some(metric) = qd1_model::metric::metric(metric) else { return Effect::default() };
-    effects::conclude(figures.ratio(side, spread, chance), metric.better)
+    effects::conclude(figures.ratio(side, spread, width), metric.better)
 }
 
 fn limits(
@@ -233,7 +246,7 @@ fn limits(
             return Err(condition.not_one(found.len(), rows.iter().map(|(row, _)| row)));
         };
         for (side, group) in groups.iter().enumerate().skip(1) {
-            let ratio = figures.ratio(side, spread.as_ref(), chance);
+            let ratio = figures.ratio(side, spread.as_ref(), Width::alone(chance));
             all.push(condition.judge(&group.name, ratio));
         }
     }
@@ -242,13 +255,13 @@ fn limits(
 
 /// The runs of each side with which half of the leading figures that cannot tell would find a difference of
 /// [`qd1_model::comparison::FOUND`].
-fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], chance: f64) -> Option<u32> {
+fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width) -> Option<u32> {
     use qd1_model::comparison::Word;
     let open = rows.iter().zip(spreads).filter(|((row, _), _)| {
         row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell)
     });
     let mut needed: Vec<u32> =
-        open.filter_map(|((_, figures), spread)| figures.runs_needed(spread.as_ref(), chance)).collect();
+        open.filter_map(|((_, figures), spread)| figures.runs_needed(spread.as_ref(), width)).collect();
     needed.sort_unstable();
     needed.get(needed.len() / 2).copied()
 }

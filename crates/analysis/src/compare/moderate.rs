@@ -55,17 +55,20 @@ fn prior(known: &[Variance]) -> (f64, f64) {
     (2.0 * half, (mean + digamma(half) - half.ln()).exp())
 }
 
-/// How many independent figures these are worth: from the mean square of their correlations, less what `df` residuals give
-/// by chance.
+/// How many independent figures these are worth.
 fn effective(residuals: &[Vec<f64>], df: f64) -> f64 {
-    let normed: Vec<Vec<f64>> = residuals.iter().filter_map(|row| {
+    let count = residuals.len() as f64;
+    count / (1.0 + (count - 1.0).max(0.0) * correlation_squared(residuals, df))
+}
+
+/// Mean square of the correlations among figures, by their residuals and less what `df` of them show by chance; 1 where
+/// nothing is known of it.
+pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64) -> f64 {
+    let normed = residuals.iter().filter_map(|row| {
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
-        (norm > 0.0).then(|| row.iter().map(|value| value / norm).collect())
-    }).collect();
-    let count = normed.len();
-    if count < 2 || df <= 1.0 {
-        return 1.0;
-    }
+        (norm > 0.0).then(|| row.iter().map(|value| value / norm).collect::<Vec<f64>>())
+    });
+    let normed: Vec<Vec<f64>> = normed.collect();
     let (mut sum, mut pairs) = (0.0, 0.0);
     for (at, one) in normed.iter().enumerate() {
         for other in normed[..at].iter().filter(|other| other.len() == one.len()) {
@@ -73,12 +76,11 @@ fn effective(residuals: &[Vec<f64>], df: f64) -> f64 {
             pairs += 1.0;
         }
     }
-    if pairs == 0.0 {
+    if pairs == 0.0 || df <= 1.0 {
         return 1.0;
     }
     let by_chance = 1.0 / df;
-    let square = ((sum / pairs - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0);
-    count as f64 / (1.0 + (count as f64 - 1.0) * square)
+    ((sum / pairs - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
 }
 
 /// Derivative of the digamma function, by its recurrence and asymptotic series (NIST DLMF 5.15.5 and 5.15.8).
