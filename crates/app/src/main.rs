@@ -10,6 +10,7 @@ mod message;
 mod output;
 mod over_job;
 mod progress;
+mod runs;
 mod session;
 mod signals;
 mod suite_job;
@@ -23,7 +24,7 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut, predict,
+    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut, predict,
     restore, suites,
 };
 use commands::{run as run_command, sweep, sync, version};
@@ -77,6 +78,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Powercut { command }) => powercut::run(command),
         Some(Command::Predict(args)) => predict::run(args, typed),
         Some(Command::Suites(args)) => suites::run(args),
+        Some(Command::Compare(args)) => compare::run(args),
         Some(Command::History(args)) => history::run(args),
         Some(Command::Fio { args }) => fio::run(args),
         Some(Command::Schema) => history::schema(),

@@ -20,7 +20,7 @@ pub struct Comparison {
     /// What was measured, in the order of the first side's steps.
     pub rows: Vec<Row>,
     /// Each other side over the first in everything: how many times as long operations take, in the geometric mean over the
-    /// kinds of operation of all steps, each by its first figure. Empty where there is only one of them.
+    /// kinds of operation of all steps, each by its mean latency or, where that is not known, its first figure. Empty where there is only one of them.
     pub overall: Vec<Effect>,
     /// Steps that are in no row, and why.
     pub left_out: Vec<LeftOut>,

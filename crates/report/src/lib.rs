@@ -5,6 +5,7 @@
 //! 95 % interval and sample count. A format is a file of `formats`, a part of a report one of `sections`.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod formats;
 mod headline;
 mod history;
@@ -20,6 +21,7 @@ mod sections;
 mod table;
 mod words;
 
+pub use compare::{CompareFormat, comparison};
 pub use formats::{Format, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};

@@ -12,6 +12,7 @@ use flate2::write::ZlibEncoder;
 use qd1_model::record::over::Round;
 use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 /// JSON that any blob may become, and so many bytes more for each of its own: records shrink to a tenth or a twentieth.
 const JSON_MIN: u64 = 16 << 20;
@@ -62,12 +63,62 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     let json = inflate(blob)?;
     // Checked first, because a newer layout may not parse as ours.
     let Layout { schema_version } = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
+    refuse_newer(schema_version, written_by)?;
+    checked(serde_json::from_slice(&json).context("is damaged: it is not a record")?)
+}
+
+/// Returns the record in a file of `--json`, or of a record alone; `None` where it is neither.
+///
+/// # Errors
+/// When it is damaged, or its layout is newer than this qd1.
+pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
+    #[derive(Deserialize)]
+    struct Layout {
+        schema_version: u32,
+        #[serde(default)]
+        version: String,
+        record: Option<Inner>,
+        steps: Option<IgnoredAny>,
+        plan: Option<IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        #[serde(default)]
+        version: String,
+    }
+    #[derive(Deserialize)]
+    struct Report {
+        record: Record,
+    }
+    let Ok(layout) = serde_json::from_slice::<Layout>(json) else { return Ok(None) };
+    let is_record = layout.record.is_none() && layout.steps.is_some() && layout.plan.is_some();
+    if layout.record.is_none() && !is_record {
+        return Ok(None);
+    }
+    refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
+    let found = histograms(json);
+    if found > most_histograms(json.len()) {
+        bail!("is damaged: it has {found} histograms");
+    }
+    let record = if is_record {
+        serde_json::from_slice(json)
+    } else {
+        serde_json::from_slice::<Report>(json).map(|report| report.record)
+    };
+    checked(record.context("is damaged: it is not a record")?).map(Some)
+}
+
+fn refuse_newer(schema_version: u32, written_by: &str) -> Result<()> {
     if schema_version > SCHEMA_VERSION {
         return Err(anyhow!(
             "was written by qd1 {written_by} in layout {schema_version}, this qd1 reads up to {SCHEMA_VERSION}; update qd1"
         ));
     }
-    let mut record: Record = serde_json::from_slice(&json).context("is damaged: it is not a record")?;
+    Ok(())
+}
+
+/// Checks the numbers of a record, and says what kind of run it is where it does not.
+fn checked(mut record: Record) -> Result<Record> {
     check(&record)?;
     if record.plan.subject == Subject::Unrecorded {
         record.plan.subject = Subject::of_kept(&record.command, &record.plan.suite);

@@ -19,7 +19,7 @@ use qd1_model::record::over::Round;
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
-pub use blob::unpack;
+pub use blob::{from_json, unpack};
 use blob::{pack, pack_round, unpack_round};
 
 /// SQLite's codes for a row that is there already.

@@ -1,7 +1,7 @@
 //! Who may depend on whom, proved from `cargo metadata`.
 //!
 //! Arrows run down: `app -> experiment -> programs -> runner -> {system, jobs} -> {analysis, report, suites, store,
-//! engine, probe, fio} -> model`. Two tables: what a package of the workspace may see of the others, where a package
+//! engine, probe, fio, import} -> model`. Two tables: what a package of the workspace may see of the others, where a package
 //! without a row fails, and which packages may use certain crates of others.
 
 use anyhow::{Result, bail};
@@ -23,6 +23,7 @@ const RULES: &[Rule] = &[
     Rule { package: "qd1-probe", sees: &["qd1-model"] },
     Rule { package: "qd1-analysis", sees: &["qd1-model"] },
     Rule { package: "qd1-fio", sees: &["qd1-model"] },
+    Rule { package: "qd1-import", sees: &["qd1-model"] },
     Rule { package: "qd1-suites", sees: &["qd1-model"] },
     Rule { package: "qd1-report", sees: &["qd1-model"] },
     // The report's samples, for tests.
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
             "qd1-probe",
             "qd1-analysis",
             "qd1-fio",
+            "qd1-import",
             "qd1-suites",
             "qd1-report",
             "qd1-store",

@@ -31,6 +31,8 @@ pub(super) struct Figures {
     sides: Vec<Vec<Log>>,
     /// Runs of each side, those that did not resolve it included.
     runs: Vec<usize>,
+    /// Whether it is the mean of many.
+    is_mean: bool,
 }
 
 /// A figure of one run.
@@ -111,7 +113,7 @@ impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
     pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
         let logs = sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect());
-        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect() }
+        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false }
     }
 
     /// Whether every side has it of all its runs.
@@ -137,7 +139,7 @@ impl Figures {
         };
         let runs = figures[0].0.runs.clone();
         let sides = runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
-        Self { sides, runs }
+        Self { sides, runs, is_mean: true }
     }
 
     /// The variance between runs by itself; `None` where no side has two.
@@ -193,7 +195,9 @@ impl Figures {
     fn half_width(&self, spread: &Spread, first: usize, other: usize, width: Width) -> f64 {
         let share = 1.0 / first as f64 + 1.0 / other as f64;
         let between = width.multiple(spread.df) * (spread.value * share).sqrt();
-        let within = self.within().filter(|_| spread.df < TRUSTED_DF).unwrap_or(0.0);
+        // A few runs in two states of a disk may happen to agree; the mean of many figures has no such states.
+        let is_single = !self.is_mean && spread.df < TRUSTED_DF;
+        let within = self.within().filter(|_| is_single).unwrap_or(0.0);
         between.max(Z_975 * (within * share).sqrt())
     }
 

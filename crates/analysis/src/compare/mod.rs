@@ -30,8 +30,8 @@ use effects::{Figures, Spread, Width};
 /// Chance of any false "better" or "worse" in a comparison of equal sides.
 const ALPHA: f64 = 0.05;
 /// Parts of that chance: for the whole, and for the figures that lead; the rest is for all others.
-const OF_OVERALL: f64 = 0.4;
-const OF_LEADING: f64 = 0.48;
+const OF_OVERALL: f64 = 0.6;
+const OF_LEADING: f64 = 0.32;
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 /// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.

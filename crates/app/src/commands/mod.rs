@@ -2,6 +2,7 @@
 
 pub(crate) mod app;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod filesystems;
 pub(crate) mod fio;

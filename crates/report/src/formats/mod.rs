@@ -6,6 +6,7 @@ mod json;
 mod markdown;
 mod screen;
 
+pub(crate) use csv::quoted;
 pub(crate) use json::document;
 pub use json::schema;
 

@@ -1,0 +1,118 @@
+//! `qd1 compare`: runs side by side.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use qd1_analysis::compare::{Condition, Group, compare};
+use qd1_model::measured::Measured;
+use qd1_model::{Problem, ProblemKind, printable};
+use qd1_report::{CompareFormat, Detail};
+
+use crate::args::{Choice, OutputArgs, When, choice};
+use crate::{output, runs};
+
+/// The forms of a comparison: name, help text and value.
+const FORMATS: [Choice<CompareFormat>; 6] = [
+    ("human", "Text for people", CompareFormat::Human),
+    ("json", "The whole comparison as one JSON document", CompareFormat::Json),
+    ("csv", "One row per figure and side", CompareFormat::Csv),
+    ("markdown", "Tables for an issue or a pull request", CompareFormat::Markdown),
+    ("junit", "JUnit's XML: a case for each limit of --fail-if, or for each figure", CompareFormat::Junit),
+    ("bmf", "Bencher Metric Format: the figures of the last side", CompareFormat::Bmf),
+];
+
+/// Runs and sides at most.
+const RUNS_MAX: usize = 1000;
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Runs, of which each is compared with the first: an id of `qd1 history` or its beginning, @latest, @previous,
+    /// @yesterday, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV. Several
+    /// runs in a file count as repeats
+    #[arg(value_name = "RUN", required_unless_present = "group")]
+    pub(crate) runs: Vec<String>,
+    /// A side of several runs under one name, to see how runs differ by themselves
+    #[arg(long, value_name = "NAME=RUN,RUN", num_args = 1..)]
+    pub(crate) group: Vec<String>,
+    /// Exit with code 3 if a figure has changed by more than this for sure, as 'commit1.p99 > +10%'
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) fail_if: Vec<Condition>,
+    /// Form of the result on stdout
+    #[arg(long, value_parser = choice(&FORMATS), default_value = "human")]
+    pub(crate) format: CompareFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Write the result to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// All figures, and all steps that are not compared
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Colour: auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) color: When,
+}
+
+/// Compares runs.
+///
+/// # Errors
+/// When a run cannot be read, or nothing of them can be compared; the message says what to do.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
+    args.output.iter().try_for_each(|path| output::check_destination(path))?;
+    let groups = groups(args)?;
+    let comparison = compare(&groups, &args.fail_if)?;
+    let output = OutputArgs { output: args.output.clone(), verbose: args.verbose, color: args.color, ..OutputArgs::stdout() };
+    let style = output::style(&output, Detail::Screen { is_kept: false, lines: None });
+    let format = if args.json { CompareFormat::Json } else { args.format };
+    output::write(&output, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
+    let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond);
+    Ok(if is_beyond { ExitCode::from(ProblemKind::Threshold.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// Reads the sides: each run by itself, and each group.
+fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for word in &args.runs {
+        groups.push(Group { name: short(word), runs: runs::find(word)? });
+    }
+    for given in &args.group {
+        let wrong = || Problem::usage(format!("--group {}: write it as name=RUN,RUN,RUN", printable(given)));
+        let (name, words) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+        let found = words.split(',').filter(|word| !word.is_empty()).map(runs::find).collect::<Result<Vec<_>>>()?;
+        if found.is_empty() {
+            return Err(wrong().into());
+        }
+        let runs = found.into_iter().flatten().collect();
+        groups.push(Group { name: printable(name).into_owned(), runs });
+    }
+    let count: usize = groups.iter().map(|group| group.runs.len()).sum();
+    if groups.len() < 2 {
+        let hint = "name another run, such as @latest; `qd1 history` lists them";
+        return Err(Problem::usage(format!("there is only one side, and nothing to compare it with; {hint}")).into());
+    }
+    if count > RUNS_MAX {
+        return Err(Problem::usage(format!("{count} runs are too many; compare at most {RUNS_MAX}")).into());
+    }
+    no_run_twice(&groups)?;
+    Ok(groups)
+}
+
+/// The name of a side that is one word: a file's without its directory.
+fn short(word: &str) -> String {
+    let name = word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word);
+    printable(name).into_owned()
+}
+
+/// A run beside itself differs by nothing, and a run that counts twice as a repeat is no repeat.
+fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
+    let mut all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
+    while let Some(run) = all.pop() {
+        if all.iter().any(|other| other.label == run.label) {
+            return Err(Problem::usage(format!("{} is named twice; a run beside itself shows nothing", run.label)));
+        }
+    }
+    Ok(())
+}

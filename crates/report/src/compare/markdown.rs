@@ -1,0 +1,78 @@
+//! A comparison for an issue or a pull request.
+
+use jiff::tz::TimeZone;
+use qd1_model::comparison::{Comparison, Word};
+
+use super::words;
+use crate::table::escaped;
+
+/// Returns the whole comparison.
+pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
+    let mut text = String::new();
+    for sentence in words::headline(comparison) {
+        text += &format!("**{}**\n\n", escaped(&sentence));
+    }
+    if !comparison.limits.is_empty() {
+        text += "| limit | side | ratio | |\n|---|---|--:|---|\n";
+        for limit in &comparison.limits {
+            let (name, side, ratio) = (escaped(&limit.text), escaped(&limit.side), words::ratio(&limit.ratio));
+            text += &format!("| {name} | {side} | {ratio} | **{}** |\n", words::judged(limit));
+        }
+        text.push('\n');
+    }
+    for side in &comparison.sides {
+        text += &format!("- **{}**: {}\n", escaped(&side.name), escaped(&words::runs(side, zone)));
+    }
+    if !comparison.differences.is_empty() {
+        text += "\n### What else differs\n\n| what |";
+        comparison.sides.iter().for_each(|side| text += &format!(" {} |", escaped(&side.name)));
+        text += &format!(" |\n|---|{}---|\n", "---|".repeat(comparison.sides.len()));
+        for difference in &comparison.differences {
+            let step = if difference.step.is_empty() { String::new() } else { format!(" of {}", difference.step) };
+            text += &format!("| {} |", escaped(&format!("{}{step}", difference.aspect.name())));
+            for value in &difference.values {
+                text += &format!(" {} |", escaped(if value.is_empty() { "not known" } else { value }));
+            }
+            text += &format!(" {} |\n", escaped(&difference.warning));
+        }
+    }
+    for side in 1..comparison.sides.len() {
+        let names = [0, side].map(|at| escaped(&comparison.sides[at].name));
+        text += &format!(
+            "\n### {} against {}\n\n| step | figure | {} | {} | ratio | |\n|---|---|--:|--:|--:|---|\n",
+            names[1], names[0], names[0], names[1]
+        );
+        for row in comparison.rows.iter().filter(|row| row.leads || row.effects[side - 1].word != Word::CannotTell) {
+            let effect = &row.effects[side - 1];
+            let cell = |at: usize| {
+                let (value, interval) = words::figure(row, &row.figures[at]);
+                format!("{value} {interval}").trim_end().to_owned()
+            };
+            let word = match effect.word {
+                Word::Better | Word::Worse => format!("**{}**", words::word(effect)),
+                _ => words::word(effect),
+            };
+            let (step, figure) = (escaped(&format!("{} {}", row.step, row.op.name())), words::title(row));
+            text += &format!("| {step} | {figure} | {} | {} | {} | {word} |\n", cell(0), cell(side), words::ratio(&effect.ratio));
+        }
+        if let Some(sentence) = words::overall_sentence(comparison, side) {
+            text += &format!("\n{}\n", escaped(&sentence));
+        }
+    }
+    for sentence in words::basis(comparison) {
+        text += &format!("\n{}\n", escaped(&sentence));
+    }
+    let missing = comparison.sides.iter().flat_map(|side| side.missing.iter().map(|what| (side.name.as_str(), what)));
+    let missing: Vec<_> = missing.collect();
+    if !missing.is_empty() {
+        text += "\n### What is missing\n\n";
+        missing.iter().for_each(|(who, what)| text += &format!("- {}: {}\n", escaped(who), escaped(what)));
+    }
+    if !comparison.left_out.is_empty() {
+        text += "\n### Not compared\n\n";
+        for left in &comparison.left_out {
+            text += &format!("- {}\n", escaped(&format!("{} of {}: {}", left.step, left.side, left.why)));
+        }
+    }
+    text
+}

@@ -1,0 +1,1 @@
+//! Every form of a comparison, with hostile names.
