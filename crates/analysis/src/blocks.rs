@@ -49,6 +49,7 @@ pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
     let resolved = figures.iter().filter(|figure| figure.is_resolved());
     let rounds: Vec<RoundFigure> = resolved.map(|figure| RoundFigure { round: 0, figure: *figure }).collect();
     match (rounds.as_slice(), figures) {
+        ([only], _) => only.figure,
         ([], [only]) => *only,
         ([], _) => over_rounds(&figures.iter().map(|figure| RoundFigure { round: 0, figure: *figure }).collect::<Vec<_>>()),
         _ => over_rounds(&rounds),

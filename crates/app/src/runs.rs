@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use jiff::Zoned;
 use qd1_analysis::compare::{measured, spoilers};
 use qd1_model::history::Row;
-use qd1_model::measured::{Aspect, Circumstance, Measured};
+use qd1_model::measured::Measured;
 use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
 
@@ -96,10 +96,8 @@ fn of_file(word: &str, path: &Path) -> Result<Vec<Measured>> {
 
 fn of_record(record: &Record) -> Measured {
     let summary = qd1_analysis::summarize(record);
-    let spoiled = spoilers(record, &summary).into_iter().map(|value| Circumstance { aspect: Aspect::Spoiled, value });
-    let mut run = measured(record, &summary);
-    run.circumstances.extend(spoiled);
-    run
+    let spoilers = spoilers(record, &summary);
+    measured(record, &summary, &spoilers)
 }
 
 #[cfg(test)]

@@ -215,7 +215,7 @@ fn step(job: &Value, options: &Options<'_>, missing: &mut Vec<String>) -> Measur
         streams.push(stream(part, class, job.get("sync"), options, missing));
     }
     let title = does.map_or_else(String::new, |does| does.title());
-    MeasuredStep { name, title, does, engine: options.text("ioengine").unwrap_or_default(), streams, fault }
+    MeasuredStep { name, title, does, engine: options.text("ioengine").unwrap_or_default(), streams, fault, is_spoiled: false }
 }
 
 fn count(part: &Value) -> u64 {

@@ -302,7 +302,7 @@ fn step(job: Job) -> MeasuredStep {
     }
     let does = job.does.map(|does| Does { commits, ..does });
     let title = does.map_or_else(String::new, |does| does.title());
-    MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault }
+    MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault, is_spoiled: false }
 }
 
 #[cfg(test)]

@@ -70,11 +70,11 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
         does,
         engine: "libaio".to_owned(),
         streams: vec![stream(OpClass::Read, reads), stream(OpClass::Write, writes)],
-        fault: String::new(),
+        ..MeasuredStep::default()
     }
 }
 
-/// Returns the run that a text shows, if it is of YABS.
+/// Returns the run that a text shows, if it is of YABS. It cuts IOPS to two digits, so that they are taken from the rate.
 pub(crate) fn from_text(text: &str) -> Vec<Measured> {
     let mut steps = Vec::new();
     // Two block sizes beside each other, and their rows of reads and writes.
@@ -89,7 +89,10 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
             "Write" => {
                 let writes: Vec<(f64, f64)> = cells.filter_map(cell).collect();
                 let rows = sizes.iter().zip(&reads).zip(&writes);
-                steps.extend(rows.map(|((size, reads), writes)| step(size, *reads, *writes)));
+                steps.extend(rows.map(|((size, reads), writes)| {
+                    let exact = |(rate, iops): (f64, f64)| (rate, bytes(size).map_or(iops, |block| rate / block as f64));
+                    step(size, exact(*reads), exact(*writes))
+                }));
                 (sizes, reads) = (Vec::new(), Vec::new());
             }
             _ => {}
@@ -105,7 +108,7 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
     let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
     let kernel = text.lines().find_map(|line| line.strip_prefix("Kernel")?.trim_start().strip_prefix(':'));
     circumstances.extend(kernel.map(|value| Circumstance { aspect: Aspect::Kernel, value: value.trim().to_owned() }));
-    let missing = vec![RATES_ONLY.to_owned(), "YABS prints three digits; its JSON (-j) has all".to_owned()];
+    let missing = vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
     vec![Measured { tool, circumstances, steps, missing, ..Measured::default() }]
 }
 

@@ -128,6 +128,8 @@ pub struct MeasuredStep {
     pub streams: Vec<MeasuredStream>,
     /// Why its figures cannot be used; empty where they can.
     pub fault: String,
+    /// Whether a finding says that its figures are not those of the disk alone.
+    pub is_spoiled: bool,
 }
 
 /// One kind of operation of one step.

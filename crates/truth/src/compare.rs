@@ -68,7 +68,7 @@ fn run(cell: &Cell, differs: bool, factor: f64, seed: u64) -> Measured {
     let own = if differs { (OF_RUNS * Random::new(seed).normal()).exp() } else { 1.0 };
     let cell = cell.on(slower(cell.device(), factor * own));
     let record = repeat::record(&cell, seed);
-    measured(&record, &qd1_analysis::summarize(&record))
+    measured(&record, &qd1_analysis::summarize(&record), &[])
 }
 
 /// One comparison on the disk of this number.

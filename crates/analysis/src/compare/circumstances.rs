@@ -2,7 +2,7 @@
 
 use qd1_model::comparison::Difference;
 use qd1_model::measured::{Aspect, Circumstance, Measured};
-use qd1_model::{Record, Summary};
+use qd1_model::{Finding, Record, Summary};
 
 use super::Group;
 use super::align::Aligned;
@@ -57,12 +57,22 @@ fn about(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { format!("{:.1} GiB", halves / 2.0) }
 }
 
-/// Titles of the findings that spoil a run.
-pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<String> {
+/// The findings that spoil a run.
+pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
     let is_spoiler = |id: &str| SPOILERS.iter().any(|spoiler| id == *spoiler || id.starts_with(&format!("{spoiler}.")));
     let found = detect::merge_repeated(detect::findings(record, summary));
-    let spoiling = found.into_iter().filter(|finding| is_spoiler(&finding.id));
-    spoiling.map(|finding| if finding.step.is_empty() { finding.title } else { format!("{}: {}", finding.step, finding.title) }).collect()
+    found.into_iter().filter(|finding| is_spoiler(&finding.id)).collect()
+}
+
+/// A finding that spoils a run, for people.
+pub(super) fn spoiled(finding: &Finding) -> Circumstance {
+    let is_named = finding.step.is_empty() || finding.title.contains(&finding.step);
+    let step = if is_named { String::new() } else { format!("{}: ", finding.step) };
+    let more = match finding.also_in.len() {
+        0 => String::new(),
+        _ => format!("; also {}", finding.also_in.join(", ")),
+    };
+    Circumstance { aspect: Aspect::Spoiled, value: format!("{step}{}{more}", finding.title) }
 }
 
 /// What the sides differ in: of the whole runs, and the engines of steps.

@@ -4,21 +4,23 @@
 //! drawn towards that of the other figures (`moderate.rs`), and the difference of two means is a Student's t. Where they have
 //! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
 //! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need (Bonferroni)
-//! as a Student's t would with as many degrees of freedom as a run has visits.
+//! as a Student's t would with as many degrees of freedom as a run has stretches to tell its level from, about.
 
 use qd1_model::Estimate;
-use qd1_model::comparison::{Effect, FOUND, Word};
+use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
 use super::together::{Tier, multiple};
 use crate::stats::{Z_975, t_quantile};
 
-/// Degrees of freedom of an interval within a run: its visits, less one.
-const WITHIN_DF: f64 = 11.0;
+/// Degrees of freedom of an interval within a run.
+const WITHIN_DF: f64 = 60.0;
 /// The widest interval that is called "the same", and the one that is called so although it does not hold 1.
 const SAME_MAX: f64 = 0.1;
 const SAME_ALWAYS: f64 = 0.02;
+/// The latter of single runs, which differ by some percent on any disk.
+const SAME_OF_SINGLE: f64 = 0.05;
 /// Degrees of freedom of the spread between runs from which the intervals within them are no bound to it.
 const TRUSTED_DF: f64 = 12.0;
 /// Chances from which a multiple of a standard error is carried over to other degrees of freedom.
@@ -33,6 +35,8 @@ pub(super) struct Figures {
     runs: Vec<usize>,
     /// Whether it is the mean of many.
     is_mean: bool,
+    /// Whether a run of each side was spoilt.
+    is_spoiled: Vec<bool>,
 }
 
 /// A figure of one run.
@@ -113,7 +117,7 @@ impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
     pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
         let logs = sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect());
-        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false }
+        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false, is_spoiled: vec![false; sides.len()] }
     }
 
     /// Whether every side has it of all its runs.
@@ -139,7 +143,8 @@ impl Figures {
         };
         let runs = figures[0].0.runs.clone();
         let sides = runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
-        Self { sides, runs, is_mean: true }
+        let is_spoiled = vec![false; runs.len()];
+        Self { sides, runs, is_mean: true, is_spoiled }
     }
 
     /// The variance between runs by itself; `None` where no side has two.
@@ -155,6 +160,21 @@ impl Figures {
             side.iter().map(move |log| log.value - mean).collect::<Vec<_>>()
         };
         self.sides.iter().flat_map(of_side).collect()
+    }
+
+    /// Sets whether a run of each side was spoilt.
+    pub(super) fn spoiled(self, is_spoiled: Vec<bool>) -> Self {
+        Self { is_spoiled, ..self }
+    }
+
+    /// Whether something else spoilt a run of the first side or of this one.
+    pub(super) fn is_spoiled(&self, side: usize) -> bool {
+        self.is_spoiled[0] || self.is_spoiled[side]
+    }
+
+    /// Whether it is of single runs of which one was spoilt: nobody knows how much of a difference is the disk's.
+    pub(super) fn is_lost(&self) -> bool {
+        self.runs.iter().all(|runs| *runs == 1) && self.is_spoiled.contains(&true)
     }
 
     /// Mean of the variances within runs, where all have one.
@@ -237,15 +257,16 @@ pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
     found
 }
 
-/// The word for a ratio.
-pub(super) fn conclude(ratio: Estimate, better: Better) -> Effect {
+/// The word for a ratio, of several runs of a side or of single ones.
+pub(super) fn conclude(ratio: Estimate, better: Better, basis: Basis) -> Effect {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
         return Effect { ratio, word: Word::CannotTell, within: None };
     };
     let within = (high - 1.0).max(1.0 - low);
     let is_apart = low > 1.0 || high < 1.0;
+    let negligible = if basis == Basis::Runs { SAME_ALWAYS } else { SAME_OF_SINGLE };
     match is_apart {
-        true if within > SAME_ALWAYS => Effect { ratio, word: Word::of(low > 1.0, better), within: None },
+        true if within > negligible => Effect { ratio, word: Word::of(low > 1.0, better), within: None },
         _ if within <= SAME_MAX => Effect { ratio, word: Word::Same, within: Some(within) },
         _ => Effect { ratio, word: Word::CannotTell, within: None },
     }
@@ -264,7 +285,7 @@ mod tests {
     fn words_follow_the_interval_and_the_better_direction() {
         let of = |low, high, better| {
             let ratio = Estimate { value: Some(1.0), low: Some(low), high: Some(high), ..Estimate::default() };
-            conclude(ratio, better)
+            conclude(ratio, better, Basis::Runs)
         };
         assert_eq!(of(1.1, 1.3, Better::Lower).word, Word::Worse);
         assert_eq!(of(1.1, 1.3, Better::Higher).word, Word::Better);
@@ -293,14 +314,14 @@ mod tests {
         let figures = Figures::new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
         let spreads = spreads(&[("lat_p50_ns", &figures)]);
         let ratio = figures.ratio(1, spreads[0].as_ref(), Width::alone(0.05));
-        assert_eq!(conclude(ratio, Better::Lower).word, Word::CannotTell, "{ratio:?}");
+        assert_eq!(conclude(ratio, Better::Lower, Basis::Runs).word, Word::CannotTell, "{ratio:?}");
         assert!(figures.runs_needed(spreads[0].as_ref(), Width::alone(0.05)).unwrap() > 10);
     }
 
     #[test]
     fn what_one_side_did_not_resolve_cannot_be_told() {
         let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
-        assert_eq!(conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower).word, Word::CannotTell);
+        assert_eq!(conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower, Basis::Visits).word, Word::CannotTell);
     }
 
     /// Tools that state no interval.
@@ -308,7 +329,7 @@ mod tests {
     fn single_figures_without_intervals_have_a_ratio_and_no_word() {
         let bare = |value| vec![Estimate { value: Some(value), ..Estimate::default() }];
         let figures = Figures::new(&[bare(100.0), bare(300.0)]);
-        let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Higher);
+        let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Higher, Basis::Visits);
         assert_eq!((effect.word, effect.ratio.low), (Word::CannotTell, None));
         assert!((effect.ratio.value.unwrap() - 3.0).abs() < 1e-9);
     }

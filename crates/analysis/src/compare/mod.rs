@@ -7,7 +7,7 @@
 //!
 //! How much two runs of one disk differ is seen where a side has several runs. Where no side has, the intervals are those
 //! within the runs, which span what visits spread over a run saw of the disk; a disk that is another one tomorrow is not in
-//! them.
+//! them, and of a step that something else spoilt nothing is concluded.
 
 mod align;
 mod circumstances;
@@ -17,10 +17,12 @@ mod moderate;
 mod overall;
 mod together;
 
-use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side};
+use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side, Word};
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
 use qd1_model::metric::{Better, METRICS, Metric};
-use qd1_model::{Estimate, OpClass, Problem, Record, SCHEMA_VERSION, Summary};
+use qd1_model::{
+    Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary,
+};
 
 use crate::blocks::over_runs;
 use align::Aligned;
@@ -29,9 +31,19 @@ use effects::{Figures, Spread, Width};
 
 /// Chance of any false "better" or "worse" in a comparison of equal sides.
 const ALPHA: f64 = 0.05;
-/// Parts of that chance: for the whole, and for the figures that lead; the rest is for all others.
-const OF_OVERALL: f64 = 0.6;
-const OF_LEADING: f64 = 0.32;
+/// How that chance is parted.
+struct Parts {
+    /// For the whole.
+    overall: f64,
+    /// For the figures that lead; the rest is for all others.
+    leading: f64,
+}
+
+/// With several runs of each side the whole shows most.
+const OF_RUNS: Parts = Parts { overall: 0.6, leading: 0.32 };
+/// The whole of single runs may have moved as one, and shows little.
+const OF_VISITS: Parts = Parts { overall: 0.1, leading: 0.7 };
+
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
 /// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.
@@ -46,17 +58,17 @@ pub struct Group {
     pub runs: Vec<Measured>,
 }
 
-/// Returns a run of qd1 as it is compared. `spoilers` are the titles of findings that say why its figures are not the
-/// disk's alone.
+/// Returns a run of qd1 as it is compared. `spoilers` are the findings that say why its figures are not the disk's alone.
 #[must_use]
-pub fn measured(record: &Record, summary: &Summary) -> Measured {
-    let step = |step: &qd1_model::StepSummary| {
+pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Measured {
+    let step = |step: &StepSummary| {
         let plan = record.plan.step(&step.name);
         let kept = record.step(&step.name);
-        let stream = |stream: &qd1_model::StreamSummary| {
+        let stream = |stream: &StreamSummary| {
             let lat = kept.and_then(|step| step.stream(stream.class)).map(|kept| kept.lat.clone());
             MeasuredStream::of(stream, lat)
         };
+        let spoils = |finding: &Finding| finding.step == step.name || finding.also_in.contains(&step.name);
         MeasuredStep {
             name: step.name.clone(),
             title: step.title.clone(),
@@ -64,21 +76,23 @@ pub fn measured(record: &Record, summary: &Summary) -> Measured {
             engine: step.engine.clone(),
             streams: step.streams.iter().map(stream).collect(),
             fault: kept.map(|step| step.fault.clone()).unwrap_or_default(),
+            is_spoiled: spoilers.iter().any(|finding| finding.step.is_empty() || spoils(finding)),
         }
     };
+    let circumstances = circumstances::of(record).into_iter().chain(spoilers.iter().map(circumstances::spoiled));
     Measured {
         label: record.id.chars().take(8).collect(),
         tool: format!("qd1 {}", record.version),
         started_unix_ns: Some(record.started_unix_ns),
-        circumstances: circumstances::of(record),
+        circumstances: circumstances.collect(),
         steps: summary.steps.iter().map(step).collect(),
         missing: Vec::new(),
     }
 }
 
-/// Titles of the findings that say that the figures of a run are not those of its disk alone.
+/// Returns the findings that say that the figures of a run are not those of its disk alone.
 #[must_use]
-pub fn spoilers(record: &Record, summary: &Summary) -> Vec<String> {
+pub fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
     circumstances::spoilers(record, summary)
 }
 
@@ -96,14 +110,15 @@ pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison,
     let spreads = effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
     let basis = if spreads.iter().any(Option::is_some) { Basis::Runs } else { Basis::Visits };
     let others = groups.len() - 1;
-    let [of_leading, of_rest] = widths(&rows, &spreads, others);
+    let parts = if basis == Basis::Runs { OF_RUNS } else { OF_VISITS };
+    let [of_leading, of_rest] = widths(&rows, &spreads, others, &parts);
     for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
         let width = if row.leads { of_leading } else { of_rest };
         row.effects = (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), width)).collect();
     }
     let overall = overall::figures(&rows).map_or_else(Vec::new, |figures| {
-        let ratio = |side| overall::ratio(&figures, side, others, ALPHA * OF_OVERALL);
-        (1..groups.len()).map(|side| effects::conclude(ratio(side), Better::Lower)).collect()
+        let ratio = |side| overall::ratio(&figures, side, others, ALPHA * parts.overall);
+        (1..groups.len()).map(|side| effects::conclude(ratio(side), Better::Lower, basis)).collect()
     });
     let limits = limits(conditions, &rows, &spreads, groups)?;
     let runs_needed = runs_needed(&rows, &spreads, of_leading);
@@ -155,17 +170,17 @@ fn side(group: &Group) -> Side {
 }
 
 /// How wide the intervals of leading figures and of all others have to be, so that all of them hold together.
-fn widths(rows: &[(Row, Figures)], spreads: &[Option<Spread>], others: usize) -> [Width; 2] {
+fn widths(rows: &[(Row, Figures)], spreads: &[Option<Spread>], others: usize, parts: &Parts) -> [Width; 2] {
     let of = |leads: bool| -> Vec<(&Figures, Option<&Spread>)> {
         let rows = rows.iter().zip(spreads).filter(|((row, _), _)| row.leads == leads);
         rows.map(|((_, figures), spread)| (figures, spread.as_ref())).collect()
     };
     let (leading, rest) = (of(true), of(false));
-    let of_all = 1.0 - OF_OVERALL;
+    let of_all = 1.0 - parts.overall;
     let share = match (leading.len(), rest.len()) {
         (0, _) => 0.0,
         (_, 0) => of_all,
-        _ => OF_LEADING,
+        _ => parts.leading,
     };
     [effects::width(&leading, others, ALPHA * share), effects::width(&rest, others, ALPHA * (of_all - share))]
 }
@@ -195,7 +210,8 @@ fn rows(aligned: &Aligned<'_>, sides: usize) -> Vec<(Row, Figures)> {
                 figures: all.iter().map(|figures| over_runs(figures)).collect(),
                 effects: Vec::new(),
             };
-            found.push((row, Figures::new(&all)));
+            let is_spoiled = (0..sides).map(|side| aligned.of(side).any(|step| step.is_spoiled)).collect();
+            found.push((row, Figures::new(&all).spoiled(is_spoiled)));
         }
     }
     found
@@ -228,7 +244,9 @@ fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, all: &[Vec<Estima
 
 fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>, width: Width) -> Effect {
     let Some(metric) = qd1_model::metric::metric(metric) else { return Effect::default() };
-    effects::conclude(figures.ratio(side, spread, width), metric.better)
+    let basis = if spread.is_some() { Basis::Runs } else { Basis::Visits };
+    let effect = effects::conclude(figures.ratio(side, spread, width), metric.better, basis);
+    if spread.is_none() && figures.is_spoiled(side) { Effect { word: Word::CannotTell, within: None, ..effect } } else { effect }
 }
 
 fn limits(
@@ -256,7 +274,6 @@ fn limits(
 /// The runs of each side with which half of the leading figures that cannot tell would find a difference of
 /// [`qd1_model::comparison::FOUND`].
 fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width) -> Option<u32> {
-    use qd1_model::comparison::Word;
     let open = rows.iter().zip(spreads).filter(|((row, _), _)| {
         row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell)
     });

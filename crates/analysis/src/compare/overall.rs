@@ -20,7 +20,8 @@ const MEAN: &str = "lat_mean_ns";
 pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let mut kinds: Vec<(&str, OpClass)> = rows.iter().map(|(row, _)| (row.step.as_str(), row.op)).collect();
     kinds.dedup();
-    let whole: Vec<&(Row, Figures)> = rows.iter().filter(|(_, figures)| figures.is_whole()).collect();
+    let is_usable = |figures: &Figures| figures.is_whole() && !figures.is_lost();
+    let whole: Vec<&(Row, Figures)> = rows.iter().filter(|(_, figures)| is_usable(figures)).collect();
     let figure = |(step, op): (&str, OpClass)| {
         let mine = || whole.iter().filter(move |(row, _)| row.step == step && row.op == op);
         let (row, figures) = mine().find(|(row, _)| row.metric == MEAN).or_else(|| mine().find(|(row, _)| row.leads))?;

@@ -78,6 +78,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     for word in &args.runs {
         groups.push(Group { name: short(word), runs: runs::find(word)? });
     }
+    distinct(&mut groups);
     for given in &args.group {
         let wrong = || Problem::usage(format!("--group {}: write it as name=RUN,RUN,RUN", printable(given)));
         let (name, words) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
@@ -106,6 +107,25 @@ fn short(word: &str) -> String {
     printable(name).into_owned()
 }
 
+/// Takes out of the names of sides what all of them begin and end with, up to a mark between words.
+fn distinct(groups: &mut [Group]) {
+    let is_mark = |letter: char| matches!(letter, '-' | '_' | '.' | ' ');
+    let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+    let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else { return };
+    let ends_at_mark = |text: &str| text.is_empty() || text.ends_with(is_mark);
+    let begins_at_mark = |text: &str| text.is_empty() || text.starts_with(is_mark);
+    let cuts = |text: &str| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect::<Vec<_>>();
+    let begin = cuts(first).into_iter().rev().map(|at| &first[..at]);
+    let begin = begin.filter(|begin| ends_at_mark(begin)).find(|begin| others.iter().all(|name| name.starts_with(begin)));
+    let end = cuts(first).into_iter().map(|at| &first[at..]);
+    let end = end.filter(|end| begins_at_mark(end)).find(|end| others.iter().all(|name| name.ends_with(end)));
+    let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
+    let short = |name: &str| name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned);
+    if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>() {
+        groups.iter_mut().zip(short).for_each(|(group, name)| group.name = name);
+    }
+}
+
 /// A run beside itself differs by nothing, and a run that counts twice as a repeat is no repeat.
 fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
     let mut all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
@@ -115,4 +135,26 @@ fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_sides_keep_what_tells_them_apart() {
+        let of = |names: &[&str]| {
+            let group = |name: &&str| Group { name: (*name).to_owned(), runs: Vec::new() };
+            let mut groups: Vec<Group> = names.iter().map(group).collect();
+            distinct(&mut groups);
+            groups.into_iter().map(|group| group.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["vps-a-1-fio_read.txt", "vps-b-2-fio_read.txt"]), ["a-1", "b-2"]);
+        assert_eq!(of(&["before.json", "after.json"]), ["before", "after"]);
+        assert_eq!(of(&["a.json", "a-b.json"]), ["a", "a-b"]);
+        assert_eq!(of(&["4f2a9c01", "4f2a77aa"]), ["4f2a9c01", "4f2a77aa"]);
+        assert_eq!(of(&["größe-1", "größe-2"]), ["1", "2"]);
+        assert_eq!(of(&["a", "a"]), ["a", "a"]);
+        assert_eq!(of(&["one.txt"]), ["one.txt"]);
+    }
 }

@@ -6,6 +6,7 @@ mod common;
 
 mod bad_input;
 mod check;
+mod compare;
 mod fio_coverage;
 mod fio_line;
 mod fio_verify;

@@ -1,17 +1,20 @@
-//! A comparison for people.
+//! A comparison for people: two sides beside each other, or more of them in their order.
+
+mod ranking;
 
 use jiff::tz::TimeZone;
-use qd1_model::comparison::{Comparison, Row, Word};
+use qd1_model::comparison::{Comparison, Difference, Row, Word};
+use qd1_model::measured::Aspect;
 
 use super::words;
 use crate::page::{BAD, BOLD, DIM, Detail, GOOD, MIDDLING, NOTE, Page, Style, shorten};
 use anstyle::Style as Paint;
 
 /// Columns of a step's name, a figure's name, a figure, and a ratio with its interval.
-const STEP: usize = 15;
-const METRIC: usize = 12;
-const FIGURE: usize = 10;
-const RATIO: usize = 20;
+const STEP: usize = 13;
+const METRIC: usize = 11;
+const FIGURE: usize = 9;
+const RATIO: usize = 21;
 /// Steps that are listed as left out, where not all are told.
 const LEFT_OUT_MAX: usize = 4;
 
@@ -27,8 +30,10 @@ pub(super) fn render(comparison: &Comparison, style: &Style, zone: &TimeZone) ->
         page.hang(2, &shorten(&side.name, 24), BOLD, column, &words::runs(side, zone));
     }
     differences(&mut page, comparison);
-    for side in 1..comparison.sides.len() {
-        table(&mut page, comparison, side, is_all);
+    if comparison.sides.len() == 2 {
+        table(&mut page, comparison, is_all);
+    } else {
+        ranking::write(&mut page, comparison, is_all);
     }
     page.line("");
     words::basis(comparison).iter().for_each(|sentence| page.prose(2, sentence));
@@ -58,6 +63,10 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
     page.heading("What else differs");
     for difference in &comparison.differences {
+        if difference.aspect == Aspect::Spoiled {
+            spoiled(page, comparison, difference);
+            continue;
+        }
         let values: Vec<String> = difference
             .values
             .iter()
@@ -70,50 +79,64 @@ fn differences(page: &mut Page, comparison: &Comparison) {
     }
 }
 
+/// What spoils a run is a sentence or more, of each side.
+fn spoiled(page: &mut Page, comparison: &Comparison, difference: &Difference) {
+    let name = difference.aspect.name();
+    for (side, value) in comparison.sides.iter().zip(&difference.values).filter(|(_, value)| !value.is_empty()) {
+        page.hang(2, name, NOTE, 15, &format!("{}: {value}", side.name));
+    }
+}
+
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-/// The figures of one side beside those of the first.
-fn table(page: &mut Page, comparison: &Comparison, side: usize, is_all: bool) {
-    let names = [&comparison.sides[0].name, &comparison.sides[side].name];
-    let is_shown = |row: &&Row| {
-        let effect = &row.effects[side - 1];
-        is_all || row.leads || matches!(effect.word, Word::Better | Word::Worse)
-    };
-    let rows: Vec<&Row> = comparison.rows.iter().filter(is_shown).filter(|row| row.figures[side].n > 0 || row.figures[side].is_resolved()).collect();
+/// The figures of the second side beside those of the first.
+fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
     page.line("");
-    let [one, two] = names.map(|name| shorten(name, FIGURE));
-    let heading = format!("  {:STEP$}{:METRIC$}{one:>FIGURE$}  {two:>FIGURE$}  {:RATIO$}", "", "", "ratio, together");
-    let heading = page.paint(BOLD, heading.trim_end());
+    let [one, two] = [0, 1].map(|side| shorten(&comparison.sides[side].name, FIGURE));
+    let heading = format!("  {:STEP$}{:METRIC$}{one:>FIGURE$}  {two:>FIGURE$}  ratio", "", "");
+    let heading = page.paint(BOLD, &heading);
     page.line(&heading);
     let mut last = String::new();
-    for row in rows {
-        let effect = &row.effects[side - 1];
-        // Steps with several kinds of operation say which.
-        let kinds = comparison.rows.iter().filter(|other| other.step == row.step && other.op != row.op).count();
-        let name = if kinds > 0 { format!("{} {}", row.step, row.op.name()) } else { row.step.clone() };
+    for row in comparison.rows.iter().filter(|row| is_shown(row, is_all)) {
+        let effect = &row.effects[0];
+        let name = step_name(comparison, row);
         let step = if name == last { String::new() } else { shorten(&name, STEP - 1) };
         last = name;
-        let [(first, _), (other, _)] = [0, side].map(|at| words::figure(row, &row.figures[at]));
-        let word = page.paint(paint(effect.word), &words::word(effect));
+        let [first, other] = [0, 1].map(|side| words::figure(row, &row.figures[side]).0);
+        let word = page.paint(paint(effect.word), &words::short_word(effect));
         page.line(&format!(
             "  {step:STEP$}{:METRIC$}{:>FIGURE$}  {:>FIGURE$}  {:RATIO$}{word}",
             shorten(&words::title(row), METRIC - 1),
-            unresolved(&first),
-            unresolved(&other),
+            narrow(&first),
+            narrow(&other),
             words::ratio(&effect.ratio)
         ));
     }
-    if let Some(sentence) = words::overall_sentence(comparison, side) {
+    if let Some(sentence) = words::overall_sentence(comparison, 1) {
         page.prose(2, &sentence);
     }
 }
 
+/// Whether a row is worth its line: where not all are told, one that leads, or that says something. Of requests per second and
+/// bytes per second, which say the same of one block size, the one that leads is enough.
+fn is_shown(row: &Row, is_all: bool) -> bool {
+    let is_rate = matches!(row.metric.as_str(), "iops" | "bytes_per_second");
+    let says = row.effects.iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse));
+    is_all || row.leads || says && !is_rate
+}
+
+/// The step of a row, and its kind of operation where it has several.
+fn step_name(comparison: &Comparison, row: &Row) -> String {
+    let has_kinds = comparison.rows.iter().any(|other| other.step == row.step && other.op != row.op);
+    if has_kinds { format!("{} {}", row.step, row.op.name()) } else { row.step.clone() }
+}
+
 /// `not resolved` as it fits a column.
-fn unresolved(figure: &str) -> &str {
-    if figure == "not resolved" { "unresolved" } else { figure }
+fn narrow(figure: &str) -> &str {
+    if figure == "not resolved" { "open" } else { figure }
 }
 
 const fn paint(word: Word) -> Paint {

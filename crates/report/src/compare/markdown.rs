@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use qd1_model::comparison::{Comparison, Word};
+use qd1_model::measured::Aspect;
 
 use super::words;
 use crate::table::escaped;
@@ -31,7 +32,8 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
             let step = if difference.step.is_empty() { String::new() } else { format!(" of {}", difference.step) };
             text += &format!("| {} |", escaped(&format!("{}{step}", difference.aspect.name())));
             for value in &difference.values {
-                text += &format!(" {} |", escaped(if value.is_empty() { "not known" } else { value }));
+                let none = if difference.aspect == Aspect::Spoiled { "nothing found" } else { "not known" };
+                text += &format!(" {} |", escaped(if value.is_empty() { none } else { value }));
             }
             text += &format!(" {} |\n", escaped(&difference.warning));
         }

@@ -17,12 +17,19 @@ pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
         let effects = || comparison.rows.iter().map(move |row| (row, &row.effects[side - 1]));
         let count = |word: Word| effects().filter(|(_, effect)| effect.word == word).count();
         let (better, worse) = (count(Word::Better), count(Word::Worse));
-        let counts = format!(
-            "{better} of {} figures better, {worse} worse, {} the same, {} cannot be told",
-            comparison.rows.len(),
-            count(Word::Same),
-            count(Word::CannotTell)
-        );
+        if better + worse + count(Word::Same) == 0 && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell) {
+            return format!("{} cannot be told from {first} in any of {} figures.", other.name, comparison.rows.len());
+        }
+        let counts = if comparison.sides.len() > 2 {
+            String::new()
+        } else {
+            format!(
+                "; {better} of {} figures better, {worse} worse, {} the same, {} cannot be told",
+                comparison.rows.len(),
+                count(Word::Same),
+                count(Word::CannotTell)
+            )
+        };
         let what = match (better, worse, overall(comparison, side).map(|effect| effect.word)) {
             (0, 0, Some(Word::Better)) | (1.., 0, _) => "is better than",
             (0, 0, Some(Word::Worse)) | (0, 1.., _) => "is worse than",
@@ -37,7 +44,7 @@ pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
             format!("{} {} {}", row.step, title(row), ratio(&effect.ratio))
         }).collect();
         let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-        format!("{} {what} {first}{named}; {counts}.", other.name)
+        format!("{} {what} {first}{named}{counts}.", other.name)
     }).collect()
 }
 
@@ -49,12 +56,12 @@ pub(super) fn overall(comparison: &Comparison, side: usize) -> Option<&Effect> {
 /// The sentence of [`overall`].
 pub(super) fn overall_sentence(comparison: &Comparison, side: usize) -> Option<String> {
     let effect = overall(comparison, side)?;
-    let kinds = "over the first figure of each kind of operation";
-    let took = match effect.ratio.low {
-        Some(_) => format!("operations take {} times as long {kinds}", ratio(&effect.ratio)),
-        None => format!("operations take about {} times as long {kinds}", ratio(&effect.ratio)),
-    };
-    Some(format!("{}: {took}: {}", comparison.sides[side].name, word(effect)))
+    let (side, first) = (&comparison.sides[side].name, &comparison.sides[0].name);
+    let ratio = ratio(&effect.ratio);
+    Some(format!(
+        "Over all kinds of operation, one on {side} takes {ratio} times as long as on {first}: {}.",
+        word(effect)
+    ))
 }
 
 fn size(effect: &Effect) -> f64 {
@@ -63,7 +70,11 @@ fn size(effect: &Effect) -> f64 {
 
 /// A row's figure, with its kind of operation where the step's name alone does not say it.
 pub(super) fn title(row: &Row) -> String {
-    of(row).map_or_else(|| row.metric.clone(), |metric| metric.title.to_owned())
+    match of(row) {
+        Some(metric) if metric.name == "stall_share" => "in stalls".to_owned(),
+        Some(metric) => metric.title.to_owned(),
+        None => row.metric.clone(),
+    }
 }
 
 pub(super) fn of(row: &Row) -> Option<&'static Metric> {
@@ -75,7 +86,7 @@ pub(super) fn ratio(ratio: &Estimate) -> String {
     match (ratio.value, ratio.low, ratio.high) {
         (Some(value), Some(low), Some(high)) => format!("{} [{}..{}]", digits(value), digits(low), digits(high)),
         (Some(value), ..) => digits(value),
-        _ => "-".to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -92,9 +103,21 @@ fn digits(value: f64) -> String {
 /// `worse`, `same within 4 %`.
 pub(super) fn word(effect: &Effect) -> String {
     match (effect.word, effect.within) {
-        (Word::Same, Some(within)) => format!("same within {} %", (100.0 * within).ceil().max(1.0)),
+        (Word::Same, Some(within)) => format!("same within {} %", percent(within)),
         (word, _) => word.name().to_owned(),
     }
+}
+
+/// The same for a narrow column: `same +-4 %`.
+pub(super) fn short_word(effect: &Effect) -> String {
+    match (effect.word, effect.within) {
+        (Word::Same, Some(within)) => format!("same +-{} %", percent(within)),
+        (word, _) => word.name().to_owned(),
+    }
+}
+
+fn percent(within: f64) -> f64 {
+    (100.0 * within).ceil().max(1.0)
 }
 
 /// A figure: value and, in the second, its interval.
@@ -143,11 +166,15 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
 /// `4f2a9c01, 77aa01ce; qd1 0.1.0; 2026-11-25 10:04 to 2026-11-26 09:12`.
 pub(super) fn runs(side: &Side, zone: &TimeZone) -> String {
     let named: Vec<&str> = side.runs.iter().map(|run| run.label.as_str()).collect();
+    let file = named.first().and_then(|first| first.rsplit_once('#')).map(|(file, _)| file);
+    let of_file = file.filter(|file| named.iter().all(|name| name.rsplit_once('#').is_some_and(|(other, _)| other == *file)));
     let mut tools: Vec<&str> = side.runs.iter().map(|run| run.tool.as_str()).collect();
     tools.dedup();
     let mut parts = Vec::new();
-    if named != [side.name.as_str()] {
-        parts.push(few(&named));
+    match of_file {
+        Some(file) => parts.push(format!("{} runs in {file}", named.len())),
+        None if named != [side.name.as_str()] => parts.push(few(&named)),
+        None => {}
     }
     parts.push(few(&tools));
     let began: Vec<u64> = side.runs.iter().filter_map(|run| run.started_unix_ns).collect();

@@ -1,0 +1,153 @@
+//! `qd1 compare`: runs of the history and files of others, what it says and how it ends.
+
+use std::fs;
+use std::path::PathBuf;
+
+use predicates::prelude::*;
+use serde_json::{Value, json};
+
+use crate::common::{self, Place, list};
+
+const QUICK: [&str; 2] = ["--only", "read32"];
+
+/// A file of the importer's samples.
+fn sample(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../import/tests/samples").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+/// fio's JSON of one job at 32 in flight.
+fn fio_json(iops: f64, samples: u32) -> String {
+    let read = json!({
+        "total_ios": 200_000, "iops": iops, "bw_bytes": 4096.0 * iops, "runtime": 20_000,
+        "iops_mean": iops, "iops_stddev": iops / 100.0, "iops_samples": samples,
+    });
+    let options = json!({ "rw": "randread", "bs": "4k", "iodepth": "32", "direct": "1", "ioengine": "libaio", "size": "1g" });
+    let job = json!({ "jobname": "mine", "error": 0, "elapsed": 21, "job options": options, "read": read });
+    json!({ "fio version": "fio-3.36", "timestamp": 1_795_390_330_u64, "jobs": [job] }).to_string()
+}
+
+#[test]
+fn runs_of_the_history_are_compared_step_by_step() {
+    let place = Place::new();
+    let (first, _second) = (place.report(&QUICK), place.report(&QUICK));
+    let id = first["record"]["id"].as_str().unwrap();
+    let compared = common::json(place.qd1(&["compare", &id[..8], "@latest", "--json"]));
+    let rows = list(&compared["rows"]);
+    let iops = rows.iter().find(|row| row["metric"] == "iops").expect("both have a rate");
+    assert_eq!((&iops["step"], &iops["op"]), (&json!("read32"), &json!("read")));
+    assert!(iops["effects"][0]["ratio"]["value"].as_f64().unwrap() > 0.0);
+    assert_eq!(compared["basis"], "visits", "one run of each does not say how runs differ");
+    place.qd1(&["compare", "@previous", "@latest"]).assert().success().stdout(
+        predicate::str::contains("read32").and(predicate::str::contains("is not known")),
+    );
+}
+
+#[test]
+fn a_run_and_fios_json_meet_by_what_they_do() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let file = place.beside("out.txt");
+    fs::write(&file, format!("fio: some warning\n{}\n", fio_json(5e4, 40))).unwrap();
+    let compared = common::json(place.qd1(&["compare", "@latest", file.to_str().unwrap(), "--json"]));
+    let rows = list(&compared["rows"]);
+    assert!(rows.iter().any(|row| row["step"] == "read32" && row["metric"] == "iops"), "{compared}");
+    let aspects: Vec<&Value> = list(&compared["differences"]).iter().map(|one| &one["aspect"]).collect();
+    assert!(aspects.contains(&&json!("tool")), "{aspects:?}");
+    assert!(list(&compared["sides"][1]["missing"]).iter().any(|what| what.as_str().unwrap().contains("interval")));
+}
+
+/// Files of `--json` stand for their runs, also on a machine without the history.
+#[test]
+fn a_report_as_json_is_its_run() {
+    let place = Place::new();
+    let (first, second) = (place.report(&QUICK), place.report(&QUICK));
+    let other = Place::new();
+    let files = [("before.json", first), ("after.json", second)].map(|(name, report)| {
+        let path = other.beside(name);
+        fs::write(&path, report.to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let said = predicate::str::contains("before").and(predicate::str::contains("read32"));
+    other.qd1(&["compare", &files[0], &files[1]]).assert().success().stdout(said);
+    // A newer layout is not misread.
+    let mut newer: Value = serde_json::from_str(&fs::read_to_string(&files[0]).unwrap()).unwrap();
+    newer["schema_version"] = json!(99);
+    fs::write(&files[0], newer.to_string()).unwrap();
+    other.qd1(&["compare", &files[0], &files[1]]).assert().code(1).stderr(predicate::str::contains("update qd1"));
+}
+
+#[test]
+fn a_limit_that_is_exceeded_for_sure_is_exit_code_3() {
+    let place = Place::new();
+    let (linode, ovh) =
+        (sample("vps-2017-linode-linode1024-fio_randread.txt"), sample("vps-2017-ovh-vpsssd1-fio_randread.txt"));
+    let limit = |condition: &str, more: &[&str]| {
+        place.qd1(&[&["compare", &linode, &ovh, "--fail-if", condition], more].concat()).assert()
+    };
+    limit("randread.iops < -10%", &[]).code(3).stdout(predicate::str::contains("FAIL"));
+    limit("randread.iops > +10%", &[]).code(0).stdout(predicate::str::contains("pass"));
+    limit("randread.iops < -10%", &["--format", "junit"]).code(3).stdout(predicate::str::contains("failures=\"1\""));
+    limit("randread.p98 < -10%", &[]).code(2).stderr(predicate::str::contains("p99.9"));
+    limit("randrea.p99 < -10%", &[]).code(2).stderr(predicate::str::contains("did you mean randread?"));
+    limit("randread.sync_p99 > 1%", &[]).code(2).stderr(predicate::str::contains("only lat_p50_ns"));
+}
+
+/// One run of each, and figures without intervals: nothing can be concluded, and nothing fails.
+#[test]
+fn what_cannot_be_told_fails_nothing() {
+    let place = Place::new();
+    let files = [1e4, 3e4].map(|iops| {
+        let path = place.beside(&format!("{iops}.json"));
+        fs::write(&path, fio_json(iops, 3)).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let args = ["compare", &files[0], &files[1], "--fail-if", "mine.iops > +10%"];
+    place.qd1(&args).assert().success().stdout(predicate::str::contains("cannot tell"));
+}
+
+#[test]
+fn groups_are_compared_by_how_their_runs_differ() {
+    let place = Place::new();
+    let file = |name: &str, iops: f64| {
+        let path = place.beside(name);
+        fs::write(&path, fio_json(iops, 40)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let a = ["a1", "a2", "a3"].iter().zip([1000.0, 1010.0, 990.0]).map(|(name, iops)| file(name, iops));
+    let b = ["b1", "b2", "b3"].iter().zip([2000.0, 2020.0, 1980.0]).map(|(name, iops)| file(name, iops));
+    let (a, b) = (a.collect::<Vec<_>>().join(","), b.collect::<Vec<_>>().join(","));
+    let (a, b) = (format!("old={a}"), format!("new={b}"));
+    let compared = common::json(place.qd1(&["compare", "--json", "--group", &a, &b]));
+    assert_eq!(compared["basis"], "runs");
+    let iops = list(&compared["rows"]).iter().find(|row| row["metric"] == "iops").unwrap();
+    assert_eq!(iops["effects"][0]["word"], "better");
+    assert!((iops["effects"][0]["ratio"]["value"].as_f64().unwrap() - 2.0).abs() < 0.01);
+}
+
+#[test]
+fn wrong_words_are_one_clear_error() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let empty = place.beside("empty.txt");
+    fs::write(&empty, "nothing of the kind\n").unwrap();
+    let (empty, dir) = (empty.to_str().unwrap(), place.dir().to_str().unwrap());
+    let yabs = sample("yabs.json");
+    for (args, said) in [
+        (vec!["@latest"], "nothing to compare it with"),
+        (vec!["@latest", "@latest"], "is named twice"),
+        (vec!["@latest", "zzzz"], "there is no file zzzz"),
+        (vec!["@latest", "no/such.json"], "there is no such file"),
+        (vec!["@latest", "@tomorrow"], "@yesterday"),
+        (vec!["@latest", empty], "bonnie++"),
+        (vec!["@latest", dir], "is a directory"),
+        (vec!["@latest", &yabs], "no step in common"),
+        (vec!["--group", "a"], "name=RUN,RUN,RUN"),
+        (vec!["--group", "a="], "name=RUN,RUN,RUN"),
+        (vec!["@latest", "@previous"], "no run before the latest one"),
+        (vec!["@latest", &yabs, "--fail-if", "nonsense"], "commit1.p99 > +10%"),
+    ] {
+        let args: Vec<&str> = std::iter::once("compare").chain(args).collect();
+        place.qd1(&args).assert().code(2).stdout("").stderr(predicate::str::contains(said));
+    }
+}

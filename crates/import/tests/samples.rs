@@ -1,0 +1,147 @@
+//! Real output of other tools: every figure that a file states is read, and what it lacks is said.
+
+use std::path::Path;
+
+use qd1_model::OpClass;
+use qd1_model::measured::{Measured, MeasuredStep};
+
+fn read(name: &str) -> Vec<Measured> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
+    qd1_import::read(name, &std::fs::read(path).unwrap()).unwrap()
+}
+
+fn only(name: &str) -> Measured {
+    let mut runs = read(name);
+    assert_eq!(runs.len(), 1, "{name}");
+    runs.remove(0)
+}
+
+#[track_caller]
+fn value(step: &MeasuredStep, class: OpClass, metric: &str) -> f64 {
+    let stream = step.streams.iter().find(|stream| stream.class == class).expect("there is such a kind of operation");
+    stream.figure(metric).and_then(|figure| figure.value).expect("the figure is resolved")
+}
+
+fn says(run: &Measured, what: &str) -> bool {
+    run.missing.iter().any(|missing| missing.contains(what))
+}
+
+#[test]
+fn json_plus_has_its_bins_and_no_percentile_of_too_few() {
+    let run = only("fio-3.42-read.json+");
+    let step = &run.steps[0];
+    assert_eq!((run.tool.as_str(), step.does.unwrap().title().as_str()), ("fio-3.42-135-gf5344", "randread 4 KiB, 1 in flight"));
+    assert_eq!(value(step, OpClass::Read, "iops"), 5752.808989);
+    assert_eq!(value(step, OpClass::Read, "bytes_per_second"), 23_563_505.0);
+    assert_eq!(value(step, OpClass::Read, "lat_p50_ns"), 118_272.0);
+    let stream = &step.streams[0];
+    assert_eq!(stream.figure("lat_p999_ns").unwrap().value, None, "512 reads have no 99.9th percentile");
+    let lat = stream.lat.as_ref().unwrap();
+    assert_eq!(lat.count(), 512);
+    assert!((lat.quantile(0.5) as f64 / 118_272.0 - 1.0).abs() < 0.01);
+    assert!(says(&run, "percentiles have no interval"));
+}
+
+#[test]
+fn commits_of_a_report_are_known_by_their_syncs() {
+    for (name, iops, sync_p50_ns) in [("fio-3.33-commit.txt", 3820.0, 178e3), ("fio-3.42-commit.txt", 3324.0, 258e3)] {
+        let run = only(name);
+        let step = &run.steps[0];
+        assert!(step.does.unwrap().commits, "{name}");
+        assert_eq!(value(step, OpClass::Commit, "iops"), iops);
+        assert_eq!(value(step, OpClass::Commit, "sync_p50_ns"), sync_p50_ns);
+        assert!(step.streams[0].figure("lat_p50_ns").is_none(), "a write without its sync is no commit");
+        assert!(says(&run, "writes and their syncs apart") && says(&run, "page cache"), "{:?}", run.missing);
+    }
+}
+
+#[test]
+fn syncs_now_and_then_leave_writes_what_they_are() {
+    let run = only("fio-3.33-randrw-fsync.json");
+    let step = &run.steps[0];
+    assert_eq!(value(step, OpClass::Read, "lat_p99_ns"), 1_122_304.0);
+    assert_eq!(value(step, OpClass::Write, "iops"), 3771.428571);
+    assert_eq!(step.does.unwrap().title(), "randrw 50 % reads 4 KiB, 1 in flight");
+}
+
+#[test]
+fn a_job_that_failed_is_read_with_its_error() {
+    let run = only("fio-3.33-group-mixed.txt");
+    assert_eq!(run.steps.len(), 1, "what has no name did nothing");
+    assert!(run.steps[0].fault.contains("error 22"), "{}", run.steps[0].fault);
+}
+
+#[test]
+fn several_reports_of_one_run_are_one() {
+    let run = only("fio-3.33-status-interval.json");
+    assert_eq!(run.steps.len(), 1);
+    // The last has the most.
+    assert!(value(&run.steps[0], OpClass::Read, "iops") > 1000.0);
+    assert_eq!(run.steps[0].streams[0].figure("iops").unwrap().n, 17_790);
+    assert!(says(&run, "several reports"));
+}
+
+#[test]
+fn terse_lines_of_both_versions() {
+    for name in ["fio-3.33-terse.txt", "fio-3.42-terse.txt"] {
+        let run = only(name);
+        assert!(run.tool.starts_with("fio-3."), "{name}");
+        assert!(value(&run.steps[0], OpClass::Read, "iops") > 1000.0);
+        assert!(says(&run, "does not say what the job did"));
+    }
+    let run = only("fio-3.42-terse.txt");
+    assert_eq!(value(&run.steps[0], OpClass::Read, "lat_p50_ns"), 146e3);
+    assert_eq!(value(&run.steps[0], OpClass::Read, "lat_mean_ns").round(), 162_225.0);
+}
+
+#[test]
+fn five_runs_of_2017_are_repeats_with_intervals() {
+    let runs = read("vps-2017-ovh-vpsssd1-fio_randread.txt");
+    assert_eq!(runs.len(), 5);
+    assert_eq!(runs[4].label, "vps-2017-ovh-vpsssd1-fio_randread.txt#5");
+    for run in &runs {
+        let step = &run.steps[0];
+        assert_eq!((run.tool.as_str(), step.engine.as_str()), ("fio-2.2.10", "libaio"));
+        assert_eq!(step.does.unwrap().title(), "randread 4 KiB, 128 in flight");
+        assert_eq!(value(step, OpClass::Read, "iops"), 999.0);
+        let iops = step.streams[0].figure("iops").unwrap();
+        assert!(iops.low.is_some_and(|low| low > 990.0) && iops.high.is_some_and(|high| high < 1010.0), "{iops:?}");
+    }
+    assert_eq!(value(&runs[0].steps[0], OpClass::Read, "lat_mean_ns"), 127_985_120.0);
+}
+
+#[test]
+fn reports_in_a_list_are_one_run() {
+    let run = only("vps-disk-latency-bench.json");
+    assert_eq!(run.steps.len(), 3);
+    assert_eq!(run.steps[0].name, "randrw_70read_4k_qd1_jobs1");
+    assert_eq!(run.steps[0].does.unwrap().title(), "randrw 70 % reads 4 KiB, 1 in flight");
+    assert_eq!(value(&run.steps[0], OpClass::Read, "lat_p999_ns"), 659_456.0);
+}
+
+#[test]
+fn yabs_says_the_same_as_json_and_as_text() {
+    let (json, text) = (only("yabs.json"), only("yabs.txt"));
+    assert_eq!(json.tool, text.tool);
+    let names = |run: &Measured| run.steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&json), ["4k", "64k", "512k", "1m"]);
+    assert_eq!(names(&json), names(&text));
+    for (one, other) in json.steps.iter().zip(&text.steps) {
+        assert_eq!(one.does, other.does);
+        for class in [OpClass::Read, OpClass::Write] {
+            for metric in ["iops", "bytes_per_second"] {
+                let ratio = value(one, class, metric) / value(other, class, metric);
+                assert!((ratio - 1.0).abs() < 0.003, "{} {metric}: {ratio}", one.name);
+            }
+        }
+    }
+    assert!(says(&json, "rates only"));
+}
+
+#[test]
+fn what_bonnie_found_too_quick_is_said() {
+    let run = only("bonnie.csv");
+    assert_eq!(run.tool, "bonnie++ 2.00a");
+    assert!(run.steps.iter().all(|step| step.fault.contains("too quick")));
+    assert!(says(&run, "block-write, block-rewrite, block-read, seeks"));
+}

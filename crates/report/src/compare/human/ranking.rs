@@ -1,0 +1,106 @@
+//! More than two sides: each figure as a list of them, the best first.
+
+use qd1_model::comparison::{Comparison, Row};
+use qd1_model::metric::Better;
+
+use super::{is_shown, paint, step_name};
+use crate::compare::words;
+use crate::page::{BOLD, DIM, Page, shorten};
+
+/// Columns of a side's name, and of its figure with its interval.
+const NAME: usize = 18;
+const FIGURE: usize = 23;
+const RATIO: usize = 21;
+
+/// Writes a list for each figure.
+pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
+    for row in comparison.rows.iter().filter(|row| is_shown(row, is_all)) {
+        page.line("");
+        let better = words::of(row).map_or("", |metric| match metric.better {
+            Better::Lower => "the least first",
+            Better::Higher => "the most first",
+        });
+        let name = page.paint(BOLD, &format!("{}, {}", step_name(comparison, row), words::title(row)));
+        page.line(&format!("  {name} ({better}), and the ratio to {}", shorten(&comparison.sides[0].name, NAME)));
+        for (rank, side) in ranked(row) {
+            let (value, interval) = words::figure(row, &row.figures[side]);
+            let effect = side.checked_sub(1).map(|other| &row.effects[other]);
+            let word = effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
+            page.line(&format!(
+                "  {rank:>3} {:NAME$}{:FIGURE$}{:RATIO$}{word}",
+                shorten(&comparison.sides[side].name, NAME - 1),
+                format!("{value} {interval}"),
+                effect.map_or_else(String::new, |effect| words::ratio(&effect.ratio))
+            ));
+        }
+    }
+    page.line("");
+    let legend = "Sides have the same rank while their intervals overlap that of the first of them; without an interval they \
+                  have none.";
+    for line in crate::page::wrap(legend, page.prose_width() - 2) {
+        let line = page.paint(DIM, &line);
+        page.line(&format!("  {line}"));
+    }
+    for side in 1..comparison.sides.len() {
+        if let Some(sentence) = words::overall_sentence(comparison, side) {
+            page.prose(2, &sentence);
+        }
+    }
+}
+
+/// The sides in their order, with their ranks; those without the figure are last, and without a rank.
+fn ranked(row: &Row) -> Vec<(String, usize)> {
+    let is_higher_better = words::of(row).is_some_and(|metric| metric.better == Better::Higher);
+    let mut order: Vec<(usize, f64)> =
+        row.figures.iter().enumerate().filter_map(|(side, figure)| Some((side, figure.value?))).collect();
+    order.sort_by(|a, b| if is_higher_better { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    let mut found = Vec::new();
+    // Place and limits of the first of its rank.
+    let mut first: Option<(usize, f64, f64)> = None;
+    for (at, (side, _)) in order.iter().enumerate() {
+        let Some((low, high)) = row.figures[*side].low.zip(row.figures[*side].high) else {
+            found.push(("-".to_owned(), *side));
+            continue;
+        };
+        let rank = match first {
+            Some((rank, first_low, first_high)) if low <= first_high && high >= first_low => rank,
+            _ => {
+                first = Some((at + 1, low, high));
+                at + 1
+            }
+        };
+        found.push((rank.to_string(), *side));
+    }
+    let without = (0..row.figures.len()).filter(|side| row.figures[*side].value.is_none());
+    found.extend(without.map(|side| ("-".to_owned(), side)));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::{Estimate, OpClass};
+
+    #[test]
+    fn overlapping_sides_share_a_rank() {
+        let figure = |value: f64, low: f64, high: f64| Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() };
+        let row = Row {
+            step: "a".to_owned(),
+            title: String::new(),
+            op: OpClass::Read,
+            metric: "lat_p50_ns".to_owned(),
+            leads: true,
+            figures: vec![
+                figure(3.0, 2.5, 3.5),
+                figure(1.0, 0.9, 1.1),
+                figure(1.05, 1.0, 1.2),
+                Estimate { value: Some(2.0), ..Estimate::default() },
+                Estimate::default(),
+            ],
+            effects: Vec::new(),
+        };
+        let order: Vec<(String, usize)> = ranked(&row);
+        let ranks: Vec<(&str, usize)> = order.iter().map(|(rank, side)| (rank.as_str(), *side)).collect();
+        assert_eq!(ranks, [("1", 1), ("1", 2), ("-", 3), ("4", 0), ("-", 4)]);
+    }
+}
