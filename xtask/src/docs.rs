@@ -44,6 +44,7 @@ enum Program {
 /// The generated pages.
 const PAGES: &[Page] = &[
     Page { file: "docs/schema.json", form: Form::Output(&["schema"]) },
+    Page { file: "docs/schema-compare.json", form: Form::Output(&["schema", "compare"]) },
     Page { file: "docs/fio.md", form: Form::Example(Program::Example("qd1-fio", "manual")) },
     Page {
         file: "docs/cli.md",
@@ -73,6 +74,7 @@ const PAGES: &[Page] = &[
             &["app", "sysbench", "--help"],
             &["suites", "--help"],
             &["suites"],
+            &["compare", "--help"],
             &["history", "--help"],
             &["history", "show", "--help"],
             &["schema", "--help"],

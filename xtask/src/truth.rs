@@ -3,6 +3,7 @@
 mod agree;
 mod busy;
 mod cluster;
+mod pairs;
 mod predict;
 mod programs;
 mod real;
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     /// How many disks of each kind: of limits so many with and so many without, of kinds of storage half as many again
     /// in all
     count: Option<u64>,
-    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over,
+    /// One table alone: limits, fingerprints, caches, change, identify, repeat, stalls, over, compare,
     /// published or felt
     #[arg(long, value_name = "TABLE")]
     only: Option<String>,
@@ -54,6 +55,10 @@ pub(crate) struct Args {
     /// should run); `--only WORDS` for those that hold these words
     #[arg(long)]
     times: bool,
+    /// Pairs of short checks on a simulated and a throttled disk (15 each, or COUNT), and what `qd1 compare` says of them (root;
+    /// a quarter of an hour)
+    #[arg(long)]
+    pairs: bool,
     /// The power of guests' hosts cut while they commit, with `cache=unsafe` and with `cache=none` (10 of each, or COUNT), and
     /// what `qd1 powercut` says (root; a minute each)
     #[arg(long)]
@@ -91,6 +96,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         } else {
             predict::again(&args.kept)
         };
+    }
+    if args.pairs {
+        return pairs::run(args.count.unwrap_or(15));
     }
     if args.times {
         return times::run(args.only.as_deref());

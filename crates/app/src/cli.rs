@@ -22,6 +22,7 @@ use crate::commands::powercut::{self, PowercutCommand};
 use crate::commands::predict::PredictArgs;
 use crate::commands::restore::RestoreArgs;
 use crate::commands::run::RunArgs;
+use crate::commands::schema::SchemaArgs;
 use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
@@ -177,7 +178,7 @@ pub(crate) enum Command {
         args: Vec<String>,
     },
     /// Print the JSON Schema of what `--json` prints
-    Schema,
+    Schema(SchemaArgs),
     /// Print the completions for a shell: bash, zsh, fish and others
     Completions(CompletionsArgs),
     /// Write the manual pages into a directory

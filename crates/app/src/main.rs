@@ -25,7 +25,7 @@ use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
     app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut, predict,
-    restore, suites,
+    restore, schema, suites,
 };
 use commands::{run as run_command, sweep, sync, version};
 
@@ -81,7 +81,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Compare(args)) => compare::run(args),
         Some(Command::History(args)) => history::run(args),
         Some(Command::Fio { args }) => fio::run(args),
-        Some(Command::Schema) => history::schema(),
+        Some(Command::Schema(args)) => schema::run(args),
         Some(Command::Completions(args)) => completions::completions(args, &Cli::definition()),
         Some(Command::Man(args)) => completions::man(args, Cli::definition()),
         Some(Command::Version(args)) => version::run(args),

@@ -8,11 +8,14 @@ use jiff::Zoned;
 use qd1_analysis::compare::{measured, spoilers};
 use qd1_model::history::Row;
 use qd1_model::measured::Measured;
+use qd1_model::suggest::nearest;
 use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
 
 use crate::session;
 
+/// Names of runs by their time.
+const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
 /// Largest file that is read.
 const BYTES_MAX: u64 = 256 << 20;
 
@@ -25,6 +28,12 @@ pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
     let path = Path::new(word);
     if !word.starts_with('@') && path.exists() {
         return of_file(word, path);
+    }
+    if word == "-" {
+        return Err(Problem::usage("-: stdin is not read here; name a file").into());
+    }
+    if NAMES.contains(&word) {
+        return Err(Problem::usage(format!("there is no file {word}; did you mean @{word}?")).into());
     }
     if word.contains('/') {
         return Err(Problem::usage(format!("{}: there is no such file", printable(word))).into());
@@ -68,10 +77,13 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
                 Problem::usage(format!("@yesterday: there is no run of yesterday like the latest one, {of_latest}"))
             })
         }
-        _ => Err(Problem::usage(format!(
-            "there is no run @{}; @latest, @previous and @yesterday are known, `qd1 history` lists all",
-            printable(name)
-        ))),
+        _ => {
+            let meant = nearest(name, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
+            Err(Problem::usage(format!(
+                "there is no run @{}; {meant}@latest, @previous and @yesterday are known, `qd1 history` lists all",
+                printable(name)
+            )))
+        }
     }
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn rate(value: f64, n: u64, samples: Samples) -> Estimate {
 
 /// What is missing in all of them.
 pub(crate) const NO_TIMES: &str =
-    "it does not say when which operation was slow: intervals, where there are any, take them for independent";
+    "the tool keeps no course over time; intervals, where there are any, are as if operations did not depend on each other";
 /// What is missing where there are percentiles.
-pub(crate) const NO_SPREAD: &str = "its percentiles have no interval; repeat the run, and compare groups";
+pub(crate) const NO_SPREAD: &str = "the tool gives its percentiles no interval; repeat the run, and compare groups";
 
 #[cfg(test)]
 mod tests {

@@ -24,10 +24,16 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     let text = String::from_utf8_lossy(bytes);
     let mut runs = read_text(&text);
     if runs.iter().all(|run| run.steps.is_empty()) {
-        return Err(Problem::usage(format!(
-            "{label} is none of what can be compared: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's JSON \
-             or text, bonnie++'s CSV"
-        )));
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        let cut = serde_json::from_str::<serde::de::IgnoredAny>(&text).err().filter(|error| is_json && error.is_eof());
+        return Err(Problem::usage(match cut {
+            _ if text.trim().is_empty() => format!("{label} is empty; name the result of a run"),
+            Some(error) => format!("{label} ends too early, in line {}: its JSON is not complete", error.line()),
+            None => format!(
+                "{label} is none of what can be compared: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
+                 JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's JSON"
+            ),
+        }));
     }
     let many = runs.len() > 1;
     for (at, run) in runs.iter_mut().enumerate() {
@@ -58,7 +64,9 @@ mod tests {
 
     #[test]
     fn what_is_none_of_the_forms_is_refused_with_those_that_are() {
-        for text in ["", "hello", "{}", "[1, 2]", "{\"jobs\": 7}", "1;2;3", "1,2,3\n"] {
+        assert!(read("notes.txt", b" \n").unwrap_err().to_string().contains("is empty"));
+        assert!(read("notes.txt", b"{\n\"jobs\": [").unwrap_err().to_string().contains("ends too early, in line 2"));
+        for text in ["hello", "{}", "[1, 2]", "{\"jobs\": 7}", "1;2;3", "1,2,3\n"] {
             let error = read("notes.txt", text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("notes.txt") && error.contains("bonnie++"), "{error}");
         }

@@ -66,7 +66,7 @@ pub struct Difference {
     pub aspect: Aspect,
     /// Its step, where only that differs; empty for the whole run.
     pub step: String,
-    /// Its value on each side; empty where it is not known.
+    /// Its value on each side; empty where it is not known. What spoils runs is a line each.
     pub values: Vec<String>,
     /// Why that may mislead; empty where it is mostly what is compared.
     pub warning: String,
@@ -77,6 +77,8 @@ pub struct Difference {
 pub struct Row {
     /// The step's name on the first side.
     pub step: String,
+    /// Its other names, on the other sides.
+    pub also: Vec<String>,
     /// What it does, for people.
     pub title: String,
     /// Kind of operation.
@@ -100,6 +102,8 @@ pub struct Effect {
     pub word: Word,
     /// Of `same`: by how much they differ at most, as a share of the first.
     pub within: Option<f64>,
+    /// Whether nothing is concluded because a finding says that a run of either side is not the disk alone.
+    pub is_spoiled: bool,
 }
 
 /// What an effect comes to.
@@ -172,4 +176,6 @@ pub struct Limit {
     pub is_beyond: bool,
     /// Whether it is known to be within the limit; neither where it cannot be told.
     pub is_within: bool,
+    /// Whether it is exceeded by an improvement.
+    pub is_of_better: bool,
 }

@@ -105,7 +105,7 @@ impl Aspect {
             Self::Processors => Some("short latencies are in part the processor's"),
             Self::Memory => Some("more memory caches more of what is buffered"),
             Self::Tool => Some("tools count and time differently"),
-            Self::Size => Some("a small test file fits into caches that a large one does not"),
+            Self::Size => Some("a small test file may fit into a cache where a large one does not"),
             Self::Engine => Some("engines cost differently, and at depth one that is in the figures"),
             Self::Spoiled => Some("that run is not the disk alone"),
             Self::Interrupted => Some("what came later was not measured"),

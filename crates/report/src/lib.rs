@@ -22,7 +22,7 @@ mod table;
 mod words;
 
 pub use compare::{CompareFormat, comparison};
-pub use formats::{Format, render, schema};
+pub use formats::{Format, comparison_schema, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};
 pub use page::{Detail, Style};

@@ -19,7 +19,7 @@ use crate::repeat::{self, Cell};
 /// Standard deviation of the logarithm of a run's own level, on the disk whose runs differ.
 const OF_RUNS: f64 = 0.02;
 /// Sets the seeds of this study apart from others'.
-const SALT: u64 = 0x0000_C0DE_0000_0000;
+const SALT: u64 = 0x0000_C0DF_0000_0000;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,6 +18,14 @@ impl<'a> Aligned<'a> {
         self.sides[side].iter().copied()
     }
 
+    /// The names that it has on other sides, where they differ.
+    pub(super) fn other_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.all().map(|step| step.name.clone()).filter(|name| *name != self.first.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// Those of all sides.
     pub(super) fn all(&self) -> impl Iterator<Item = &'a MeasuredStep> + '_ {
         self.sides.iter().flatten().copied()
@@ -53,10 +61,10 @@ pub(super) fn align(groups: &[Group]) -> Alignment<'_> {
         for aligned in steps.iter().filter(|aligned| aligned.sides[side].is_empty()) {
             let same_name = group.runs.iter().flat_map(|run| usable(run)).find(|step| step.name == aligned.first.name);
             let why = match same_name.and_then(|step| step.does) {
-                Some(does) => format!("does something else there: {}", does.title()),
-                None => "there is none like it".to_owned(),
+                Some(does) => format!("that of {} does something else: {}", group.name, does.title()),
+                None => format!("{} has none like it", group.name),
             };
-            leave(&group.name, &aligned.first.name, why);
+            leave(&groups[0].name, &aligned.first.name, why);
         }
         for step in group.runs.iter().flat_map(|run| usable(run)) {
             if !steps.iter().any(|aligned| aligned.of(side).any(|taken| taken.name == step.name)) {
@@ -130,7 +138,7 @@ mod tests {
         assert_eq!(pairs, [("qd1", "job"), ("large", "large")]);
         let left: Vec<(&str, &str)> =
             found.left_out.iter().map(|left| (left.side.as_str(), left.step.as_str())).collect();
-        assert_eq!(left, [("b", "near"), ("b", "other")]);
+        assert_eq!(left, [("a", "near"), ("b", "other")]);
     }
 
     #[test]

@@ -66,13 +66,11 @@ pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 
 /// A finding that spoils a run, for people.
 pub(super) fn spoiled(finding: &Finding) -> Circumstance {
-    let is_named = finding.step.is_empty() || finding.title.contains(&finding.step);
-    let step = if is_named { String::new() } else { format!("{}: ", finding.step) };
-    let more = match finding.also_in.len() {
-        0 => String::new(),
-        _ => format!("; also {}", finding.also_in.join(", ")),
-    };
-    Circumstance { aspect: Aspect::Spoiled, value: format!("{step}{}{more}", finding.title) }
+    let steps: Vec<&str> = std::iter::once(&finding.step).chain(&finding.also_in).map(String::as_str).collect();
+    // The step stands before it.
+    let title = finding.title.replace(&format!(" during step {}", finding.step), "").replace(&format!("step {}", finding.step), "it");
+    let steps = if finding.step.is_empty() { String::new() } else { format!("{}: ", steps.join(", ")) };
+    Circumstance { aspect: Aspect::Spoiled, value: format!("{steps}{title}") }
 }
 
 /// What the sides differ in: of the whole runs, and the engines of steps.
@@ -82,7 +80,11 @@ pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Differ
     aspects.sort_unstable();
     aspects.dedup();
     let of_aspect = |aspect: Aspect| {
-        let values = groups.iter().map(|group| values(group.runs.iter().map(|run| value(run, aspect))));
+        let of = |group: &Group| match aspect {
+            Aspect::Spoiled => spoilt(group),
+            _ => values(group.runs.iter().map(|run| value(run, aspect))),
+        };
+        let values = groups.iter().map(of);
         difference(aspect, String::new(), values.collect())
     };
     let of_engine = |aligned: &Aligned<'_>| {
@@ -94,7 +96,18 @@ pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Differ
 
 fn value(run: &Measured, aspect: Aspect) -> String {
     let known = run.circumstances.iter().filter(|known| known.aspect == aspect).map(|known| known.value.as_str());
-    known.collect::<Vec<_>>().join("; ")
+    known.collect::<Vec<_>>().join(if aspect == Aspect::Spoiled { "\n" } else { "; " })
+}
+
+/// What spoils the runs of a side, a line each.
+fn spoilt(group: &Group) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in group.runs.iter().flat_map(|run| value(run, Aspect::Spoiled).lines().map(str::to_owned).collect::<Vec<_>>()) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("\n")
 }
 
 /// The different values of a side's runs; empty where none is known.

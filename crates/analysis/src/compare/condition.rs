@@ -1,12 +1,12 @@
 //! Limits of `--fail-if`: `commit1.p99 > +10%`.
 
 use qd1_model::comparison::{Limit, Row};
-use qd1_model::metric::{METRICS, Metric};
+use qd1_model::metric::{Better, METRICS, Metric};
 use qd1_model::suggest::nearest;
 use qd1_model::{Estimate, OpClass, Problem};
 
 /// Short names of metrics.
-const SHORT: [(&str, &str); 12] = [
+const SHORT: [(&str, &str); 11] = [
     ("p50", "lat_p50_ns"),
     ("p99", "lat_p99_ns"),
     ("p99.9", "lat_p999_ns"),
@@ -17,7 +17,6 @@ const SHORT: [(&str, &str); 12] = [
     ("iops", "iops"),
     ("bw", "bytes_per_second"),
     ("throughput", "bytes_per_second"),
-    ("stall_longest", "stall_longest_ns"),
     ("stall_share", "stall_share"),
 ];
 
@@ -41,7 +40,7 @@ impl std::str::FromStr for Condition {
         let at = text.find(['<', '>']).ok_or_else(|| wrong("has no < or >"))?;
         let (figure, limit) = (text[..at].trim(), text[at + 1..].trim());
         let percent = limit.strip_suffix('%').ok_or_else(|| wrong("has a limit that is not in percent"))?;
-        let percent: f64 = percent.trim().parse().map_err(|_| wrong("has a limit that is no number"))?;
+        let percent: f64 = percent.trim().parse().map_err(|_| wrong("has a limit that is no number; --fail-if may be given several times"))?;
         let limit = 1.0 + percent / 100.0;
         if !limit.is_finite() || limit <= 0.0 {
             return Err(wrong("has a limit that no ratio reaches"));
@@ -74,17 +73,25 @@ fn metric_of(name: &str) -> Option<&'static Metric> {
 impl Condition {
     /// Whether it is about this row.
     pub(super) fn is_about(&self, row: &Row) -> bool {
-        row.step == self.step && row.metric == self.metric.name && self.op.is_none_or(|op| op == row.op)
+        self.is_step_of(row) && row.metric == self.metric.name && self.op.is_none_or(|op| op == row.op)
+    }
+
+    /// By any of its names.
+    fn is_step_of(&self, row: &Row) -> bool {
+        row.step == self.step || row.also.contains(&self.step)
     }
 
     /// Judges a ratio to the first side.
-    pub(super) fn judge(&self, side: &str, ratio: Estimate) -> Limit {
-        let (is_beyond, is_within) = if self.is_upper {
+    pub(super) fn judge(&self, side: &str, ratio: Estimate, is_spoiled: bool) -> Limit {
+        let is_of_better = self.is_upper == (self.metric.better == Better::Higher);
+        let (is_beyond, is_within) = if is_spoiled {
+            (false, false)
+        } else if self.is_upper {
             (ratio.low.is_some_and(|low| low > self.limit), ratio.high.is_some_and(|high| high <= self.limit))
         } else {
             (ratio.high.is_some_and(|high| high < self.limit), ratio.low.is_some_and(|low| low >= self.limit))
         };
-        Limit { text: self.text.clone(), side: side.to_owned(), ratio, is_beyond, is_within }
+        Limit { text: self.text.clone(), side: side.to_owned(), ratio, is_beyond, is_within, is_of_better }
     }
 
     /// The error where it is about no row, or about several.
@@ -104,9 +111,13 @@ impl Condition {
         }
         let mut steps: Vec<&str> = rows.iter().map(|row| row.step.as_str()).collect();
         steps.dedup();
-        if steps.contains(&self.step.as_str()) {
-            let mine = rows.iter().filter(|row| row.step == self.step).map(|row| row.metric.as_str());
-            let mine: Vec<&str> = mine.collect();
+        if rows.iter().any(|row| self.is_step_of(row)) {
+            let mine = rows.iter().filter(|row| self.is_step_of(row)).map(|row| {
+                SHORT.iter().find(|(_, long)| *long == row.metric).map_or(row.metric.as_str(), |(short, _)| short)
+            });
+            let mut mine: Vec<&str> = mine.collect();
+            mine.sort_unstable();
+            mine.dedup();
             return Problem::usage(format!("{:?}: of that step only {} are compared", self.text, mine.join(", ")));
         }
         let hint = match nearest(&self.step, steps.iter().copied()) {
@@ -148,12 +159,14 @@ mod tests {
     fn only_a_whole_interval_is_beyond() {
         let ratio = |low, high| Estimate { value: Some(1.2), low: Some(low), high: Some(high), ..Estimate::default() };
         let upper = condition("a.p99 > +10%");
-        assert!(upper.judge("b", ratio(1.15, 1.3)).is_beyond);
-        let open = upper.judge("b", ratio(1.05, 1.3));
+        assert!(upper.judge("b", ratio(1.15, 1.3), false).is_beyond);
+        let open = upper.judge("b", ratio(1.05, 1.3), false);
         assert!(!open.is_beyond && !open.is_within);
-        assert!(upper.judge("b", ratio(0.9, 1.1)).is_within);
-        assert!(condition("a.iops < -10%").judge("b", ratio(0.5, 0.8)).is_beyond);
-        let unknown = upper.judge("b", Estimate::default());
+        assert!(upper.judge("b", ratio(0.9, 1.1), false).is_within);
+        assert!(condition("a.iops < -10%").judge("b", ratio(0.5, 0.8), false).is_beyond);
+        let spoilt = upper.judge("b", ratio(1.15, 1.3), true);
+        assert!(!spoilt.is_beyond && !spoilt.is_within && !spoilt.is_of_better);
+        let unknown = upper.judge("b", Estimate::default(), false);
         assert!(!unknown.is_beyond && !unknown.is_within);
     }
 }

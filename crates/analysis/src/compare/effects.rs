@@ -11,7 +11,7 @@ use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
-use super::together::{Tier, multiple};
+use super::together::{Figure, multiples};
 use crate::stats::{Z_975, t_quantile};
 
 /// Degrees of freedom of an interval within a run.
@@ -25,6 +25,8 @@ const SAME_OF_SINGLE: f64 = 0.05;
 const TRUSTED_DF: f64 = 12.0;
 /// Chances from which a multiple of a standard error is carried over to other degrees of freedom.
 const CARRIED: f64 = 0.001;
+/// Least variance between runs: that of half a percent. Equal figures are rounded ones.
+const VARIANCE_MIN: f64 = 2.5e-5;
 /// Runs that are thought of at most.
 const RUNS_MAX: u32 = 100;
 
@@ -89,34 +91,51 @@ impl Width {
     fn multiple(self, df: f64) -> f64 {
         match self.together {
             None => t_quantile(1.0 - self.chance / 2.0, df),
-            Some((multiple, of_df)) if (of_df - df).abs() < 0.5 => multiple,
-            Some((multiple, of_df)) => {
+            // Of a figure that fewer runs have.
+            Some((multiple, of_df)) if df < of_df - 0.5 => {
                 multiple * t_quantile(1.0 - CARRIED, df) / t_quantile(1.0 - CARRIED, of_df)
             }
+            Some((multiple, _)) => multiple,
         }
     }
 }
 
-/// The width of intervals of some figures that hold together but for this chance, of `others` sides against the first.
-pub(super) fn width(of: &[(&Figures, Option<&Spread>)], others: usize, chance: f64) -> Width {
-    let count = of.len() * others;
-    let alone = Width::alone(chance / count.max(1) as f64);
-    let own: Vec<f64> = of.iter().filter_map(|(figures, _)| Some(figures.between()?.df)).collect();
-    let (Some(own_df), true) = (own.iter().copied().reduce(f64::max), chance > 0.0) else { return alone };
-    let whole: Vec<&(&Figures, Option<&Spread>)> =
-        of.iter().filter(|(figures, _)| figures.between().is_some_and(|between| between.df == own_df)).collect();
-    let residuals: Vec<Vec<f64>> = whole.iter().map(|(figures, _)| figures.residuals()).collect();
-    // The least that any of them was lent.
-    let lent = whole.iter().filter_map(|(_, spread)| spread.map(|spread| spread.df - own_df)).fold(f64::INFINITY, f64::min);
-    let lent_df = if lent.is_finite() { lent.max(0.0) } else { 0.0 };
-    let tier = Tier { count, residuals: &residuals, own_df, lent_df };
-    Width { together: Some((multiple(&tier, chance), own_df + lent_df)), ..alone }
+/// The widths of intervals of leading figures and of all others that hold together but for these chances, of `others` sides
+/// against the first. Each figure has its metric, and whether it leads.
+pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usize, chances: [f64; 2]) -> [Width; 2] {
+    let count = |leads: bool| of.iter().filter(|row| row.1 == leads).count() * others;
+    let mut widths = [true, false].map(|leads| Width::alone(chances[usize::from(!leads)] / count(leads).max(1) as f64));
+    let Some(runs) = of.iter().map(|row| &row.2.runs).max_by_key(|runs| runs.iter().sum::<usize>()) else { return widths };
+    let figures: Vec<(Figure<'_>, f64)> = of
+        .iter()
+        .filter(|(_, _, figures, _)| figures.is_whole() && figures.runs == *runs)
+        .filter_map(|(metric, leads, figures, spread)| {
+            let spread = (*spread)?;
+            let residuals = figures.residuals();
+            Some((Figure { metric, leads: *leads, sigma: spread.value.sqrt(), residuals }, spread.df))
+        })
+        .collect();
+    if figures.is_empty() {
+        return widths;
+    }
+    let (figures, dfs): (Vec<Figure<'_>>, Vec<f64>) = figures.into_iter().unzip();
+    let df = dfs.iter().sum::<f64>() / dfs.len() as f64;
+    for (width, multiple) in widths.iter_mut().zip(multiples(&figures, runs, chances)) {
+        width.together = (multiple > 0.0).then_some((multiple, df));
+    }
+    widths
 }
 
 impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
     pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
-        let logs = sides.iter().map(|runs| runs.iter().filter_map(Log::of).collect());
+        let logs = sides.iter().map(|runs| {
+            // What is nothing has no logarithm, and the others alone would not speak for the side; nor would a minority.
+            let is_nothing = |figure: &Estimate| figure.value.is_some_and(|value| value <= 0.0);
+            let logs: Vec<Log> = runs.iter().filter_map(Log::of).collect();
+            let speaks = !runs.iter().any(is_nothing) && 2 * logs.len() >= runs.len();
+            if speaks { logs } else { Vec::new() }
+        });
         Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false, is_spoiled: vec![false; sides.len()] }
     }
 
@@ -151,7 +170,7 @@ impl Figures {
     pub(super) fn between(&self) -> Option<Variance> {
         let df: usize = self.sides.iter().map(|side| side.len().saturating_sub(1)).sum();
         let squares: f64 = self.residuals().iter().map(|residual| residual * residual).sum();
-        (df > 0).then(|| Variance { value: squares / df as f64, df: df as f64 })
+        (df > 0).then(|| Variance { value: (squares / df as f64).max(VARIANCE_MIN), df: df as f64 })
     }
 
     fn residuals(&self) -> Vec<f64> {
@@ -260,15 +279,15 @@ pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
 /// The word for a ratio, of several runs of a side or of single ones.
 pub(super) fn conclude(ratio: Estimate, better: Better, basis: Basis) -> Effect {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
-        return Effect { ratio, word: Word::CannotTell, within: None };
+        return Effect { ratio, ..Effect::default() };
     };
     let within = (high - 1.0).max(1.0 - low);
     let is_apart = low > 1.0 || high < 1.0;
     let negligible = if basis == Basis::Runs { SAME_ALWAYS } else { SAME_OF_SINGLE };
     match is_apart {
-        true if within > negligible => Effect { ratio, word: Word::of(low > 1.0, better), within: None },
-        _ if within <= SAME_MAX => Effect { ratio, word: Word::Same, within: Some(within) },
-        _ => Effect { ratio, word: Word::CannotTell, within: None },
+        true if within > negligible => Effect { ratio, word: Word::of(low > 1.0, better), ..Effect::default() },
+        _ if within <= SAME_MAX => Effect { ratio, word: Word::Same, within: Some(within), ..Effect::default() },
+        _ => Effect { ratio, ..Effect::default() },
     }
 }
 

@@ -15,6 +15,8 @@ use statrs::function::gamma::digamma;
 const FIGURES_MIN: usize = 3;
 /// Smallest variance of a logarithm: a part in a million.
 const VARIANCE_MIN: f64 = 1e-12;
+/// 95 % quantile of the standard normal distribution.
+const Z_95: f64 = 1.644_853_626_951_472;
 /// Degrees of freedom that stand for as many as there can be.
 const MANY: f64 = 1e6;
 
@@ -58,12 +60,19 @@ fn prior(known: &[Variance]) -> (f64, f64) {
 /// How many independent figures these are worth.
 fn effective(residuals: &[Vec<f64>], df: f64) -> f64 {
     let count = residuals.len() as f64;
-    count / (1.0 + (count - 1.0).max(0.0) * correlation_squared(residuals, df))
+    count / (1.0 + (count - 1.0).max(0.0) * correlation_squared(residuals, df, Bound::Upper))
 }
 
-/// Mean square of the correlations among figures, by their residuals and less what `df` of them show by chance; 1 where
-/// nothing is known of it.
-pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64) -> f64 {
+/// Which limit of a correlation is on the safe side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Lower,
+    Upper,
+}
+
+/// Mean square of the correlations among figures, by their residuals and less what `df` of them show by chance: one or the
+/// other limit of what it may be (one-sided, 95 %, as if pairs were independent); 1 where nothing is known of it.
+pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64, bound: Bound) -> f64 {
     let normed = residuals.iter().filter_map(|row| {
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
         (norm > 0.0).then(|| row.iter().map(|value| value / norm).collect::<Vec<f64>>())
@@ -80,7 +89,10 @@ pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64) -> f64 {
         return 1.0;
     }
     let by_chance = 1.0 / df;
-    ((sum / pairs - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
+    // Variance of the square of a correlation of independent figures: that of a beta distribution with 1/2 and (df - 1) / 2.
+    let doubt = Z_95 * (2.0 * (df - 1.0) / (df * df * (df + 2.0)) / pairs).sqrt();
+    let square = sum / pairs + if bound == Bound::Upper { doubt } else { -doubt };
+    ((square - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
 }
 
 /// Derivative of the digamma function, by its recurrence and asymptotic series (NIST DLMF 5.15.5 and 5.15.8).
@@ -97,7 +109,7 @@ fn trigamma(x: f64) -> f64 {
 /// Where the trigamma function, which falls, has this value; by bisection of the logarithm.
 fn inverse_trigamma(value: f64) -> f64 {
     let (mut low, mut high) = (1e-6_f64.ln(), MANY.ln());
-    for _ in 0..100 {
+    for _ in 0..40 {
         let middle = 0.5 * (low + high);
         if trigamma(middle.exp()) > value { low = middle } else { high = middle }
     }

@@ -33,12 +33,16 @@ pub(crate) struct CompareArgs {
     /// runs in a file count as repeats
     #[arg(value_name = "RUN", required_unless_present = "group")]
     pub(crate) runs: Vec<String>,
-    /// A side of several runs under one name, to see how runs differ by themselves
+    /// A side of several runs under one name, to see how runs differ by themselves; plain RUNs go before it
     #[arg(long, value_name = "NAME=RUN,RUN", num_args = 1..)]
     pub(crate) group: Vec<String>,
-    /// Exit with code 3 if a figure has changed by more than this for sure, as 'commit1.p99 > +10%'
+    /// Exit with code 3 if a figure has changed by more than this for sure, as 'commit1.p99 > +10%' or 'read32.iops < -10%';
+    /// may be given several times. Figures: p50, p99, p99.9, p99.99, mean, sync_p50, sync_p99, iops, bw, stall_share
     #[arg(long, value_name = "LIMIT")]
     pub(crate) fail_if: Vec<Condition>,
+    /// Exit with code 3 also where it cannot be told whether a figure is within its limit
+    #[arg(long, requires = "fail_if")]
+    pub(crate) strict: bool,
     /// Form of the result on stdout
     #[arg(long, value_parser = choice(&FORMATS), default_value = "human")]
     pub(crate) format: CompareFormat,
@@ -68,7 +72,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let style = output::style(&output, Detail::Screen { is_kept: false, lines: None });
     let format = if args.json { CompareFormat::Json } else { args.format };
     output::write(&output, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
-    let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond);
+    let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond || args.strict && !limit.is_within);
     Ok(if is_beyond { ExitCode::from(ProblemKind::Threshold.exit_code()) } else { ExitCode::SUCCESS })
 }
 
@@ -80,9 +84,12 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     }
     distinct(&mut groups);
     for given in &args.group {
-        let wrong = || Problem::usage(format!("--group {}: write it as name=RUN,RUN,RUN", printable(given)));
+        let wrong = || Problem::usage(format!("--group {}: write it as name=RUN,RUN,RUN; a RUN by itself goes before --group", printable(given)));
         let (name, words) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
-        let found = words.split(',').filter(|word| !word.is_empty()).map(runs::find).collect::<Result<Vec<_>>>()?;
+        if groups.iter().any(|group| group.name == name) {
+            return Err(Problem::usage(format!("--group {}: there is another side of that name", printable(given))).into());
+        }
+        let found = words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(runs::find).collect::<Result<Vec<_>>>()?;
         if found.is_empty() {
             return Err(wrong().into());
         }
@@ -121,7 +128,10 @@ fn distinct(groups: &mut [Group]) {
     let end = end.filter(|end| begins_at_mark(end)).find(|end| others.iter().all(|name| name.ends_with(end)));
     let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
     let short = |name: &str| name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned);
-    if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>() {
+    let tells = |name: &String| name.len() > 2 && !name.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
+    if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>()
+        && short.iter().all(tells)
+    {
         groups.iter_mut().zip(short).for_each(|(group, name)| group.name = name);
     }
 }
@@ -131,7 +141,7 @@ fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
     let mut all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
     while let Some(run) = all.pop() {
         if all.iter().any(|other| other.label == run.label) {
-            return Err(Problem::usage(format!("{} is named twice; a run beside itself shows nothing", run.label)));
+            return Err(Problem::usage(format!("{} is named twice; name another run", run.label)));
         }
     }
     Ok(())
@@ -149,11 +159,12 @@ mod tests {
             distinct(&mut groups);
             groups.into_iter().map(|group| group.name).collect::<Vec<_>>()
         };
-        assert_eq!(of(&["vps-a-1-fio_read.txt", "vps-b-2-fio_read.txt"]), ["a-1", "b-2"]);
+        assert_eq!(of(&["vps-do-5-fio_read.txt", "vps-ovh-1-fio_read.txt"]), ["do-5", "ovh-1"]);
         assert_eq!(of(&["before.json", "after.json"]), ["before", "after"]);
-        assert_eq!(of(&["a.json", "a-b.json"]), ["a", "a-b"]);
+        assert_eq!(of(&["old.json", "old-b.json"]), ["old", "old-b"]);
+        assert_eq!(of(&["fio-3.33-commit.txt", "fio-3.42-commit.txt"]), ["fio-3.33-commit.txt", "fio-3.42-commit.txt"]);
         assert_eq!(of(&["4f2a9c01", "4f2a77aa"]), ["4f2a9c01", "4f2a77aa"]);
-        assert_eq!(of(&["größe-1", "größe-2"]), ["1", "2"]);
+        assert_eq!(of(&["größe-eins", "größe-zwei"]), ["eins", "zwei"]);
         assert_eq!(of(&["a", "a"]), ["a", "a"]);
         assert_eq!(of(&["one.txt"]), ["one.txt"]);
     }

@@ -80,12 +80,3 @@ fn judged(store: &Store, id: &str) -> Option<String> {
     let thresholds = thresholds::of_run(record.plan.subject, None).ok()?;
     Some(qd1_report::headline(&qd1_analysis::analyse(record, &thresholds)))
 }
-
-/// Prints the JSON Schema of `--json` (`qd1 schema`).
-///
-/// # Errors
-/// When stdout cannot be written.
-pub(crate) fn schema() -> Result<ExitCode> {
-    output::write(&OutputArgs::stdout(), &qd1_report::schema())?;
-    Ok(ExitCode::SUCCESS)
-}

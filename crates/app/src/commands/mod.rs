@@ -17,6 +17,7 @@ pub(crate) mod powercut;
 pub(crate) mod predict;
 pub(crate) mod restore;
 pub(crate) mod run;
+pub(crate) mod schema;
 pub(crate) mod suites;
 pub(crate) mod sweep;
 pub(crate) mod sync;

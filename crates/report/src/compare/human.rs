@@ -12,11 +12,11 @@ use anstyle::Style as Paint;
 
 /// Columns of a step's name, a figure's name, a figure, and a ratio with its interval.
 const STEP: usize = 13;
-const METRIC: usize = 11;
-const FIGURE: usize = 9;
+const METRIC: usize = 10;
+const FIGURE: usize = 10;
 const RATIO: usize = 21;
 /// Steps that are listed as left out, where not all are told.
-const LEFT_OUT_MAX: usize = 4;
+const LEFT_OUT_MAX: usize = 8;
 
 /// Returns the whole comparison.
 pub(super) fn render(comparison: &Comparison, style: &Style, zone: &TimeZone) -> String {
@@ -52,8 +52,7 @@ fn limits(page: &mut Page, comparison: &Comparison) {
             "pass" => GOOD,
             _ => MIDDLING,
         };
-        let text = format!("{}: {} is {} times that of {}", limit.text, limit.side, words::ratio(&limit.ratio), comparison.sides[0].name);
-        page.hang(0, words::judged(limit), paint, 12, &text);
+        page.hang(0, words::judged(limit), paint, 12, &format!("{}: {}", limit.text, words::limit(limit, comparison)));
     }
 }
 
@@ -83,7 +82,8 @@ fn differences(page: &mut Page, comparison: &Comparison) {
 fn spoiled(page: &mut Page, comparison: &Comparison, difference: &Difference) {
     let name = difference.aspect.name();
     for (side, value) in comparison.sides.iter().zip(&difference.values).filter(|(_, value)| !value.is_empty()) {
-        page.hang(2, name, NOTE, 15, &format!("{}: {value}", side.name));
+        page.hang(2, name, NOTE, 15, &format!("{}:", side.name));
+        value.lines().for_each(|line| page.hang(2, "", NOTE, 17, line));
     }
 }
 
@@ -96,19 +96,23 @@ fn capital(text: &str) -> String {
 fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
     page.line("");
     let [one, two] = [0, 1].map(|side| shorten(&comparison.sides[side].name, FIGURE));
-    let heading = format!("  {:STEP$}{:METRIC$}{one:>FIGURE$}  {two:>FIGURE$}  ratio", "", "");
+    let heading = format!("  {:STEP$}{:METRIC$}{one:>FIGURE$} {two:>FIGURE$}  ratio", "", "");
     let heading = page.paint(BOLD, &heading);
     page.line(&heading);
     let mut last = String::new();
-    for row in comparison.rows.iter().filter(|row| is_shown(row, is_all)) {
+    let is_any = comparison.rows.iter().any(|row| is_shown(row, is_all));
+    for row in comparison.rows.iter().filter(|row| is_shown(row, is_all || !is_any)) {
         let effect = &row.effects[0];
         let name = step_name(comparison, row);
         let step = if name == last { String::new() } else { shorten(&name, STEP - 1) };
+        if name != last && !row.also.is_empty() {
+            page.line(&format!("  {name} = {}: {}", row.also.join(", "), row.title));
+        }
         last = name;
         let [first, other] = [0, 1].map(|side| words::figure(row, &row.figures[side]).0);
         let word = page.paint(paint(effect.word), &words::short_word(effect));
         page.line(&format!(
-            "  {step:STEP$}{:METRIC$}{:>FIGURE$}  {:>FIGURE$}  {:RATIO$}{word}",
+            "  {step:STEP$}{:METRIC$}{:>FIGURE$} {:>FIGURE$}  {:RATIO$}{word}",
             shorten(&words::title(row), METRIC - 1),
             narrow(&first),
             narrow(&other),
@@ -136,7 +140,7 @@ fn step_name(comparison: &Comparison, row: &Row) -> String {
 
 /// `not resolved` as it fits a column.
 fn narrow(figure: &str) -> &str {
-    if figure == "not resolved" { "open" } else { figure }
+    if figure == "not resolved" { "unresolved" } else { figure }
 }
 
 const fn paint(word: Word) -> Paint {
@@ -149,31 +153,11 @@ const fn paint(word: Word) -> Paint {
 }
 
 fn missing(page: &mut Page, comparison: &Comparison, is_all: bool) {
-    let said: Vec<(&str, &String)> =
-        comparison.sides.iter().flat_map(|side| side.missing.iter().map(|what| (side.name.as_str(), what))).collect();
-    if !said.is_empty() {
-        page.heading("What is missing");
-        let mut told: Vec<&String> = Vec::new();
-        for (_, what) in &said {
-            if told.contains(what) {
-                continue;
-            }
-            told.push(what);
-            let who: Vec<&str> = said.iter().filter(|(_, other)| other == what).map(|(who, _)| *who).collect();
-            let who = if who.len() == comparison.sides.len() { "all".to_owned() } else { shorten(&who.join(", "), 60) };
-            page.hang(2, "", DIM, 4, &format!("{who}: {what}"));
-        }
-    }
-    if comparison.left_out.is_empty() {
-        return;
-    }
-    page.heading("Not compared");
     let most = if is_all { usize::MAX } else { LEFT_OUT_MAX };
-    for left in comparison.left_out.iter().take(most) {
-        page.hang(2, "", DIM, 4, &format!("{} of {}: {}", left.step, left.side, left.why));
-    }
-    let more = comparison.left_out.len().saturating_sub(most);
-    if more > 0 {
-        page.hang(2, "", DIM, 4, &format!("and {more} more"));
+    for (heading, lines) in [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, most))] {
+        if !lines.is_empty() {
+            page.heading(heading);
+            lines.iter().for_each(|line| page.hang(2, "", DIM, 2, line));
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn render(comparison: &Comparison) -> String {
 
 fn limits(comparison: &Comparison) -> Vec<Case> {
     let case = |limit: &qd1_model::comparison::Limit| {
-        let told = format!("{} is {} times that of {}", limit.side, words::ratio(&limit.ratio), comparison.sides[0].name);
+        let told = words::limit(limit, comparison);
         Case {
             class: limit.side.clone(),
             name: limit.text.clone(),

@@ -33,7 +33,8 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
             text += &format!("| {} |", escaped(&format!("{}{step}", difference.aspect.name())));
             for value in &difference.values {
                 let none = if difference.aspect == Aspect::Spoiled { "nothing found" } else { "not known" };
-                text += &format!(" {} |", escaped(if value.is_empty() { none } else { value }));
+                let value = if value.is_empty() { none.to_owned() } else { value.replace('\n', "; ") };
+                text += &format!(" {} |", escaped(&value));
             }
             text += &format!(" {} |\n", escaped(&difference.warning));
         }
@@ -64,16 +65,10 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
     for sentence in words::basis(comparison) {
         text += &format!("\n{}\n", escaped(&sentence));
     }
-    let missing = comparison.sides.iter().flat_map(|side| side.missing.iter().map(|what| (side.name.as_str(), what)));
-    let missing: Vec<_> = missing.collect();
-    if !missing.is_empty() {
-        text += "\n### What is missing\n\n";
-        missing.iter().for_each(|(who, what)| text += &format!("- {}: {}\n", escaped(who), escaped(what)));
-    }
-    if !comparison.left_out.is_empty() {
-        text += "\n### Not compared\n\n";
-        for left in &comparison.left_out {
-            text += &format!("- {}\n", escaped(&format!("{} of {}: {}", left.step, left.side, left.why)));
+    for (heading, lines) in [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, usize::MAX))] {
+        if !lines.is_empty() {
+            text += &format!("\n### {heading}\n\n");
+            lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line)));
         }
     }
     text

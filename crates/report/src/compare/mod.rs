@@ -60,10 +60,13 @@ fn shown(comparison: &Comparison) -> Comparison {
     }
     for difference in &mut shown.differences {
         write_out(&mut difference.step);
-        difference.values.iter_mut().for_each(write_out);
+        for value in &mut difference.values {
+            *value = value.split('\n').map(|line| printable(line).into_owned()).collect::<Vec<_>>().join("\n");
+        }
     }
     for row in &mut shown.rows {
         write_out(&mut row.step);
+        row.also.iter_mut().for_each(write_out);
         write_out(&mut row.title);
     }
     for left in &mut shown.left_out {

@@ -19,12 +19,13 @@ fn row(step: &str, metric: &str, figures: [f64; 2], word: Word, ratio: (f64, f64
     let within = (word == Word::Same).then(|| (ratio.1 - 1.0).max(1.0 - ratio.0));
     Row {
         step: step.to_owned(),
+        also: Vec::new(),
         title: "4k writes, each with fdatasync".to_owned(),
         op: OpClass::Commit,
         metric: metric.to_owned(),
         leads: metric != "lat_p999_ns",
         figures: figures.map(|figure| estimate(figure, 0.97 * figure, 1.03 * figure)).to_vec(),
-        effects: vec![Effect { ratio: estimate(value, ratio.0, ratio.1), word, within }],
+        effects: vec![Effect { ratio: estimate(value, ratio.0, ratio.1), word, within, is_spoiled: false }],
     }
 }
 
@@ -58,8 +59,8 @@ fn sample() -> Comparison {
             row("wal", "lat_p50_ns", [1e6, 0.99e6], Word::Same, (0.96, 1.03)),
             row("wal", "iops", [900.0, 1200.0], Word::Better, (1.2, 1.5)),
         ],
-        overall: vec![Effect { ratio: estimate(1.07, 0.98, 1.17), word: Word::CannotTell, within: None }],
-        left_out: vec![LeftOut { side: "after".to_owned(), step: "files".to_owned(), why: "there is none like it".to_owned() }],
+        overall: vec![Effect { ratio: estimate(1.07, 0.98, 1.17), word: Word::CannotTell, within: None, is_spoiled: false }],
+        left_out: vec![LeftOut { side: "after".to_owned(), step: "files".to_owned(), why: "before has none like it".to_owned() }],
         basis: Basis::Runs,
         together: 5,
         runs_needed: Some(7),
@@ -69,6 +70,7 @@ fn sample() -> Comparison {
             ratio: estimate(1.28, 1.22, 1.34),
             is_beyond: true,
             is_within: false,
+            is_of_better: false,
         }],
     }
 }

@@ -18,17 +18,16 @@ pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
         let count = |word: Word| effects().filter(|(_, effect)| effect.word == word).count();
         let (better, worse) = (count(Word::Better), count(Word::Worse));
         if better + worse + count(Word::Same) == 0 && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell) {
-            return format!("{} cannot be told from {first} in any of {} figures.", other.name, comparison.rows.len());
+            let spoilt = effects().filter(|(_, effect)| effect.is_spoiled).count();
+            let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoilt)") } else { String::new() };
+            return format!("{} cannot be told from {first} in any of {} figures{spoilt}.", other.name, comparison.rows.len());
         }
         let counts = if comparison.sides.len() > 2 {
             String::new()
         } else {
-            format!(
-                "; {better} of {} figures better, {worse} worse, {} the same, {} cannot be told",
-                comparison.rows.len(),
-                count(Word::Same),
-                count(Word::CannotTell)
-            )
+            let counts = [(better, "better"), (worse, "worse"), (count(Word::Same), "the same"), (count(Word::CannotTell), "cannot be told")];
+            let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+            format!("; of {} figures {}", comparison.rows.len(), counts.collect::<Vec<_>>().join(", "))
         };
         let what = match (better, worse, overall(comparison, side).map(|effect| effect.word)) {
             (0, 0, Some(Word::Better)) | (1.., 0, _) => "is better than",
@@ -41,7 +40,7 @@ pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
             effects().filter(|(row, effect)| row.leads && matches!(effect.word, Word::Better | Word::Worse)).collect();
         named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
         let named: Vec<String> = named.iter().take(NAMED).map(|(row, effect)| {
-            format!("{} {} {}", row.step, title(row), ratio(&effect.ratio))
+            format!("{} {} {} times", row.step, title(row), ratio(&effect.ratio))
         }).collect();
         let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
         format!("{} {what} {first}{named}{counts}.", other.name)
@@ -72,6 +71,8 @@ fn size(effect: &Effect) -> f64 {
 pub(super) fn title(row: &Row) -> String {
     match of(row) {
         Some(metric) if metric.name == "stall_share" => "in stalls".to_owned(),
+        Some(metric) if metric.name == "iops" => "per s".to_owned(),
+        Some(metric) if metric.name == "bytes_per_second" => "bytes/s".to_owned(),
         Some(metric) => metric.title.to_owned(),
         None => row.metric.clone(),
     }
@@ -86,7 +87,7 @@ pub(super) fn ratio(ratio: &Estimate) -> String {
     match (ratio.value, ratio.low, ratio.high) {
         (Some(value), Some(low), Some(high)) => format!("{} [{}..{}]", digits(value), digits(low), digits(high)),
         (Some(value), ..) => digits(value),
-        _ => String::new(),
+        _ => "-".to_owned(),
     }
 }
 
@@ -104,6 +105,7 @@ fn digits(value: f64) -> String {
 pub(super) fn word(effect: &Effect) -> String {
     match (effect.word, effect.within) {
         (Word::Same, Some(within)) => format!("same within {} %", percent(within)),
+        (Word::CannotTell, _) if effect.is_spoiled => "cannot tell, spoilt".to_owned(),
         (word, _) => word.name().to_owned(),
     }
 }
@@ -112,6 +114,7 @@ pub(super) fn word(effect: &Effect) -> String {
 pub(super) fn short_word(effect: &Effect) -> String {
     match (effect.word, effect.within) {
         (Word::Same, Some(within)) => format!("same +-{} %", percent(within)),
+        (Word::CannotTell, _) if effect.is_spoiled => "spoilt".to_owned(),
         (word, _) => word.name().to_owned(),
     }
 }
@@ -132,49 +135,82 @@ pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
 
 /// What the intervals rest on, and what would make them narrower.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
+    let whole = if comparison.overall.is_empty() { "" } else { " and of the whole" };
     let together = format!(
-        "The intervals of the {} ratios{} hold together in 95 of 100 comparisons.",
-        comparison.together,
-        if comparison.overall.is_empty() { "" } else { " and of the whole" }
+        "[a..b] is an interval; all {} of the ratios{whole} are right together in 95 of 100 comparisons.",
+        comparison.together
     );
-    let needed = |what: &str| match comparison.runs_needed {
-        Some(runs) if runs >= 100 => format!("{what} 100 runs of each would not find"),
-        Some(runs) => format!("{what} about {runs} runs of each would find"),
+    let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
+    let needed = match comparison.runs_needed {
+        Some(runs) if runs >= 100 => format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much."),
+        Some(runs) => format!("About {runs} runs of each would show {ten} in half of those that cannot be told."),
         None => String::new(),
     };
-    let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
     match comparison.basis {
-        Basis::Runs => {
-            let more = needed("Where it cannot be told,");
-            let more = if more.is_empty() { String::new() } else { format!(" {more} {ten}.") };
-            vec![format!("{together} They rest on how runs of a side differ from each other.{more}")]
+        Basis::Runs => vec![format!("{together} They rest on how runs of a side differ from each other. {needed}")],
+        Basis::Visits => vec![
+            format!(
+                "{together} They rest on what each run saw by itself. With one run of each nobody knows how runs of one disk \
+                 differ: a difference may come from the time of day."
+            ),
+            format!(
+                "To see that, measure each side three times or more, and name the runs: qd1 compare --group \
+                 before=ID,ID,ID after=ID,ID,ID. {needed}"
+            ),
+        ],
+    }
+}
+
+/// What the sources of the sides do not have, and whose.
+pub(super) fn missing(comparison: &Comparison) -> Vec<String> {
+    let said = || comparison.sides.iter().flat_map(|side| side.missing.iter().map(|what| (side.name.as_str(), what)));
+    let mut told: Vec<&String> = Vec::new();
+    let mut lines = Vec::new();
+    for (_, what) in said() {
+        if told.contains(&what) {
+            continue;
         }
-        Basis::Visits => {
-            let more = match comparison.runs_needed {
-                Some(_) => format!(" {} {ten}, if runs differ by no more than that.", needed("Where it cannot be told,")),
-                None => String::new(),
-            };
-            vec![format!(
-                "{together} They rest on what each run saw by itself: with one run of each, how runs of one disk differ \
-                 from each other is not known, and a difference may be the hour's. Three runs of each would show it: \
-                 qd1 compare --group a=RUN,RUN,RUN b=RUN,RUN,RUN.{more}"
-            )]
+        told.push(what);
+        let who: Vec<&str> = said().filter(|(_, other)| *other == what).map(|(who, _)| who).collect();
+        let who = if who.len() == comparison.sides.len() { "all sides".to_owned() } else { few(&who) };
+        lines.push(format!("{who}: {what}"));
+    }
+    lines
+}
+
+/// Steps that are not compared: those with a reason of their own, and those that only one side has; `most` names of these.
+pub(super) fn left_out(comparison: &Comparison, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut alone: Vec<(&str, Vec<&str>)> = Vec::new();
+    for left in &comparison.left_out {
+        if !left.why.ends_with("has none like it") {
+            lines.push(format!("{} of {}: {}", left.step, left.side, left.why));
+            continue;
+        }
+        match alone.iter_mut().find(|(side, _)| *side == left.side) {
+            Some((_, steps)) if steps.contains(&left.step.as_str()) => {}
+            Some((_, steps)) => steps.push(&left.step),
+            None => alone.push((&left.side, vec![&left.step])),
         }
     }
+    let only = alone.iter().map(|(side, steps)| {
+        let shown = steps.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+        let more = steps.len().saturating_sub(most);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("only {side} has {shown}{more}")
+    });
+    lines.extend(only);
+    lines
 }
 
 /// `4f2a9c01, 77aa01ce; qd1 0.1.0; 2026-11-25 10:04 to 2026-11-26 09:12`.
 pub(super) fn runs(side: &Side, zone: &TimeZone) -> String {
-    let named: Vec<&str> = side.runs.iter().map(|run| run.label.as_str()).collect();
-    let file = named.first().and_then(|first| first.rsplit_once('#')).map(|(file, _)| file);
-    let of_file = file.filter(|file| named.iter().all(|name| name.rsplit_once('#').is_some_and(|(other, _)| other == *file)));
+    let named = files(side);
     let mut tools: Vec<&str> = side.runs.iter().map(|run| run.tool.as_str()).collect();
     tools.dedup();
     let mut parts = Vec::new();
-    match of_file {
-        Some(file) => parts.push(format!("{} runs in {file}", named.len())),
-        None if named != [side.name.as_str()] => parts.push(few(&named)),
-        None => {}
+    if named != [side.name.clone()] {
+        parts.push(few(&named.iter().map(String::as_str).collect::<Vec<_>>()));
     }
     parts.push(few(&tools));
     let began: Vec<u64> = side.runs.iter().filter_map(|run| run.started_unix_ns).collect();
@@ -183,6 +219,24 @@ pub(super) fn runs(side: &Side, zone: &TimeZone) -> String {
         parts.push(if first == last { first } else { format!("{first} to {last}") });
     }
     parts.join("; ")
+}
+
+/// The labels of runs; those of one file are counted: `randread.txt (5 runs)`.
+fn files(side: &Side) -> Vec<String> {
+    let mut files: Vec<(&str, usize)> = Vec::new();
+    for label in side.runs.iter().map(|run| run.label.as_str()) {
+        let number = label.rsplit_once('#').filter(|(_, number)| number.bytes().all(|digit| digit.is_ascii_digit()));
+        let file = number.map_or(label, |(file, _)| file);
+        match files.last_mut() {
+            Some((last, count)) if *last == file && number.is_some() => *count += 1,
+            _ => files.push((file, usize::from(number.is_some()))),
+        }
+    }
+    let name = |(file, count): (&str, usize)| {
+        let file = file.rsplit('/').next().unwrap_or(file);
+        if count > 0 { format!("{file} ({count} runs)") } else { file.to_owned() }
+    };
+    files.into_iter().map(name).collect()
 }
 
 /// Names, the first few of them.
@@ -197,6 +251,24 @@ fn when(unix_ns: u64, zone: &TimeZone) -> String {
     match jiff::Timestamp::from_nanosecond(unix_ns.into()) {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
         Err(_) => "?".to_owned(),
+    }
+}
+
+/// What there is to say about a limit besides.
+pub(super) fn remark(limit: &Limit) -> &'static str {
+    match (limit.is_of_better, limit.is_beyond || limit.is_within) {
+        (true, _) => "; it fails on an improvement",
+        (false, false) => "; not shown to be within it (--strict fails then)",
+        (false, true) => "",
+    }
+}
+
+/// `b is 1.28 [1.22..1.34] times that of a`.
+pub(super) fn limit(limit: &Limit, comparison: &Comparison) -> String {
+    let first = &comparison.sides[0].name;
+    match limit.ratio.value {
+        Some(_) => format!("{} is {} times that of {first}{}", limit.side, ratio(&limit.ratio), remark(limit)),
+        None => format!("how {} compares with {first} is not known{}", limit.side, remark(limit)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use qd1_model::Report;
+use qd1_model::comparison::Comparison;
 use qd1_model::record::Interval;
 use serde::Serialize;
 use serde_json::ser::Formatter;
@@ -194,6 +195,13 @@ pub fn schema() -> String {
 }
 
 const PUBLISHED: &str = include_str!("../../../../docs/schema.json");
+
+/// The same of what `compare --json` prints.
+pub fn comparison_schema() -> String {
+    if cfg!(debug_assertions) { document(&schemars::schema_for!(Comparison)) } else { PUBLISHED_COMPARISON.to_owned() }
+}
+
+const PUBLISHED_COMPARISON: &str = include_str!("../../../../docs/schema-compare.json");
 
 #[cfg(test)]
 mod tests {

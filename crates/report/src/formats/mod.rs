@@ -8,7 +8,7 @@ mod screen;
 
 pub(crate) use csv::quoted;
 pub(crate) use json::document;
-pub use json::schema;
+pub use json::{comparison_schema, schema};
 
 use qd1_model::{Report, printable_lines};
 

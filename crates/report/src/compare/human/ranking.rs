@@ -12,8 +12,9 @@ const NAME: usize = 18;
 const FIGURE: usize = 23;
 const RATIO: usize = 21;
 
-/// Writes a list for each figure.
+/// Writes the order of the whole, and a list for each figure.
 pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
+    whole(page, comparison);
     for row in comparison.rows.iter().filter(|row| is_shown(row, is_all)) {
         page.line("");
         let better = words::of(row).map_or("", |metric| match metric.better {
@@ -24,7 +25,7 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
         page.line(&format!("  {name} ({better}), and the ratio to {}", shorten(&comparison.sides[0].name, NAME)));
         for (rank, side) in ranked(row) {
             let (value, interval) = words::figure(row, &row.figures[side]);
-            let effect = side.checked_sub(1).map(|other| &row.effects[other]);
+            let effect = side.checked_sub(1).map(|other| &row.effects[other]).filter(|_| row.figures[side].n > 0 || row.figures[side].is_resolved());
             let word = effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
             page.line(&format!(
                 "  {rank:>3} {:NAME$}{:FIGURE$}{:RATIO$}{word}",
@@ -41,10 +42,24 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
     }
-    for side in 1..comparison.sides.len() {
-        if let Some(sentence) = words::overall_sentence(comparison, side) {
-            page.prose(2, &sentence);
-        }
+}
+
+/// The sides by how long an operation takes over all kinds of operation.
+fn whole(page: &mut Page, comparison: &Comparison) {
+    if comparison.overall.is_empty() {
+        return;
+    }
+    page.line("");
+    let heading = page.paint(BOLD, "Over all kinds of operation, how long one takes");
+    page.line(&format!("  {heading} (the least first), as a ratio to {}", shorten(&comparison.sides[0].name, NAME)));
+    let mut order: Vec<(usize, f64)> = vec![(0, 1.0)];
+    order.extend(comparison.overall.iter().enumerate().filter_map(|(at, effect)| Some((at + 1, effect.ratio.value?))));
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    for (side, _) in order {
+        let effect = side.checked_sub(1).map(|other| &comparison.overall[other]);
+        let word = effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
+        let ratio = effect.map_or_else(|| "1".to_owned(), |effect| words::ratio(&effect.ratio));
+        page.line(&format!("      {:NAME$}{ratio:FIGURE$}{word}", shorten(&comparison.sides[side].name, NAME - 1)));
     }
 }
 
@@ -71,7 +86,7 @@ fn ranked(row: &Row) -> Vec<(String, usize)> {
         };
         found.push((rank.to_string(), *side));
     }
-    let without = (0..row.figures.len()).filter(|side| row.figures[*side].value.is_none());
+    let without = (0..row.figures.len()).filter(|side| row.figures[*side].value.is_none() && row.figures[*side].n > 0);
     found.extend(without.map(|side| ("-".to_owned(), side)));
     found
 }
@@ -86,6 +101,7 @@ mod tests {
         let figure = |value: f64, low: f64, high: f64| Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() };
         let row = Row {
             step: "a".to_owned(),
+            also: Vec::new(),
             title: String::new(),
             op: OpClass::Read,
             metric: "lat_p50_ns".to_owned(),
@@ -95,6 +111,7 @@ mod tests {
                 figure(1.0, 0.9, 1.1),
                 figure(1.05, 1.0, 1.2),
                 Estimate { value: Some(2.0), ..Estimate::default() },
+                Estimate { n: 5, ..Estimate::default() },
                 Estimate::default(),
             ],
             effects: Vec::new(),
