@@ -51,7 +51,9 @@ pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
     match (rounds.as_slice(), figures) {
         ([only], _) => only.figure,
         ([], [only]) => *only,
-        ([], _) => over_rounds(&figures.iter().map(|figure| RoundFigure { round: 0, figure: *figure }).collect::<Vec<_>>()),
+        ([], _) => {
+            over_rounds(&figures.iter().map(|figure| RoundFigure { round: 0, figure: *figure }).collect::<Vec<_>>())
+        }
         _ => over_rounds(&rounds),
     }
 }

@@ -9,7 +9,7 @@ use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::command_line::{CommandLine, Word};
 use crate::commands::app::AppCommand;
 use crate::commands::check::CheckArgs;
-use crate::commands::compare::CompareArgs;
+use crate::commands::compare::{self, CompareArgs};
 use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::filesystems::FilesystemsArgs;
 use crate::commands::help::HelpArgs;
@@ -166,7 +166,7 @@ pub(crate) enum Command {
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
     /// Compare runs, of qd1 or of other tools: what is better, worse, the same, and what cannot be told
-    #[command(after_help = EXIT_CODES, args_override_self = true)]
+    #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
     /// List the saved runs, or show one again with the current analysis
     History(HistoryArgs),

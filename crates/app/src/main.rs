@@ -24,8 +24,8 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut, predict,
-    restore, schema, suites,
+    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut,
+    predict, restore, schema, suites,
 };
 use commands::{run as run_command, sweep, sync, version};
 

@@ -63,9 +63,11 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
     let of_latest = format!("of {} on {}", printable(&latest.suite), printable(&latest.path));
     match name {
         "latest" => Ok(latest.id.clone()),
-        "previous" => rows[1..].iter().find(is_like).map(|row| row.id.clone()).ok_or_else(|| {
-            Problem::usage(format!("@previous: there is no run before the latest one, {of_latest}"))
-        }),
+        "previous" => rows[1..]
+            .iter()
+            .find(is_like)
+            .map(|row| row.id.clone())
+            .ok_or_else(|| Problem::usage(format!("@previous: there is no run before the latest one, {of_latest}"))),
         "yesterday" => {
             let day = now.date().yesterday().ok();
             let began = |row: &&Row| {
@@ -78,7 +80,8 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
             })
         }
         _ => {
-            let meant = nearest(name, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
+            let meant =
+                nearest(name, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
             Err(Problem::usage(format!(
                 "there is no run @{}; {meant}@latest, @previous and @yesterday are known, `qd1 history` lists all",
                 printable(name)
@@ -100,6 +103,7 @@ fn of_file(word: &str, path: &Path) -> Result<Vec<Measured>> {
         return Err(Problem::usage(format!("{}: is larger than {most} MiB; that is no result", path.display())).into());
     }
     let label = printable(word).into_owned();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
         Some(record) => Ok(vec![Measured { label, ..of_record(&record) }]),
         None => Ok(qd1_import::read(&label, &bytes)?),

@@ -78,7 +78,7 @@ fn line(line: &str) -> Option<Measured> {
         Circumstance { aspect: Aspect::Host, value: (*fields.get(NAME)?).to_owned() },
         Circumstance { aspect: Aspect::Size, value: (*fields.get(SIZE)?).to_owned() },
     ];
-    Some(Measured { tool, circumstances, steps, missing, ..Measured::default() })
+    Some(Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() })
 }
 
 #[cfg(test)]
@@ -91,7 +91,9 @@ mod tests {
         let figures = "900,99,250000,40,120000,20,3000,99,400000,30,250.5,5,\
                        16,,,,,9000,50,+++++,+++,12000,40,9100,50,+++++,+++,8000,30,1us";
         let of = |line: String| runs(&line).remove(0);
-        for run in [of(format!("{head},{figures}")), of(format!("{},8192,5,{figures}", head.replacen("1.97", "1.98", 1)))] {
+        for run in
+            [of(format!("{head},{figures}")), of(format!("{},8192,5,{figures}", head.replacen("1.97", "1.98", 1)))]
+        {
             let figure = |name: &str, metric| {
                 let step = run.steps.iter().find(|step| step.name == name).unwrap();
                 step.streams[0].figure(metric).unwrap().value.unwrap()

@@ -8,6 +8,11 @@ const Z_975: f64 = 1.959_963_984_540_054;
 /// Names of the metrics of [`QUANTILES`].
 pub(crate) const PERCENTILES: [&str; 4] = ["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "lat_p9999_ns"];
 
+/// Whether a number can be a figure: no less than nothing, and below a petabyte per second or eleven days in ns.
+pub(crate) fn is_plausible(number: f64) -> bool {
+    (0.0..1e15).contains(&number)
+}
+
 /// A figure without an interval.
 pub(crate) fn bare(value: f64, n: u64) -> Estimate {
     Estimate { value: Some(value), n, ..Estimate::default() }
@@ -45,12 +50,18 @@ pub(crate) fn rate(value: f64, n: u64, samples: Samples) -> Estimate {
         return bare(value, n);
     }
     let factor = (Z_975 * deviation / mean / count.sqrt()).exp();
-    Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective: count, n_needed: 0 }
+    Estimate {
+        value: Some(value),
+        low: Some(value / factor),
+        high: Some(value * factor),
+        n,
+        n_effective: count,
+        n_needed: 0,
+    }
 }
 
 /// What is missing in all of them.
-pub(crate) const NO_TIMES: &str =
-    "the tool keeps no course over time; intervals, where there are any, are as if operations did not depend on each other";
+pub(crate) const NO_TIMES: &str = "the tool keeps no course over time; intervals, where there are any, are as if operations did not depend on each other";
 /// What is missing where there are percentiles.
 pub(crate) const NO_SPREAD: &str = "the tool gives its percentiles no interval; repeat the run, and compare groups";
 

@@ -1,6 +1,8 @@
 //! fio's JSON, of `--output-format=json` or `json+`, in any nesting: as it is, several documents after each other, in a list,
 //! inside another tool's JSON, or behind other text.
 
+use std::collections::HashMap;
+
 use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
 use qd1_model::plan::Rw;
 use qd1_model::{Estimate, Hist, OpClass};
@@ -8,54 +10,102 @@ use serde_json::{Map, Value};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
 
-/// Places in a text that are tried as the beginning of JSON, and are none.
-const ATTEMPTS_MAX: usize = 1000;
+/// Lines that are read in vain, of what begins as JSON and is none.
+const LINES_MAX: usize = 2_000_000;
 /// Levels of nesting that are looked into for fio's documents.
 const DEPTH_MAX: usize = 8;
 /// How far apart the starts of two documents of one run may seem, s: fio rounds what has elapsed.
 const SAME_START_S: f64 = 1.6;
+/// How far a job's runtime may fall behind the clock from one report to the next, s.
+const FURTHER_S: f64 = 0.6;
 
-/// Returns the JSON documents of a text, each beginning on a line of its own.
-pub(crate) fn documents(text: &str) -> Vec<Value> {
-    let (mut found, mut at, mut failed) = (Vec::new(), 0, 0);
-    while at < text.len() && failed < ATTEMPTS_MAX {
+/// The JSON documents of a text, each beginning on a line of its own.
+#[derive(Default)]
+pub(crate) struct Documents {
+    pub(crate) all: Vec<Value>,
+    /// Whether the text ends within one.
+    pub(crate) is_cut: bool,
+}
+
+/// Finds the JSON documents of a text.
+pub(crate) fn documents(text: &str) -> Documents {
+    let (mut found, mut at, mut lines_left) = (Documents::default(), 0, LINES_MAX);
+    while at < text.len() && lines_left > 0 {
         let line = text[at..].trim_start();
         let begin = text.len() - line.len();
         if line.starts_with(['{', '[']) {
             let mut stream = serde_json::Deserializer::from_str(line).into_iter::<Value>();
-            if let Some(Ok(value)) = stream.next() {
-                at = begin + stream.byte_offset();
-                found.push(value);
-                continue;
+            match stream.next() {
+                Some(Ok(value)) => {
+                    at = begin + stream.byte_offset();
+                    found.all.push(value);
+                    continue;
+                }
+                // Lines of a log may begin so too; those that fail at once cost nothing.
+                Some(Err(error)) => {
+                    found.is_cut |= error.is_eof() && line.starts_with('{');
+                    lines_left = lines_left.saturating_sub(error.line().saturating_sub(1));
+                }
+                None => {}
             }
-            failed += 1;
         }
         at = line.find('\n').map_or(text.len(), |end| begin + end + 1);
     }
     found
 }
 
+/// One report of fio.
+struct Report {
+    times: Times,
+    run: Measured,
+}
+
+/// When a report is from, s.
+#[derive(Clone, Copy)]
+struct Times {
+    started: f64,
+    /// Wall clock at its end.
+    stamp: f64,
+    /// The longest of its jobs' runtimes.
+    runtime: f64,
+}
+
+impl Times {
+    /// Whether it is a later report of the same run: begun at the same time, and further by as much as time has passed.
+    fn go_on(self, earlier: Self) -> bool {
+        let further = (self.stamp - earlier.stamp) - (self.runtime - earlier.runtime);
+        (self.started - earlier.started).abs() < SAME_START_S && self.stamp > earlier.stamp && further.abs() < FURTHER_S
+    }
+}
+
 /// Returns the runs in these documents. Documents with other jobs belong to one run (VPS-Disk-Latency-Bench), later ones of
 /// the same start replace earlier ones (`--status-interval`), and the same jobs at another time are another run.
-pub(crate) fn runs(documents: &[Value]) -> Vec<Measured> {
+pub(crate) fn runs(documents: &Documents) -> Vec<Measured> {
     let mut reports = Vec::new();
-    documents.iter().for_each(|document| find_reports(document, 0, &mut reports));
-    let mut runs: Vec<(f64, Measured)> = Vec::new();
-    for report in reports {
-        let (started_s, run) = read(report);
-        let names_of = |run: &Measured| run.steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>();
-        let names = names_of(&run);
+    documents.all.iter().for_each(|document| find_reports(document, 0, &mut reports));
+    // Each run with the time of each of its jobs' reports.
+    let mut runs: Vec<(Measured, HashMap<String, Times>)> = Vec::new();
+    for report in reports.into_iter().map(read) {
+        let times = report.times;
+        let names: Vec<String> = report.run.steps.iter().map(|step| step.name.clone()).collect();
+        let known = runs.last().and_then(|(_, known)| names.iter().find_map(|name| known.get(name))).copied();
         match runs.last_mut() {
-            Some((_, last)) if !names_of(last).iter().any(|name| names.contains(name)) => last.steps.extend(run.steps),
-            Some((known_s, last)) if (*known_s - started_s).abs() < SAME_START_S => {
-                last.steps.retain(|step| !names.contains(&step.name));
-                last.steps.extend(run.steps);
-                note(&mut last.missing, "several reports of one run: the last one counts");
+            Some((last, of_jobs)) if known.is_none_or(|earlier| times.go_on(earlier)) => {
+                if known.is_some() {
+                    last.steps.retain(|step| !names.contains(&step.name));
+                    note(&mut last.missing, "several reports of one run: the last one counts");
+                }
+                last.steps.extend(report.run.steps);
+                of_jobs.extend(names.into_iter().map(|name| (name, times)));
             }
-            _ => runs.push((started_s, run)),
+            _ => runs.push((report.run, names.into_iter().map(|name| (name, times)).collect())),
         }
     }
-    runs.into_iter().map(|(_, run)| run).collect()
+    let mut runs: Vec<Measured> = runs.into_iter().map(|(run, _)| run).collect();
+    if let Some(last) = runs.last_mut().filter(|_| documents.is_cut) {
+        note(&mut last.missing, "the file ends within a report, which is lost");
+    }
+    runs
 }
 
 fn note(notes: &mut Vec<String>, text: &str) {
@@ -79,8 +129,8 @@ fn is_report(map: &Map<String, Value>) -> bool {
     map.get("jobs").and_then(Value::as_array).is_some_and(|jobs| jobs.iter().any(has_directions))
 }
 
-/// Reads one document: when it began, s since the Unix epoch, and what it has.
-fn read(report: &Map<String, Value>) -> (f64, Measured) {
+/// Reads one document.
+fn read(report: &Map<String, Value>) -> Report {
     let version = report.get("fio version").and_then(Value::as_str).unwrap_or("fio, version not stated");
     let jobs = report.get("jobs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let elapsed_s = jobs.iter().map(|job| number(job, "elapsed")).fold(0.0, f64::max);
@@ -92,14 +142,15 @@ fn read(report: &Map<String, Value>) -> (f64, Measured) {
     let global = report.get("global options");
     let mut missing = vec![NO_TIMES.to_owned()];
     let mut steps: Vec<MeasuredStep> = Vec::new();
+    let mut seen: HashMap<String, u32> = HashMap::new();
     let is_named = |job: &&Value| job.get("jobname").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     for job in jobs.iter().filter(is_named) {
         let mut step = step(job, &Options { job: job.get("job options"), global }, &mut missing);
         // Without group_reporting each process of a job is one by itself.
-        let same = steps.iter().filter(|known| known.name == step.name || known.name.starts_with(&format!("{}#", step.name)));
-        let same = same.count();
-        if same > 0 {
-            step.name = format!("{}#{}", step.name, same + 1);
+        let number = seen.entry(step.name.clone()).or_default();
+        *number += 1;
+        if *number > 1 {
+            step.name = format!("{}#{number}", step.name);
         }
         steps.push(step);
     }
@@ -109,7 +160,20 @@ fn read(report: &Map<String, Value>) -> (f64, Measured) {
         circumstances.push(Circumstance { aspect: Aspect::Size, value: qd1_model::Bytes(size).to_string() });
     }
     let started_unix_ns = (started_s > 0.0).then_some((started_s * 1e9) as u64);
-    (started_s, Measured { tool: version.to_owned(), started_unix_ns, circumstances, steps, missing, ..Measured::default() })
+    let runtimes = jobs
+        .iter()
+        .flat_map(|job| ["read", "write", "trim"].map(|key| job.get(key).map_or(0.0, |part| number(part, "runtime"))));
+    let runtime_s = runtimes.fold(0.0, f64::max) / 1e3;
+    let run = Measured {
+        tool: version.to_owned(),
+        started_unix_ns,
+        circumstances,
+        steps,
+        missing,
+        is_without_course: true,
+        ..Measured::default()
+    };
+    Report { times: Times { started: started_s, stamp: stamp_s, runtime: runtime_s }, run }
 }
 
 /// The options of a job, its own before the global ones.
@@ -141,6 +205,11 @@ impl Options<'_> {
         ["fsync", "fdatasync"].iter().any(|name| self.number(name) == Some(1))
     }
 
+    /// Writes from one sync to the next; 0 for none.
+    fn sync_every(&self) -> u32 {
+        ["fsync", "fdatasync"].iter().filter_map(|name| self.number(name)).find(|every| *every > 0).unwrap_or(0)
+    }
+
     /// Whether the writes themselves are durable.
     fn is_in_the_write(&self) -> bool {
         self.text("sync").is_some_and(|value| !matches!(value.as_str(), "0" | "none"))
@@ -154,12 +223,15 @@ impl Options<'_> {
         if !self.are_known() || has_more {
             return None;
         }
-        does(&rw, &self.text("bs").or_else(|| self.text("blocksize")).unwrap_or_else(|| "4k".to_owned())).map(|does| Does {
-            rwmixread: self.number("rwmixread").map_or(does.rwmixread, |mix| mixed(does.rw, mix as u8)),
-            in_flight: self.number("iodepth").unwrap_or(1).saturating_mul(self.number("numjobs").unwrap_or(1)),
-            commits: does.rw.writes() && (self.syncs_each() || self.is_in_the_write()),
-            direct: Some(self.is_set("direct")),
-            ..does
+        does(&rw, &self.text("bs").or_else(|| self.text("blocksize")).unwrap_or_else(|| "4k".to_owned())).map(|does| {
+            Does {
+                rwmixread: self.number("rwmixread").map_or(does.rwmixread, |mix| mixed(does.rw, mix as u8)),
+                in_flight: self.number("iodepth").unwrap_or(1).saturating_mul(self.number("numjobs").unwrap_or(1)),
+                commits: does.rw.writes() && (self.syncs_each() || self.is_in_the_write()),
+                sync_every: if self.syncs_each() || !does.rw.writes() { 0 } else { self.sync_every() },
+                direct: Some(self.is_set("direct")),
+                ..does
+            }
         })
     }
 }
@@ -176,7 +248,7 @@ pub(crate) fn does(rw: &str, bs: &str) -> Option<Does> {
         _ => return None,
     };
     let block = u32::try_from(bytes(bs)?).ok()?;
-    Some(Does { rw, rwmixread: mixed(rw, 50), block, in_flight: 1, commits: false, direct: None })
+    Some(Does { rw, rwmixread: mixed(rw, 50), block, in_flight: 1, commits: false, sync_every: 0, direct: None })
 }
 
 /// The share of reads of a job that may only read or only write.
@@ -215,7 +287,15 @@ fn step(job: &Value, options: &Options<'_>, missing: &mut Vec<String>) -> Measur
         streams.push(stream(part, class, job.get("sync"), options, missing));
     }
     let title = does.map_or_else(String::new, |does| does.title());
-    MeasuredStep { name, title, does, engine: options.text("ioengine").unwrap_or_default(), streams, fault, is_spoiled: false }
+    MeasuredStep {
+        name,
+        title,
+        does,
+        engine: options.text("ioengine").unwrap_or_default(),
+        streams,
+        fault,
+        is_spoiled: false,
+    }
 }
 
 fn count(part: &Value) -> u64 {
@@ -225,7 +305,7 @@ fn count(part: &Value) -> u64 {
 }
 
 fn number(value: &Value, key: &str) -> f64 {
-    value.get(key).and_then(Value::as_f64).filter(|number| number.is_finite()).unwrap_or(0.0)
+    value.get(key).and_then(Value::as_f64).filter(|number| figures::is_plausible(*number)).unwrap_or(0.0)
 }
 
 fn stream(
@@ -242,9 +322,10 @@ fn stream(
         deviation: number(part, deviation),
     };
     let of_bytes = of("bw_mean", "bw_dev", "bw_samples");
-    let of_ios = if part.get("iops_mean").is_some() { of("iops_mean", "iops_stddev", "iops_samples") } else { of_bytes };
-    let bytes_per_second =
-        part.get("bw_bytes").and_then(Value::as_f64).unwrap_or_else(|| number(part, "bw") * 1024.0);
+    let of_ios =
+        if part.get("iops_mean").is_some() { of("iops_mean", "iops_stddev", "iops_samples") } else { of_bytes };
+    let of_bytes_each = number(part, "bw_bytes");
+    let bytes_per_second = if of_bytes_each > 0.0 { of_bytes_each } else { number(part, "bw") * 1024.0 };
     let mut figures = vec![
         ("iops", figures::rate(number(part, "iops"), n, of_ios)),
         ("bytes_per_second", figures::rate(bytes_per_second, n, of_bytes)),
@@ -299,12 +380,13 @@ impl<'a> Latency<'a> {
     fn percentiles(&self) -> Vec<(f64, f64)> {
         let list = self.value.get("percentile").and_then(Value::as_object);
         let entry = |(percent, value): (&String, &Value)| Some((percent.parse().ok()?, value.as_f64()? * self.scale));
-        list.into_iter().flatten().filter_map(entry).collect()
+        list.into_iter().flatten().filter_map(entry).filter(|(_, ns)| figures::is_plausible(*ns)).collect()
     }
 
     fn hist(&self) -> Option<Hist> {
         let bins = self.value.get("bins").and_then(Value::as_object)?;
-        let entry = |(ns, count): (&String, &Value)| Some(((ns.parse::<f64>().ok()? * self.scale) as u64, count.as_u64()?));
+        let entry =
+            |(ns, count): (&String, &Value)| Some(((ns.parse::<f64>().ok()? * self.scale) as u64, count.as_u64()?));
         let values: Vec<(u64, u64)> = bins.iter().filter_map(entry).collect();
         let n: u64 = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))?;
         let sum_ns = self.number("mean") * n as f64;

@@ -6,6 +6,9 @@ use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, Me
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
 use crate::fio_json;
 
+/// Least value of a percentile in its unit: below, rounding to whole ones is more than 5 % of it.
+const DIGITS_MIN: f64 = 10.0;
+
 /// Returns the runs of a report; a job that comes again is another run.
 pub(crate) fn runs(text: &str) -> Vec<Measured> {
     let mut reader = Reader::default();
@@ -122,10 +125,9 @@ impl Reader {
         let announced = self.announced.iter().rev().find(|announced| announced.name == name);
         Some(Job {
             name: name.to_owned(),
-            does: announced.and_then(|announced| announced.does).map(|does| Does {
-                in_flight: does.in_flight.saturating_mul(jobs.max(1)),
-                ..does
-            }),
+            does: announced
+                .and_then(|announced| announced.does)
+                .map(|does| Does { in_flight: does.in_flight.saturating_mul(jobs.max(1)), ..does }),
             engine: announced.map_or_else(String::new, |announced| announced.engine.clone()),
             error,
             parts: Vec::new(),
@@ -147,7 +149,7 @@ impl Reader {
                 NO_SPREAD.to_owned(),
                 "a report does not say whether the page cache was bypassed (direct)".to_owned(),
             ];
-            self.runs.push(Measured { tool, circumstances, missing, ..Measured::default() });
+            self.runs.push(Measured { tool, circumstances, missing, is_without_course: true, ..Measured::default() });
         }
         let Some(run) = self.runs.last_mut() else { return };
         let splits = step.streams.iter().any(|stream| stream.figure("sync_p50_ns").is_some());
@@ -172,7 +174,8 @@ fn announced(line: &str) -> Option<Announced> {
 
 /// The one block size of `4K-4K/4K-4K/4K-4K` or `(R) 4096B-4096B, (W) ...`, bytes; `None` where there are several.
 fn block_size(text: &str) -> Option<u64> {
-    let sizes = text.split(['/', '-', ',', ' ']).filter(|part| part.starts_with(|letter: char| letter.is_ascii_digit()));
+    let sizes =
+        text.split(['/', '-', ',', ' ']).filter(|part| part.starts_with(|letter: char| letter.is_ascii_digit()));
     // fio 3 writes 64.0KiB.
     let all: Vec<u64> = sizes.map(|size| fio_json::bytes(&size.replace(".0", ""))).collect::<Option<_>>()?;
     all.first().copied().filter(|first| all.iter().all(|size| size == first))
@@ -192,7 +195,8 @@ fn direction(line: &str) -> Option<Part> {
     let iops = scaled(after("iops="));
     // The time is `runt=240131msec` or `(2048KiB/154msec)`.
     let before_msec = lower.split("msec").next().unwrap_or_default();
-    let digits = before_msec.rfind(|letter: char| !letter.is_ascii_digit()).map_or(before_msec, |at| &before_msec[at + 1..]);
+    let digits =
+        before_msec.rfind(|letter: char| !letter.is_ascii_digit()).map_or(before_msec, |at| &before_msec[at + 1..]);
     Some(Part {
         class: Some(class),
         iops,
@@ -205,22 +209,24 @@ fn direction(line: &str) -> Option<Part> {
 /// A number with fio's k or M behind it.
 fn scaled(text: &str) -> f64 {
     let (number, unit) = split(text);
-    number * match unit.chars().next() {
-        Some('k') => 1e3,
-        Some('m') => 1e6,
-        _ => 1.0,
-    }
+    number
+        * match unit.chars().next() {
+            Some('k') => 1e3,
+            Some('m') => 1e6,
+            _ => 1.0,
+        }
 }
 
 /// `3999.2kb/s` of fio 2 and `13.0mib/s` of fio 3, in lower case, as bytes per second: K is 1024 in both.
 fn rate(text: &str) -> f64 {
     let (number, unit) = split(text);
-    number * match unit.chars().next() {
-        Some('k') => 1024.0,
-        Some('m') => 1024.0 * 1024.0,
-        Some('g') => 1024.0 * 1024.0 * 1024.0,
-        _ => 1.0,
-    }
+    number
+        * match unit.chars().next() {
+            Some('k') => 1024.0,
+            Some('m') => 1024.0 * 1024.0,
+            Some('g') => 1024.0 * 1024.0 * 1024.0,
+            _ => 1.0,
+        }
 }
 
 fn split(text: &str) -> (f64, &str) {
@@ -254,7 +260,9 @@ fn percentile_list(line: &str) -> Option<(&str, f64)> {
 fn percentiles(line: &str, unit_ns: f64) -> Vec<(f64, f64)> {
     let entry = |entry: &str| {
         let (percent, value) = entry.split_once("th=[")?;
-        Some((percent.trim().parse().ok()?, value.trim_end_matches(']').trim().parse::<f64>().ok()? * unit_ns))
+        let value = value.trim_end_matches(']').trim().parse::<f64>().ok()?;
+        // In whole units: of 1 ms it may be a half or one and a half.
+        (value >= DIGITS_MIN).then_some((percent.trim().parse().ok()?, value * unit_ns))
     };
     line.trim_start_matches('|').split(',').filter_map(|part| entry(part.trim().trim_end_matches(']'))).collect()
 }
@@ -300,7 +308,11 @@ fn step(job: Job) -> MeasuredStep {
         let class = if is_commit { OpClass::Commit } else { class };
         streams.push(MeasuredStream { class, figures, lat: None });
     }
-    let does = job.does.map(|does| Does { commits, ..does });
+    let is_mixed = |does: &Does| does.rw.reads() && does.rw.writes();
+    // The report does not state the mix; what was issued does, but for chance.
+    let mix = if reads + writes > 0 { (20.0 * reads as f64 / (reads + writes) as f64).round() as u8 * 5 } else { 50 };
+    let does =
+        job.does.map(|does| Does { commits, rwmixread: if is_mixed(&does) { mix } else { does.rwmixread }, ..does });
     let title = does.map_or_else(String::new, |does| does.title());
     MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault, is_spoiled: false }
 }

@@ -27,13 +27,10 @@ pub(crate) fn runs(text: &str) -> Vec<Measured> {
         let is_again = runs.last().is_some_and(|run| run.steps.iter().any(|known| known.name == step.name));
         if runs.is_empty() || is_again {
             let circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
-            let missing = [
-                NO_TIMES,
-                NO_SPREAD,
-                "a terse line does not say what the job did: it is compared by its name",
-            ];
+            let missing =
+                [NO_TIMES, NO_SPREAD, "a terse line does not say what the job did: it is compared by its name"];
             let missing = missing.map(str::to_owned).to_vec();
-            runs.push(Measured { tool, circumstances, missing, ..Measured::default() });
+            runs.push(Measured { tool, circumstances, missing, is_without_course: true, ..Measured::default() });
         }
         if let Some(run) = runs.last_mut() {
             run.steps.push(step);

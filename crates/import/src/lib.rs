@@ -22,13 +22,17 @@ use qd1_model::measured::Measured;
 /// When it is of no known form, or damaged; the message says what can be read.
 pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     let text = String::from_utf8_lossy(bytes);
-    let mut runs = read_text(&text);
+    let text = text.trim_start_matches('\u{feff}');
+    let mut runs = read_text(text);
     if runs.iter().all(|run| run.steps.is_empty()) {
         let is_json = text.trim_start().starts_with(['{', '[']);
-        let cut = serde_json::from_str::<serde::de::IgnoredAny>(&text).err().filter(|error| is_json && error.is_eof());
+        let cut = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| is_json);
         return Err(Problem::usage(match cut {
             _ if text.trim().is_empty() => format!("{label} is empty; name the result of a run"),
-            Some(error) => format!("{label} ends too early, in line {}: its JSON is not complete", error.line()),
+            Some(error) if error.is_eof() => {
+                format!("{label} ends too early, in line {}: its JSON is not complete", error.line())
+            }
+            Some(error) => format!("{label} is no JSON that can be read: {error}"),
             None => format!(
                 "{label} is none of what can be compared: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
                  JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's JSON"
@@ -85,7 +89,10 @@ mod tests {
                         for stream in &step.streams {
                             println!("    {}", stream.class.name());
                             for (name, figure) in &stream.figures {
-                                println!("      {name} {:?} {:?}..{:?} n {}", figure.value, figure.low, figure.high, figure.n);
+                                println!(
+                                    "      {name} {:?} {:?}..{:?} n {}",
+                                    figure.value, figure.low, figure.high, figure.n
+                                );
                             }
                         }
                     }

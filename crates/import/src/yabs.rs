@@ -8,16 +8,15 @@ use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, Me
 use qd1_model::plan::Rw;
 use serde_json::Value;
 
-use crate::figures::bare;
-use crate::fio_json::bytes;
+use crate::figures::{bare, is_plausible};
+use crate::fio_json::{Documents, bytes};
 
 /// What is missing in all of it.
-const RATES_ONLY: &str =
-    "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
+const RATES_ONLY: &str = "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
 
 /// Returns the runs in these documents.
-pub(crate) fn from_json(documents: &[Value]) -> Vec<Measured> {
-    documents.iter().filter_map(run).collect()
+pub(crate) fn from_json(documents: &Documents) -> Vec<Measured> {
+    documents.all.iter().filter_map(run).collect()
 }
 
 fn run(document: &Value) -> Option<Measured> {
@@ -37,12 +36,13 @@ fn run(document: &Value) -> Option<Measured> {
         circumstances,
         steps,
         missing: vec![RATES_ONLY.to_owned()],
+        is_without_course: true,
         ..Measured::default()
     })
 }
 
 fn row(row: &Value) -> Option<MeasuredStep> {
-    let number = |key: &str| row.get(key).and_then(Value::as_f64);
+    let number = |key: &str| row.get(key).and_then(Value::as_f64).filter(|number| is_plausible(*number));
     // KBps are 1024 bytes per second, as fio's.
     let scale = if row.get("speed_units").and_then(Value::as_str) == Some("KBps") { 1024.0 } else { return None };
     let of = |speed: &str, iops: &str| Some((number(speed)? * scale, number(iops)?));
@@ -58,6 +58,7 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
         block,
         in_flight: 128,
         commits: false,
+        sync_every: 0,
         direct: Some(true),
     });
     let stream = |class, (rate, iops)| {
@@ -90,7 +91,8 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
                 let writes: Vec<(f64, f64)> = cells.filter_map(cell).collect();
                 let rows = sizes.iter().zip(&reads).zip(&writes);
                 steps.extend(rows.map(|((size, reads), writes)| {
-                    let exact = |(rate, iops): (f64, f64)| (rate, bytes(size).map_or(iops, |block| rate / block as f64));
+                    let exact =
+                        |(rate, iops): (f64, f64)| (rate, bytes(size).map_or(iops, |block| rate / block as f64));
                     step(size, exact(*reads), exact(*writes))
                 }));
                 (sizes, reads) = (Vec::new(), Vec::new());
@@ -109,7 +111,7 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
     let kernel = text.lines().find_map(|line| line.strip_prefix("Kernel")?.trim_start().strip_prefix(':'));
     circumstances.extend(kernel.map(|value| Circumstance { aspect: Aspect::Kernel, value: value.trim().to_owned() }));
     let missing = vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
-    vec![Measured { tool, circumstances, steps, missing, ..Measured::default() }]
+    vec![Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() }]
 }
 
 /// `84.96 MB/s   (20.7k)` as bytes per second and IOPS.

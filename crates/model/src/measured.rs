@@ -26,6 +26,8 @@ pub struct Measured {
     pub steps: Vec<MeasuredStep>,
     /// What its source does not have and a comparison would need, a sentence each.
     pub missing: Vec<String>,
+    /// Whether intervals of its figures are as if operations did not depend on each other: by themselves they prove nothing.
+    pub is_without_course: bool,
 }
 
 /// One thing that is known of where and how a run was measured.
@@ -169,6 +171,8 @@ pub struct Does {
     pub in_flight: u32,
     /// Whether each write is made durable.
     pub commits: bool,
+    /// Writes from one sync to the next where that is not each; 0 for none.
+    pub sync_every: u32,
     /// Whether it bypasses the page cache; `None` where that is not known.
     pub direct: Option<bool>,
 }
@@ -190,6 +194,7 @@ impl Does {
             block: io.block_max(),
             in_flight: io.in_flight(),
             commits: io.sync.commits(),
+            sync_every: 0,
             direct: Some(io.direct),
         }
     }
@@ -202,9 +207,14 @@ impl Does {
 
     /// Returns it for people: `randread 4 KiB, 32 in flight`.
     pub fn title(&self) -> String {
-        let mix = if self.rw.reads() && self.rw.writes() { format!(" {} % reads", self.rwmixread) } else { String::new() };
+        let mix =
+            if self.rw.reads() && self.rw.writes() { format!(" {} % reads", self.rwmixread) } else { String::new() };
         let block = Bytes(u64::from(self.block));
-        let commits = if self.commits { ", each durable" } else { "" };
+        let commits = match (self.commits, self.sync_every) {
+            (true, _) => ", each durable".to_owned(),
+            (false, 0) => String::new(),
+            (false, every) => format!(", a sync every {every} writes"),
+        };
         format!("{}{mix} {block}, {} in flight{commits}", self.rw.name(), self.in_flight)
     }
 }
@@ -214,7 +224,15 @@ mod tests {
     use super::*;
 
     fn does() -> Does {
-        Does { rw: Rw::Randread, rwmixread: 100, block: 4096, in_flight: 1, commits: false, direct: Some(true) }
+        Does {
+            rw: Rw::Randread,
+            rwmixread: 100,
+            block: 4096,
+            in_flight: 1,
+            commits: false,
+            sync_every: 0,
+            direct: Some(true),
+        }
     }
 
     #[test]

@@ -113,7 +113,14 @@ fn judge(comparison: &Comparison, factor: f64, cell: &str) -> Outcome {
 
 fn show(cell: &str, row: &Row, effect: &Effect) -> String {
     let ratio = effect.ratio;
-    format!("{cell}: {} {} {:.3} [{:.3}..{:.3}]", row.step, row.metric, ratio.value.unwrap_or(0.0), ratio.low.unwrap_or(0.0), ratio.high.unwrap_or(0.0))
+    format!(
+        "{cell}: {} {} {:.3} [{:.3}..{:.3}]",
+        row.step,
+        row.metric,
+        ratio.value.unwrap_or(0.0),
+        ratio.low.unwrap_or(0.0),
+        ratio.high.unwrap_or(0.0)
+    )
 }
 
 /// The true ratio, where all that the figure consists of is `factor` times as long: not stalls, and not what waits for them

@@ -4,7 +4,9 @@
 //! compares reports of one disk.
 #![forbid(unsafe_code)]
 
-use qd1_truth::{Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, traces};
+use qd1_truth::{
+    Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, traces,
+};
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
 type Table = fn(Seeds, u64, bool) -> String;

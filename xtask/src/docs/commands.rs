@@ -23,8 +23,10 @@ const DOCUMENTS: [&str; 9] = [
 ];
 /// Directories that the documents measure; each lies below the scratch directory when its command is run.
 const PLACES: [&str; 6] = ["/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
-/// The id that the documents use for a run.
-const ID: &str = "3f2a";
+/// The ids that the documents use for runs.
+const IDS: [&str; 6] = ["3f2a", "77aa", "9c01", "b211", "c0de", "d00d"];
+/// Results of fio that they name.
+const RESULTS: [(&str, u32); 2] = [("fio.json", 1000), ("other-fio.json", 2000)];
 /// Commands that have `--dry-run`.
 const MEASURING: [&str; 11] =
     ["check", "run", "sweep", "limits", "sync", "meta", "predict", "identify", "filesystems", "app", "."];
@@ -57,6 +59,10 @@ pub(crate) fn run(binary: &Path, how: How, only: &str) -> Result<usize> {
     }
     fs::copy(binary, place.join("bin/qd1"))?;
     fs::write(place.join("work/job.fio"), JOB)?;
+    for (name, iops) in RESULTS {
+        let job = format!(r#"{{"jobname": "job", "read": {{"total_ios": 9000, "iops": {iops}, "runtime": 9000}}}}"#);
+        fs::write(place.join("work").join(name), format!(r#"{{"fio version": "fio-3.36", "jobs": [{job}]}}"#))?;
+    }
     let mut failed = Vec::new();
     let mut count = 0;
     for document in DOCUMENTS.iter().filter(|document| document.contains(only)) {
@@ -78,8 +84,7 @@ fn below(place: &Path, dir: &str) -> PathBuf {
 
 fn try_one(shown: &Shown, place: &Path, how: How) -> Result<()> {
     let mut run = in_place(place);
-    let id = latest(place)?;
-    let text = prepared(&shown.text, place, id.as_deref(), how);
+    let text = prepared(&shown.text, place, &kept(place)?, how);
     let outside = text.split([' ', '=']).find(|word| word.starts_with('/') && !Path::new(word).starts_with(place));
     ensure!(outside.is_none(), "{} lies outside of what may be measured here", outside.unwrap_or_default());
     run.arg(&text);
@@ -104,21 +109,26 @@ fn in_place(place: &Path) -> Command {
     shell
 }
 
-/// The id of the latest run; one is made where there is none, since documents show those of earlier ones.
-fn latest(place: &Path) -> Result<Option<String>> {
-    let file = place.join("latest");
-    if let Ok(id) = fs::read_to_string(&file) {
-        return Ok(Some(id));
+/// The ids of runs that were made before all others, since documents show earlier ones.
+fn kept(place: &Path) -> Result<Vec<String>> {
+    let file = place.join("kept");
+    if let Ok(ids) = fs::read_to_string(&file) {
+        return Ok(ids.lines().map(str::to_owned).collect());
     }
-    let made = cmd::capture(in_place(place).arg("qd1 check --quick --size 16M --only commit1 --runtime 200ms --json"))?;
-    let report: serde_json::Value = serde_json::from_str(&made).context("qd1 printed no report")?;
-    let id = report["record"]["id"].as_str().context("the report has no id")?.to_owned();
-    fs::write(&file, &id)?;
-    Ok(Some(id))
+    let made = |_| {
+        let check = "qd1 check --quick --size 16M --only commit1 --runtime 200ms --json";
+        let report: serde_json::Value =
+            serde_json::from_str(&cmd::capture(in_place(place).arg(check))?).context("qd1 printed no report")?;
+        Ok(report["record"]["id"].as_str().context("the report has no id")?.to_owned())
+    };
+    // The latest one is none of those that are named.
+    let ids = (0..=IDS.len()).map(made).collect::<Result<Vec<String>>>()?;
+    fs::write(&file, ids.join("\n"))?;
+    Ok(ids)
 }
 
 /// The command with the directories and ids that there are here.
-fn prepared(text: &str, place: &Path, id: Option<&str>, how: How) -> String {
+fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
     let here = |path: &str| match path {
         // A file of fio's, in a directory that there is.
         "/data/test" => place.join("work/test").display().to_string(),
@@ -130,13 +140,14 @@ fn prepared(text: &str, place: &Path, id: Option<&str>, how: How) -> String {
     let word = |word: &str| match word.split_once('=') {
         Some((flag, path)) if is_place(path) => format!("{flag}={}", here(path)),
         _ if is_place(word) => here(word),
-        _ if word == ID => id.unwrap_or(ID).to_owned(),
-        _ => word.to_owned(),
+        _ => IDS.iter().zip(ids).fold(word.to_owned(), |word, (shown, id)| word.replace(shown, id)),
     };
     let words: Vec<String> = text.split(' ').map(word).collect();
     let is_long = words.iter().any(|word| word == "--over");
     let is_measuring = match words.get(1).map(String::as_str) {
-        Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
+        Some("compare" | "history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => {
+            false
+        }
         Some("fio") => {
             return if how == How::Whole { words.join(" ") } else { format!("{} --parse-only", words.join(" ")) };
         }
@@ -184,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_command_is_run_below_the_scratch_directory() {
-        let with = |text: &str, how| prepared(text, Path::new("/tmp/x"), Some("abcd"), how);
+        let with = |text: &str, how| prepared(text, Path::new("/tmp/x"), &["abcd".to_owned()], how);
         assert_eq!(with("qd1 check /var/lib/etcd", How::Whole), "qd1 check /tmp/x/var/lib/etcd");
         assert_eq!(
             with("qd1 check --over 24h /srv/data", How::Whole),

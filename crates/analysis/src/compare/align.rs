@@ -20,7 +20,8 @@ impl<'a> Aligned<'a> {
 
     /// The names that it has on other sides, where they differ.
     pub(super) fn other_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.all().map(|step| step.name.clone()).filter(|name| *name != self.first.name).collect();
+        let mut names: Vec<String> =
+            self.all().map(|step| step.name.clone()).filter(|name| *name != self.first.name).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -53,20 +54,21 @@ pub(super) fn align(groups: &[Group]) -> Alignment<'_> {
         }
     }
     let mut steps: Vec<Aligned<'_>> = Vec::new();
-    for first in references(&groups[0]) {
-        let sides = groups.iter().map(|group| group.runs.iter().filter_map(|run| find(run, first, &groups[0])).collect());
+    let names = references(&groups[0]);
+    for first in names.iter().copied() {
+        let sides = groups.iter().map(|group| group.runs.iter().filter_map(|run| find(run, first, &names)).collect());
         steps.push(Aligned { first, sides: sides.collect() });
     }
     for (side, group) in groups.iter().enumerate().skip(1) {
         for aligned in steps.iter().filter(|aligned| aligned.sides[side].is_empty()) {
-            let same_name = group.runs.iter().flat_map(|run| usable(run)).find(|step| step.name == aligned.first.name);
+            let same_name = group.runs.iter().flat_map(usable).find(|step| step.name == aligned.first.name);
             let why = match same_name.and_then(|step| step.does) {
                 Some(does) => format!("that of {} does something else: {}", group.name, does.title()),
                 None => format!("{} has none like it", group.name),
             };
             leave(&groups[0].name, &aligned.first.name, why);
         }
-        for step in group.runs.iter().flat_map(|run| usable(run)) {
+        for step in group.runs.iter().flat_map(usable) {
             if !steps.iter().any(|aligned| aligned.of(side).any(|taken| taken.name == step.name)) {
                 leave(&group.name, &step.name, format!("{} has none like it", groups[0].name));
             }
@@ -92,15 +94,19 @@ fn references(group: &Group) -> Vec<&MeasuredStep> {
 }
 
 /// The step of `run` that is like `first`: of the same name, unless it does something else; or one that does the same and
-/// bears the name of no other step of `group`.
-fn find<'a>(run: &'a Measured, first: &MeasuredStep, group: &Group) -> Option<&'a MeasuredStep> {
+/// bears none of `names`, those of the first side's steps.
+fn find<'a>(run: &'a Measured, first: &MeasuredStep, names: &[&MeasuredStep]) -> Option<&'a MeasuredStep> {
     let is_like = |step: &MeasuredStep| step.does.zip(first.does).is_none_or(|(one, two)| one.is_like(&two));
     if let Some(same) = usable(run).find(|step| step.name == first.name) {
         return is_like(same).then_some(same);
     }
-    let names = references(group);
     // The first of the steps that do the same has it.
-    let is_first = |does| names.iter().find(|step| step.does.is_some_and(|other| other == does)).is_some_and(|step| step.name == first.name);
+    let is_first = |does| {
+        names
+            .iter()
+            .find(|step| step.does.is_some_and(|other| other == does))
+            .is_some_and(|step| step.name == first.name)
+    };
     let does = first.does.filter(|does| is_first(*does))?;
     usable(run).find(|step| {
         step.does.is_some_and(|other| other.is_like(&does)) && !names.iter().any(|known| known.name == step.name)
@@ -114,7 +120,15 @@ mod tests {
     use qd1_model::plan::Rw;
 
     fn does(block: u32) -> Does {
-        Does { rw: Rw::Randread, rwmixread: 100, block, in_flight: 1, commits: false, direct: Some(true) }
+        Does {
+            rw: Rw::Randread,
+            rwmixread: 100,
+            block,
+            in_flight: 1,
+            commits: false,
+            sync_every: 0,
+            direct: Some(true),
+        }
     }
 
     fn group(name: &str, steps: &[(&str, Option<Does>)]) -> Group {

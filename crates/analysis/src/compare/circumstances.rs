@@ -68,15 +68,22 @@ pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 pub(super) fn spoiled(finding: &Finding) -> Circumstance {
     let steps: Vec<&str> = std::iter::once(&finding.step).chain(&finding.also_in).map(String::as_str).collect();
     // The step stands before it.
-    let title = finding.title.replace(&format!(" during step {}", finding.step), "").replace(&format!("step {}", finding.step), "it");
+    let title = finding
+        .title
+        .replace(&format!(" during step {}", finding.step), "")
+        .replace(&format!("step {}", finding.step), "it");
     let steps = if finding.step.is_empty() { String::new() } else { format!("{}: ", steps.join(", ")) };
     Circumstance { aspect: Aspect::Spoiled, value: format!("{steps}{title}") }
 }
 
 /// What the sides differ in: of the whole runs, and the engines of steps.
 pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Difference> {
-    let mut aspects: Vec<Aspect> =
-        groups.iter().flat_map(|group| &group.runs).flat_map(|run| &run.circumstances).map(|known| known.aspect).collect();
+    let mut aspects: Vec<Aspect> = groups
+        .iter()
+        .flat_map(|group| &group.runs)
+        .flat_map(|run| &run.circumstances)
+        .map(|known| known.aspect)
+        .collect();
     aspects.sort_unstable();
     aspects.dedup();
     let of_aspect = |aspect: Aspect| {
@@ -102,7 +109,9 @@ fn value(run: &Measured, aspect: Aspect) -> String {
 /// What spoils the runs of a side, a line each.
 fn spoilt(group: &Group) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for line in group.runs.iter().flat_map(|run| value(run, Aspect::Spoiled).lines().map(str::to_owned).collect::<Vec<_>>()) {
+    for line in
+        group.runs.iter().flat_map(|run| value(run, Aspect::Spoiled).lines().map(str::to_owned).collect::<Vec<_>>())
+    {
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -133,5 +142,5 @@ fn difference(aspect: Aspect, step: String, values: Vec<String>) -> Option<Diffe
     let differs = known.any(|other| other != first) || first.contains(" | ");
     let is_spoiled = aspect == Aspect::Spoiled;
     let warning = aspect.warning().unwrap_or_default().to_owned();
-    (differs || is_spoiled).then(|| Difference { aspect, step, values, warning })
+    (differs || is_spoiled).then_some(Difference { aspect, step, values, warning })
 }

@@ -3,7 +3,7 @@
 use qd1_model::comparison::{Limit, Row};
 use qd1_model::metric::{Better, METRICS, Metric};
 use qd1_model::suggest::nearest;
-use qd1_model::{Estimate, OpClass, Problem};
+use qd1_model::{Estimate, OpClass, Problem, printable};
 
 /// Short names of metrics.
 const SHORT: [(&str, &str); 11] = [
@@ -40,14 +40,18 @@ impl std::str::FromStr for Condition {
         let at = text.find(['<', '>']).ok_or_else(|| wrong("has no < or >"))?;
         let (figure, limit) = (text[..at].trim(), text[at + 1..].trim());
         let percent = limit.strip_suffix('%').ok_or_else(|| wrong("has a limit that is not in percent"))?;
-        let percent: f64 = percent.trim().parse().map_err(|_| wrong("has a limit that is no number; --fail-if may be given several times"))?;
+        let percent: f64 = percent
+            .trim()
+            .parse()
+            .map_err(|_| wrong("has a limit that is no number; --fail-if may be given several times"))?;
         let limit = 1.0 + percent / 100.0;
         if !limit.is_finite() || limit <= 0.0 {
             return Err(wrong("has a limit that no ratio reaches"));
         }
         let (step, metric) = split(figure).ok_or_else(|| wrong("names no figure of a step"))?;
-        let metric = metric_of(metric)
-            .ok_or_else(|| wrong(&format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", "))))?;
+        let metric = metric_of(metric).ok_or_else(|| {
+            wrong(&format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", ")))
+        })?;
         let class = step.rsplit_once('.').and_then(|(step, class)| {
             OpClass::ALL.into_iter().find(|known| known.name() == class).map(|known| (step, known))
         });
@@ -60,9 +64,9 @@ impl std::str::FromStr for Condition {
 /// The step and the metric of `commit1.p99.9`.
 fn split(figure: &str) -> Option<(&str, &str)> {
     let dots = figure.match_indices('.').map(|(at, _)| at);
-    let ways = dots.map(|at| (&figure[..at], &figure[at + 1..]));
+    let mut ways = dots.map(|at| (&figure[..at], &figure[at + 1..]));
     let known = ways.clone().find(|(step, metric)| !step.is_empty() && metric_of(metric).is_some());
-    known.or_else(|| ways.last()).filter(|(step, _)| !step.is_empty())
+    known.or_else(|| ways.next_back()).filter(|(step, _)| !step.is_empty())
 }
 
 fn metric_of(name: &str) -> Option<&'static Metric> {
@@ -122,10 +126,23 @@ impl Condition {
         }
         let hint = match nearest(&self.step, steps.iter().copied()) {
             Some(near) => format!("did you mean {near}?"),
-            None => format!("the steps that are compared are {}", steps.join(", ")),
+            None => format!("the steps that are compared are {}", listed(&steps)),
         };
         Problem::usage(format!("{:?}: no step {} is compared; {hint}", self.text, self.step))
     }
+}
+
+/// Names from outside, the first few of them and not all of their letters.
+fn listed(names: &[&str]) -> String {
+    const MOST: usize = 20;
+    const LETTERS: usize = 40;
+    let short = |name: &&str| {
+        let cut: String = name.chars().take(LETTERS).collect();
+        let more = if cut.len() < name.len() { "..." } else { "" };
+        format!("{}{more}", printable(&cut))
+    };
+    let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };
+    names.iter().take(MOST).map(short).collect::<Vec<_>>().join(", ") + &more
 }
 
 #[cfg(test)]
@@ -149,7 +166,16 @@ mod tests {
 
     #[test]
     fn wrong_ones_say_how_to_write_them() {
-        for text in ["", "commit1", "commit1.p99", "commit1.p99 > 10", "commit1.p98 > 1%", ".p99 > 1%", "a.p99 < -100%", "a.p99 > x%"] {
+        for text in [
+            "",
+            "commit1",
+            "commit1.p99",
+            "commit1.p99 > 10",
+            "commit1.p98 > 1%",
+            ".p99 > 1%",
+            "a.p99 < -100%",
+            "a.p99 > x%",
+        ] {
             let error = text.parse::<Condition>().unwrap_err().to_string();
             assert!(error.contains("commit1.p99 > +10%"), "{error}");
         }

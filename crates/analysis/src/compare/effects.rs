@@ -105,7 +105,9 @@ impl Width {
 pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usize, chances: [f64; 2]) -> [Width; 2] {
     let count = |leads: bool| of.iter().filter(|row| row.1 == leads).count() * others;
     let mut widths = [true, false].map(|leads| Width::alone(chances[usize::from(!leads)] / count(leads).max(1) as f64));
-    let Some(runs) = of.iter().map(|row| &row.2.runs).max_by_key(|runs| runs.iter().sum::<usize>()) else { return widths };
+    let Some(runs) = of.iter().map(|row| &row.2.runs).max_by_key(|runs| runs.iter().sum::<usize>()) else {
+        return widths;
+    };
     let figures: Vec<(Figure<'_>, f64)> = of
         .iter()
         .filter(|(_, _, figures, _)| figures.is_whole() && figures.runs == *runs)
@@ -136,7 +138,12 @@ impl Figures {
             let speaks = !runs.iter().any(is_nothing) && 2 * logs.len() >= runs.len();
             if speaks { logs } else { Vec::new() }
         });
-        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false, is_spoiled: vec![false; sides.len()] }
+        Self {
+            sides: logs.collect(),
+            runs: sides.iter().map(Vec::len).collect(),
+            is_mean: false,
+            is_spoiled: vec![false; sides.len()],
+        }
     }
 
     /// Whether every side has it of all its runs.
@@ -161,7 +168,8 @@ impl Figures {
             })
         };
         let runs = figures[0].0.runs.clone();
-        let sides = runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
+        let sides =
+            runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
         let is_spoiled = vec![false; runs.len()];
         Self { sides, runs, is_mean: true, is_spoiled }
     }
@@ -339,8 +347,12 @@ mod tests {
 
     #[test]
     fn what_one_side_did_not_resolve_cannot_be_told() {
-        let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
-        assert_eq!(conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower, Basis::Visits).word, Word::CannotTell);
+        let figures =
+            Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
+        assert_eq!(
+            conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower, Basis::Visits).word,
+            Word::CannotTell
+        );
     }
 
     /// Tools that state no interval.

@@ -21,9 +21,7 @@ use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
 use qd1_model::metric::{Better, METRICS, Metric};
 use qd1_model::plan::StepPlan;
-use qd1_model::{
-    Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary,
-};
+use qd1_model::{Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary};
 
 use crate::blocks::over_runs;
 use align::Aligned;
@@ -99,6 +97,7 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
         circumstances: circumstances.collect(),
         steps: summary.steps.iter().map(step).collect(),
         missing: Vec::new(),
+        is_without_course: false,
     }
 }
 
@@ -113,20 +112,23 @@ pub fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 /// # Errors
 /// When nothing of them can be compared, or a condition names what none of them has; the message says what there is.
 pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison, Problem> {
+    let is_repeated = groups.iter().any(|group| group.runs.len() > 1);
     let alignment = align::align(groups);
     let mut rows: Vec<(Row, Figures)> =
-        alignment.steps.iter().flat_map(|aligned| rows(aligned, groups.len())).collect();
+        alignment.steps.iter().flat_map(|aligned| rows(aligned, groups, is_repeated)).collect();
     if rows.is_empty() {
         return Err(nothing(groups));
     }
-    let spreads = effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
+    let spreads =
+        effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
     let basis = if spreads.iter().any(Option::is_some) { Basis::Runs } else { Basis::Visits };
     let others = groups.len() - 1;
     let parts = if basis == Basis::Runs { OF_RUNS } else { OF_VISITS };
     let [of_leading, of_rest] = widths(&rows, &spreads, others, &parts);
     for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
         let width = if row.leads { of_leading } else { of_rest };
-        row.effects = (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), width)).collect();
+        row.effects =
+            (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), width)).collect();
     }
     let overall = overall::figures(&rows).map_or_else(Vec::new, |figures| {
         let ratio = |side| overall::ratio(&figures, side, others, ALPHA * parts.overall);
@@ -167,9 +169,12 @@ fn nothing(groups: &[Group]) -> Problem {
     };
     let all: String = groups.iter().map(of).collect();
     let tools = groups.iter().flat_map(|group| &group.runs).map(|run| run.tool.as_str());
-    let hint = tools.filter_map(|tool| LIKE.iter().find(|(name, _)| tool.starts_with(name))).map(|(_, how)| *how).next();
+    let hint =
+        tools.filter_map(|tool| LIKE.iter().find(|(name, _)| tool.starts_with(name))).map(|(_, how)| *how).next();
     let hint = hint.unwrap_or("compare runs of the same suite or job");
-    Problem::usage(format!("they have no step with figures in common, neither by name nor by what it does; {hint}{all}"))
+    Problem::usage(format!(
+        "they have no step with figures in common, neither by name nor by what it does; {hint}{all}"
+    ))
 }
 
 fn side(group: &Group) -> Side {
@@ -196,12 +201,20 @@ fn widths(rows: &[(Row, Figures)], spreads: &[Option<Spread>], others: usize, pa
         (_, 0) => of_all,
         _ => parts.leading,
     };
-    let of = rows.iter().zip(spreads).map(|((row, figures), spread)| (row.metric.as_str(), row.leads, figures, spread.as_ref()));
+    let of = rows
+        .iter()
+        .zip(spreads)
+        .map(|((row, figures), spread)| (row.metric.as_str(), row.leads, figures, spread.as_ref()));
     effects::widths(&of.collect::<Vec<_>>(), others, [ALPHA * share, ALPHA * (of_all - share)])
 }
 
 /// The rows of an aligned step: each figure that two sides have, one of them the first.
-fn rows(aligned: &Aligned<'_>, sides: usize) -> Vec<(Row, Figures)> {
+fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row, Figures)> {
+    let sides = groups.len();
+    // A single run of a tool that keeps no course over time does not say how much of a difference is chance.
+    let proves = |side: usize| is_repeated || !groups[side].runs.iter().any(|run| run.is_without_course);
+    let bare =
+        |figures: &Vec<Estimate>| figures.iter().map(|figure| Estimate { low: None, high: None, ..*figure }).collect();
     let mut classes: Vec<OpClass> = aligned.all().flat_map(|step| &step.streams).map(|stream| stream.class).collect();
     classes.sort_unstable();
     classes.dedup();
@@ -211,7 +224,8 @@ fn rows(aligned: &Aligned<'_>, sides: usize) -> Vec<(Row, Figures)> {
             let streams = aligned.of(side).filter_map(|step| step.streams.iter().find(|stream| stream.class == class));
             streams.filter_map(|stream| stream.figure(metric)).collect()
         };
-        let has_latency = is_comparable(&(0..sides).map(|side| of(side, "lat_p50_ns")).collect::<Vec<_>>());
+        let has = |metric: &str| is_comparable(&(0..sides).map(|side| of(side, metric)).collect::<Vec<_>>());
+        let has_figures = ["lat_p50_ns", "iops"].map(has);
         for metric in METRICS.iter().filter(|metric| !NOT_COMPARED.contains(&metric.name)) {
             let all: Vec<Vec<Estimate>> = (0..sides).map(|side| of(side, metric.name)).collect();
             if !is_comparable(&all) {
@@ -223,12 +237,13 @@ fn rows(aligned: &Aligned<'_>, sides: usize) -> Vec<(Row, Figures)> {
                 title: aligned.first.title.clone(),
                 op: class,
                 metric: metric.name.to_owned(),
-                leads: leads(metric, class, aligned.first.does.as_ref(), has_latency),
+                leads: leads(metric, class, aligned.first.does.as_ref(), has_figures),
                 figures: all.iter().map(|figures| over_runs(figures)).collect(),
                 effects: Vec::new(),
             };
             let is_spoiled = (0..sides).map(|side| aligned.of(side).any(|step| step.is_spoiled)).collect();
-            found.push((row, Figures::new(&all).spoiled(is_spoiled)));
+            let proven = all.iter().enumerate().map(|(side, of)| if proves(side) { of.clone() } else { bare(of) });
+            found.push((row, Figures::new(&proven.collect::<Vec<_>>()).spoiled(is_spoiled)));
         }
     }
     found
@@ -246,11 +261,14 @@ fn is_rate(metric: &str) -> bool {
 
 /// Whether it is what users of a step notice first: waiting where one waits, the rate where several do, bytes where
 /// requests are large.
-fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, has_latency: bool) -> bool {
+fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, [has_latency, has_rate]: [bool; 2]) -> bool {
     let names: &[&str] = match does {
-        _ if matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete | OpClass::Seek) => &["iops"],
+        _ if has_rate && matches!(class, OpClass::Create | OpClass::Stat | OpClass::Delete | OpClass::Seek) => {
+            &["iops"]
+        }
         Some(does) if does.block >= LARGE => &["bytes_per_second"],
         Some(does) if does.in_flight > 4 => &["iops"],
+        _ if !has_latency && !has_rate => &["bytes_per_second"],
         _ if !has_latency => &["sync_p50_ns", "sync_p99_ns", "iops"],
         _ => &["lat_p50_ns", "lat_p99_ns"],
     };
@@ -261,7 +279,11 @@ fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>,
     let Some(metric) = qd1_model::metric::metric(metric) else { return Effect::default() };
     let basis = if spread.is_some() { Basis::Runs } else { Basis::Visits };
     let effect = effects::conclude(figures.ratio(side, spread, width), metric.better, basis);
-    if spread.is_none() && figures.is_spoiled(side) { Effect { word: Word::CannotTell, within: None, is_spoiled: true, ..effect } } else { effect }
+    if spread.is_none() && figures.is_spoiled(side) {
+        Effect { word: Word::CannotTell, within: None, is_spoiled: true, ..effect }
+    } else {
+        effect
+    }
 }
 
 fn limits(
@@ -290,9 +312,10 @@ fn limits(
 /// The runs of each side with which half of the leading figures that cannot tell would find a difference of
 /// [`qd1_model::comparison::FOUND`].
 fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width) -> Option<u32> {
-    let open = rows.iter().zip(spreads).filter(|((row, _), _)| {
-        row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell)
-    });
+    let open = rows
+        .iter()
+        .zip(spreads)
+        .filter(|((row, _), _)| row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell));
     let mut needed: Vec<u32> =
         open.filter_map(|((_, figures), spread)| figures.runs_needed(spread.as_ref(), width)).collect();
     needed.sort_unstable();
@@ -316,7 +339,9 @@ mod tests {
 
     /// All latencies of a run times a factor.
     fn slower(mut run: Measured, factor: f64) -> Measured {
-        for (name, figure) in run.steps.iter_mut().flat_map(|step| &mut step.streams).flat_map(|stream| &mut stream.figures) {
+        for (name, figure) in
+            run.steps.iter_mut().flat_map(|step| &mut step.streams).flat_map(|stream| &mut stream.figures)
+        {
             let factor = if *name == "iops" || *name == "bytes_per_second" { 1.0 / factor } else { factor };
             *figure = crate::stats::scaled(*figure, factor);
         }
@@ -351,7 +376,10 @@ mod tests {
     }
 
     fn detect_other_traffic() -> Finding {
-        Finding { title: "something else used the device".to_owned(), ..crate::detect::base_finding("other_traffic", qd1_model::Severity::Warning, 1.0) }
+        Finding {
+            title: "something else used the device".to_owned(),
+            ..crate::detect::base_finding("other_traffic", qd1_model::Severity::Warning, 1.0)
+        }
     }
 
     /// Cause: with four jobs, one comparison of equal disks in six said "better" or "worse", of two runs each one in three,
@@ -370,7 +398,8 @@ mod tests {
                             let value = 1e6 * (shared + 0.05 * random.normal()).exp();
                             (name, Estimate { value: Some(value), n: 1000, ..Estimate::default() })
                         };
-                        let figures = vec![figure("lat_p50_ns"), figure("lat_p99_ns"), figure("lat_mean_ns"), figure("iops")];
+                        let figures =
+                            vec![figure("lat_p50_ns"), figure("lat_p99_ns"), figure("lat_mean_ns"), figure("iops")];
                         let stream = MeasuredStream { class: OpClass::Read, figures, lat: None };
                         MeasuredStep { name: format!("job{at}"), streams: vec![stream], ..MeasuredStep::default() }
                     };
@@ -386,7 +415,8 @@ mod tests {
                     .collect();
                 let compared = compare(&groups, &[]).unwrap();
                 let effects = compared.rows.iter().flat_map(|row| &row.effects).chain(&compared.overall);
-                wrong += usize::from(effects.into_iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse)));
+                wrong +=
+                    usize::from(effects.into_iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse)));
             }
             // More than five are one sample in 300 where five in a hundred are wrong.
             assert!(wrong <= 5, "{sides:?}, {jobs} jobs: {wrong} of {comparisons}");
@@ -396,7 +426,8 @@ mod tests {
     #[test]
     fn conditions_are_held_against_their_row_alone() {
         let groups = groups([run("a", &[]), slower(run("b", &[]), 1.5)]);
-        let judge = |text: &str| compare(&groups, &[text.parse().unwrap()]).map(|compared| compared.limits[0].is_beyond);
+        let judge =
+            |text: &str| compare(&groups, &[text.parse().unwrap()]).map(|compared| compared.limits[0].is_beyond);
         assert!(judge("reads.p50 > +20%").unwrap());
         assert!(!judge("reads.p50 > +60%").unwrap());
         assert!(judge("reads.iops < -20%").unwrap());

@@ -45,7 +45,8 @@ fn prior(known: &[Variance]) -> (f64, f64) {
         return (0.0, 1.0);
     }
     let count = known.len() as f64;
-    let centred: Vec<f64> = known.iter().map(|own| own.value.ln() - digamma(own.df / 2.0) + (own.df / 2.0).ln()).collect();
+    let centred: Vec<f64> =
+        known.iter().map(|own| own.value.ln() - digamma(own.df / 2.0) + (own.df / 2.0).ln()).collect();
     let mean = centred.iter().sum::<f64>() / count;
     let spread = centred.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let by_chance = known.iter().map(|own| trigamma(own.df / 2.0)).sum::<f64>() / count;
@@ -103,7 +104,9 @@ fn trigamma(x: f64) -> f64 {
         x += 1.0;
     }
     let square = 1.0 / (x * x);
-    sum + 1.0 / x + square / 2.0 + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square / 30.0)))
+    sum + 1.0 / x
+        + square / 2.0
+        + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square / 30.0)))
 }
 
 /// Where the trigamma function, which falls, has this value; by bisection of the logarithm.
@@ -130,14 +133,22 @@ mod tests {
     }
 
     /// Six runs in two groups of three: four degrees of freedom.
-    fn figures(count: usize, common: f64, sigma: impl Fn(usize) -> f64, random: &mut Random) -> (Vec<Variance>, Vec<Vec<f64>>) {
+    fn figures(
+        count: usize,
+        common: f64,
+        sigma: impl Fn(usize) -> f64,
+        random: &mut Random,
+    ) -> (Vec<Variance>, Vec<Vec<f64>>) {
         let shared: Vec<f64> = (0..6).map(|_| common * random.normal()).collect();
         let each = (0..count).map(|at| {
             let logs: Vec<f64> = shared.iter().map(|shared| sigma(at) * (shared + random.normal())).collect();
-            let residuals: Vec<f64> = logs.chunks(3).flat_map(|side| {
-                let mean = side.iter().sum::<f64>() / 3.0;
-                side.iter().map(move |log| log - mean)
-            }).collect();
+            let residuals: Vec<f64> = logs
+                .chunks(3)
+                .flat_map(|side| {
+                    let mean = side.iter().sum::<f64>() / 3.0;
+                    side.iter().map(move |log| log - mean)
+                })
+                .collect();
             let value = residuals.iter().map(|value| value * value).sum::<f64>() / 4.0;
             (Variance { value, df: 4.0 }, residuals)
         });

@@ -5,9 +5,9 @@
 //! What moves from one second to the next meets some steps and not others, and averages out: ten steps together show a
 //! difference that none of them shows by itself. With several runs of each side it is a plain Student's t of run means.
 
-use qd1_model::{Estimate, OpClass};
 use qd1_model::comparison::Row;
 use qd1_model::metric::{Better, metric};
+use qd1_model::{Estimate, OpClass};
 
 use super::effects::{Figures, Width};
 
@@ -24,7 +24,8 @@ pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let whole: Vec<&(Row, Figures)> = rows.iter().filter(|(_, figures)| is_usable(figures)).collect();
     let figure = |(step, op): (&str, OpClass)| {
         let mine = || whole.iter().filter(move |(row, _)| row.step == step && row.op == op);
-        let (row, figures) = mine().find(|(row, _)| row.metric == MEAN).or_else(|| mine().find(|(row, _)| row.leads))?;
+        let (row, figures) =
+            mine().find(|(row, _)| row.metric == MEAN).or_else(|| mine().find(|(row, _)| row.leads))?;
         let better = metric(&row.metric).map(|metric| metric.better);
         Some((figures, if better == Some(Better::Higher) { -1.0 } else { 1.0 }))
     };

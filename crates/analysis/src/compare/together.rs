@@ -48,15 +48,20 @@ pub(super) fn multiples(figures: &[Figure<'_>], runs: &[usize], chances: [f64; 2
         let shared: Vec<f64> = (0..count).map(|_| common * random.normal()).collect();
         let mut most = [0.0_f64; 2];
         for group in &groups {
-            let made: Vec<Made> = group.iter().map(|figure| {
-                let logs: Vec<f64> = shared.iter().map(|shared| figure.sigma * (shared + own * random.normal())).collect();
-                Made::of(&logs, runs, df)
-            }).collect();
+            let made: Vec<Made> = group
+                .iter()
+                .map(|figure| {
+                    let logs: Vec<f64> =
+                        shared.iter().map(|shared| figure.sigma * (shared + own * random.normal())).collect();
+                    Made::of(&logs, runs, df)
+                })
+                .collect();
             let (variances, residuals): (Vec<Variance>, Vec<Vec<f64>>) =
                 made.iter().map(|made| (made.variance, made.residuals.clone())).unzip();
             for ((made, figure), variance) in made.iter().zip(group).zip(moderated(&variances, &residuals)) {
                 let tier = usize::from(!figure.leads);
-                let largest = made.effects.iter().map(|(difference, share)| difference / (variance.value * share).sqrt());
+                let largest =
+                    made.effects.iter().map(|(difference, share)| difference / (variance.value * share).sqrt());
                 most[tier] = largest.fold(most[tier], f64::max);
             }
         }
@@ -101,7 +106,8 @@ mod tests {
     use crate::stats::t_quantile;
 
     fn figures(residuals: &[Vec<f64>]) -> Vec<Figure<'_>> {
-        let figure = |residuals: &Vec<f64>| Figure { metric: "p50", leads: true, sigma: 0.05, residuals: residuals.clone() };
+        let figure =
+            |residuals: &Vec<f64>| Figure { metric: "p50", leads: true, sigma: 0.05, residuals: residuals.clone() };
         residuals.iter().map(figure).collect()
     }
 

@@ -23,6 +23,16 @@ const FORMATS: [Choice<CompareFormat>; 6] = [
     ("bmf", "Bencher Metric Format: the figures of the last side", CompareFormat::Bmf),
 ];
 
+/// What the help ends with.
+pub(crate) const EXAMPLE: &str = "\
+Examples:
+  qd1 compare @previous @latest
+  qd1 compare --group before=ID,ID,ID after=ID,ID,ID --fail-if 'commit1.p99 > +10%'
+  qd1 compare fio.json other-fio.txt
+
+Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage; 3 a limit is exceeded for sure (--fail-if), or that cannot be \
+told (--strict).";
+
 /// Runs and sides at most.
 const RUNS_MAX: usize = 1000;
 
@@ -68,7 +78,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     args.output.iter().try_for_each(|path| output::check_destination(path))?;
     let groups = groups(args)?;
     let comparison = compare(&groups, &args.fail_if)?;
-    let output = OutputArgs { output: args.output.clone(), verbose: args.verbose, color: args.color, ..OutputArgs::stdout() };
+    let output =
+        OutputArgs { output: args.output.clone(), verbose: args.verbose, color: args.color, ..OutputArgs::stdout() };
     let style = output::style(&output, Detail::Screen { is_kept: false, lines: None });
     let format = if args.json { CompareFormat::Json } else { args.format };
     output::write(&output, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
@@ -82,14 +93,32 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     for word in &args.runs {
         groups.push(Group { name: short(word), runs: runs::find(word)? });
     }
+    // Of files with the same name in different places the places tell them apart.
+    let same: Vec<bool> =
+        groups.iter().map(|group| groups.iter().filter(|other| other.name == group.name).count() > 1).collect();
+    for ((group, word), _) in groups.iter_mut().zip(&args.runs).zip(same).filter(|(_, is_same)| *is_same) {
+        group.name = printable(word).into_owned();
+    }
     distinct(&mut groups);
     for given in &args.group {
-        let wrong = || Problem::usage(format!("--group {}: write it as name=RUN,RUN,RUN; a RUN by itself goes before --group", printable(given)));
+        let wrong = || {
+            Problem::usage(format!(
+                "--group {}: write it as name=RUN,RUN,RUN; a RUN by itself goes before --group",
+                printable(given)
+            ))
+        };
         let (name, words) = given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
         if groups.iter().any(|group| group.name == name) {
-            return Err(Problem::usage(format!("--group {}: there is another side of that name", printable(given))).into());
+            return Err(
+                Problem::usage(format!("--group {}: there is another side of that name", printable(given))).into()
+            );
         }
-        let found = words.split(',').map(str::trim).filter(|word| !word.is_empty()).map(runs::find).collect::<Result<Vec<_>>>()?;
+        let found = words
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .map(runs::find)
+            .collect::<Result<Vec<_>>>()?;
         if found.is_empty() {
             return Err(wrong().into());
         }
@@ -123,11 +152,14 @@ fn distinct(groups: &mut [Group]) {
     let begins_at_mark = |text: &str| text.is_empty() || text.starts_with(is_mark);
     let cuts = |text: &str| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect::<Vec<_>>();
     let begin = cuts(first).into_iter().rev().map(|at| &first[..at]);
-    let begin = begin.filter(|begin| ends_at_mark(begin)).find(|begin| others.iter().all(|name| name.starts_with(begin)));
+    let begin =
+        begin.filter(|begin| ends_at_mark(begin)).find(|begin| others.iter().all(|name| name.starts_with(begin)));
     let end = cuts(first).into_iter().map(|at| &first[at..]);
     let end = end.filter(|end| begins_at_mark(end)).find(|end| others.iter().all(|name| name.ends_with(end)));
     let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
-    let short = |name: &str| name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned);
+    let short = |name: &str| {
+        name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned)
+    };
     let tells = |name: &String| name.len() > 2 && !name.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
     if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>()
         && short.iter().all(tells)
@@ -140,6 +172,15 @@ fn distinct(groups: &mut [Group]) {
 fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
     let mut all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
     while let Some(run) = all.pop() {
+        let is_same = |other: &&&Measured| {
+            other.label == run.label || other.started_unix_ns == run.started_unix_ns && other.steps == run.steps
+        };
+        if let Some(other) = all.iter().find(is_same).filter(|other| other.label != run.label) {
+            return Err(Problem::usage(format!(
+                "{} and {} are the same run; name another one",
+                other.label, run.label
+            )));
+        }
         if all.iter().any(|other| other.label == run.label) {
             return Err(Problem::usage(format!("{} is named twice; name another run", run.label)));
         }

@@ -4,8 +4,7 @@ use qd1_model::comparison::Comparison;
 
 use crate::formats::quoted;
 
-const HEADER: &str =
-    "step,op,metric,leads,side,runs,value,low,high,n,ratio,ratio_low,ratio_high,word,within\n";
+const HEADER: &str = "step,op,metric,leads,side,runs,value,low,high,n,ratio,ratio_low,ratio_high,word,within\n";
 
 /// Returns all figures. Unresolved ones are empty; the first side has no ratio.
 pub(super) fn render(comparison: &Comparison) -> String {

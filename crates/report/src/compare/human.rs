@@ -72,7 +72,8 @@ fn differences(page: &mut Page, comparison: &Comparison) {
             .map(|value| if value.is_empty() { "not known".to_owned() } else { shorten(value, 60) })
             .collect();
         let step = if difference.step.is_empty() { String::new() } else { format!("{}: ", difference.step) };
-        let warning = if difference.warning.is_empty() { String::new() } else { format!(". {}", capital(&difference.warning)) };
+        let warning =
+            if difference.warning.is_empty() { String::new() } else { format!(". {}", capital(&difference.warning)) };
         let paint = if warning.is_empty() { DIM } else { NOTE };
         page.hang(2, difference.aspect.name(), paint, 15, &format!("{step}{}{warning}", values.join(" -> ")));
     }
@@ -154,7 +155,9 @@ const fn paint(word: Word) -> Paint {
 
 fn missing(page: &mut Page, comparison: &Comparison, is_all: bool) {
     let most = if is_all { usize::MAX } else { LEFT_OUT_MAX };
-    for (heading, lines) in [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, most))] {
+    for (heading, lines) in
+        [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, most))]
+    {
         if !lines.is_empty() {
             page.heading(heading);
             lines.iter().for_each(|line| page.hang(2, "", DIM, 2, line));

@@ -15,7 +15,9 @@ struct Case {
 /// Returns the document.
 pub(super) fn render(comparison: &Comparison) -> String {
     let cases = if comparison.limits.is_empty() { figures(comparison) } else { limits(comparison) };
-    let count = |is_failure: bool| cases.iter().filter(|case| case.told.as_ref().is_some_and(|told| told.0 == is_failure)).count();
+    let count = |is_failure: bool| {
+        cases.iter().filter(|case| case.told.as_ref().is_some_and(|told| told.0 == is_failure)).count()
+    };
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"qd1 compare\" tests=\"{}\" \
          failures=\"{}\" skipped=\"{}\">\n",
@@ -57,7 +59,12 @@ fn figures(comparison: &Comparison) -> Vec<Case> {
     for (side, other) in comparison.sides.iter().enumerate().skip(1) {
         for row in comparison.rows.iter().filter(|row| row.leads) {
             let effect = &row.effects[side - 1];
-            let told = format!("{}: {} times that of {}", words::word(effect), words::ratio(&effect.ratio), comparison.sides[0].name);
+            let told = format!(
+                "{}: {} times that of {}",
+                words::word(effect),
+                words::ratio(&effect.ratio),
+                comparison.sides[0].name
+            );
             cases.push(Case {
                 class: format!("{}.{}", other.name, row.step),
                 name: format!("{} {}", row.op.name(), words::title(row)),

@@ -56,7 +56,12 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
                 _ => words::word(effect),
             };
             let (step, figure) = (escaped(&format!("{} {}", row.step, row.op.name())), words::title(row));
-            text += &format!("| {step} | {figure} | {} | {} | {} | {word} |\n", cell(0), cell(side), words::ratio(&effect.ratio));
+            text += &format!(
+                "| {step} | {figure} | {} | {} | {} | {word} |\n",
+                cell(0),
+                cell(side),
+                words::ratio(&effect.ratio)
+            );
         }
         if let Some(sentence) = words::overall_sentence(comparison, side) {
             text += &format!("\n{}\n", escaped(&sentence));
@@ -65,7 +70,9 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
     for sentence in words::basis(comparison) {
         text += &format!("\n{}\n", escaped(&sentence));
     }
-    for (heading, lines) in [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, usize::MAX))] {
+    for (heading, lines) in
+        [("What is missing", words::missing(comparison)), ("Not compared", words::left_out(comparison, usize::MAX))]
+    {
         if !lines.is_empty() {
             text += &format!("\n### {heading}\n\n");
             lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line)));

@@ -32,7 +32,13 @@ fn row(step: &str, metric: &str, figures: [f64; 2], word: Word, ratio: (f64, f64
 fn sample() -> Comparison {
     let side = |name: &str, labels: [&str; 3]| Side {
         name: name.to_owned(),
-        runs: labels.map(|label| RunName { label: label.to_owned(), tool: "qd1 0.1.0".to_owned(), started_unix_ns: Some(1_771_064_551_000_000_000) }).to_vec(),
+        runs: labels
+            .map(|label| RunName {
+                label: label.to_owned(),
+                tool: "qd1 0.1.0".to_owned(),
+                started_unix_ns: Some(1_771_064_551_000_000_000),
+            })
+            .to_vec(),
         missing: Vec::new(),
     };
     Comparison {
@@ -59,8 +65,17 @@ fn sample() -> Comparison {
             row("wal", "lat_p50_ns", [1e6, 0.99e6], Word::Same, (0.96, 1.03)),
             row("wal", "iops", [900.0, 1200.0], Word::Better, (1.2, 1.5)),
         ],
-        overall: vec![Effect { ratio: estimate(1.07, 0.98, 1.17), word: Word::CannotTell, within: None, is_spoiled: false }],
-        left_out: vec![LeftOut { side: "after".to_owned(), step: "files".to_owned(), why: "before has none like it".to_owned() }],
+        overall: vec![Effect {
+            ratio: estimate(1.07, 0.98, 1.17),
+            word: Word::CannotTell,
+            within: None,
+            is_spoiled: false,
+        }],
+        left_out: vec![LeftOut {
+            side: "after".to_owned(),
+            step: "files".to_owned(),
+            why: "before has none like it".to_owned(),
+        }],
         basis: Basis::Runs,
         together: 5,
         runs_needed: Some(7),

@@ -1,9 +1,9 @@
 //! Words and numbers that the forms of a comparison share.
 
 use jiff::tz::TimeZone;
+use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Comparison, Effect, FOUND, Limit, Row, Side, Word};
 use qd1_model::metric::{Metric, Unit, metric};
-use qd1_model::Estimate;
 
 use crate::words::interval;
 
@@ -13,38 +13,59 @@ const NAMED: usize = 2;
 /// The first sentence: what each side is against the first.
 pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
     let first = &comparison.sides[0].name;
-    comparison.sides.iter().enumerate().skip(1).map(|(side, other)| {
-        let effects = || comparison.rows.iter().map(move |row| (row, &row.effects[side - 1]));
-        let count = |word: Word| effects().filter(|(_, effect)| effect.word == word).count();
-        let (better, worse) = (count(Word::Better), count(Word::Worse));
-        if better + worse + count(Word::Same) == 0 && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell) {
-            let spoilt = effects().filter(|(_, effect)| effect.is_spoiled).count();
-            let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoilt)") } else { String::new() };
-            return format!("{} cannot be told from {first} in any of {} figures{spoilt}.", other.name, comparison.rows.len());
-        }
-        let counts = if comparison.sides.len() > 2 {
-            String::new()
-        } else {
-            let counts = [(better, "better"), (worse, "worse"), (count(Word::Same), "the same"), (count(Word::CannotTell), "cannot be told")];
-            let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-            format!("; of {} figures {}", comparison.rows.len(), counts.collect::<Vec<_>>().join(", "))
-        };
-        let what = match (better, worse, overall(comparison, side).map(|effect| effect.word)) {
-            (0, 0, Some(Word::Better)) | (1.., 0, _) => "is better than",
-            (0, 0, Some(Word::Worse)) | (0, 1.., _) => "is worse than",
-            (1.., 1.., _) => "is better in some and worse in others than",
-            (0, 0, Some(Word::Same)) => "is the same as",
-            _ => "cannot be told from",
-        };
-        let mut named: Vec<(&Row, &Effect)> =
-            effects().filter(|(row, effect)| row.leads && matches!(effect.word, Word::Better | Word::Worse)).collect();
-        named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-        let named: Vec<String> = named.iter().take(NAMED).map(|(row, effect)| {
-            format!("{} {} {} times", row.step, title(row), ratio(&effect.ratio))
-        }).collect();
-        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-        format!("{} {what} {first}{named}{counts}.", other.name)
-    }).collect()
+    comparison
+        .sides
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(side, other)| {
+            let effects = || comparison.rows.iter().map(move |row| (row, &row.effects[side - 1]));
+            let count = |word: Word| effects().filter(|(_, effect)| effect.word == word).count();
+            let (better, worse) = (count(Word::Better), count(Word::Worse));
+            if better + worse + count(Word::Same) == 0
+                && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell)
+            {
+                let spoilt = effects().filter(|(_, effect)| effect.is_spoiled).count();
+                let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoilt)") } else { String::new() };
+                return format!(
+                    "{} cannot be told from {first} in any of {} figures{spoilt}.",
+                    other.name,
+                    comparison.rows.len()
+                );
+            }
+            let counts = if comparison.sides.len() > 2 {
+                String::new()
+            } else {
+                let counts = [
+                    (better, "better"),
+                    (worse, "worse"),
+                    (count(Word::Same), "the same"),
+                    (count(Word::CannotTell), "cannot be told"),
+                ];
+                let counts =
+                    counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+                format!("; of {} figures {}", comparison.rows.len(), counts.collect::<Vec<_>>().join(", "))
+            };
+            let what = match (better, worse, overall(comparison, side).map(|effect| effect.word)) {
+                (0, 0, Some(Word::Better)) | (1.., 0, _) => "is better than",
+                (0, 0, Some(Word::Worse)) | (0, 1.., _) => "is worse than",
+                (1.., 1.., _) => "is better in some and worse in others than",
+                (0, 0, Some(Word::Same)) => "is the same as",
+                _ => "cannot be told from",
+            };
+            let mut named: Vec<(&Row, &Effect)> = effects()
+                .filter(|(row, effect)| row.leads && matches!(effect.word, Word::Better | Word::Worse))
+                .collect();
+            named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+            let named: Vec<String> = named
+                .iter()
+                .take(NAMED)
+                .map(|(row, effect)| format!("{} {} {} times", row.step, title(row), ratio(&effect.ratio)))
+                .collect();
+            let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+            format!("{} {what} {first}{named}{counts}.", other.name)
+        })
+        .collect()
 }
 
 /// What a side comes to in everything.
@@ -127,7 +148,9 @@ fn percent(within: f64) -> f64 {
 pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
     let unit = of(row).map_or(Unit::Share, |metric| metric.unit);
     match estimate.value {
-        Some(value) => (unit.format(value), if estimate.low.is_some() { interval(unit, estimate) } else { String::new() }),
+        Some(value) => {
+            (unit.format(value), if estimate.low.is_some() { interval(unit, estimate) } else { String::new() })
+        }
         None if estimate.n > 0 => ("not resolved".to_owned(), String::new()),
         None => ("-".to_owned(), String::new()),
     }
@@ -142,7 +165,9 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     );
     let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
     let needed = match comparison.runs_needed {
-        Some(runs) if runs >= 100 => format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much."),
+        Some(runs) if runs >= 100 => {
+            format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much.")
+        }
         Some(runs) => format!("About {runs} runs of each would show {ten} in half of those that cannot be told."),
         None => String::new(),
     };

@@ -25,8 +25,12 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
         page.line(&format!("  {name} ({better}), and the ratio to {}", shorten(&comparison.sides[0].name, NAME)));
         for (rank, side) in ranked(row) {
             let (value, interval) = words::figure(row, &row.figures[side]);
-            let effect = side.checked_sub(1).map(|other| &row.effects[other]).filter(|_| row.figures[side].n > 0 || row.figures[side].is_resolved());
-            let word = effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
+            let effect = side
+                .checked_sub(1)
+                .map(|other| &row.effects[other])
+                .filter(|_| row.figures[side].n > 0 || row.figures[side].is_resolved());
+            let word =
+                effect.map_or_else(String::new, |effect| page.paint(paint(effect.word), &words::short_word(effect)));
             page.line(&format!(
                 "  {rank:>3} {:NAME$}{:FIGURE$}{:RATIO$}{word}",
                 shorten(&comparison.sides[side].name, NAME - 1),
@@ -50,8 +54,11 @@ fn whole(page: &mut Page, comparison: &Comparison) {
         return;
     }
     page.line("");
-    let heading = page.paint(BOLD, "Over all kinds of operation, how long one takes");
-    page.line(&format!("  {heading} (the least first), as a ratio to {}", shorten(&comparison.sides[0].name, NAME)));
+    let heading = page.paint(BOLD, "Over all kinds of operation");
+    page.line(&format!(
+        "  {heading} (the least time first), and the ratio to {}",
+        shorten(&comparison.sides[0].name, NAME)
+    ));
     let mut order: Vec<(usize, f64)> = vec![(0, 1.0)];
     order.extend(comparison.overall.iter().enumerate().filter_map(|(at, effect)| Some((at + 1, effect.ratio.value?))));
     order.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -98,7 +105,12 @@ mod tests {
 
     #[test]
     fn overlapping_sides_share_a_rank() {
-        let figure = |value: f64, low: f64, high: f64| Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() };
+        let figure = |value: f64, low: f64, high: f64| Estimate {
+            value: Some(value),
+            low: Some(low),
+            high: Some(high),
+            ..Estimate::default()
+        };
         let row = Row {
             step: "a".to_owned(),
             also: Vec::new(),
