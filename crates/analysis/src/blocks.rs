@@ -46,15 +46,13 @@ pub(crate) fn over_rounds(rounds: &Rounds) -> Estimate {
 
 /// A figure over several runs, those that resolve it; of a single one as it is.
 pub(crate) fn over_runs(figures: &[Estimate]) -> Estimate {
-    let resolved = figures.iter().filter(|figure| figure.is_resolved());
-    let rounds: Vec<RoundFigure> = resolved.map(|figure| RoundFigure { round: 0, figure: *figure }).collect();
-    match (rounds.as_slice(), figures) {
+    let round = |figure: &Estimate| RoundFigure { round: 0, figure: *figure };
+    let resolved: Vec<RoundFigure> = figures.iter().filter(|figure| figure.is_resolved()).map(round).collect();
+    match (resolved.as_slice(), figures) {
         ([only], _) => only.figure,
         ([], [only]) => *only,
-        ([], _) => {
-            over_rounds(&figures.iter().map(|figure| RoundFigure { round: 0, figure: *figure }).collect::<Vec<_>>())
-        }
-        _ => over_rounds(&rounds),
+        ([], _) => over_rounds(&figures.iter().map(round).collect::<Vec<_>>()),
+        _ => over_rounds(&resolved),
     }
 }
 

@@ -117,26 +117,35 @@ pub(crate) struct OutputArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Write the result to this file instead of stdout (whole, or not at all)
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// All figures with their intervals, all findings and the machine, not only what fits on a screen
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) to: DestinationArgs,
     /// Leave out names, addresses, models and paths, to share the result
     #[arg(long)]
     pub(crate) redact: bool,
+}
+
+/// Where text goes, how much of it, and whether with colour: also of commands that have forms of their own.
+#[derive(Debug, Args)]
+pub(crate) struct DestinationArgs {
+    /// Write the result to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// All figures with their intervals and all that was found, not only what fits on a screen
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Colour: auto is on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, default_value_t)]
     pub(crate) color: When,
 }
 
-impl OutputArgs {
-    /// The output of commands without output options: text on stdout.
+impl DestinationArgs {
+    /// The destination of commands without these options: all of the text on stdout.
     pub(crate) fn stdout() -> Self {
-        Self { format: Format::Human, json: false, output: None, verbose: true, redact: false, color: When::Auto }
+        Self { output: None, verbose: true, color: When::Auto }
     }
+}
 
+impl OutputArgs {
     /// The form of the result.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::args::{OutputArgs, When};
+use crate::args::{DestinationArgs, OutputArgs, When};
 use crate::{message, signals};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::{Detail, Style, redact, render};
@@ -22,7 +22,7 @@ const WIDTH: usize = 80;
 const HEIGHT: usize = 24;
 
 /// Returns the style that the destination can show, and that was asked for.
-pub(crate) fn style(args: &OutputArgs, detail: Detail) -> Style {
+pub(crate) fn style(args: &DestinationArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
     let (width, height) = if to_terminal { terminal_size() } else { (WIDTH, None) };
     let detail = match detail {
@@ -251,7 +251,7 @@ fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedT
 ///
 /// # Errors
 /// When it cannot be written where it was to go. A closed pipe (`| head`) is not an error.
-pub(crate) fn write(args: &OutputArgs, text: &str) -> Result<()> {
+pub(crate) fn write(args: &DestinationArgs, text: &str) -> Result<()> {
     let Some(path) = &args.output else { return print(text) };
     write_to(path, text).inspect_err(|_| {
         if print(text).is_ok() {
@@ -296,7 +296,7 @@ pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report, detail: 
     if args.redact {
         redact(report).context("this report cannot be redacted, and is not shown")?;
     }
-    write(args, &render(report, args.format(), &style(args, detail)))
+    write(&args.to, &render(report, args.format(), &style(&args.to, detail)))
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
     /// When either is not usable.
     pub(crate) fn begin(request: Request<'a>) -> Result<Self> {
         let thresholds = thresholds::of_run(request.subject, request.thresholds)?;
-        if let Some(path) = &request.common.output.output {
+        if let Some(path) = &request.common.output.to.output {
             output::check_destination(path)?;
         }
         Ok(Self { request, thresholds })
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn show_plan(&self, text: &str) -> Result<ExitCode> {
-        output::write(&self.request.common.output, &printable_lines(text))?;
+        output::write(&self.request.common.output.to, &printable_lines(text))?;
         Ok(ExitCode::SUCCESS)
     }
 

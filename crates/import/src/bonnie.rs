@@ -1,6 +1,6 @@
 //! bonnie++'s CSV lines, of its formats 1.96 to 1.98: fields by position (bonnie++'s `bon_csv2html`).
 //!
-//! The tests have the names that `qd1 meta --bonnie` gives them, so that both are compared test by test.
+//! The tests have the names that `qd1 meta --suite bonnie` gives them, so that both are compared test by test.
 
 use qd1_model::OpClass;
 use qd1_model::measured::{Aspect, Circumstance, Measured, MeasuredStep, MeasuredStream};
@@ -57,7 +57,7 @@ fn line(line: &str) -> Option<Measured> {
         }
         let Ok(value) = field.parse::<f64>() else { continue };
         let figure = if test.is_kib { ("bytes_per_second", bare(value * 1024.0, 0)) } else { ("iops", bare(value, 0)) };
-        let streams = vec![MeasuredStream { class: test.class, figures: vec![figure], lat: None }];
+        let streams = vec![MeasuredStream { class: test.class, figures: vec![figure] }];
         steps.push(MeasuredStep { name: test.name.to_owned(), streams, ..MeasuredStep::default() });
     }
     let tool = format!("bonnie++ {}", fields.get(1)?);
@@ -74,7 +74,6 @@ fn line(line: &str) -> Option<Measured> {
         }));
     }
     let circumstances = vec![
-        Circumstance { aspect: Aspect::Tool, value: tool.clone() },
         Circumstance { aspect: Aspect::Host, value: (*fields.get(NAME)?).to_owned() },
         Circumstance { aspect: Aspect::Size, value: (*fields.get(SIZE)?).to_owned() },
     ];

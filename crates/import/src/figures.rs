@@ -6,7 +6,7 @@ use qd1_model::figure::QUANTILES;
 /// 97.5 % quantile of the standard normal distribution.
 const Z_975: f64 = 1.959_963_984_540_054;
 /// Names of the metrics of [`QUANTILES`].
-pub(crate) const PERCENTILES: [&str; 4] = ["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "lat_p9999_ns"];
+const PERCENTILES: [&str; 4] = ["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "lat_p9999_ns"];
 
 /// Whether a number can be a figure: no less than nothing, and below a petabyte per second or eleven days in ns.
 pub(crate) fn is_plausible(number: f64) -> bool {
@@ -19,7 +19,7 @@ pub(crate) fn bare(value: f64, n: u64) -> Estimate {
 }
 
 /// A percentile of `n` operations; not resolved where so few do not have one: it would be their slowest.
-pub(crate) fn percentile(value_ns: f64, q: f64, n: u64) -> Estimate {
+fn percentile(value_ns: f64, q: f64, n: u64) -> Estimate {
     // The largest of n lies above the quantile with 97.5 % probability from this n on.
     let n_needed = (0.025_f64.ln() / q.ln()).ceil() as u64;
     if n < n_needed { Estimate { n, n_needed, ..Estimate::default() } } else { bare(value_ns, n) }
@@ -31,6 +31,16 @@ pub(crate) fn percentiles(list: &[(f64, f64)], n: u64) -> impl Iterator<Item = (
         let (_, value_ns) = list.iter().find(|(percent, _)| (percent - 100.0 * q).abs() < 1e-6)?;
         Some((name, percentile(*value_ns, q, n)))
     })
+}
+
+/// The percentiles of syncs that qd1 has, from such a list.
+pub(crate) fn sync_percentiles(list: &[(f64, f64)], n: u64) -> impl Iterator<Item = (&'static str, Estimate)> {
+    let named = |(name, figure)| match name {
+        "lat_p50_ns" => Some(("sync_p50_ns", figure)),
+        "lat_p99_ns" => Some(("sync_p99_ns", figure)),
+        _ => None,
+    };
+    percentiles(list, n).filter_map(named)
 }
 
 /// Samples of a rate that a tool took over time: how many, their mean and standard deviation in any unit.

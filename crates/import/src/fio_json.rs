@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use qd1_model::figure::QUANTILES;
 use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
 use qd1_model::plan::Rw;
 use qd1_model::{Estimate, Hist, OpClass};
@@ -154,7 +155,7 @@ fn read(report: &Map<String, Value>) -> Report {
         }
         steps.push(step);
     }
-    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: version.to_owned() }];
+    let mut circumstances = Vec::new();
     let sizes = jobs.iter().filter_map(|job| Options { job: job.get("job options"), global }.text("size"));
     if let Some(size) = sizes.filter_map(|size| bytes(&size)).max() {
         circumstances.push(Circumstance { aspect: Aspect::Size, value: qd1_model::Bytes(size).to_string() });
@@ -330,7 +331,6 @@ fn stream(
         ("iops", figures::rate(number(part, "iops"), n, of_ios)),
         ("bytes_per_second", figures::rate(bytes_per_second, n, of_bytes)),
     ];
-    let mut lat = None;
     let commits = class == OpClass::Write && (options.syncs_each() || options.is_in_the_write());
     if class == OpClass::Write && options.syncs_each() {
         note(missing, "fio times writes and their syncs apart: commits have no latency as a whole");
@@ -340,24 +340,20 @@ fn stream(
         if let Some(whole) = &latency {
             figures.push(("lat_mean_ns", figures::rate(whole.number("mean"), n, of_ios)));
         }
-        let of = [&latency, &completion].into_iter().flatten().find(|latency| !latency.percentiles().is_empty());
-        if let Some(of) = of {
+        let lists = [&latency, &completion].into_iter().flatten().map(Latency::percentiles);
+        if let Some(list) = lists.into_iter().find(|list| !list.is_empty()) {
             note(missing, NO_SPREAD);
-            figures.extend(figures::percentiles(&of.percentiles(), n));
-            lat = of.hist();
+            figures.extend(figures::percentiles(&list, n));
         }
     }
-    MeasuredStream { class: if commits { OpClass::Commit } else { class }, figures, lat }
+    MeasuredStream { class: if commits { OpClass::Commit } else { class }, figures }
 }
 
 /// Percentiles of the syncs, which fio counts by themselves.
-fn sync_figures(syncs: Option<&Value>) -> impl Iterator<Item = (&'static str, Estimate)> {
-    let latency = syncs.and_then(|syncs| Latency::of(syncs, "lat"));
-    let n = syncs.map_or(0, |syncs| number(syncs, "total_ios") as u64);
-    let list = latency.map(|latency| latency.percentiles()).unwrap_or_default();
-    let found: Vec<_> = figures::percentiles(&list, n).collect();
-    let names = [("lat_p50_ns", "sync_p50_ns"), ("lat_p99_ns", "sync_p99_ns")];
-    names.into_iter().filter_map(move |(of, name)| Some((name, found.iter().find(|(known, _)| *known == of)?.1)))
+fn sync_figures(syncs: Option<&Value>) -> Vec<(&'static str, Estimate)> {
+    let Some(syncs) = syncs else { return Vec::new() };
+    let list = Latency::of(syncs, "lat").map(|latency| latency.percentiles()).unwrap_or_default();
+    figures::sync_percentiles(&list, number(syncs, "total_ios") as u64).collect()
 }
 
 /// One of fio's latencies, in ns or, of fio 2, in us.
@@ -376,11 +372,13 @@ impl<'a> Latency<'a> {
         number(self.value, key) * self.scale
     }
 
-    /// (percent, ns).
+    /// (percent, ns): those that are listed, and of the others what the bins of json+ say.
     fn percentiles(&self) -> Vec<(f64, f64)> {
         let list = self.value.get("percentile").and_then(Value::as_object);
         let entry = |(percent, value): (&String, &Value)| Some((percent.parse().ok()?, value.as_f64()? * self.scale));
-        list.into_iter().flatten().filter_map(entry).filter(|(_, ns)| figures::is_plausible(*ns)).collect()
+        let listed = list.into_iter().flatten().filter_map(entry).filter(|(_, ns)| figures::is_plausible(*ns));
+        let of_bins = self.hist().into_iter().flat_map(|hist| QUANTILES.map(|q| (100.0 * q, hist.quantile(q) as f64)));
+        listed.chain(of_bins).collect()
     }
 
     fn hist(&self) -> Option<Hist> {
@@ -388,8 +386,7 @@ impl<'a> Latency<'a> {
         let entry =
             |(ns, count): (&String, &Value)| Some(((ns.parse::<f64>().ok()? * self.scale) as u64, count.as_u64()?));
         let values: Vec<(u64, u64)> = bins.iter().filter_map(entry).collect();
-        let n: u64 = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))?;
-        let sum_ns = self.number("mean") * n as f64;
-        Some(Hist::of_values(values, sum_ns as u128))
+        let n = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))?;
+        (n > 0).then(|| Hist::of_values(values, 0))
     }
 }

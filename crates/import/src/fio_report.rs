@@ -1,7 +1,7 @@
 //! fio's normal report, of versions 2 and 3.
 
 use qd1_model::OpClass;
-use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
 use crate::fio_json;
@@ -143,13 +143,12 @@ impl Reader {
         let is_again = self.runs.last().is_some_and(|run| run.steps.iter().any(|known| known.name == step.name));
         if self.runs.is_empty() || is_again {
             let tool = if self.version.is_empty() { "fio, version not stated" } else { &self.version }.to_owned();
-            let circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
             let missing = vec![
                 NO_TIMES.to_owned(),
                 NO_SPREAD.to_owned(),
                 "a report does not say whether the page cache was bypassed (direct)".to_owned(),
             ];
-            self.runs.push(Measured { tool, circumstances, missing, is_without_course: true, ..Measured::default() });
+            self.runs.push(Measured { tool, missing, is_without_course: true, ..Measured::default() });
         }
         let Some(run) = self.runs.last_mut() else { return };
         let splits = step.streams.iter().any(|stream| stream.figure("sync_p50_ns").is_some());
@@ -297,16 +296,13 @@ fn step(job: Job) -> MeasuredStep {
         ];
         let is_commit = class == OpClass::Write && commits;
         if is_commit {
-            let of_syncs: Vec<_> = figures::percentiles(&job.syncs, syncs).collect();
-            let names = [("lat_p50_ns", "sync_p50_ns"), ("lat_p99_ns", "sync_p99_ns")];
-            let named = |(of, name)| Some((name, of_syncs.iter().find(|(known, _)| *known == of)?.1));
-            figures.extend(names.into_iter().filter_map(named));
+            figures.extend(figures::sync_percentiles(&job.syncs, syncs));
         } else {
             figures.extend(part.lat_mean_ns.map(|mean| ("lat_mean_ns", figures::rate(mean, n, part.bw))));
             figures.extend(figures::percentiles(&part.percentiles, n));
         }
         let class = if is_commit { OpClass::Commit } else { class };
-        streams.push(MeasuredStream { class, figures, lat: None });
+        streams.push(MeasuredStream { class, figures });
     }
     let is_mixed = |does: &Does| does.rw.reads() && does.rw.writes();
     // The report does not state the mix; what was issued does, but for chance.
@@ -314,7 +310,7 @@ fn step(job: Job) -> MeasuredStep {
     let does =
         job.does.map(|does| Does { commits, rwmixread: if is_mixed(&does) { mix } else { does.rwmixread }, ..does });
     let title = does.map_or_else(String::new, |does| does.title());
-    MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault, is_spoiled: false }
+    MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault, ..MeasuredStep::default() }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! fio's terse lines (`--minimal`), versions 2 to 5: fields by position (fio's HOWTO, "Terse output").
 
 use qd1_model::OpClass;
-use qd1_model::measured::{Aspect, Circumstance, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::measured::{Measured, MeasuredStep, MeasuredStream};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
 
@@ -26,11 +26,10 @@ pub(crate) fn runs(text: &str) -> Vec<Measured> {
     for (tool, step) in text.lines().filter_map(line) {
         let is_again = runs.last().is_some_and(|run| run.steps.iter().any(|known| known.name == step.name));
         if runs.is_empty() || is_again {
-            let circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
             let missing =
                 [NO_TIMES, NO_SPREAD, "a terse line does not say what the job did: it is compared by its name"];
             let missing = missing.map(str::to_owned).to_vec();
-            runs.push(Measured { tool, circumstances, missing, is_without_course: true, ..Measured::default() });
+            runs.push(Measured { tool, missing, is_without_course: true, ..Measured::default() });
         }
         if let Some(run) = runs.last_mut() {
             run.steps.push(step);
@@ -81,5 +80,5 @@ fn stream(fields: &[&str], class: OpClass, version: u32) -> Option<MeasuredStrea
     };
     let list: Vec<(f64, f64)> = fields[PERCENTILES].iter().filter_map(entry).collect();
     figures.extend(figures::percentiles(&list, n));
-    Some(MeasuredStream { class, figures, lat: None })
+    Some(MeasuredStream { class, figures })
 }

@@ -76,31 +76,6 @@ mod tests {
         }
     }
 
-    /// Prints what is read of the files that are named, for a look at new ones.
-    #[test]
-    fn a_look_at_files() {
-        for path in std::env::var("QD1_TEST_IMPORT").unwrap_or_default().split_whitespace() {
-            match read(path, &std::fs::read(path).unwrap()) {
-                Err(error) => println!("{error}"),
-                Ok(runs) => runs.iter().for_each(|run| {
-                    println!("{}: {} {:?} {:?}", run.label, run.tool, run.circumstances, run.missing);
-                    for step in &run.steps {
-                        println!("  {} [{}] {} {}", step.name, step.title, step.engine, step.fault);
-                        for stream in &step.streams {
-                            println!("    {}", stream.class.name());
-                            for (name, figure) in &stream.figures {
-                                println!(
-                                    "      {name} {:?} {:?}..{:?} n {}",
-                                    figure.value, figure.low, figure.high, figure.n
-                                );
-                            }
-                        }
-                    }
-                }),
-            }
-        }
-    }
-
     proptest! {
         /// Whatever is read, nothing panics.
         #[test]

@@ -27,8 +27,8 @@ fn run(document: &Value) -> Option<Measured> {
         found.and_then(Value::as_str).map(str::to_owned)
     };
     let tool = format!("YABS {}", text(&["version"]).unwrap_or_default()).trim().to_owned();
-    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
-    circumstances.extend(text(&["os", "kernel"]).map(|value| Circumstance { aspect: Aspect::Kernel, value }));
+    let circumstances =
+        Vec::from_iter(text(&["os", "kernel"]).map(|value| Circumstance { aspect: Aspect::Kernel, value }));
     let started_s = document.get("runtime").and_then(|runtime| runtime.get("start")).and_then(Value::as_u64);
     (!steps.is_empty()).then(|| Measured {
         tool,
@@ -63,7 +63,7 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
     });
     let stream = |class, (rate, iops)| {
         let figures = vec![("iops", bare(iops, 0)), ("bytes_per_second", bare(rate, 0))];
-        MeasuredStream { class, figures, lat: None }
+        MeasuredStream { class, figures }
     };
     MeasuredStep {
         name: bs.to_ascii_lowercase(),

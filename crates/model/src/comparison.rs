@@ -20,14 +20,13 @@ pub struct Comparison {
     /// What was measured, in the order of the first side's steps.
     pub rows: Vec<Row>,
     /// Each other side over the first in everything: how many times as long operations take, in the geometric mean over the
-    /// kinds of operation of all steps, each by its mean latency or, where that is not known, its first figure. Empty where there is only one of them.
+    /// kinds of operation of all steps, each by its mean latency or, where that is not known, its first figure. Empty where
+    /// there is only one of them.
     pub overall: Vec<Effect>,
     /// Steps that are in no row, and why.
     pub left_out: Vec<LeftOut>,
     /// Where the intervals of the effects come from.
     pub basis: Basis,
-    /// Effects whose intervals hold together, in 95 % of comparisons.
-    pub together: u32,
     /// About how many runs of each side would find a difference of [`FOUND`]; absent where no figure could tell.
     pub runs_needed: Option<u32>,
     /// Limits of `--fail-if`, in the order given.
@@ -96,7 +95,7 @@ pub struct Row {
 /// How a figure of one side compares with that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
-    /// The ratio, with an interval that holds together with all others of the comparison; `n` is the number of runs.
+    /// The ratio, with an interval that holds together with all others of the comparison, in 95 % of comparisons; `n` is the number of runs.
     pub ratio: Estimate,
     /// The conclusion.
     pub word: Word,
@@ -148,7 +147,7 @@ pub struct LeftOut {
     pub side: String,
     /// The step's name there.
     pub step: String,
-    /// Why.
+    /// Why; empty where the sides that it would be compared with have none like it.
     pub why: String,
 }
 

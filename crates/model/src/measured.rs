@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Estimate, StreamSummary};
-use crate::hist::Hist;
 use crate::metric::METRICS;
 use crate::op::OpClass;
 use crate::plan::{FileUse, IoWork, Rw, StepPlan, Work};
@@ -20,7 +19,7 @@ pub struct Measured {
     pub tool: String,
     /// Wall clock at the start, ns since the Unix epoch, where it is known.
     pub started_unix_ns: Option<u64>,
-    /// What is known of where and how it was measured.
+    /// What is known of where and how it was measured, besides the tool.
     pub circumstances: Vec<Circumstance>,
     /// Its steps, in order.
     pub steps: Vec<MeasuredStep>,
@@ -141,15 +140,13 @@ pub struct MeasuredStream {
     pub class: OpClass,
     /// Figures by the name of their [`crate::metric::Metric`].
     pub figures: Vec<(&'static str, Estimate)>,
-    /// All latencies, where they are known.
-    pub lat: Option<Hist>,
 }
 
 impl MeasuredStream {
     /// Returns the figures of a summed up stream.
-    pub fn of(stream: &StreamSummary, lat: Option<Hist>) -> Self {
+    pub fn of(stream: &StreamSummary) -> Self {
         let figures = METRICS.iter().filter_map(|metric| Some((metric.name, (metric.get)(stream)?)));
-        Self { class: stream.class, figures: figures.collect(), lat }
+        Self { class: stream.class, figures: figures.collect() }
     }
 
     /// Returns the figure called `metric`.

@@ -85,6 +85,11 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 }
 
 impl Unit {
+    /// Whether it is so much in a time.
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Self::PerSecond | Self::BytesPerSecond)
+    }
+
     /// A value of this unit for people.
     pub fn format(self, value: f64) -> String {
         match self {

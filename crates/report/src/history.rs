@@ -5,6 +5,7 @@ use jiff::tz::TimeZone;
 use crate::formats::document;
 use crate::page::Style;
 use crate::page::{BOLD, DIM, MIDDLING, Page, shorten, wrap};
+use crate::words::when;
 use qd1_model::history::Row;
 use qd1_model::printable;
 
@@ -51,10 +52,7 @@ fn cells(row: &Row, zone: &TimeZone) -> [String; 5] {
         (filesystem, "") => filesystem.to_owned(),
         (filesystem, device) => format!("{filesystem} on {device}"),
     };
-    let when = match jiff::Timestamp::from_nanosecond(row.started_unix_ns.into()) {
-        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
-        Err(_) => "?".into(),
-    };
+    let when = when(row.started_unix_ns, zone);
     // Eight digits are enough to identify a run; all twelve are in the JSON.
     let id = row.id.chars().take(8).collect::<String>();
     let suite = shorten(&printable(&row.suite), 16);

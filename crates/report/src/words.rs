@@ -77,6 +77,14 @@ fn interval_by(divisor: f64, estimate: &Estimate) -> String {
     }
 }
 
+/// Returns a moment in `zone`: `2026-11-26 10:04`.
+pub(crate) fn when(unix_ns: u64, zone: &jiff::tz::TimeZone) -> String {
+    match jiff::Timestamp::from_nanosecond(unix_ns.into()) {
+        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => "?".to_owned(),
+    }
+}
+
 /// Returns a figure and its interval, or why there is none: `1.24 ms [1.19..1.31]`.
 pub(crate) fn figure(unit: Unit, estimate: &Estimate) -> String {
     match estimate.value {

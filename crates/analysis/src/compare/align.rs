@@ -64,13 +64,13 @@ pub(super) fn align(groups: &[Group]) -> Alignment<'_> {
             let same_name = group.runs.iter().flat_map(usable).find(|step| step.name == aligned.first.name);
             let why = match same_name.and_then(|step| step.does) {
                 Some(does) => format!("that of {} does something else: {}", group.name, does.title()),
-                None => format!("{} has none like it", group.name),
+                None => String::new(),
             };
             leave(&groups[0].name, &aligned.first.name, why);
         }
         for step in group.runs.iter().flat_map(usable) {
             if !steps.iter().any(|aligned| aligned.of(side).any(|taken| taken.name == step.name)) {
-                leave(&group.name, &step.name, format!("{} has none like it", groups[0].name));
+                leave(&group.name, &step.name, String::new());
             }
         }
     }

@@ -8,7 +8,7 @@ use super::Group;
 use super::align::Aligned;
 use crate::detect;
 
-/// Findings that say that the figures are not those of the disk alone, or of its usual state.
+/// Detectors whose findings say that the figures are not those of the disk alone, or of its usual state.
 const SPOILERS: [&str; 8] = [
     "not_a_disk",
     "cache_answered",
@@ -42,7 +42,6 @@ pub(super) fn of(record: &Record) -> Vec<Circumstance> {
         (Aspect::WriteCache, of_device(|device| device.write_cache.clone())),
         (Aspect::Processors, format!("{} x {}", environment.cpus, environment.cpu_model)),
         (Aspect::Memory, about(environment.memory.0)),
-        (Aspect::Tool, format!("qd1 {}", record.version)),
         (Aspect::Suite, record.plan.suite.clone()),
         (Aspect::Size, record.plan.target.size.to_string()),
         (Aspect::Interrupted, if record.interrupted { "yes" } else { "no" }.to_owned()),
@@ -59,19 +58,15 @@ fn about(bytes: u64) -> String {
 
 /// The findings that spoil a run.
 pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
-    let is_spoiler = |id: &str| SPOILERS.iter().any(|spoiler| id == *spoiler || id.starts_with(&format!("{spoiler}.")));
-    let found = detect::merge_repeated(detect::findings(record, summary));
-    found.into_iter().filter(|finding| is_spoiler(&finding.id)).collect()
+    detect::merge_repeated(detect::findings_of(record, summary, |name| SPOILERS.contains(&name)))
 }
 
 /// A finding that spoils a run, for people.
 pub(super) fn spoiled(finding: &Finding) -> Circumstance {
     let steps: Vec<&str> = std::iter::once(&finding.step).chain(&finding.also_in).map(String::as_str).collect();
     // The step stands before it.
-    let title = finding
-        .title
-        .replace(&format!(" during step {}", finding.step), "")
-        .replace(&format!("step {}", finding.step), "it");
+    let named = ["during", "of", "in"].map(|word| format!(" {word} step {}", finding.step));
+    let title = named.iter().fold(finding.title.clone(), |title, named| title.replace(named, ""));
     let steps = if finding.step.is_empty() { String::new() } else { format!("{}: ", steps.join(", ")) };
     Circumstance { aspect: Aspect::Spoiled, value: format!("{steps}{title}") }
 }
@@ -83,6 +78,7 @@ pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Differ
         .flat_map(|group| &group.runs)
         .flat_map(|run| &run.circumstances)
         .map(|known| known.aspect)
+        .chain([Aspect::Tool])
         .collect();
     aspects.sort_unstable();
     aspects.dedup();
@@ -102,6 +98,9 @@ pub(super) fn differences(groups: &[Group], steps: &[Aligned<'_>]) -> Vec<Differ
 }
 
 fn value(run: &Measured, aspect: Aspect) -> String {
+    if aspect == Aspect::Tool {
+        return run.tool.clone();
+    }
     let known = run.circumstances.iter().filter(|known| known.aspect == aspect).map(|known| known.value.as_str());
     known.collect::<Vec<_>>().join(if aspect == Aspect::Spoiled { "\n" } else { "; " })
 }

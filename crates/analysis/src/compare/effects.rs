@@ -130,7 +130,7 @@ pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usi
 
 impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
-    pub(super) fn new(sides: &[Vec<Estimate>]) -> Self {
+    pub(super) fn new(sides: &[Vec<Estimate>], is_spoiled: Vec<bool>) -> Self {
         let logs = sides.iter().map(|runs| {
             // What is nothing has no logarithm, and the others alone would not speak for the side; nor would a minority.
             let is_nothing = |figure: &Estimate| figure.value.is_some_and(|value| value <= 0.0);
@@ -138,12 +138,7 @@ impl Figures {
             let speaks = !runs.iter().any(is_nothing) && 2 * logs.len() >= runs.len();
             if speaks { logs } else { Vec::new() }
         });
-        Self {
-            sides: logs.collect(),
-            runs: sides.iter().map(Vec::len).collect(),
-            is_mean: false,
-            is_spoiled: vec![false; sides.len()],
-        }
+        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false, is_spoiled }
     }
 
     /// Whether every side has it of all its runs.
@@ -189,19 +184,10 @@ impl Figures {
         self.sides.iter().flat_map(of_side).collect()
     }
 
-    /// Sets whether a run of each side was spoilt.
-    pub(super) fn spoiled(self, is_spoiled: Vec<bool>) -> Self {
-        Self { is_spoiled, ..self }
-    }
-
-    /// Whether something else spoilt a run of the first side or of this one.
-    pub(super) fn is_spoiled(&self, side: usize) -> bool {
-        self.is_spoiled[0] || self.is_spoiled[side]
-    }
-
-    /// Whether it is of single runs of which one was spoilt: nobody knows how much of a difference is the disk's.
-    pub(super) fn is_lost(&self) -> bool {
-        self.runs.iter().all(|runs| *runs == 1) && self.is_spoiled.contains(&true)
+    /// Whether something else spoilt a run of the first side or of this one, and no repeats say how much of a difference that
+    /// makes.
+    pub(super) fn is_lost(&self, side: usize, spread: Option<&Spread>) -> bool {
+        spread.is_none() && (self.is_spoiled[0] || self.is_spoiled[side])
     }
 
     /// Mean of the variances within runs, where all have one.
@@ -303,6 +289,10 @@ pub(super) fn conclude(ratio: Estimate, better: Better, basis: Basis) -> Effect 
 mod tests {
     use super::*;
 
+    fn new(sides: &[Vec<Estimate>]) -> Figures {
+        Figures::new(sides, vec![false; sides.len()])
+    }
+
     fn figure(value: f64, spread: f64) -> Estimate {
         let (low, high) = (Some(value / (1.0 + spread)), Some(value * (1.0 + spread)));
         Estimate { value: Some(value), low, high, n: 100, ..Estimate::default() }
@@ -325,7 +315,7 @@ mod tests {
 
     #[test]
     fn single_runs_are_apart_by_their_own_intervals() {
-        let figures = Figures::new(&[vec![figure(100.0, 0.02)], vec![figure(150.0, 0.02)], vec![figure(101.0, 0.02)]]);
+        let figures = new(&[vec![figure(100.0, 0.02)], vec![figure(150.0, 0.02)], vec![figure(101.0, 0.02)]]);
         assert!(figures.between().is_none());
         let far = figures.ratio(1, None, Width::alone(0.001));
         assert!(far.low.unwrap() > 1.3 && (far.value.unwrap() - 1.5).abs() < 1e-9, "{far:?}");
@@ -338,7 +328,7 @@ mod tests {
     #[test]
     fn runs_that_scatter_hide_what_single_ones_seemed_to_show() {
         let side = |values: &[f64]| values.iter().map(|value| figure(*value, 0.001)).collect::<Vec<_>>();
-        let figures = Figures::new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
+        let figures = new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
         let spreads = spreads(&[("lat_p50_ns", &figures)]);
         let ratio = figures.ratio(1, spreads[0].as_ref(), Width::alone(0.05));
         assert_eq!(conclude(ratio, Better::Lower, Basis::Runs).word, Word::CannotTell, "{ratio:?}");
@@ -347,8 +337,7 @@ mod tests {
 
     #[test]
     fn what_one_side_did_not_resolve_cannot_be_told() {
-        let figures =
-            Figures::new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
+        let figures = new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
         assert_eq!(
             conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower, Basis::Visits).word,
             Word::CannotTell
@@ -359,7 +348,7 @@ mod tests {
     #[test]
     fn single_figures_without_intervals_have_a_ratio_and_no_word() {
         let bare = |value| vec![Estimate { value: Some(value), ..Estimate::default() }];
-        let figures = Figures::new(&[bare(100.0), bare(300.0)]);
+        let figures = new(&[bare(100.0), bare(300.0)]);
         let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Higher, Basis::Visits);
         assert_eq!((effect.word, effect.ratio.low), (Word::CannotTell, None));
         assert!((effect.ratio.value.unwrap() - 3.0).abs() < 1e-9);

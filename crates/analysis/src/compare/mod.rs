@@ -19,7 +19,7 @@ mod together;
 
 use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side, Word};
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
-use qd1_model::metric::{Better, METRICS, Metric};
+use qd1_model::metric::{Better, METRICS, Metric, metric};
 use qd1_model::plan::StepPlan;
 use qd1_model::{Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary};
 
@@ -72,8 +72,7 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
         let kept = record.step(&step.name);
         let is_open = plan.is_some_and(StepPlan::is_open);
         let stream = |stream: &StreamSummary| {
-            let lat = kept.and_then(|step| step.stream(stream.class)).map(|kept| kept.lat.clone());
-            let mut stream = MeasuredStream::of(stream, lat);
+            let mut stream = MeasuredStream::of(stream);
             // A rate that was asked for is no figure of the disk.
             stream.figures.retain(|(name, figure)| !(is_open && is_rate(name) && figure.low == figure.high));
             stream
@@ -127,8 +126,7 @@ pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison,
     let [of_leading, of_rest] = widths(&rows, &spreads, others, &parts);
     for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
         let width = if row.leads { of_leading } else { of_rest };
-        row.effects =
-            (1..groups.len()).map(|side| effect(&row.metric, figures, side, spread.as_ref(), width)).collect();
+        row.effects = (1..groups.len()).map(|side| effect(row, figures, side, spread.as_ref(), width)).collect();
     }
     let overall = overall::figures(&rows).map_or_else(Vec::new, |figures| {
         let ratio = |side| overall::ratio(&figures, side, others, ALPHA * parts.overall);
@@ -141,7 +139,6 @@ pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison,
         sides: groups.iter().map(side).collect(),
         differences: circumstances::differences(groups, &alignment.steps),
         overall,
-        together: (rows.len() * others) as u32,
         rows: rows.into_iter().map(|(row, _)| row).collect(),
         left_out: alignment.left_out,
         basis,
@@ -218,6 +215,8 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
     let mut classes: Vec<OpClass> = aligned.all().flat_map(|step| &step.streams).map(|stream| stream.class).collect();
     classes.sort_unstable();
     classes.dedup();
+    let also = aligned.other_names();
+    let is_spoiled: Vec<bool> = (0..sides).map(|side| aligned.of(side).any(|step| step.is_spoiled)).collect();
     let mut found = Vec::new();
     for class in classes {
         let of = |side: usize, metric: &str| -> Vec<Estimate> {
@@ -233,7 +232,7 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
             }
             let row = Row {
                 step: aligned.first.name.clone(),
-                also: aligned.other_names(),
+                also: also.clone(),
                 title: aligned.first.title.clone(),
                 op: class,
                 metric: metric.name.to_owned(),
@@ -241,9 +240,8 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
                 figures: all.iter().map(|figures| over_runs(figures)).collect(),
                 effects: Vec::new(),
             };
-            let is_spoiled = (0..sides).map(|side| aligned.of(side).any(|step| step.is_spoiled)).collect();
             let proven = all.iter().enumerate().map(|(side, of)| if proves(side) { of.clone() } else { bare(of) });
-            found.push((row, Figures::new(&proven.collect::<Vec<_>>()).spoiled(is_spoiled)));
+            found.push((row, Figures::new(&proven.collect::<Vec<_>>(), is_spoiled.clone())));
         }
     }
     found
@@ -255,8 +253,8 @@ fn is_comparable(all: &[Vec<Estimate>]) -> bool {
     has(&all[0]) && all[1..].iter().any(has) && all.iter().flatten().any(Estimate::is_resolved)
 }
 
-fn is_rate(metric: &str) -> bool {
-    matches!(metric, "iops" | "bytes_per_second")
+fn is_rate(name: &str) -> bool {
+    metric(name).is_some_and(|metric| metric.unit.is_rate())
 }
 
 /// Whether it is what users of a step notice first: waiting where one waits, the rate where several do, bytes where
@@ -275,14 +273,13 @@ fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, [has_latency, has
     names.contains(&metric.name)
 }
 
-fn effect(metric: &str, figures: &Figures, side: usize, spread: Option<&Spread>, width: Width) -> Effect {
-    let Some(metric) = qd1_model::metric::metric(metric) else { return Effect::default() };
+fn effect(row: &Row, figures: &Figures, side: usize, spread: Option<&Spread>, width: Width) -> Effect {
+    let Some(metric) = metric(&row.metric) else { return Effect::default() };
     let basis = if spread.is_some() { Basis::Runs } else { Basis::Visits };
     let effect = effects::conclude(figures.ratio(side, spread, width), metric.better, basis);
-    if spread.is_none() && figures.is_spoiled(side) {
-        Effect { word: Word::CannotTell, within: None, is_spoiled: true, ..effect }
-    } else {
-        effect
+    match figures.is_lost(side, spread) {
+        true => Effect { word: Word::CannotTell, within: None, is_spoiled: true, ..effect },
+        false => effect,
     }
 }
 
@@ -302,8 +299,7 @@ fn limits(
         };
         for (side, group) in groups.iter().enumerate().skip(1) {
             let ratio = figures.ratio(side, spread.as_ref(), Width::alone(chance));
-            let is_spoiled = spread.is_none() && figures.is_spoiled(side);
-            all.push(condition.judge(&group.name, ratio, is_spoiled));
+            all.push(condition.judge(&group.name, ratio, figures.is_lost(side, spread.as_ref())));
         }
     }
     Ok(all)
@@ -400,7 +396,7 @@ mod tests {
                         };
                         let figures =
                             vec![figure("lat_p50_ns"), figure("lat_p99_ns"), figure("lat_mean_ns"), figure("iops")];
-                        let stream = MeasuredStream { class: OpClass::Read, figures, lat: None };
+                        let stream = MeasuredStream { class: OpClass::Read, figures };
                         MeasuredStep { name: format!("job{at}"), streams: vec![stream], ..MeasuredStep::default() }
                     };
                     Measured { label, steps: (0..jobs).map(step).collect(), ..Measured::default() }

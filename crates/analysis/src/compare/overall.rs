@@ -20,7 +20,9 @@ const MEAN: &str = "lat_mean_ns";
 pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let mut kinds: Vec<(&str, OpClass)> = rows.iter().map(|(row, _)| (row.step.as_str(), row.op)).collect();
     kinds.dedup();
-    let is_usable = |figures: &Figures| figures.is_whole() && !figures.is_lost();
+    let is_lost =
+        |figures: &Figures| (1..figures.runs().len()).any(|side| figures.is_lost(side, figures.between().as_ref()));
+    let is_usable = |figures: &Figures| figures.is_whole() && !is_lost(figures);
     let whole: Vec<&(Row, Figures)> = rows.iter().filter(|(_, figures)| is_usable(figures)).collect();
     let figure = |(step, op): (&str, OpClass)| {
         let mine = || whole.iter().filter(move |(row, _)| row.step == step && row.op == op);

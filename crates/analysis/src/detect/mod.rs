@@ -82,8 +82,14 @@ static DETECTORS: &[Detector] = &[
 /// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
 #[must_use]
 pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
+    findings_of(record, summary, |_| true)
+}
+
+/// The same of the detectors with these names alone.
+pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
-    for detector in DETECTORS.iter().filter(|detector| !detector.follows || record.plan.over.is_none()) {
+    let runs = |detector: &&Detector| is_wanted(detector.name) && (!detector.follows || record.plan.over.is_none());
+    for detector in DETECTORS.iter().filter(runs) {
         let found = (detector.run)(record, summary);
         debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
         all.extend(found);

@@ -1,6 +1,5 @@
 //! `qd1 compare`: runs side by side.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,7 +9,7 @@ use qd1_model::measured::Measured;
 use qd1_model::{Problem, ProblemKind, printable};
 use qd1_report::{CompareFormat, Detail};
 
-use crate::args::{Choice, OutputArgs, When, choice};
+use crate::args::{Choice, DestinationArgs, choice};
 use crate::{output, runs};
 
 /// The forms of a comparison: name, help text and value.
@@ -59,15 +58,8 @@ pub(crate) struct CompareArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Write the result to this file instead of stdout (whole, or not at all)
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// All figures, and all steps that are not compared
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
-    /// Colour: auto is on a terminal, unless NO_COLOR is set
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) color: When,
+    #[command(flatten)]
+    pub(crate) to: DestinationArgs,
 }
 
 /// Compares runs.
@@ -75,14 +67,12 @@ pub(crate) struct CompareArgs {
 /// # Errors
 /// When a run cannot be read, or nothing of them can be compared; the message says what to do.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
-    args.output.iter().try_for_each(|path| output::check_destination(path))?;
+    args.to.output.iter().try_for_each(|path| output::check_destination(path))?;
     let groups = groups(args)?;
     let comparison = compare(&groups, &args.fail_if)?;
-    let output =
-        OutputArgs { output: args.output.clone(), verbose: args.verbose, color: args.color, ..OutputArgs::stdout() };
-    let style = output::style(&output, Detail::Screen { is_kept: false, lines: None });
+    let style = output::style(&args.to, Detail::Screen { is_kept: false, lines: None });
     let format = if args.json { CompareFormat::Json } else { args.format };
-    output::write(&output, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
+    output::write(&args.to, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
     let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond || args.strict && !limit.is_within);
     Ok(if is_beyond { ExitCode::from(ProblemKind::Threshold.exit_code()) } else { ExitCode::SUCCESS })
 }
@@ -170,19 +160,18 @@ fn distinct(groups: &mut [Group]) {
 
 /// A run beside itself differs by nothing, and a run that counts twice as a repeat is no repeat.
 fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
-    let mut all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
-    while let Some(run) = all.pop() {
+    let all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
+    for (at, run) in all.iter().enumerate() {
         let is_same = |other: &&&Measured| {
             other.label == run.label || other.started_unix_ns == run.started_unix_ns && other.steps == run.steps
         };
-        if let Some(other) = all.iter().find(is_same).filter(|other| other.label != run.label) {
-            return Err(Problem::usage(format!(
-                "{} and {} are the same run; name another one",
-                other.label, run.label
-            )));
-        }
-        if all.iter().any(|other| other.label == run.label) {
-            return Err(Problem::usage(format!("{} is named twice; name another run", run.label)));
+        if let Some(other) = all[..at].iter().find(is_same) {
+            let names = if other.label == run.label {
+                format!("{} is named twice", run.label)
+            } else {
+                format!("{} and {} are the same run", other.label, run.label)
+            };
+            return Err(Problem::usage(format!("{names}; name another run")));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(crate) struct ManArgs {
 /// # Errors
 /// When stdout cannot be written.
 pub(crate) fn completions(args: &CompletionsArgs, root: &clap::Command) -> Result<ExitCode> {
-    output::write(&OutputArgs::stdout(), &script(args.shell, root))?;
+    output::write(&DestinationArgs::stdout(), &script(args.shell, root))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use qd1_model::Problem;
 use qd1_model::suggest::nearest;
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::output;
 
 /// The topics, and their pages.
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
             command.render_long_help().to_string()
         }
     };
-    output::write(&OutputArgs::stdout(), &page)?;
+    output::write(&DestinationArgs::stdout(), &page)?;
     Ok(ExitCode::SUCCESS)
 }
 

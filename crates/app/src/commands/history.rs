@@ -9,7 +9,7 @@ use qd1_report::Detail;
 use qd1_store::Store;
 use qd1_suites::thresholds;
 
-use crate::args::OutputArgs;
+use crate::args::{DestinationArgs, OutputArgs};
 use crate::{output, session};
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     match &args.command {
         None => list(&store, args)?,
         Some(HistoryCommand::Show { id, thresholds, output }) => {
-            output.output.iter().try_for_each(|path| output::check_destination(path))?;
+            output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
             let record = store.load(id)?;
             let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
             session::show(record, &thresholds, output, Detail::All)?;
@@ -62,7 +62,7 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
         row.headline = judged(store, &row.id);
     }
-    let to_stdout = OutputArgs::stdout();
+    let to_stdout = DestinationArgs::stdout();
     let text = if args.json {
         qd1_report::history_json(&rows)
     } else {

@@ -14,7 +14,7 @@ use qd1_model::{Problem, ProblemKind};
 use qd1_report::thousands;
 use qd1_runner::id;
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::message;
 use crate::output;
 use crate::signals::Signals;
@@ -235,7 +235,7 @@ fn follow(witness: &mut Witness, writer: TcpStream, notes: &mut dyn Write, signa
 fn check(args: &CheckArgs) -> Result<ExitCode> {
     let outcome = powercut::verify(&args.path, &args.file, args.disk_alone)?;
     let text = said(&outcome);
-    output::write(&OutputArgs::stdout(), &text)?;
+    output::write(&DestinationArgs::stdout(), &text)?;
     if outcome.lost > 0 {
         return Ok(ExitCode::from(ProblemKind::Threshold.exit_code()));
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use qd1_model::{Problem, ProblemKind};
 use qd1_system::journal::{Restored, restore_dead};
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     if undone.is_empty() && failed.is_empty() && alive == 0 {
         text += "nothing to undo\n";
     }
-    output::write(&OutputArgs::stdout(), &text)?;
+    output::write(&DestinationArgs::stdout(), &text)?;
     if failed.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::args::{Choice, OutputArgs, choice};
+use crate::args::{Choice, DestinationArgs, choice};
 use crate::output;
 
 /// A document of `--json`.
@@ -36,6 +36,6 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<ExitCode> {
         Document::Report => qd1_report::schema(),
         Document::Comparison => qd1_report::comparison_schema(),
     };
-    output::write(&OutputArgs::stdout(), &schema)?;
+    output::write(&DestinationArgs::stdout(), &schema)?;
     Ok(ExitCode::SUCCESS)
 }

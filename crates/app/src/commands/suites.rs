@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use qd1_model::spec::{Effort, Suite};
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -20,7 +20,7 @@ pub(crate) struct SuitesArgs {
 /// # Errors
 /// When there is no such suite, or stdout cannot be written.
 pub(crate) fn run(args: &SuitesArgs) -> Result<ExitCode> {
-    let to_stdout = OutputArgs::stdout();
+    let to_stdout = DestinationArgs::stdout();
     let text = match &args.name {
         Some(name) => qd1_suites::text(name).ok_or_else(|| qd1_suites::unknown(name))?.to_owned(),
         None => {

@@ -10,7 +10,7 @@ use qd1_engine::backing::Target;
 use qd1_engine::select::probe;
 use qd1_model::plan::EngineKind;
 
-use crate::args::OutputArgs;
+use crate::args::DestinationArgs;
 use crate::output;
 
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &VersionArgs) -> Result<ExitCode> {
             let _ = writeln!(text, "{label:<COLUMN$}{what}");
         }
     }
-    output::write(&OutputArgs::stdout(), &text)?;
+    output::write(&DestinationArgs::stdout(), &text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -128,7 +128,7 @@ fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
 /// Whether a row is worth its line: where not all are told, one that leads, or that says something. Of requests per second and
 /// bytes per second, which say the same of one block size, the one that leads is enough.
 fn is_shown(row: &Row, is_all: bool) -> bool {
-    let is_rate = matches!(row.metric.as_str(), "iops" | "bytes_per_second");
+    let is_rate = words::of(row).is_some_and(|metric| metric.unit.is_rate());
     let says = row.effects.iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse));
     is_all || row.leads || says && !is_rate
 }

@@ -9,7 +9,7 @@ mod words;
 
 use jiff::tz::TimeZone;
 use qd1_model::comparison::Comparison;
-use qd1_model::{printable, printable_lines};
+use qd1_model::printable;
 
 use crate::formats::document;
 use crate::page::Style;
@@ -40,7 +40,7 @@ pub fn comparison(comparison: &Comparison, format: CompareFormat, style: &Style,
         CompareFormat::Human => human::render(&shown(comparison), style, zone),
         CompareFormat::Json => document(comparison),
         CompareFormat::Csv => csv::render(&shown(comparison)),
-        CompareFormat::Markdown => printable_lines(&markdown::render(&shown(comparison), zone)).into_owned(),
+        CompareFormat::Markdown => markdown::render(&shown(comparison), zone),
         CompareFormat::Junit => junit::render(&shown(comparison)),
         CompareFormat::Bmf => document(&bmf::of(comparison)),
     }

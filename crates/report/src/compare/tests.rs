@@ -71,13 +71,8 @@ fn sample() -> Comparison {
             within: None,
             is_spoiled: false,
         }],
-        left_out: vec![LeftOut {
-            side: "after".to_owned(),
-            step: "files".to_owned(),
-            why: "before has none like it".to_owned(),
-        }],
+        left_out: vec![LeftOut { side: "after".to_owned(), step: "files".to_owned(), why: String::new() }],
         basis: Basis::Runs,
-        together: 5,
         runs_needed: Some(7),
         limits: vec![Limit {
             text: "commit1.p50 > +10%".to_owned(),

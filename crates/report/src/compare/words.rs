@@ -5,10 +5,12 @@ use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Comparison, Effect, FOUND, Limit, Row, Side, Word};
 use qd1_model::metric::{Metric, Unit, metric};
 
-use crate::words::interval;
+use crate::words::{interval, when};
 
 /// Figures of a headline at most.
 const NAMED: usize = 2;
+/// Names of runs, tools and sides at most.
+const NAMES_MAX: usize = 6;
 
 /// The first sentence: what each side is against the first.
 pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
@@ -159,10 +161,9 @@ pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
 /// What the intervals rest on, and what would make them narrower.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let whole = if comparison.overall.is_empty() { "" } else { " and of the whole" };
-    let together = format!(
-        "[a..b] is an interval; all {} of the ratios{whole} are right together in 95 of 100 comparisons.",
-        comparison.together
-    );
+    let count = comparison.rows.len() * (comparison.sides.len() - 1);
+    let together =
+        format!("[a..b] is an interval; all {count} of the ratios{whole} are right together in 95 of 100 comparisons");
     let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
     let needed = match comparison.runs_needed {
         Some(runs) if runs >= 100 => {
@@ -172,11 +173,11 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
         None => String::new(),
     };
     match comparison.basis {
-        Basis::Runs => vec![format!("{together} They rest on how runs of a side differ from each other. {needed}")],
+        Basis::Runs => vec![format!("{together}. They rest on how runs of a side differ from each other. {needed}")],
         Basis::Visits => vec![
             format!(
-                "{together} They rest on what each run saw by itself. With one run of each nobody knows how runs of one disk \
-                 differ: a difference may come from the time of day."
+                "{together}, if runs of one disk differ by no more than each run saw of it. With one run of each nobody knows \
+                 whether they do: a difference may come from the time of day."
             ),
             format!(
                 "To see that, measure each side three times or more, and name the runs: qd1 compare --group \
@@ -197,7 +198,7 @@ pub(super) fn missing(comparison: &Comparison) -> Vec<String> {
         }
         told.push(what);
         let who: Vec<&str> = said().filter(|(_, other)| *other == what).map(|(who, _)| who).collect();
-        let who = if who.len() == comparison.sides.len() { "all sides".to_owned() } else { few(&who) };
+        let who = if who.len() == comparison.sides.len() { "all sides".to_owned() } else { few(&who, NAMES_MAX) };
         lines.push(format!("{who}: {what}"));
     }
     lines
@@ -208,7 +209,7 @@ pub(super) fn left_out(comparison: &Comparison, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut alone: Vec<(&str, Vec<&str>)> = Vec::new();
     for left in &comparison.left_out {
-        if !left.why.ends_with("has none like it") {
+        if !left.why.is_empty() {
             lines.push(format!("{} of {}: {}", left.step, left.side, left.why));
             continue;
         }
@@ -218,12 +219,7 @@ pub(super) fn left_out(comparison: &Comparison, most: usize) -> Vec<String> {
             None => alone.push((&left.side, vec![&left.step])),
         }
     }
-    let only = alone.iter().map(|(side, steps)| {
-        let shown = steps.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-        let more = steps.len().saturating_sub(most);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        format!("only {side} has {shown}{more}")
-    });
+    let only = alone.iter().map(|(side, steps)| format!("only {side} has {}", few(steps, most)));
     lines.extend(only);
     lines
 }
@@ -235,9 +231,9 @@ pub(super) fn runs(side: &Side, zone: &TimeZone) -> String {
     tools.dedup();
     let mut parts = Vec::new();
     if named != [side.name.clone()] {
-        parts.push(few(&named.iter().map(String::as_str).collect::<Vec<_>>()));
+        parts.push(few(&named.iter().map(String::as_str).collect::<Vec<_>>(), NAMES_MAX));
     }
-    parts.push(few(&tools));
+    parts.push(few(&tools, NAMES_MAX));
     let began: Vec<u64> = side.runs.iter().filter_map(|run| run.started_unix_ns).collect();
     if let (Some(first), Some(last)) = (began.iter().min(), began.iter().max()) {
         let [first, last] = [first, last].map(|ns| when(*ns, zone));
@@ -265,22 +261,14 @@ fn files(side: &Side) -> Vec<String> {
 }
 
 /// Names, the first few of them.
-fn few(names: &[&str]) -> String {
-    const MOST: usize = 6;
-    let more = names.len().saturating_sub(MOST);
+fn few(names: &[&str], most: usize) -> String {
+    let more = names.len().saturating_sub(most);
     let shown = names[..names.len() - more].join(", ");
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-fn when(unix_ns: u64, zone: &TimeZone) -> String {
-    match jiff::Timestamp::from_nanosecond(unix_ns.into()) {
-        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
-        Err(_) => "?".to_owned(),
-    }
-}
-
 /// What there is to say about a limit besides.
-pub(super) fn remark(limit: &Limit) -> &'static str {
+fn remark(limit: &Limit) -> &'static str {
     match (limit.is_of_better, limit.is_beyond || limit.is_within) {
         (true, _) => "; it fails on an improvement",
         (false, false) => "; not shown to be within it (--strict fails then)",
