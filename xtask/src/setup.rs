@@ -39,6 +39,7 @@ const WISHED: &[Package] = &[
     package("fusermount3", "fuse3", "simulated disks for users other than root (tests)"),
     package("mkfs.xfs", "xfsprogs", "filesystems to compare (tests)"),
     package("mkfs.btrfs", "btrfs-progs", "filesystems to compare (tests)"),
+    package("chromium", "chromium", "a browser for pages of qd1 report (tests)"),
 ];
 
 /// Installs whatever is missing, and says what it did.

@@ -14,6 +14,7 @@
 pub mod apps;
 mod blocks;
 pub mod change;
+mod charts;
 pub mod compare;
 mod detect;
 mod durability;
@@ -37,6 +38,7 @@ mod tail;
 #[cfg(test)]
 mod testing;
 
+pub use charts::charts;
 pub use detect::findings;
 pub use judge::{judge, judge_criteria};
 pub use summarize::summarize;

@@ -67,39 +67,23 @@ fn summarize_stream(
     meanwhile: &Meanwhile,
 ) -> StreamSummary {
     let class = stream.class;
-    let around = meanwhile.around(step, class);
+    let percentiles = Percentiles::new(step, plan, stream, meanwhile);
+    let Percentiles { ref quantiles, ref around, ref shortfall, is_open, .. } = percentiles;
     let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
-    let quantiles = Quantiles::new(&stream.lat, &step.intervals, class);
     let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
-    let is_open = plan.is_some_and(StepPlan::is_open);
-    let shortfall = plan.and_then(|plan| Shortfall::of(plan, step));
-    let quantile = |q: f64| {
-        let Some(shortfall) = &shortfall else {
-            let seen = in_run(quantiles.at(q), &|around| around.quantile(q));
-            return if is_open { at_own_times(seen, q) } else { seen };
-        };
-        // Those without an answer are above it only where they are known to have waited longer.
-        let waited_ns = shortfall.waited_ns.unwrap_or(0.0);
-        let among_answered =
-            (!shortfall.hides(q)).then(|| at_own_times(quantiles.at(q / (1.0 - shortfall.share())), q));
-        among_answered.filter(|seen| seen.high.is_some_and(|high| high <= waited_ns)).unwrap_or_else(|| Estimate {
-            low: shortfall.waited_ns.filter(|_| shortfall.hides(q)),
-            n: stream.lat.count(),
-            ..Estimate::default()
-        })
-    };
+    let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
     let of_sync =
-        of_sync.as_ref().map(|part| in_order([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
+        of_sync.as_ref().map(|part| ordered([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
     let is_as_asked = is_open && shortfall.is_none();
     let (iops, bytes_per_second) = rates(step, plan, stream, is_as_asked);
-    let [p50, p99, p999, p9999] = in_order([0.5, 0.99, 0.999, 0.9999].map(quantile));
+    let [p50, p99, p999, p9999] = ordered([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
     let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
         let shorter = Quantiles::new(lat, &step.intervals, class);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
-        let [p99, p999, p9999] = in_order(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
+        let [p99, p999, p9999] = ordered(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
         WithoutWaits {
             lat_p99_ns: p99,
             lat_p999_ns: p999,
@@ -135,6 +119,45 @@ fn summarize_stream(
     }
 }
 
+/// Percentiles of one stream with their intervals, by all that is known of the run.
+pub(crate) struct Percentiles {
+    quantiles: Quantiles,
+    around: Option<Around>,
+    /// Whether requests came at their own times.
+    is_open: bool,
+    shortfall: Option<Shortfall>,
+    ios: u64,
+}
+
+impl Percentiles {
+    pub(crate) fn new(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, meanwhile: &Meanwhile) -> Self {
+        Self {
+            quantiles: Quantiles::new(&stream.lat, &step.intervals, stream.class),
+            around: meanwhile.around(step, stream.class),
+            is_open: plan.is_some_and(StepPlan::is_open),
+            shortfall: plan.and_then(|plan| Shortfall::of(plan, step)),
+            ios: stream.lat.count(),
+        }
+    }
+
+    /// Returns the latency at quantile `q`, ns.
+    pub(crate) fn at(&self, q: f64) -> Estimate {
+        let Some(shortfall) = &self.shortfall else {
+            let seen = both(self.quantiles.at(q), self.around.as_ref().map(|around| around.quantile(q)));
+            return if self.is_open { at_own_times(seen, q) } else { seen };
+        };
+        // Those without an answer are above it only where they are known to have waited longer.
+        let waited_ns = shortfall.waited_ns.unwrap_or(0.0);
+        let among_answered =
+            (!shortfall.hides(q)).then(|| at_own_times(self.quantiles.at(q / (1.0 - shortfall.share())), q));
+        among_answered.filter(|seen| seen.high.is_some_and(|high| high <= waited_ns)).unwrap_or_else(|| Estimate {
+            low: shortfall.waited_ns.filter(|_| shortfall.hides(q)),
+            n: self.ios,
+            ..Estimate::default()
+        })
+    }
+}
+
 /// The figure of a part, its limits as much further out as those of the whole's went from `own` to `seen`.
 fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
     let further = |part: Option<f64>, own: Option<f64>, seen: Option<f64>| Some(part? * (seen? / own?));
@@ -149,15 +172,19 @@ fn as_much(part: Estimate, own: Estimate, seen: Estimate) -> Estimate {
 
 /// Percentiles from the lowest to the highest, each limit no lower than that of the one before: what bounds a percentile
 /// from below bounds all higher ones, and what bounds it from above all lower ones.
-fn in_order<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
-    for at in 1..N {
+pub(crate) fn in_order(quantiles: &mut [Estimate]) {
+    for at in 1..quantiles.len() {
         quantiles[at].low = [quantiles[at].low, quantiles[at - 1].low].into_iter().flatten().reduce(f64::max);
     }
-    for at in (1..N).rev() {
+    for at in (1..quantiles.len()).rev() {
         if let (Some(lower), Some(upper)) = (quantiles[at - 1].high, quantiles[at].high) {
             quantiles[at - 1].high = Some(lower.min(upper));
         }
     }
+}
+
+fn ordered<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
+    in_order(&mut quantiles);
     quantiles
 }
 
@@ -241,11 +268,11 @@ mod tests {
     fn limits_of_percentiles_do_not_contradict_each_other() {
         let of = |value, low, high| Estimate { value, low: Some(low), high, ..Estimate::default() };
         let [p50, p99, p999] =
-            in_order([of(Some(1.0), 0.9, Some(1.1)), of(Some(2.0), 1.4, Some(6.0)), of(Some(3.0), 0.9, Some(5.0))]);
+            ordered([of(Some(1.0), 0.9, Some(1.1)), of(Some(2.0), 1.4, Some(6.0)), of(Some(3.0), 0.9, Some(5.0))]);
         assert_eq!((p50.low, p50.high), (Some(0.9), Some(1.1)));
         assert_eq!((p99.low, p99.high), (Some(1.4), Some(5.0)));
         assert_eq!((p999.low, p999.high), (Some(1.4), Some(5.0)));
-        let [p99, p999] = in_order([of(Some(2.0), 1.4, Some(6.0)), of(None, 0.9, None)]);
+        let [p99, p999] = ordered([of(Some(2.0), 1.4, Some(6.0)), of(None, 0.9, None)]);
         assert_eq!((p99.high, p999.low, p999.high), (Some(6.0), Some(1.4), None));
     }
 

@@ -20,6 +20,7 @@ use crate::commands::meta::MetaArgs;
 use crate::commands::ping::{self, PingArgs};
 use crate::commands::powercut::{self, PowercutCommand};
 use crate::commands::predict::PredictArgs;
+use crate::commands::report::{self, ReportArgs};
 use crate::commands::restore::RestoreArgs;
 use crate::commands::run::RunArgs;
 use crate::commands::schema::SchemaArgs;
@@ -168,6 +169,9 @@ pub(crate) enum Command {
     /// Compare runs, of qd1 or of other tools: what is better, worse, the same, and what cannot be told
     #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
+    /// Write runs as one HTML file with charts, which needs no network: to look at, to keep, to send to somebody
+    #[command(after_help = report::EXAMPLE)]
+    Report(ReportArgs),
     /// List the saved runs, or show one again with the current analysis
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)

@@ -19,15 +19,51 @@ const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
 /// Largest file that is read.
 const BYTES_MAX: u64 = 256 << 20;
 
+/// What a word names.
+enum Found {
+    /// A run of qd1.
+    Record(Box<Record>),
+    /// Runs of another tool.
+    Others(Vec<Measured>),
+}
+
 /// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, or a file. A file may
 /// hold several runs.
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
 pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
-    let path = Path::new(word);
-    if !word.starts_with('@') && path.exists() {
-        return of_file(word, path);
+    Ok(match look_up(word)? {
+        Found::Record(record) if is_file(word) => {
+            vec![Measured { label: printable(word).into_owned(), ..of_record(&record) }]
+        }
+        Found::Record(record) => vec![of_record(&record)],
+        Found::Others(runs) => runs,
+    })
+}
+
+/// Returns the run of qd1 that a word names, as [`find`] does.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn record(word: &str) -> Result<Record> {
+    match look_up(word)? {
+        Found::Record(record) => Ok(*record),
+        Found::Others(_) => {
+            let word = printable(word);
+            let message = format!("{word}: is of another tool, and has no charts; `qd1 compare` reads it");
+            Err(Problem::usage(message).into())
+        }
+    }
+}
+
+fn is_file(word: &str) -> bool {
+    !word.starts_with('@') && Path::new(word).exists()
+}
+
+fn look_up(word: &str) -> Result<Found> {
+    if is_file(word) {
+        return of_file(word, Path::new(word));
     }
     if word == "-" {
         return Err(Problem::usage("-: stdin is not read here; name a file").into());
@@ -43,8 +79,7 @@ pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
         Some(name) => named(&store.list(usize::MAX)?, name, &Zoned::now())?,
         None => word.to_owned(),
     };
-    let record = load(&store, &id, word)?;
-    Ok(vec![of_record(&record)])
+    Ok(Found::Record(Box::new(load(&store, &id, word)?)))
 }
 
 fn load(store: &Store, id: &str, word: &str) -> Result<Record> {
@@ -90,7 +125,7 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
     }
 }
 
-fn of_file(word: &str, path: &Path) -> Result<Vec<Measured>> {
+fn of_file(word: &str, path: &Path) -> Result<Found> {
     if path.is_dir() {
         return Err(Problem::usage(format!("{}: is a directory; name a file", path.display())).into());
     }
@@ -105,15 +140,60 @@ fn of_file(word: &str, path: &Path) -> Result<Vec<Measured>> {
     let label = printable(word).into_owned();
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
-        Some(record) => Ok(vec![Measured { label, ..of_record(&record) }]),
-        None => Ok(qd1_import::read(&label, &bytes)?),
+        Some(record) => Ok(Found::Record(Box::new(record))),
+        None => Ok(Found::Others(qd1_import::read(&label, &bytes)?)),
     }
 }
 
-fn of_record(record: &Record) -> Measured {
+/// Returns what can be compared of a run.
+pub(crate) fn of_record(record: &Record) -> Measured {
     let summary = qd1_analysis::summarize(record);
     let spoilers = spoilers(record, &summary);
     measured(record, &summary, &spoilers)
+}
+
+/// Returns what runs are called beside each other: files without their directory, unless that tells them apart, and without
+/// what all names begin and end with.
+pub(crate) fn names(words: &[String]) -> Vec<String> {
+    let short: Vec<String> = words.iter().map(|word| short(word)).collect();
+    let is_alone = |name: &String| short.iter().filter(|other| *other == name).count() == 1;
+    let mut names: Vec<String> = short
+        .iter()
+        .zip(words)
+        .map(|(short, word)| if is_alone(short) { short.clone() } else { printable(word).into_owned() })
+        .collect();
+    distinct(&mut names);
+    names
+}
+
+/// The name of a file without its directory; any other word as it is.
+fn short(word: &str) -> String {
+    let name = word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word);
+    printable(name).into_owned()
+}
+
+/// Takes out of names what all of them begin and end with, up to a mark between words.
+fn distinct(names: &mut [String]) {
+    let is_mark = |letter: char| matches!(letter, '-' | '_' | '.' | ' ');
+    let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else { return };
+    let ends_at_mark = |text: &str| text.is_empty() || text.ends_with(is_mark);
+    let begins_at_mark = |text: &str| text.is_empty() || text.starts_with(is_mark);
+    let cuts = |text: &str| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect::<Vec<_>>();
+    let begin = cuts(first).into_iter().rev().map(|at| &first[..at]);
+    let begin =
+        begin.filter(|begin| ends_at_mark(begin)).find(|begin| others.iter().all(|name| name.starts_with(begin)));
+    let end = cuts(first).into_iter().map(|at| &first[at..]);
+    let end = end.filter(|end| begins_at_mark(end)).find(|end| others.iter().all(|name| name.ends_with(end)));
+    let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
+    let short = |name: &str| {
+        name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    let tells = |name: &String| name.len() > 2 && !name.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
+    if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>()
+        && short.iter().all(tells)
+    {
+        names.iter_mut().zip(short).for_each(|(name, short)| *name = short);
+    }
 }
 
 #[cfg(test)]
@@ -150,5 +230,22 @@ mod tests {
         let later = jiff::Timestamp::from_second(20_020 * 86_400).unwrap().to_zoned(TimeZone::UTC);
         assert!(named(&rows(), "yesterday", &later).unwrap_err().to_string().contains("check on /srv"));
         assert!(named(&[], "latest", &now).unwrap_err().to_string().contains("empty"));
+    }
+
+    #[test]
+    fn names_keep_what_tells_them_apart() {
+        let of = |names: &[&str]| {
+            let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            distinct(&mut names);
+            names
+        };
+        assert_eq!(of(&["vps-do-5-fio_read.txt", "vps-ovh-1-fio_read.txt"]), ["do-5", "ovh-1"]);
+        assert_eq!(of(&["before.json", "after.json"]), ["before", "after"]);
+        assert_eq!(of(&["old.json", "old-b.json"]), ["old", "old-b"]);
+        assert_eq!(of(&["fio-3.33-commit.txt", "fio-3.42-commit.txt"]), ["fio-3.33-commit.txt", "fio-3.42-commit.txt"]);
+        assert_eq!(of(&["4f2a9c01", "4f2a77aa"]), ["4f2a9c01", "4f2a77aa"]);
+        assert_eq!(of(&["größe-eins", "größe-zwei"]), ["eins", "zwei"]);
+        assert_eq!(of(&["a", "a"]), ["a", "a"]);
+        assert_eq!(of(&["one.txt"]), ["one.txt"]);
     }
 }

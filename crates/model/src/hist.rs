@@ -2,10 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 
 /// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
 pub const LATENCY_MAX_NS: u64 = 1 << 40;
@@ -13,7 +15,8 @@ pub const LATENCY_MAX_NS: u64 = 1 << 40;
 /// A latency histogram in nanoseconds with three significant digits: a value read back is at most 0.1 % off.
 ///
 /// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of
-/// HdrHistogram's V2 encoding, which its libraries in every language read.
+/// HdrHistogram's V2 encoding, compressed, which its libraries in every language read. (Layouts 1 and 2 have it without
+/// compression.)
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hist {
     inner: Histogram<u64>,
@@ -212,10 +215,14 @@ pub struct FineBin(usize);
 /// Begins HdrHistogram's V2 encoding, and the bytes before its counts.
 const V2_COOKIE: u32 = 0x1c84_9313;
 const V2_HEADER: usize = 40;
+/// Begins the compressed form: then come the length of a zlib stream, and that, in which the other form is.
+const V2_COMPRESSED_COOKIE: u32 = 0x1c84_9314;
+/// Its bytes at most: nine for each bin.
+const V2_LONGEST: u64 = V2_HEADER as u64 + 9 * FINE_BINS as u64;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Hist")]
-/// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding (three digits, ns).
+/// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding, compressed (three digits, ns).
 struct HistJson {
     /// Number of values.
     count: u64,
@@ -225,14 +232,14 @@ struct HistJson {
     max_ns: u64,
     /// Exact sum, ns.
     sum_ns: u64,
-    /// Base64 of the HdrHistogram V2 encoding.
+    /// Base64 of the HdrHistogram V2 encoding, compressed.
     hdr_v2: String,
 }
 
 impl Serialize for Hist {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&self.inner, &mut bytes).map_err(serde::ser::Error::custom)?;
+        V2DeflateSerializer::new().serialize(&self.inner, &mut bytes).map_err(serde::ser::Error::custom)?;
         HistJson {
             count: self.count(),
             min_ns: self.min_ns(),
@@ -248,9 +255,9 @@ impl<'de> Deserialize<'de> for Hist {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = HistJson::deserialize(deserializer)?;
         let bytes = BASE64.decode(&json.hdr_v2).map_err(serde::de::Error::custom)?;
-        if !is_bounded(&bytes) {
-            return Err(serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"));
-        }
+        let bytes = plain(bytes)
+            .filter(|bytes| is_bounded(bytes))
+            .ok_or_else(|| serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"))?;
         let inner: Histogram<u64> =
             HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
         let mut hist = if inner.low() == 1 && inner.high() == LATENCY_MAX_NS {
@@ -263,6 +270,15 @@ impl<'de> Deserialize<'de> for Hist {
         hist.sum_ns = u128::from(json.sum_ns);
         Ok(hist)
     }
+}
+
+/// Returns a V2 encoding without its compression; `None` where it is damaged, or longer than any of ours.
+fn plain(encoded: Vec<u8>) -> Option<Vec<u8>> {
+    let Some(compressed) = encoded.strip_prefix(&V2_COMPRESSED_COOKIE.to_be_bytes()) else { return Some(encoded) };
+    let (length, zlib) = compressed.split_first_chunk::<4>()?;
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(zlib).take(V2_LONGEST + 1).read_to_end(&mut bytes).ok()?;
+    (u32::from_be_bytes(*length) as usize == zlib.len() && bytes.len() as u64 <= V2_LONGEST).then_some(bytes)
 }
 
 /// Whether the header of a V2 encoding (cookie, length of the counts, offset, digits, lowest and highest value, ratio)

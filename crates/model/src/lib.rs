@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod chart;
 pub mod comparison;
 pub mod environment;
 pub mod figure;
@@ -52,4 +53,4 @@ pub use units::Bytes;
 pub use verdict::{Grade, Thresholds, Verdict};
 
 /// Version of the JSON that `--json`, `-o` and the store write. Raised when a reader could break.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;

@@ -1,4 +1,4 @@
-//! Renders a Report, as text for people, Markdown, CSV, JSON; and what a plan would do. Pure: no store, no clock, no
+//! Renders a Report, as text for people, Markdown, CSV, JSON, HTML; and what a plan would do. Pure: no store, no clock, no
 //! terminal.
 //!
 //! Reports compute nothing: the analysis has calculated each figure, and here it is only formatted, always with its
@@ -9,9 +9,11 @@ mod compare;
 mod formats;
 mod headline;
 mod history;
+mod html;
 mod machine;
 mod page;
 pub mod plan;
+mod plot;
 mod redact;
 mod rewrite;
 mod safe;
@@ -25,7 +27,9 @@ pub use compare::{CompareFormat, comparison};
 pub use formats::{Format, comparison_schema, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};
+pub use html::html;
 pub use page::{Detail, Style};
+pub use plot::Pictured;
 pub use redact::redact;
 pub use sections::suite::suites;
 pub use words::thousands;

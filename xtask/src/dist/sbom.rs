@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cmd;
 
+/// What is in the binary and is no crate: name, version, licence, and its text in the sources.
+const VENDORED: [(&str, &str, &str, &str); 1] = [("uPlot", "1.6.32", "MIT", "crates/report/src/html/uPlot.LICENSE")];
+
 /// Returns the bill of materials, and the licences of all crates in it.
 pub(crate) fn of_workspace() -> Result<(String, String)> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", crate::setup::MUSL];
@@ -28,6 +31,15 @@ pub(crate) fn of_workspace() -> Result<(String, String)> {
             "licenses": [{ "expression": text(&package["license"]) }],
         })
     };
+    let vendored = |(name, version, licence, _): (&str, &str, &str, &str)| {
+        json!({
+            "type": "library",
+            "name": name,
+            "version": version,
+            "purl": format!("pkg:npm/{}@{version}", name.to_lowercase()),
+            "licenses": [{ "expression": licence }],
+        })
+    };
     let is_foreign = |package: &&&Value| !package["source"].is_null();
     let own = crates.iter().find(|package| text(&package["name"]) == "qd1").context("qd1 is not in its workspace")?;
     let bill = json!({
@@ -35,12 +47,15 @@ pub(crate) fn of_workspace() -> Result<(String, String)> {
         "specVersion": "1.5",
         "version": 1,
         "metadata": { "component": { "type": "application", "name": "qd1", "version": own["version"] } },
-        "components": crates.iter().filter(is_foreign).map(component).collect::<Vec<_>>(),
+        "components": crates.iter().filter(is_foreign).map(component).chain(VENDORED.map(vendored)).collect::<Vec<_>>(),
     });
     let mut licences = String::new();
     for package in crates.iter().filter(is_foreign) {
         licences +=
             &format!("{} {}: {}\n", text(&package["name"]), text(&package["version"]), text(&package["license"]));
+    }
+    for (name, version, licence, _) in VENDORED {
+        licences += &format!("{name} {version}: {licence}\n");
     }
     licences += &texts(&crates)?;
     Ok((serde_json::to_string_pretty(&bill)? + "\n", licences))
@@ -87,6 +102,10 @@ fn texts(crates: &[&Value]) -> Result<String> {
                 texts.entry(found.trim().to_owned()).or_default().push(text(&package["name"]).to_owned());
             }
         }
+    }
+    for (name, _, _, file) in VENDORED {
+        let text = fs::read_to_string(cmd::root().join(file)).with_context(|| file.to_owned())?;
+        texts.entry(text.trim().to_owned()).or_default().push(name.to_owned());
     }
     let mut all = String::new();
     for (text, mut of) in texts {

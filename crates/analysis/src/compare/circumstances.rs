@@ -65,7 +65,7 @@ pub(super) fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 pub(super) fn spoiled(finding: &Finding) -> Circumstance {
     let steps: Vec<&str> = std::iter::once(&finding.step).chain(&finding.also_in).map(String::as_str).collect();
     // The step stands before it.
-    let named = ["during", "of", "in"].map(|word| format!(" {word} step {}", finding.step));
+    let named = [", in", " during", " of", " in"].map(|word| format!("{word} step {}", finding.step));
     let title = named.iter().fold(finding.title.clone(), |title, named| title.replace(named, ""));
     let steps = if finding.step.is_empty() { String::new() } else { format!("{}: ", steps.join(", ")) };
     Circumstance { aspect: Aspect::Spoiled, value: format!("{steps}{title}") }

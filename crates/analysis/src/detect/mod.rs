@@ -37,6 +37,8 @@ use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::{Finding, Record, Severity, Summary};
+pub(crate) use rate_changed::{changes_of, in_short};
+pub(crate) use stalls::stalls_of;
 
 /// One detector.
 struct Detector {

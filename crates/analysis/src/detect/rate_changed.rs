@@ -30,7 +30,8 @@ pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
     record.steps.iter().filter_map(changed).collect()
 }
 
-fn changed(step: &StepRecord) -> Option<Finding> {
+/// Returns the changes of level of a step in time order, those of several kinds of operation at once as one.
+pub(crate) fn changes_of(step: &StepRecord) -> Vec<Change> {
     let returning = periodic(&step.intervals);
     let mut changes: Vec<Change> = courses(&step.intervals, returning.as_ref())
         .into_iter()
@@ -47,6 +48,11 @@ fn changed(step: &StepRecord) -> Option<Finding> {
         }
         same
     });
+    changes
+}
+
+fn changed(step: &StepRecord) -> Option<Finding> {
+    let changes = changes_of(step);
     let main = changes.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let doubt = changes.iter().map(|change| change.doubt).fold(0.0, f64::max);
     let lost = main.rate.map_or(0.0, |rate| 1.0 - rate.value.min(1.0 / rate.value));
@@ -111,6 +117,20 @@ fn title(step: &StepRecord, main: &Change, count: usize) -> String {
             let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
             let (before, after) = (median(&main.before.median_ns), median(&main.after.median_ns));
             format!("the median latency of {class}s changed {at:.1} s {into}, from {before} to {after}")
+        }
+    }
+}
+
+/// Returns what changed in a few words: `fell from 8.0k to 3.0k a second`.
+pub(crate) fn in_short(change: &Change) -> String {
+    let median = |of: &Estimate| of.value.map_or_else(|| "unresolved".to_owned(), format_ns);
+    let rates = || format!("from {} to {}", rate_of(&change.before.rate), rate_of(&change.after.rate));
+    match change.kind {
+        ChangeKind::BurstSpent => format!("burst spent: fell {}", rates()),
+        ChangeKind::Slower => format!("fell {}", rates()),
+        ChangeKind::Faster => format!("rose {}", rates()),
+        ChangeKind::LatencyOnly => {
+            format!("median from {} to {}", median(&change.before.median_ns), median(&change.after.median_ns))
         }
     }
 }

@@ -29,37 +29,49 @@ const LISTED: usize = 5;
 const STEAL_DOUBT: f64 = 0.02;
 
 /// One stall.
-#[derive(Clone, Copy)]
-struct Stall {
-    class: OpClass,
-    at_ns: u64,
-    lat_ns: u64,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    pub(crate) class: OpClass,
+    /// When it was issued, ns since the step's measurement began.
+    pub(crate) at_ns: u64,
+    pub(crate) lat_ns: u64,
 }
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
-    let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| stalls_of(step, summary)).collect();
+    let mut found: Vec<(u64, Finding)> = record.steps.iter().filter_map(|step| finding(step, summary)).collect();
     // The longest first: where several steps had stalls, that one is reported in full.
     found.sort_by_key(|(worst_ns, _)| std::cmp::Reverse(*worst_ns));
     found.into_iter().map(|(_, finding)| finding).collect()
 }
 
-fn stalls_of(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
+/// Returns the stalls of a step in time order.
+pub(crate) fn stalls_of(step: &StepRecord, summary: &Summary) -> Vec<Stall> {
     let mut stalls: Vec<Stall> = Vec::new();
-    let mut p99s = Vec::new();
     for stream in &step.streams {
-        let Some(p99) = summary.stream(&step.name, stream.class).and_then(|summed| summed.lat_p99_ns.value) else {
-            continue;
-        };
+        let Some(p99) = p99_of(step, stream.class, summary) else { continue };
         let limit_ns = (TIMES_P99 * p99).max(LATENCY_MIN_NS as f64);
-        let before = stalls.len();
         let slow = stream.slowest.iter().filter(|slow| slow.lat_ns as f64 > limit_ns);
         stalls.extend(slow.map(|slow| Stall { class: stream.class, at_ns: slow.at_ns, lat_ns: slow.lat_ns }));
-        if stalls.len() > before {
-            p99s.push(format!("p99 of {} is {}", stream.class.name(), format_ns(p99)));
-        }
     }
-    let worst = stalls.iter().map(|stall| stall.lat_ns).max()?;
     stalls.sort_by_key(|stall| stall.at_ns);
+    stalls
+}
+
+fn p99_of(step: &StepRecord, class: OpClass, summary: &Summary) -> Option<f64> {
+    summary.stream(&step.name, class)?.lat_p99_ns.value
+}
+
+fn finding(step: &StepRecord, summary: &Summary) -> Option<(u64, Finding)> {
+    let stalls = stalls_of(step, summary);
+    let has_stalled = |class: OpClass| stalls.iter().any(|stall| stall.class == class);
+    let p99s: Vec<String> = step
+        .streams
+        .iter()
+        .filter(|stream| has_stalled(stream.class))
+        .filter_map(|stream| Some((stream.class.name(), p99_of(step, stream.class, summary)?)))
+        .map(|(name, p99)| format!("p99 of {name} is {}", format_ns(p99)))
+        .collect();
+    let worst = stalls.iter().map(|stall| stall.lat_ns).max()?;
     let events = stalls.windows(2).filter(|pair| pair[1].at_ns - pair[0].at_ns > TOGETHER_NS).count() + 1;
     let common =
         stalls.windows(2).any(|pair| pair[0].class != pair[1].class && pair[1].at_ns - pair[0].at_ns <= TOGETHER_NS);

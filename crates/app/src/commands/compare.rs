@@ -79,17 +79,9 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
 
 /// Reads the sides: each run by itself, and each group.
 fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
-    let mut groups: Vec<Group> = Vec::new();
-    for word in &args.runs {
-        groups.push(Group { name: short(word), runs: runs::find(word)? });
-    }
-    // Of files with the same name in different places the places tell them apart.
-    let same: Vec<bool> =
-        groups.iter().map(|group| groups.iter().filter(|other| other.name == group.name).count() > 1).collect();
-    for ((group, word), _) in groups.iter_mut().zip(&args.runs).zip(same).filter(|(_, is_same)| *is_same) {
-        group.name = printable(word).into_owned();
-    }
-    distinct(&mut groups);
+    let named = args.runs.iter().zip(runs::names(&args.runs));
+    let mut groups =
+        named.map(|(word, name)| Ok(Group { name, runs: runs::find(word)? })).collect::<Result<Vec<Group>>>()?;
     for given in &args.group {
         let wrong = || {
             Problem::usage(format!(
@@ -127,37 +119,6 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// The name of a side that is one word: a file's without its directory.
-fn short(word: &str) -> String {
-    let name = word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(word);
-    printable(name).into_owned()
-}
-
-/// Takes out of the names of sides what all of them begin and end with, up to a mark between words.
-fn distinct(groups: &mut [Group]) {
-    let is_mark = |letter: char| matches!(letter, '-' | '_' | '.' | ' ');
-    let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
-    let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else { return };
-    let ends_at_mark = |text: &str| text.is_empty() || text.ends_with(is_mark);
-    let begins_at_mark = |text: &str| text.is_empty() || text.starts_with(is_mark);
-    let cuts = |text: &str| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect::<Vec<_>>();
-    let begin = cuts(first).into_iter().rev().map(|at| &first[..at]);
-    let begin =
-        begin.filter(|begin| ends_at_mark(begin)).find(|begin| others.iter().all(|name| name.starts_with(begin)));
-    let end = cuts(first).into_iter().map(|at| &first[at..]);
-    let end = end.filter(|end| begins_at_mark(end)).find(|end| others.iter().all(|name| name.ends_with(end)));
-    let (begin, end) = (begin.unwrap_or_default(), end.unwrap_or_default());
-    let short = |name: &str| {
-        name.get(begin.len()..name.len().checked_sub(end.len())?).filter(|name| !name.is_empty()).map(str::to_owned)
-    };
-    let tells = |name: &String| name.len() > 2 && !name.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
-    if let Some(short) = names.iter().map(|name| short(name)).collect::<Option<Vec<String>>>()
-        && short.iter().all(tells)
-    {
-        groups.iter_mut().zip(short).for_each(|(group, name)| group.name = name);
-    }
-}
-
 /// A run beside itself differs by nothing, and a run that counts twice as a repeat is no repeat.
 fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
     let all: Vec<&Measured> = groups.iter().flat_map(|group| &group.runs).collect();
@@ -175,27 +136,4 @@ fn no_run_twice(groups: &[Group]) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_sides_keep_what_tells_them_apart() {
-        let of = |names: &[&str]| {
-            let group = |name: &&str| Group { name: (*name).to_owned(), runs: Vec::new() };
-            let mut groups: Vec<Group> = names.iter().map(group).collect();
-            distinct(&mut groups);
-            groups.into_iter().map(|group| group.name).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&["vps-do-5-fio_read.txt", "vps-ovh-1-fio_read.txt"]), ["do-5", "ovh-1"]);
-        assert_eq!(of(&["before.json", "after.json"]), ["before", "after"]);
-        assert_eq!(of(&["old.json", "old-b.json"]), ["old", "old-b"]);
-        assert_eq!(of(&["fio-3.33-commit.txt", "fio-3.42-commit.txt"]), ["fio-3.33-commit.txt", "fio-3.42-commit.txt"]);
-        assert_eq!(of(&["4f2a9c01", "4f2a77aa"]), ["4f2a9c01", "4f2a77aa"]);
-        assert_eq!(of(&["größe-eins", "größe-zwei"]), ["eins", "zwei"]);
-        assert_eq!(of(&["a", "a"]), ["a", "a"]);
-        assert_eq!(of(&["one.txt"]), ["one.txt"]);
-    }
 }

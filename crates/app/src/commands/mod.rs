@@ -15,6 +15,7 @@ pub(crate) mod meta;
 pub(crate) mod ping;
 pub(crate) mod powercut;
 pub(crate) mod predict;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;
 pub(crate) mod schema;

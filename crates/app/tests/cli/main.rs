@@ -18,6 +18,7 @@ mod meta;
 mod output;
 mod over;
 mod ping;
+mod report;
 mod signals;
 mod suites;
 mod sweep;

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unused_macros)]
 
 pub(crate) mod apps;
+pub(crate) mod browser;
 pub(crate) mod device;
 pub(crate) mod disk;
 pub(crate) mod filesystems;

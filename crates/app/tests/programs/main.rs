@@ -1,5 +1,5 @@
-//! The binary beside other programs: the servers that it drives, the readers of fio's reports, fio itself, and the
-//! virtual machine of the lab. What is not installed is skipped and says so.
+//! The binary beside other programs: the servers that it drives, the readers of fio's reports, fio itself, a browser,
+//! and the virtual machine of the lab. What is not installed is skipped and says so.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,3 +14,4 @@ mod mysql;
 mod others;
 mod postgres;
 mod readers;
+mod report;

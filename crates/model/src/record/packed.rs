@@ -1,14 +1,21 @@
-//! Long lists of a Record as they are in JSON: one text for a list, a tenth of what it would be as objects.
+//! Long lists of a Record as they are in JSON: one text for a list, a twentieth of what it would be as objects.
 //!
-//! The text is base64 of whole numbers, each in seven bits a byte, the lowest first, the highest bit set on all bytes but
-//! the last (LEB128). Before the items comes their number. What each item consists of is said at its [`Item`]. Records of
-//! layout 1 have lists of objects instead, and are read as well.
+//! The text is `zlib:` and the base64 of a zlib stream. In it are columns of whole numbers, each number in seven bits a
+//! byte, the lowest first, the highest bit set on all bytes but the last (LEB128). It begins with the number of items and
+//! the length of each column in bytes; the columns follow. What they are is said at each [`Item`].
+//!
+//! Records of layout 2 have the numbers of an item one after another in a single column, without its length, and base64
+//! alone; those of layout 1 lists of objects. Both are read as well.
 
 use std::fmt;
+use std::io::{Read as _, Write as _};
 use std::marker::PhantomData;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
 
@@ -19,16 +26,38 @@ use crate::op::OpClass;
 const BINS_MAX: usize = 4096;
 const STREAMS_MAX: usize = 64;
 
+/// How a text of this layout begins.
+const MARK: &str = "zlib:";
+
+/// Bytes that any text may become, and so many more for each of its own: lists shrink to a half or a tenth.
+const BYTES_MIN: u64 = 64 << 10;
+const BYTES_PER_BYTE: u64 = 50;
+
 /// An item of a packed list.
 pub(super) trait Item: Sized {
     /// Items of a list at most: in memory they take far more than in the text.
     const MOST: usize;
+    /// Columns of a list.
+    const COLUMNS: usize;
 
-    /// Writes the item that follows `before`.
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>);
+    /// Writes the item that follows `before`, each number at the end of its column.
+    fn put(&self, before: Option<&Self>, out: &mut [Vec<u8>]);
 
-    /// Reads it again; `None` where the text ends before, or is none.
-    fn take(before: Option<&Self>, bytes: &mut Bytes<'_>) -> Option<Self>;
+    /// Reads it again; `None` where a column ends before, or has what is none.
+    fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self>;
+}
+
+/// The columns of a list: what is left to read of each.
+pub(super) struct Columns<'a> {
+    /// One, with the numbers of all columns by turns, in layout 2.
+    columns: Vec<Bytes<'a>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(&mut self, number: usize) -> &mut Bytes<'a> {
+        let last = self.columns.len() - 1;
+        &mut self.columns[number.min(last)]
+    }
 }
 
 /// What is left to read.
@@ -56,12 +85,6 @@ impl Bytes<'_> {
     fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
         self.number()?.try_into().ok()
     }
-
-    /// Returns a count of items, each of which takes a byte at least: no more than there are bytes, nor than `most`.
-    fn count(&mut self, most: usize) -> Option<usize> {
-        let count: usize = self.narrow()?;
-        (count <= self.0.len().min(most)).then_some(count)
-    }
 }
 
 fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -83,23 +106,27 @@ fn take_difference(bytes: &mut Bytes<'_>, from: u64) -> Option<u64> {
     Some(from.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg()))
 }
 
-/// Start, as the difference to the end of the one before; length; number of streams; each of them.
+/// Start, as the difference to the end of the one before; length; number of streams; then the columns of these.
 impl Item for Interval {
     /// A thousand hours of 100 ms, as long as a run may be.
     const MOST: usize = 36_000_000;
+    const COLUMNS: usize = 11;
 
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        put_difference(out, end_of(before), self.start_ns);
-        put(out, self.length_ns);
-        put(out, self.streams.len() as u64);
-        self.streams.iter().for_each(|stream| put_stream(stream, out));
+    fn put(&self, before: Option<&Self>, out: &mut [Vec<u8>]) {
+        put_difference(&mut out[0], end_of(before), self.start_ns);
+        put(&mut out[1], self.length_ns);
+        put(&mut out[2], self.streams.len() as u64);
+        self.streams.iter().for_each(|stream| put_stream(stream, &mut out[3..]));
     }
 
-    fn take(before: Option<&Self>, bytes: &mut Bytes<'_>) -> Option<Self> {
-        let start_ns = take_difference(bytes, end_of(before))?;
-        let length_ns = bytes.number()?;
-        let count = bytes.count(STREAMS_MAX)?;
-        let streams = (0..count).map(|_| take_stream(bytes)).collect::<Option<_>>()?;
+    fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self> {
+        let start_ns = take_difference(columns.of(0), end_of(before))?;
+        let length_ns = columns.of(1).number()?;
+        let count: usize = columns.of(2).narrow()?;
+        if count > STREAMS_MAX {
+            return None;
+        }
+        let streams = (0..count).map(|_| take_stream(columns)).collect::<Option<_>>()?;
         Some(Self { start_ns, length_ns, streams })
     }
 }
@@ -108,47 +135,55 @@ fn end_of(before: Option<&Interval>) -> u64 {
     before.map_or(0, |before| before.start_ns.wrapping_add(before.length_ns))
 }
 
-/// Class, as its place in [`OpClass::ALL`]; operations, bytes, sum and largest of the latencies; number of bins; each as
-/// its distance from the one before and its count.
-fn put_stream(stream: &IntervalStream, out: &mut Vec<u8>) {
+/// Class, as its place in [`OpClass::ALL`]; operations, bytes, sum and largest of the latencies; number of bins; of each
+/// its distance from the one before, and its count.
+fn put_stream(stream: &IntervalStream, out: &mut [Vec<u8>]) {
     let class = OpClass::ALL.iter().position(|class| *class == stream.class).unwrap_or_default();
-    for number in [class as u64, stream.ios, stream.bytes, stream.lat_sum_ns, stream.lat_max_ns] {
-        put(out, number);
+    let bins = stream.bins.len() as u64;
+    for (column, number) in
+        [class as u64, stream.ios, stream.bytes, stream.lat_sum_ns, stream.lat_max_ns, bins].into_iter().enumerate()
+    {
+        put(&mut out[column], number);
     }
-    put(out, stream.bins.len() as u64);
     let mut last = 0;
     for (bin, count) in &stream.bins {
-        put_difference(out, last, u64::from(*bin));
-        put(out, u64::from(*count));
+        put_difference(&mut out[6], last, u64::from(*bin));
+        put(&mut out[7], u64::from(*count));
         last = u64::from(*bin);
     }
 }
 
-fn take_stream(bytes: &mut Bytes<'_>) -> Option<IntervalStream> {
-    let class = *OpClass::ALL.get(bytes.narrow::<usize>()?)?;
-    let [ios, byte_sum, lat_sum_ns, lat_max_ns] = [bytes.number()?, bytes.number()?, bytes.number()?, bytes.number()?];
-    let count = bytes.count(BINS_MAX)?;
+fn take_stream(columns: &mut Columns<'_>) -> Option<IntervalStream> {
+    let class = *OpClass::ALL.get(columns.of(3).narrow::<usize>()?)?;
+    let mut number = |column| columns.of(column).number();
+    let [ios, bytes, lat_sum_ns, lat_max_ns] = [number(4)?, number(5)?, number(6)?, number(7)?];
+    let count: usize = columns.of(8).narrow()?;
+    // Each bin takes a byte at least.
+    if count > BINS_MAX || count > columns.of(9).0.len() {
+        return None;
+    }
     let mut last = 0;
-    let mut bin = |bytes: &mut Bytes<'_>| {
-        last = take_difference(bytes, last)?;
-        Some((u16::try_from(last).ok()?, bytes.narrow::<u32>()?))
+    let mut bin = || {
+        last = take_difference(columns.of(9), last)?;
+        Some((u16::try_from(last).ok()?, columns.of(10).narrow::<u32>()?))
     };
-    let bins = (0..count).map(|_| bin(bytes)).collect::<Option<_>>()?;
-    Some(IntervalStream { class, ios, bytes: byte_sum, lat_sum_ns, lat_max_ns, bins })
+    let bins = (0..count).map(|_| bin()).collect::<Option<_>>()?;
+    Some(IntervalStream { class, ios, bytes, lat_sum_ns, lat_max_ns, bins })
 }
 
 /// Start, as the difference to that of the one before; latency, likewise.
 impl Item for Slow {
     const MOST: usize = 4096;
+    const COLUMNS: usize = 2;
 
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        put_difference(out, before.map_or(0, |before| before.at_ns), self.at_ns);
-        put_difference(out, before.map_or(0, |before| before.lat_ns), self.lat_ns);
+    fn put(&self, before: Option<&Self>, out: &mut [Vec<u8>]) {
+        put_difference(&mut out[0], before.map_or(0, |before| before.at_ns), self.at_ns);
+        put_difference(&mut out[1], before.map_or(0, |before| before.lat_ns), self.lat_ns);
     }
 
-    fn take(before: Option<&Self>, bytes: &mut Bytes<'_>) -> Option<Self> {
-        let at_ns = take_difference(bytes, before.map_or(0, |before| before.at_ns))?;
-        let lat_ns = take_difference(bytes, before.map_or(0, |before| before.lat_ns))?;
+    fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self> {
+        let at_ns = take_difference(columns.of(0), before.map_or(0, |before| before.at_ns))?;
+        let lat_ns = take_difference(columns.of(1), before.map_or(0, |before| before.lat_ns))?;
         Some(Self { at_ns, lat_ns })
     }
 }
@@ -156,31 +191,52 @@ impl Item for Slow {
 /// Least latency, as the difference to that of the one before; how many; sums of their latency, work and waits.
 impl Item for TimeSpent {
     const MOST: usize = 65_536;
+    const COLUMNS: usize = 5;
 
-    fn put(&self, before: Option<&Self>, out: &mut Vec<u8>) {
-        put_difference(out, before.map_or(0, |before| before.from_ns), self.from_ns);
-        for number in [self.ios, self.lat_ns, self.worked_ns, self.waited_ns] {
-            put(out, number);
+    fn put(&self, before: Option<&Self>, out: &mut [Vec<u8>]) {
+        put_difference(&mut out[0], before.map_or(0, |before| before.from_ns), self.from_ns);
+        for (column, number) in [self.ios, self.lat_ns, self.worked_ns, self.waited_ns].into_iter().enumerate() {
+            put(&mut out[column + 1], number);
         }
     }
 
-    fn take(before: Option<&Self>, bytes: &mut Bytes<'_>) -> Option<Self> {
-        let from_ns = take_difference(bytes, before.map_or(0, |before| before.from_ns))?;
-        let (ios, lat_ns) = (bytes.number()?, bytes.number()?);
-        Some(Self { from_ns, ios, lat_ns, worked_ns: bytes.number()?, waited_ns: bytes.number()? })
+    fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self> {
+        let from_ns = take_difference(columns.of(0), before.map_or(0, |before| before.from_ns))?;
+        let mut number = |column| columns.of(column).number();
+        let [ios, lat_ns, worked_ns, waited_ns] = [number(1)?, number(2)?, number(3)?, number(4)?];
+        Some(Self { from_ns, ios, lat_ns, worked_ns, waited_ns })
     }
 }
 
 /// Writes a list as its text.
 pub(super) fn serialize<T: Item, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut bytes = Vec::new();
-    put(&mut bytes, list.len() as u64);
+    let mut columns = vec![Vec::new(); T::COLUMNS];
     let mut before = None;
     for item in list {
-        item.put(before, &mut bytes);
+        item.put(before, &mut columns);
         before = Some(item);
     }
-    serializer.serialize_str(&BASE64.encode(bytes))
+    let mut bytes = Vec::new();
+    put(&mut bytes, list.len() as u64);
+    columns.iter().for_each(|column| put(&mut bytes, column.len() as u64));
+    bytes.extend(columns.concat());
+    let packed = deflate(&bytes).map_err(serde::ser::Error::custom)?;
+    serializer.serialize_str(&format!("{MARK}{}", BASE64.encode(packed)))
+}
+
+fn deflate(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let packed = |level| {
+        let mut zlib = ZlibEncoder::new(Vec::new(), level);
+        zlib.write_all(bytes)?;
+        zlib.finish()
+    };
+    let small = packed(Compression::best())?;
+    // What nothing but repeats itself would not be read again.
+    if bytes.len() as u64 <= most_bytes(small.len()) { Ok(small) } else { packed(Compression::none()) }
+}
+
+const fn most_bytes(packed: usize) -> u64 {
+    BYTES_MIN.saturating_add(BYTES_PER_BYTE.saturating_mul(packed as u64))
 }
 
 /// Reads a list from its text, or from a list of objects.
@@ -202,8 +258,11 @@ impl<'de, T: Item + Deserialize<'de>> Visitor<'de> for Either<T> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        let bytes = BASE64.decode(text).map_err(E::custom)?;
-        unpacked(&bytes).ok_or_else(|| E::custom("the packed list is damaged"))
+        let list = match text.strip_prefix(MARK) {
+            Some(text) => inflate(&BASE64.decode(text).map_err(E::custom)?).and_then(|bytes| unpacked(&bytes)),
+            None => unpacked_layout_2(&BASE64.decode(text).map_err(E::custom)?),
+        };
+        list.ok_or_else(|| E::custom("the packed list is damaged"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
@@ -215,15 +274,47 @@ impl<'de, T: Item + Deserialize<'de>> Visitor<'de> for Either<T> {
     }
 }
 
+fn inflate(packed: &[u8]) -> Option<Vec<u8>> {
+    let most = most_bytes(packed.len());
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(packed).take(most + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= most).then_some(bytes)
+}
+
 fn unpacked<T: Item>(bytes: &[u8]) -> Option<Vec<T>> {
+    let mut head = Bytes(bytes);
+    let count: usize = head.narrow()?;
+    let lengths = (0..T::COLUMNS).map(|_| head.narrow::<usize>()).collect::<Option<Vec<_>>>()?;
+    let mut rest = head.0;
+    let mut columns = Vec::new();
+    for length in lengths {
+        let (column, others) = rest.split_at_checked(length)?;
+        columns.push(Bytes(column));
+        rest = others;
+    }
+    if !rest.is_empty() {
+        return None;
+    }
+    items(count, Columns { columns })
+}
+
+fn unpacked_layout_2<T: Item>(bytes: &[u8]) -> Option<Vec<T>> {
     let mut bytes = Bytes(bytes);
-    let count = bytes.count(T::MOST)?;
+    let count = bytes.narrow()?;
+    items(count, Columns { columns: vec![bytes] })
+}
+
+fn items<T: Item>(count: usize, mut columns: Columns<'_>) -> Option<Vec<T>> {
+    // Each takes a byte at least of the first.
+    if count > T::MOST.min(columns.of(0).0.len()) {
+        return None;
+    }
     let mut list: Vec<T> = Vec::new();
     for _ in 0..count {
-        let item = T::take(list.last(), &mut bytes)?;
+        let item = T::take(list.last(), &mut columns)?;
         list.push(item);
     }
-    bytes.0.is_empty().then_some(list)
+    columns.columns.iter().all(|column| column.0.is_empty()).then_some(list)
 }
 
 #[cfg(test)]
@@ -281,8 +372,9 @@ mod tests {
         /// A text from elsewhere must neither panic nor take memory for items that it does not hold.
         #[test]
         fn any_other_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            let text = format!("\"{}\"", BASE64.encode(bytes));
+            let text = format!("\"{}\"", BASE64.encode(&bytes));
             let _ = (read::<Interval>(&text), read::<Slow>(&text), read::<TimeSpent>(&text));
+            let _ = (unpacked::<Interval>(&bytes), unpacked::<Slow>(&bytes), unpacked::<TimeSpent>(&bytes));
         }
     }
 
@@ -300,16 +392,43 @@ mod tests {
         assert!(read::<Interval>(&packed(&list)).unwrap() == list);
     }
 
+    /// What qd1 0.1.0 wrote before lists had columns.
+    #[test]
+    fn a_text_of_layout_2_is_read() {
+        let of = |numbers: &[u64]| {
+            let mut bytes = Vec::new();
+            numbers.iter().for_each(|number| put(&mut bytes, *number));
+            format!("\"{}\"", BASE64.encode(bytes))
+        };
+        let slow = [Slow { at_ns: 300, lat_ns: 5 }, Slow { at_ns: 299, lat_ns: 7 }];
+        assert_eq!(read::<Slow>(&of(&[2, 600, 10, 1, 4])).unwrap(), slow);
+        let bins = vec![(20, 2), (21, 1)];
+        let stream =
+            IntervalStream { class: OpClass::ALL[1], ios: 3, bytes: 9, lat_sum_ns: 600, lat_max_ns: 250, bins };
+        let interval = Interval { start_ns: 100, length_ns: 50, streams: vec![stream] };
+        assert_eq!(read::<Interval>(&of(&[1, 200, 50, 1, 1, 3, 9, 600, 250, 2, 40, 2, 2, 1])).unwrap(), [interval]);
+    }
+
+    #[test]
+    fn a_text_that_becomes_a_thousand_times_as_much_is_refused() {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+        zlib.write_all(&vec![0; 10 << 20]).unwrap();
+        let text = format!("\"{MARK}{}\"", BASE64.encode(zlib.finish().unwrap()));
+        assert!(read::<Slow>(&text).is_err());
+    }
+
     #[test]
     fn a_count_beyond_the_text_is_refused() {
         let mut bytes = Vec::new();
         put(&mut bytes, u64::MAX);
-        assert!(unpacked::<Slow>(&bytes).is_none());
-        assert!(unpacked::<Slow>(&[1, 0x80]).is_none(), "a number that does not end");
-        assert!(unpacked::<Slow>(&[0, 0]).is_none(), "more than was counted");
-        let mut many = Vec::new();
-        put(&mut many, Slow::MOST as u64 + 1);
-        many.resize(many.len() + 2 * (Slow::MOST + 1), 0);
+        assert!(unpacked::<Slow>(&bytes).is_none() && unpacked_layout_2::<Slow>(&bytes).is_none());
+        assert!(unpacked::<Slow>(&[1, 1, 1, 0x80, 2]).is_none(), "a number that does not end");
+        assert!(unpacked::<Slow>(&[0, 0, 1, 0]).is_none(), "more than was counted");
+        assert!(unpacked::<Slow>(&[1, 1, 9, 0, 0]).is_none(), "a column longer than what there is");
+        assert_eq!(unpacked::<Slow>(&[1, 1, 1, 0, 0]).unwrap(), [Slow { at_ns: 0, lat_ns: 0 }]);
+        let (most, mut many) = (Slow::MOST + 1, Vec::new());
+        [most, most, most].iter().for_each(|number| put(&mut many, *number as u64));
+        many.resize(many.len() + 2 * most, 0);
         assert!(unpacked::<Slow>(&many).is_none(), "a gigabyte of a few kilobytes");
     }
 }

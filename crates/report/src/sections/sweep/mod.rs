@@ -7,7 +7,7 @@ mod words;
 
 pub(crate) use csv::render as csv;
 pub(crate) use markdown::section as markdown;
-pub(crate) use words::sentence;
+pub(crate) use words::{blocks, cell, depths, directions, sentence};
 
 use anstyle::{Ansi256Color, Style as Paint};
 use qd1_model::plan::Rw;

@@ -1,0 +1,120 @@
+//! How the latencies of each kind of operation are distributed, with intervals at some percentiles.
+
+use qd1_model::chart::{Distribution, Part};
+use qd1_model::record::{Record, StepRecord};
+use qd1_model::{Estimate, Hist};
+
+use crate::stats::Meanwhile;
+use crate::summarize::{Percentiles, in_order};
+
+/// Percentiles that are shown with their intervals.
+const FIGURES: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 0.99999];
+/// Points of each decade beyond 99 %.
+const PER_DECADE: i32 = 12;
+
+/// Returns one for each kind of operation of each step, and for the parts of commits.
+pub(super) fn all(record: &Record) -> Vec<Distribution> {
+    let meanwhile = Meanwhile::new(record);
+    record.steps.iter().flat_map(|step| of_step(record, step, &meanwhile)).collect()
+}
+
+fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Distribution> {
+    let plan = record.plan.steps.iter().find(|plan| plan.name == step.name);
+    let mut all = Vec::new();
+    for stream in step.streams.iter().filter(|stream| stream.lat.count() > 0) {
+        let of = |part, lat: &Hist, figures| Distribution {
+            step: step.name.clone(),
+            class: stream.class,
+            part,
+            count: lat.count(),
+            points: points(lat),
+            figures,
+        };
+        let percentiles = Percentiles::new(step, plan, stream, meanwhile);
+        let seen: Vec<f64> = FIGURES.into_iter().filter(|q| is_seen(*q, stream.lat.count())).collect();
+        let mut figures: Vec<Estimate> = seen.iter().map(|q| percentiles.at(*q)).collect();
+        in_order(&mut figures);
+        all.push(of(Part::Whole, &stream.lat, seen.into_iter().zip(figures).collect()));
+        for (part, lat) in [(Part::Write, &stream.write_part), (Part::Sync, &stream.sync_part)] {
+            all.extend(lat.as_ref().filter(|lat| lat.count() > 0).map(|lat| of(part, lat, Vec::new())));
+        }
+    }
+    all
+}
+
+/// Whether so many operations have any beyond quantile `q`.
+fn is_seen(q: f64, count: u64) -> bool {
+    let beyond = count as f64 * q.min(1.0 - q);
+    beyond >= 1.0
+}
+
+/// Returns the latency at every percent, then at ever rarer shares until the slowest.
+fn points(lat: &Hist) -> Vec<(f64, f64)> {
+    let count = lat.count();
+    let percents = (1..100).map(|percent| f64::from(percent) / 100.0);
+    let rarer = (1..)
+        .map(|step| 1.0 - 0.01 * 10_f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
+        .take_while(|share| (1.0 - share) * count as f64 > 1.0);
+    let mut ranks: Vec<u64> = percents.chain(rarer).map(|share| (share * count as f64).ceil() as u64).collect();
+    ranks.push(count);
+    ranks.dedup();
+    at_ranks(lat, &ranks)
+}
+
+/// Returns the latencies at rising 1-based ranks, by one walk through the histogram.
+fn at_ranks(lat: &Hist, ranks: &[u64]) -> Vec<(f64, f64)> {
+    let mut wanted = ranks.iter().copied().peekable();
+    let mut seen = 0;
+    let mut points = Vec::with_capacity(ranks.len());
+    for (value_ns, count) in lat.bins() {
+        seen += count;
+        while let Some(rank) = wanted.next_if(|rank| *rank <= seen) {
+            points.push((rank as f64 / lat.count() as f64, value_ns as f64));
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarize;
+    use crate::testing;
+
+    #[test]
+    fn a_curve_has_the_percentiles_of_the_table_and_ends_with_the_slowest() {
+        let mut record = testing::record();
+        let commits =
+            record.steps.iter_mut().flat_map(|step| &mut step.streams).find(|stream| stream.sync_part.is_some());
+        let commits = commits.unwrap();
+        commits.write_part = Some(commits.lat.clone());
+        let (all, summary) = (all(&record), summarize(&record));
+        for step in &summary.steps {
+            for stream in &step.streams {
+                let is_it =
+                    |one: &&Distribution| (&one.step, one.class, one.part) == (&step.name, stream.class, Part::Whole);
+                let curve = all.iter().find(is_it).unwrap();
+                let at = |q: f64| curve.figures.iter().find(|(share, _)| *share == q).map(|(_, figure)| *figure);
+                assert_eq!(at(0.5), Some(stream.lat_p50_ns), "{}", step.name);
+                assert_eq!(at(0.99), Some(stream.lat_p99_ns), "{}", step.name);
+                let (share, slowest) = *curve.points.last().unwrap();
+                assert_eq!((share, curve.count), (1.0, stream.ios));
+                assert!((slowest / stream.lat_max_ns as f64 - 1.0).abs() < 0.001);
+                assert!(curve.points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+            }
+        }
+        assert!(all.iter().any(|one| one.part == Part::Sync) && all.iter().any(|one| one.part == Part::Write));
+    }
+
+    #[test]
+    fn points_of_a_uniform_distribution_lie_on_its_line() {
+        let mut lat = Hist::new();
+        (1..=100_000).for_each(|ns| lat.record(ns));
+        let points = points(&lat);
+        assert!(points.iter().all(|(share, ns)| (ns / 100_000.0 - share).abs() < 0.002), "{points:?}");
+        assert!(points.len() > 99 + 30 && points.len() < 140, "{}", points.len());
+        let mut one = Hist::new();
+        one.record(7);
+        assert_eq!(super::points(&one), [(1.0, 7.0)]);
+    }
+}

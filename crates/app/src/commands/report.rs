@@ -1,0 +1,174 @@
+//! `qd1 report`: runs as one HTML file, with charts.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use jiff::tz::TimeZone;
+use qd1_analysis::compare::{Group, compare};
+use qd1_analysis::{analyse, charts};
+use qd1_model::{Problem, Record};
+use qd1_report::{Pictured, html, redact};
+use qd1_suites::thresholds;
+
+use crate::args::DestinationArgs;
+use crate::{message, output, runs};
+
+/// What the help ends with.
+pub(crate) const EXAMPLE: &str = "\
+Examples:
+  qd1 report -o report.html
+  qd1 report @previous @latest -o both.html
+  qd1 report run.json --redact -o public.html
+
+Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
+
+/// Runs in one page at most: more lines than that cannot be told apart.
+const RUNS_MAX: usize = 16;
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
+    /// @yesterday, or a file of --json
+    #[arg(value_name = "RUN", default_value = "@latest")]
+    pub(crate) runs: Vec<String>,
+    /// Write the page to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Your own thresholds instead of the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) thresholds: Option<PathBuf>,
+    /// Leave out names, addresses, models and paths, to share the page; also in the records that it holds
+    #[arg(long)]
+    pub(crate) redact: bool,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// When a run cannot be read, or the page cannot be written; the message says what to do.
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
+    let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
+    match &args.output {
+        Some(path) => output::check_destination(path)?,
+        None if std::io::stdout().is_terminal() => {
+            return Err(Problem::usage("a page is nothing for a terminal; give it a file: -o report.html").into());
+        }
+        None => {}
+    }
+    if args.runs.len() > RUNS_MAX {
+        return Err(Problem::usage(format!(
+            "{} runs are too many for one page; give at most {RUNS_MAX}",
+            args.runs.len()
+        ))
+        .into());
+    }
+    let records = args.runs.iter().map(|word| runs::record(word)).collect::<Result<Vec<_>>>()?;
+    let names = names(args, &records)?;
+    let pictured = records
+        .into_iter()
+        .zip(names)
+        .map(|(record, name)| pictured(args, record, name))
+        .collect::<Result<Vec<_>>>()?;
+    let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();
+    output::write(&to, &html(&pictured, beside.as_ref(), &TimeZone::system()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What each run is called; that of a shared page is no name of a file.
+fn names(args: &ReportArgs, records: &[Record]) -> Result<Vec<String>> {
+    for (at, record) in records.iter().enumerate() {
+        if let Some(first) = records[..at].iter().position(|other| other.id == record.id) {
+            let [one, other] = [first, at].map(|at| qd1_model::printable(&args.runs[at]));
+            return Err(Problem::usage(format!("{one} and {other} are the same run; name another run")).into());
+        }
+    }
+    let ids = || records.iter().map(|record| record.id.chars().take(8).collect()).collect();
+    Ok(if args.redact { ids() } else { runs::names(&args.runs) })
+}
+
+fn pictured(args: &ReportArgs, record: Record, name: String) -> Result<Pictured> {
+    let thresholds = thresholds::of_run(record.plan.subject, args.thresholds.as_deref())?;
+    let mut report = analyse(record, &thresholds);
+    if args.redact {
+        redact(&mut report).context("this run cannot be redacted, and is not shown")?;
+    }
+    let data = charts(&report.record, &report.summary);
+    Ok(Pictured { name, report, data })
+}
+
+/// Compares each run with the first, where they have anything in common.
+fn beside(runs: &[Pictured]) -> Option<qd1_model::comparison::Comparison> {
+    let group = |run: &Pictured| Group {
+        name: run.name.clone(),
+        runs: vec![qd1_model::measured::Measured { label: run.name.clone(), ..runs::of_record(&run.report.record) }],
+    };
+    let groups: Vec<Group> = runs.iter().map(group).collect();
+    compare(&groups, &[])
+        .inspect_err(|error| message::print(format_args!("qd1: the page has no comparison: {error}")))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::hist::CoarseHist;
+    use qd1_model::record::{Interval, IntervalStream, StepRecord, Stream};
+    use qd1_model::{Bytes, Hist, OpClass};
+
+    /// Ten minutes at 100,000 a second, latencies spread as those of a disk with a long tail.
+    fn sixty_million() -> Record {
+        let mut record = qd1_report::samples::slow_vps().record;
+        let (mut all, mut intervals) = (Hist::new(), Vec::new());
+        let mut random = 7_u64;
+        let mut uniform = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((random >> 11) as f64 / (1_u64 << 53) as f64).max(1e-12)
+        };
+        for at in 0..6000_u64 {
+            // Ten of each drawn latency: the shape is that of 10,000, which is harder to pack than it would be.
+            let mut bins = CoarseHist::default();
+            let mut latencies = Vec::new();
+            for _ in 0..1000 {
+                let ns = (60e3 * (1.0 - uniform().ln()) * uniform().powf(-0.15)) as u64;
+                latencies.push(ns);
+                (0..10).for_each(|_| bins.record(ns));
+            }
+            let values = latencies.iter().map(|ns| (*ns, 10));
+            all.merge(&Hist::of_values(values, latencies.iter().map(|ns| u128::from(*ns) * 10).sum()));
+            let stream = IntervalStream {
+                class: OpClass::Read,
+                ios: 10_000,
+                bytes: 40_960_000,
+                lat_sum_ns: latencies.iter().sum::<u64>() * 10,
+                lat_max_ns: latencies.iter().copied().max().unwrap_or(0),
+                bins: bins.sparse(),
+            };
+            intervals.push(Interval { start_ns: at * 100_000_000, length_ns: 100_000_000, streams: vec![stream] });
+        }
+        let step = &mut record.steps[0];
+        let stream = Stream::of(OpClass::Read, Bytes(60_000_000 * 4096), all);
+        *step = StepRecord {
+            name: step.name.clone(),
+            runtime_ns: 600_000_000_000,
+            streams: vec![stream],
+            intervals,
+            ..StepRecord::default()
+        };
+        record.steps.truncate(1);
+        record.plan.steps.truncate(1);
+        record
+    }
+
+    #[test]
+    fn a_page_of_sixty_million_requests_has_at_most_a_megabyte_and_a_half() {
+        let record = sixty_million();
+        assert_eq!(record.steps[0].streams[0].lat.count(), 60_000_000);
+        let args = ReportArgs { runs: Vec::new(), output: None, thresholds: None, redact: false };
+        let page = html(&[pictured(&args, record, "a".to_owned()).unwrap()], None, &TimeZone::UTC);
+        assert!(page.len() <= 1_500_000, "{} bytes", page.len());
+        assert!(page.contains("latency of reads over time"));
+    }
+}

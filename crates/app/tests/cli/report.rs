@@ -1,0 +1,77 @@
+//! `qd1 report`: where the page goes, which runs it takes, and what it refuses.
+
+use std::fs;
+use std::io::Read as _;
+
+use base64::Engine as _;
+use predicates::prelude::*;
+
+use crate::common::Place;
+
+const QUICK: [&str; 2] = ["--only", "read32"];
+
+/// What is in a packed element of a page.
+fn packed(page: &str, id: &str) -> String {
+    let text = page.split(&format!("id=\"{id}\">")).nth(1).unwrap().split('<').next().unwrap();
+    let zlib = base64::prelude::BASE64_STANDARD.decode(text).unwrap();
+    let mut json = String::new();
+    flate2::read::ZlibDecoder::new(zlib.as_slice()).read_to_string(&mut json).unwrap();
+    json
+}
+
+#[test]
+fn the_latest_run_goes_to_a_file_or_a_pipe() {
+    let place = Place::new();
+    let run = place.report(&QUICK);
+    let id = run["record"]["id"].as_str().unwrap();
+    let page = place.beside("a.html");
+    place.qd1(&["report", "-o", page.to_str().unwrap()]).assert().success().stdout("").stderr("");
+    let written = fs::read_to_string(&page).unwrap();
+    assert!(written.starts_with("<!DOCTYPE html>") && written.trim_end().ends_with("</html>"));
+    assert!(written.contains(id) && written.contains("id=\"record-0\""));
+    let piped = place.qd1(&["report", &id[..8]]).output().unwrap();
+    assert!(piped.status.success() && piped.stdout == written.as_bytes(), "the same, named by its id");
+}
+
+#[test]
+fn a_shared_page_names_no_place() {
+    let place = Place::new();
+    let run = place.report(&QUICK);
+    let file = place.beside("secret-host.json");
+    fs::write(&file, run.to_string()).unwrap();
+    let output = place.qd1(&["report", file.to_str().unwrap(), "@latest", "--redact"]).output().unwrap();
+    assert!(!output.status.success(), "one run twice");
+    let output = place.qd1(&["report", file.to_str().unwrap(), "--redact"]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    let record = packed(&page, "record-0");
+    let host = run["record"]["environment"]["hostname"].as_str().unwrap();
+    for secret in [place.dir_str(), "secret-host"] {
+        assert!(!page.contains(secret) && !record.contains(secret), "{secret}");
+    }
+    assert!(!record.contains(&format!("\"hostname\":\"{host}\"")) && record.contains("<host>"));
+}
+
+#[test]
+fn wrong_words_are_one_clear_error() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let fio = place.beside("fio.json");
+    fs::write(
+        &fio,
+        r#"{"fio version": "fio-3.36", "jobs": [{"jobname": "a", "read": {"total_ios": 9, "iops": 1, "runtime": 9}}]}"#,
+    )
+    .unwrap();
+    let refused = |args: &[&str], what: &str| {
+        let line =
+            predicate::str::contains(what).and(predicate::function(|text: &str| text.trim().lines().count() == 1));
+        place.qd1(&[&["report"], args].concat()).assert().code(2).stdout("").stderr(line);
+    };
+    refused(&[fio.to_str().unwrap()], "qd1 compare");
+    refused(&["@latest", "@latest"], "same run");
+    refused(&["nosuch"], "nosuch");
+    refused(&["-o", place.dir_str()], "is a directory");
+    refused(&["-o", "/nonexistent/a.html"], "/nonexistent/a.html");
+    refused(&["latest"], "@latest");
+    let many = vec!["@latest"; 17];
+    refused(&many, "at most 16");
+}

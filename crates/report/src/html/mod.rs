@@ -1,0 +1,179 @@
+//! The report as one HTML file that asks for nothing else: what the Markdown form says, charts, and the records.
+//!
+//! The page is readable without its script, which only draws. What it may do is bounded by a Content-Security-Policy
+//! with the hashes of its own script and style. Charts and records are zlib streams in base64, which the script inflates.
+
+mod machine;
+mod prose;
+
+use std::io::Write as _;
+
+use askama::Template;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+use jiff::tz::TimeZone;
+use qd1_model::comparison::Comparison;
+use qd1_model::{Report, printable};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::compare::{CompareFormat, comparison};
+use crate::formats::{Format, render};
+use crate::headline;
+use crate::page::Style;
+use crate::plot::{Group, Pictured, groups};
+use crate::safe::safe;
+use crate::words;
+
+const UPLOT: &str = include_str!("uPlot.iife.min.js");
+const SCRIPT: &str = include_str!("report.js");
+const STYLE: &str = concat!(include_str!("uPlot.min.css"), "\n", include_str!("report.css"));
+
+/// Letters of a title that are shown in the browser's tab.
+const TITLE_MAX: usize = 120;
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    title: String,
+    subtitle: String,
+    policy: String,
+    style: &'a str,
+    uplot: &'a str,
+    script: &'a str,
+    comparison: Option<String>,
+    runs: Vec<Section<'a>>,
+    groups: Vec<GroupOf>,
+    charts: String,
+    version: &'a str,
+}
+
+/// What is said of one run.
+struct Section<'a> {
+    name: &'a str,
+    headline: String,
+    prose: String,
+    machine: String,
+    file: String,
+    record: String,
+}
+
+/// Charts that belong together, each by its place among all.
+struct GroupOf {
+    title: String,
+    about: String,
+    findings: Vec<String>,
+    is_open: bool,
+    charts: Vec<ChartOf>,
+}
+
+struct ChartOf {
+    place: usize,
+    title: String,
+    note: String,
+}
+
+/// Returns the page of one or more runs; `beside` is their comparison, where there are several.
+#[must_use]
+pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> String {
+    // Names are shown as they can be; the records embedded are as they are.
+    let shown: Vec<Pictured> = runs
+        .iter()
+        .map(|run| Pictured {
+            name: printable(&run.name).into_owned(),
+            report: safe(&run.report).map_or_else(|| run.report.clone(), std::borrow::Cow::into_owned),
+            data: run.data.clone(),
+        })
+        .collect();
+    let groups = groups(&shown);
+    let page = Page {
+        title: title(&shown),
+        subtitle: subtitle(&shown, zone),
+        policy: policy(),
+        style: STYLE,
+        uplot: UPLOT,
+        script: SCRIPT,
+        comparison: beside
+            .map(|beside| prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone))),
+        runs: runs.iter().zip(&shown).map(|(run, shown)| section(run, shown)).collect(),
+        charts: packed(&groups.iter().flat_map(|group| &group.charts).collect::<Vec<_>>()),
+        groups: places(groups),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    page.render().expect("writing to a String cannot fail")
+}
+
+fn section<'a>(run: &Pictured, shown: &'a Pictured) -> Section<'a> {
+    Section {
+        name: &shown.name,
+        headline: headline::line(&shown.report),
+        prose: prose::of_markdown(&render(&shown.report, Format::Markdown, &Style::plain(80))),
+        machine: prose::of_markdown(&machine::markdown(&shown.report)),
+        file: format!("qd1-{}.json", run.report.record.id),
+        record: packed(&run.report.record),
+    }
+}
+
+fn places(groups: Vec<Group>) -> Vec<GroupOf> {
+    let mut place = 0..;
+    let mut of_chart = |chart: crate::plot::Chart| ChartOf {
+        place: place.next().unwrap_or_default(),
+        title: chart.title,
+        note: chart.note,
+    };
+    let of_group = |group: Group| GroupOf {
+        title: group.title,
+        about: group.about,
+        findings: group.findings,
+        is_open: group.is_open,
+        charts: group.charts.into_iter().map(&mut of_chart).collect(),
+    };
+    groups.into_iter().map(of_group).collect()
+}
+
+fn title(runs: &[Pictured]) -> String {
+    let title = match runs {
+        [run] => format!("qd1 {} of {}", run.report.record.plan.suite, path(&run.report)),
+        _ => format!("qd1: {}", words::join(&runs.iter().map(|run| run.name.clone()).collect::<Vec<_>>())),
+    };
+    crate::page::shorten(&title, TITLE_MAX)
+}
+
+fn path(report: &Report) -> String {
+    printable(&report.record.plan.target.path.to_string_lossy()).into_owned()
+}
+
+/// Where and when each run was.
+fn subtitle(runs: &[Pictured], zone: &TimeZone) -> String {
+    let one = |run: &Pictured| {
+        let record = &run.report.record;
+        let host = &record.environment.hostname;
+        let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
+        format!("{}, run {}{on}", words::when(record.started_unix_ns, zone), record.id)
+    };
+    runs.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// What the page may do: its own script and style, pictures that it made itself, and nothing else.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(Sha256::digest(text)));
+    format!(
+        "default-src 'none'; script-src {} {}; style-src {}; img-src blob: data:; base-uri 'none'; form-action 'none'",
+        hash(UPLOT),
+        hash(SCRIPT),
+        hash(STYLE)
+    )
+}
+
+/// Returns base64 of the zlib stream of the JSON.
+fn packed(body: &impl Serialize) -> String {
+    let json = serde_json::to_vec(body).expect("charts and records are plain JSON");
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+    let written = zlib.write_all(&json).and_then(|()| zlib.finish());
+    BASE64.encode(written.expect("a Vec takes all"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! How a step went: operations by time and latency with what was found to have happened, and the rate.
+//!
+//! Time is that which was measured: a step in visits would else be a few thin lines in a wide chart.
+
+use qd1_model::OpClass;
+use qd1_model::chart::{Moment, Timeline};
+use qd1_model::hist::coarse_low_ns;
+
+use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, named};
+
+const TIME: Axis = Axis { label: "measured time", unit: AxisUnit::Seconds, is_log: false };
+const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
+
+/// Stalls that are marked, the longest.
+const STALLS_MAX: usize = 5;
+
+/// Returns the charts over time of a step.
+pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        let found = timelines(run, step);
+        charts.extend(found.iter().map(|found| heat(found, at, &named(runs, run, found.class.name()))));
+    }
+    charts.extend(rates(runs, step));
+    charts
+}
+
+/// The kinds of operation of a step that say anything over time.
+fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> {
+    let shows =
+        |found: &&Timeline| found.step == step && found.moments.iter().filter(|moment| moment.ios > 0).count() > 1;
+    run.data.timelines.iter().filter(shows).collect()
+}
+
+fn heat(found: &Timeline, run: usize, name: &str) -> Chart {
+    let (step, class) = (&found.step, found.class.name());
+    let line =
+        |name: &str, value: fn(&Moment) -> Option<f64>| Series { name: name.to_owned(), ..over_time(found, value) };
+    let series = vec![
+        line("slowest", |moment| moment.max_ns),
+        line("p99", |moment| moment.p99_ns),
+        line("p50", |moment| moment.p50_ns),
+    ];
+    let series = series.into_iter().filter(|line| line.y.iter().any(Option::is_some)).collect();
+    Chart {
+        id: format!("heat-{run}-{step}-{class}"),
+        title: format!("{step}: latency of {name}s over time"),
+        note: "Yellow: few operations took so long at that time; dark blue: many. The lines are percentiles of each moment."
+            .to_owned(),
+        x: TIME,
+        y: LATENCY,
+        body: Body::Heat { heat: cells(found), series },
+        time: Some(Time { step: step.clone(), visits: visits(found), marks: marks(found) }),
+    }
+}
+
+fn cells(found: &Timeline) -> Heat {
+    let bins = || found.moments.iter().flat_map(|moment| &moment.bins).map(|(bin, _)| *bin);
+    let (Some(first), Some(last)) = (bins().min(), bins().max()) else { return Heat::default() };
+    let mut heat = Heat {
+        edges: (first..=last.saturating_add(1)).map(|bin| coarse_low_ns(usize::from(bin))).collect(),
+        ..Heat::default()
+    };
+    for (moment, (begin, end)) in measured(found).filter(|(moment, _)| moment.ios > 0) {
+        heat.columns.push((begin, end));
+        heat.cells.push(moment.bins.iter().flat_map(|(bin, count)| [u32::from(bin - first), *count]).collect());
+    }
+    heat
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Each moment with its begin and end in measured time, s.
+fn measured(found: &Timeline) -> impl Iterator<Item = (&Moment, (f64, f64))> {
+    found.moments.iter().scan(0_u64, |at_ns, moment| {
+        let begin_ns = *at_ns;
+        *at_ns = at_ns.saturating_add(moment.length_ns);
+        Some((moment, (seconds(begin_ns), seconds(*at_ns))))
+    })
+}
+
+/// Where each visit begins, in measured time and in that of the run, s.
+fn visits(found: &Timeline) -> Vec<(f64, f64)> {
+    let begins = measured(found).filter(|(moment, _)| !moment.goes_on);
+    begins.map(|(moment, (begin, _))| (begin, seconds(moment.start_ns))).collect()
+}
+
+/// A line through the moments, with a gap where a visit ends and where there is no value.
+fn over_time(found: &Timeline, value: impl Fn(&Moment) -> Option<f64>) -> Series {
+    let mut series = Series::default();
+    for (moment, (begin, end)) in measured(found) {
+        if !moment.goes_on && !series.x.is_empty() {
+            series.x.push(Some(begin));
+            series.y.push(None);
+        }
+        series.x.push(Some(0.5 * (begin + end)));
+        series.y.push(value(moment));
+    }
+    series
+}
+
+fn marks(found: &Timeline) -> Vec<Mark> {
+    let mut stalls: Vec<f64> = found.events.iter().filter_map(|event| event.lat_ns).collect();
+    stalls.sort_unstable_by(|a, b| b.total_cmp(a));
+    let least = stalls.get(STALLS_MAX - 1).copied().unwrap_or(0.0);
+    let marked = found.events.iter().filter(|event| event.lat_ns.is_none_or(|ns| ns >= least));
+    marked.map(|event| Mark { x: place(found, event.at_ns), y: event.lat_ns, text: event.text.clone() }).collect()
+}
+
+/// A time of the run in measured time, s: within the last moment that began before it.
+fn place(found: &Timeline, at_ns: u64) -> f64 {
+    let before = measured(found).take_while(|(moment, _)| moment.start_ns <= at_ns).last();
+    before.map_or(0.0, |(moment, (begin, end))| (begin + seconds(at_ns - moment.start_ns)).min(end))
+}
+
+/// Operations per second of all kinds, or bytes per second of a step that moves large blocks.
+fn rates(runs: &[Pictured], step: &str) -> Option<Chart> {
+    let all: Vec<(&Pictured, &Timeline)> =
+        runs.iter().flat_map(|run| timelines(run, step).into_iter().map(move |found| (run, found))).collect();
+    let is_of_bytes = !all.is_empty() && all.iter().all(|(_, found)| moves_large_blocks(found));
+    let of = |moment: &Moment| {
+        let amount = if is_of_bytes { moment.bytes } else { moment.ios };
+        (moment.length_ns > 0).then(|| amount as f64 / (moment.length_ns as f64 / 1e9))
+    };
+    let one_class = |run: &Pictured| timelines(run, step).len() == 1 && runs.len() > 1;
+    let series: Vec<Series> = all
+        .iter()
+        .map(|(run, found)| {
+            let class = if one_class(run) { "" } else { found.class.name() };
+            Series { name: named(runs, run, class), ..over_time(found, of) }
+        })
+        .collect();
+    let unit = if is_of_bytes { AxisUnit::BytesPerSecond } else { AxisUnit::PerSecond };
+    let label = if is_of_bytes { "throughput" } else { "operations per second" };
+    let chart = Chart {
+        id: format!("rate-{step}"),
+        title: format!("{step}: {label} over time"),
+        note: String::new(),
+        x: TIME,
+        y: Axis { label, unit, is_log: false },
+        body: Body::Lines { series },
+        time: Some(Time {
+            step: step.to_owned(),
+            // Those of several runs are at different places.
+            visits: if runs.len() == 1 {
+                all.first().map(|(_, found)| visits(found)).unwrap_or_default()
+            } else {
+                Vec::new()
+            },
+            marks: all.iter().flat_map(|(_, found)| marks(found)).filter(|mark| mark.y.is_none()).collect(),
+        }),
+    };
+    (!all.is_empty()).then_some(chart)
+}
+
+/// Whether its operations are of 128 KiB and more on average, as streams are.
+fn moves_large_blocks(found: &Timeline) -> bool {
+    const LARGE: u64 = 128 << 10;
+    let (ios, bytes) =
+        found.moments.iter().fold((0, 0), |(ios, bytes), moment| (ios + moment.ios, bytes + moment.bytes));
+    matches!(found.class, OpClass::Read | OpClass::Write) && ios > 0 && bytes / ios >= LARGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::chart::Event;
+
+    fn timeline() -> Timeline {
+        let moment = |start_ns: u64, goes_on, bins: Vec<(u16, u32)>| Moment {
+            start_ns,
+            length_ns: 1_000_000_000,
+            goes_on,
+            ios: bins.iter().map(|(_, count)| u64::from(*count)).sum(),
+            bytes: 4096,
+            p50_ns: Some(5e3),
+            p99_ns: None,
+            max_ns: Some(9e3),
+            bins,
+        };
+        Timeline {
+            step: "reads".to_owned(),
+            class: OpClass::Read,
+            moments: vec![
+                moment(0, false, vec![(80, 3), (82, 1)]),
+                moment(1_000_000_000, true, vec![(81, 2)]),
+                moment(5_000_000_000, false, vec![(80, 1)]),
+            ],
+            events: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cells_hold_every_operation_at_its_time_and_latency() {
+        let heat = cells(&timeline());
+        assert_eq!(heat.columns, [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]);
+        assert_eq!(visits(&timeline()), [(0.0, 0.0), (2.0, 5.0)]);
+        assert_eq!(heat.cells, [vec![0, 3, 2, 1], vec![1, 2], vec![0, 1]]);
+        assert_eq!(heat.edges, [80, 81, 82, 83].map(coarse_low_ns));
+    }
+
+    #[test]
+    fn a_line_has_a_gap_between_visits() {
+        let line = over_time(&timeline(), |moment| moment.p50_ns);
+        assert_eq!(line.x, [0.5, 1.5, 2.0, 2.5].map(Some));
+        assert_eq!(line.y, [Some(5e3), Some(5e3), None, Some(5e3)]);
+    }
+
+    #[test]
+    fn changes_and_the_longest_stalls_are_marked() {
+        let event = |at_ns, lat_ns| Event { at_ns, lat_ns, text: "x".to_owned() };
+        let mut events: Vec<Event> = (1..=9).map(|at| event(at, Some(at as f64))).collect();
+        events.push(event(10, None));
+        let marked = marks(&Timeline { events, ..timeline() });
+        assert_eq!(marked.iter().filter_map(|mark| mark.y).collect::<Vec<_>>(), [5.0, 6.0, 7.0, 8.0, 9.0]);
+        assert_eq!(marked.len(), 6);
+        let at = |ns: u64| place(&timeline(), ns);
+        assert_eq!([at(500_000_000), at(1_500_000_000), at(4_000_000_000), at(5_250_000_000)], [0.5, 1.5, 2.0, 2.25]);
+    }
+}
