@@ -18,6 +18,7 @@ use crate::commands::history::HistoryArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::meta::MetaArgs;
 use crate::commands::ping::{self, PingArgs};
+use crate::commands::plot::{self, PlotArgs};
 use crate::commands::powercut::{self, PowercutCommand};
 use crate::commands::predict::PredictArgs;
 use crate::commands::report::{self, ReportArgs};
@@ -172,6 +173,9 @@ pub(crate) enum Command {
     /// Write runs as one HTML file with charts, which needs no network: to look at, to keep, to send to somebody
     #[command(after_help = report::EXAMPLE)]
     Report(ReportArgs),
+    /// Draw one chart of a run, or of several over each other: to the terminal, as SVG or PNG
+    #[command(after_help = plot::EXAMPLE)]
+    Plot(PlotArgs),
     /// List the saved runs, or show one again with the current analysis
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)

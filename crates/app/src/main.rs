@@ -24,8 +24,8 @@ use anyhow::Result;
 use cli::{Cli, Command};
 use command_line::CommandLine;
 use commands::{
-    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, powercut,
-    predict, report, restore, schema, suites,
+    app, check, compare, completions, filesystems, fio, help, helpers, history, identify, limits, meta, ping, plot,
+    powercut, predict, report, restore, schema, suites,
 };
 use commands::{run as run_command, sweep, sync, version};
 
@@ -80,6 +80,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Suites(args)) => suites::run(args),
         Some(Command::Compare(args)) => compare::run(args),
         Some(Command::Report(args)) => report::run(args),
+        Some(Command::Plot(args)) => plot::run(args),
         Some(Command::History(args)) => history::run(args),
         Some(Command::Fio { args }) => fio::run(args),
         Some(Command::Schema(args)) => schema::run(args),

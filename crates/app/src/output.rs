@@ -74,11 +74,16 @@ pub(crate) fn check_destination(path: &Path) -> Result<()> {
 
 /// Refuses a file that this command reads, the history among them: a result would take its place.
 fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
+    let history: Option<PathBuf> = default_path(|name| std::env::var_os(name)).ok();
+    if history.as_ref().is_some_and(|history| is_of_history(path, history)) {
+        return Err(
+            Problem::usage(format!("{option} {}: is the history of runs; name another file", path.display())).into()
+        );
+    }
     let Some(found) = std::fs::metadata(path).ok().filter(Metadata::is_file) else { return Ok(()) };
     let is_it = |other: &Path| {
         std::fs::metadata(other).is_ok_and(|other| (found.dev(), found.ino()) == (other.dev(), other.ino()))
     };
-    let history: Option<PathBuf> = default_path(|name| std::env::var_os(name)).ok();
     let what = if history.is_some_and(|history| is_it(&history)) {
         "is the history of runs"
     } else if arguments().iter().any(|argument| is_it(argument)) {
@@ -89,12 +94,28 @@ fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
     Err(Problem::usage(format!("{option} {}: {what}; name another file", path.display())).into())
 }
 
+/// Whether a path is where the history is or will be, or a file that SQLite keeps beside it.
+fn is_of_history(path: &Path, history: &Path) -> bool {
+    let place = |path: &Path| {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((dir.canonicalize().ok()?, path.file_name()?.to_os_string()))
+    };
+    let Some(given) = place(path) else { return false };
+    ["", "-wal", "-shm", "-journal"].into_iter().any(|end| {
+        let mut beside = history.as_os_str().to_owned();
+        beside.push(end);
+        place(Path::new(&beside)).is_some_and(|beside| beside == given)
+    })
+}
+
 /// Returns what may be paths among the arguments of this process, but for those that name what may be written.
 fn arguments() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut words = std::env::args_os().skip(1);
     while let Some(word) = words.next() {
         match word.to_str() {
+            // After it come no options.
+            Some("--") => found.extend(words.by_ref().map(PathBuf::from)),
             Some("-o" | "--output" | "--destroy") => _ = words.next(),
             Some(text) if ["--output=", "-o", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
             Some(text) => {
@@ -252,17 +273,25 @@ fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedT
 /// # Errors
 /// When it cannot be written where it was to go. A closed pipe (`| head`) is not an error.
 pub(crate) fn write(args: &DestinationArgs, text: &str) -> Result<()> {
-    let Some(path) = &args.output else { return print(text) };
-    write_to(path, text).inspect_err(|_| {
-        if print(text).is_ok() {
+    write_bytes(args, text.as_bytes())
+}
+
+/// The same of what may be no text.
+///
+/// # Errors
+/// As of it.
+pub(crate) fn write_bytes(args: &DestinationArgs, bytes: &[u8]) -> Result<()> {
+    let Some(path) = &args.output else { return print(bytes) };
+    write_to(path, bytes).inspect_err(|_| {
+        if print(bytes).is_ok() {
             message::print("qd1: what was to go to the file of -o is on stdout");
         }
     })
 }
 
-fn print(text: &str) -> Result<()> {
+fn print(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.context("cannot write to stdout"),
     }
@@ -270,22 +299,22 @@ fn print(text: &str) -> Result<()> {
 
 /// Renames a finished file over the one at `path`; special files are written in place, and so is one that no other can
 /// be renamed over: a mount point, or another user's in a sticky directory.
-fn write_to(path: &Path, text: &str) -> Result<()> {
+fn write_to(path: &Path, bytes: &[u8]) -> Result<()> {
     // Its own text names a path of ours.
     let cannot = |error: std::io::Error| {
         let error = error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error);
         anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
     };
     if is_special(path) {
-        return create_in_place("-o", path)?.write_all(text.as_bytes()).map_err(cannot);
+        return create_in_place("-o", path)?.write_all(bytes).map_err(cannot);
     }
     let there = destination("-o", path)?;
     let mut file = create_temporary(path, &there)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(cannot)?;
+    file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(cannot)?;
     let Err(error) = file.persist(there.path()) else { return Ok(()) };
     drop(error.file);
     let mut file = there.open().map_err(|_| cannot(error.error))?;
-    file.set_len(0).and_then(|()| file.write_all(text.as_bytes())).map_err(cannot)
+    file.set_len(0).and_then(|()| file.write_all(bytes)).map_err(cannot)
 }
 
 /// Renders a report in the requested form and writes it.

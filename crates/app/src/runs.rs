@@ -1,6 +1,7 @@
 //! Which run a word of the command line names: one of the history, or a file of qd1 or of another tool.
 
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -130,6 +131,10 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
         return Err(Problem::usage(format!("{}: is a directory; name a file", path.display())).into());
     }
     let cannot = |error: std::io::Error| Problem::usage(format!("{}: cannot be read: {error}", path.display()));
+    // Opening a fifo waits for its writer; that of a shell's `<(command)` is there.
+    if path.metadata().map_err(cannot)?.file_type().is_fifo() && !path.starts_with("/dev/fd") {
+        return Err(Problem::usage(format!("{}: is a fifo; name a file", path.display())).into());
+    }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(cannot)?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
@@ -138,6 +143,10 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
         return Err(Problem::usage(format!("{}: is larger than {most} MiB; that is no result", path.display())).into());
     }
     let label = printable(word).into_owned();
+    if bytes.starts_with(b"<!DOCTYPE html>") {
+        let message = format!("{}: is a page; save the record in it with its button, and give that", path.display());
+        return Err(Problem::usage(message).into());
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
         Some(record) => Ok(Found::Record(Box::new(record))),

@@ -29,7 +29,7 @@ pub use headline::line as headline;
 pub use history::{history_human, history_json};
 pub use html::html;
 pub use page::{Detail, Style};
-pub use plot::Pictured;
+pub use plot::{Charts, PictureFormat, Pictured, Size};
 pub use redact::redact;
 pub use sections::suite::suites;
 pub use words::thousands;

@@ -9,7 +9,7 @@ use qd1_model::{Bytes, Record, Report, Subject};
 use crate::words;
 
 /// Mount options that affect a disk's behaviour; the others are noise in a report.
-const OPTIONS_THAT_MATTER: &[&str] = &[
+pub(crate) const OPTIONS_THAT_MATTER: &[&str] = &[
     "ro",
     "sync",
     "dirsync",

@@ -8,42 +8,13 @@ mod names;
 
 use std::path::PathBuf;
 
+use crate::machine::OPTIONS_THAT_MATTER;
 use qd1_model::environment::{Device, Environment, Filesystem};
 use qd1_model::{Finding, Report};
 
-/// Mount options whose value is a name, an address or a secret.
-const NAMING_OPTIONS: &[&str] = &[
-    "addr",
-    "mountaddr",
-    "clientaddr",
-    "username",
-    "user",
-    "domain",
-    "workgroup",
-    "password",
-    "pass",
-    "secret",
-    "name",
-    "credentials",
-    "cred",
-    "lowerdir",
-    "upperdir",
-    "workdir",
-    "subvol",
-    "mon_addr",
-    "fsid",
-    "ip",
-    "unc",
-    "source",
-    "uuid",
-    "logdev",
-    "rtdev",
-    "journal_path",
-    "fscontext",
-    "context",
-    "conf",
-    "keyring",
-];
+/// Mount options with a word for a value that names nobody.
+const PLAIN_OPTIONS: &[&str] =
+    &["errors", "data_err", "mode", "size", "jqfmt", "sec", "proto", "local_lock", "lookupcache", "subvolid"];
 
 /// Removes host name, device models and firmware, backing files, mount sources and paths from `report`, in its fields
 /// and in the sentences that quote them; also the names that the user gave to jobs and steps, and e-mail addresses.
@@ -63,12 +34,12 @@ fn redact_machine(report: &mut Report) {
     record.plan.target.path = PathBuf::from("<path>");
     redact_environment(&mut record.environment);
     for step in &mut record.steps {
-        step.fault = secrets.hidden(&step.fault);
+        step.fault = without_paths(&secrets.hidden(&step.fault));
     }
     for mount in &mut record.mounts {
         redact_filesystem(&mut mount.filesystem);
         redact_devices(&mut mount.devices);
-        mount.fault = secrets.hidden(&mount.fault);
+        mount.fault = without_paths(&secrets.hidden(&mount.fault));
     }
     let candidates = report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems);
     let programs = candidates.filter_map(|one| one.app.as_mut());
@@ -77,7 +48,7 @@ fn redact_machine(report: &mut Report) {
     settings.filter(|setting| setting.value.contains('/')).for_each(|setting| setting.value = "<path>".to_owned());
     for one in report.filesystems.iter_mut().flat_map(|table| &mut table.filesystems) {
         redact_options(&mut one.options);
-        one.fault = secrets.hidden(&one.fault);
+        one.fault = without_paths(&secrets.hidden(&one.fault));
     }
     for note in report.filesystems.iter_mut().flat_map(|table| &mut table.notes) {
         let Finding { title, evidence, advice, .. } = &mut note.finding;
@@ -87,6 +58,9 @@ fn redact_machine(report: &mut Report) {
     let titles = record.plan.steps.iter_mut().map(|step| &mut step.title);
     let skipped = record.plan.skipped.iter_mut().map(|skipped| &mut skipped.why);
     let engines = record.steps.iter_mut().map(|step| &mut step.engine_why);
+    for finding in report.findings.iter_mut().filter(|finding| finding.id == "short_or_failed_io") {
+        [&mut finding.title, &mut finding.evidence].into_iter().for_each(|text| *text = without_paths(text));
+    }
     let findings = report.findings.iter_mut().flat_map(|f| [&mut f.title, &mut f.evidence, &mut f.advice]);
     let verdicts = report.verdicts.iter_mut().flat_map(|v| &mut v.judged).map(|judged| &mut judged.why);
     let criteria = report.criteria.iter_mut().map(|judged| &mut judged.why);
@@ -143,14 +117,37 @@ fn redact_filesystem(fs: &mut Filesystem) {
     redact_options(&mut fs.options);
 }
 
+/// Leaves the values that say how it is mounted; of others nobody knows what they name.
 fn redact_options(options: &mut [String]) {
     for option in options {
         if let Some((name, value)) = option.split_once('=')
-            && (NAMING_OPTIONS.contains(&name) || value.contains(['/', ':', '@']) || value.matches('.').count() >= 3)
+            && !(OPTIONS_THAT_MATTER.contains(&name) || PLAIN_OPTIONS.contains(&name) || is_number(value))
         {
             *option = format!("{name}=<redacted>");
         }
     }
+}
+
+/// `32`, `1048576`, `64k`, `0755`.
+fn is_number(value: &str) -> bool {
+    let digits = value.trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G', '%']);
+    !digits.is_empty() && digits.bytes().all(|letter| letter.is_ascii_digit())
+}
+
+/// Replaces absolute paths, whatever they are, but those that every Linux has.
+fn without_paths(text: &str) -> String {
+    const EVERYWHERE: [&str; 4] = ["/proc", "/sys", "/dev", "/etc/sysctl"];
+    let hidden = |word: &str| {
+        let start = word.find('/').filter(|at| word[..*at].chars().all(|c| !c.is_alphanumeric()));
+        let Some(start) = start.filter(|at| word.len() > at + 1) else { return word.to_owned() };
+        let end = word.trim_end_matches([',', ';', ':', '.', ')', '"', '\'']).len().max(start);
+        let path = &word[start..end];
+        if EVERYWHERE.iter().any(|known| path.starts_with(known)) {
+            return word.to_owned();
+        }
+        format!("{}<path>{}", &word[..start], &word[end..])
+    };
+    text.split(' ').map(hidden).collect::<Vec<_>>().join(" ")
 }
 
 fn replace(field: &mut String, mark: &str) {
@@ -391,5 +388,30 @@ mod tests {
             assert_eq!(replace_word(said, "vm", "<host>"), shown);
         }
         assert_eq!(replace_word("db.example.com", "db", "<host>"), "<host>.example.com");
+    }
+
+    /// What no list of names foresaw: a path that only the error of a step names, and options of filesystems of others.
+    #[test]
+    fn paths_of_faults_and_unknown_mount_options_are_hidden() {
+        assert_eq!(
+            without_paths("cannot write '/srv/SECRET/x': no space (/proc/1 is read)"),
+            "cannot write '<path>': no space (/proc/1 is read)"
+        );
+        assert_eq!(without_paths("4/5 of it, r/w, a//b"), "4/5 of it, r/w, a//b");
+        let mut options: Vec<String> = [
+            "rw",
+            "data=ordered",
+            "stripe=32",
+            "errors=remount-ro",
+            "jdev=SECRET",
+            "servername=nas",
+            "mds_namespace=fs1",
+        ]
+        .map(str::to_owned)
+        .into();
+        redact_options(&mut options);
+        let known = ["rw", "data=ordered", "stripe=32", "errors=remount-ro"];
+        assert_eq!(options[..4], known);
+        assert!(options[4..].iter().all(|option| option.ends_with("=<redacted>")), "{options:?}");
     }
 }

@@ -141,7 +141,7 @@ pub(crate) fn escaped(text: &str) -> String {
                 '|' => safe += "\\|",
                 '\n' => safe.push(' '),
                 _ if is_code => safe.push(letter),
-                '\\' | '<' | '>' | '*' | '_' | '~' => safe.extend(['\\', letter]),
+                '\\' | '<' | '>' | '*' | '_' | '~' | '&' => safe.extend(['\\', letter]),
                 '(' | '[' if safe.ends_with(']') => safe.extend(['\\', letter]),
                 _ => safe.push(letter),
             }
@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(escaped("let `a_b --c` trim"), "let `a_b --c` trim");
         assert_eq!(escaped("a_b `c"), "a\\_b \\`c");
         assert_eq!(escaped("`x|y` and ``"), "`x\\|y` and \\`\\`");
-        assert_eq!(escaped("[a](b) <c>"), "[a]\\(b) \\<c\\>");
+        assert_eq!(escaped("[a](b) <c> &lt;"), "[a]\\(b) \\<c\\> \\&lt;");
     }
 }

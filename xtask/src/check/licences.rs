@@ -62,6 +62,9 @@ struct Ban {
     name: String,
     reason: Option<String>,
     use_instead: Option<String>,
+    /// The crates that may bring it.
+    #[serde(default)]
+    wrappers: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,7 +120,8 @@ fn faults(rules: &Rules, graph: &Value) -> Result<Vec<String>> {
         let name = format!("{} {}", text(package, "name"), text(package, "version"));
         found.extend(unlicensed(text(package, "license"), &allowed).map(|why| format!("{name}: {why}")));
         found.extend(strange_source(package["source"].as_str()).map(|why| format!("{name}: {why}")));
-        if let Some(ban) = rules.bans.deny.iter().find(|ban| ban.name == text(package, "name")) {
+        let ban = rules.bans.deny.iter().find(|ban| ban.name == text(package, "name"));
+        if let Some(ban) = ban.filter(|ban| !comes_by(graph, package, &ban.wrappers)) {
             let instead = ban.use_instead.as_ref().map(|other| format!("use {other}"));
             let why = ban.reason.clone().or(instead).unwrap_or_default();
             found.push(format!("{name} is banned: {why}"));
@@ -129,6 +133,16 @@ fn faults(rules: &Rules, graph: &Value) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// Whether all packages that depend on `package` are among `wrappers`.
+fn comes_by(graph: &Value, package: &Value, wrappers: &[String]) -> bool {
+    let nodes = graph["resolve"]["nodes"].as_array().into_iter().flatten();
+    let wants = |node: &&Value| node["deps"].as_array().into_iter().flatten().any(|dep| dep["pkg"] == package["id"]);
+    let name_of = |id: &Value| packages(graph).find(|other| other["id"] == *id).map(|other| text(other, "name"));
+    let mut found = nodes.filter(wants).peekable();
+    found.peek().is_some()
+        && found.all(|node| name_of(&node["id"]).is_some_and(|name| wrappers.iter().any(|wrapper| wrapper == name)))
 }
 
 fn packages(graph: &Value) -> impl Iterator<Item = &Value> {
@@ -222,6 +236,17 @@ mod tests {
             assert!(fault(&json!({ "license": licence })).starts_with("a 1.0.0: it"), "{licence}");
         }
         assert!(fault(&json!({ "license": null })).contains("names no licence"));
+    }
+
+    #[test]
+    fn a_banned_crate_may_come_by_its_wrappers_alone() {
+        let mut graph = graph(&json!({ "name": "chrono", "id": "chrono 1" }));
+        let wrapper = json!({ "name": "kuva", "id": "kuva 1", "license": "MIT", "version": "1.0.0" });
+        graph["packages"].as_array_mut().unwrap().push(wrapper);
+        graph["resolve"] = json!({ "nodes": [{ "id": "kuva 1", "deps": [{ "pkg": "chrono 1" }] }] });
+        let package = graph["packages"][0].clone();
+        assert!(comes_by(&graph, &package, &["kuva".to_owned()]));
+        assert!(!comes_by(&graph, &package, &[]) && !comes_by(&graph, &package, &["other".to_owned()]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How the latencies of each kind of operation are distributed, with intervals at some percentiles.
 
 use qd1_model::chart::{Distribution, Part};
+use qd1_model::figure::QUANTILES;
 use qd1_model::record::{Record, StepRecord};
 use qd1_model::{Estimate, Hist};
 
@@ -32,14 +33,23 @@ fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Dis
         };
         let percentiles = Percentiles::new(step, plan, stream, meanwhile);
         let seen: Vec<f64> = FIGURES.into_iter().filter(|q| is_seen(*q, stream.lat.count())).collect();
-        let mut figures: Vec<Estimate> = seen.iter().map(|q| percentiles.at(*q)).collect();
-        in_order(&mut figures);
-        all.push(of(Part::Whole, &stream.lat, seen.into_iter().zip(figures).collect()));
+        let mut figures: Vec<(f64, Estimate)> = seen.into_iter().map(|q| (q, percentiles.at(q))).collect();
+        as_in_tables(&mut figures, &percentiles);
+        all.push(of(Part::Whole, &stream.lat, figures));
         for (part, lat) in [(Part::Write, &stream.write_part), (Part::Sync, &stream.sync_part)] {
             all.extend(lat.as_ref().filter(|lat| lat.count() > 0).map(|lat| of(part, lat, Vec::new())));
         }
     }
     all
+}
+
+/// Gives the percentiles of the tables the limits that they have there, where each bounds the others.
+fn as_in_tables(figures: &mut [(f64, Estimate)], percentiles: &Percentiles) {
+    let mut tables = QUANTILES.map(|q| percentiles.at(q));
+    in_order(&mut tables);
+    for (q, figure) in QUANTILES.iter().zip(tables) {
+        figures.iter_mut().filter(|(share, _)| share == q).for_each(|(_, shown)| *shown = figure);
+    }
 }
 
 /// Whether so many operations have any beyond quantile `q`.
@@ -55,21 +65,29 @@ fn points(lat: &Hist) -> Vec<(f64, f64)> {
     let rarer = (1..)
         .map(|step| 1.0 - 0.01 * 10_f64.powf(-f64::from(step) / f64::from(PER_DECADE)))
         .take_while(|share| (1.0 - share) * count as f64 > 1.0);
-    let mut ranks: Vec<u64> = percents.chain(rarer).map(|share| (share * count as f64).ceil() as u64).collect();
-    ranks.push(count);
-    ranks.dedup();
+    // Of the shares with the same rank the last: so many are at most as slow.
+    let mut ranks: Vec<(f64, u64)> = Vec::new();
+    for share in percents.chain(rarer) {
+        let rank = (share * count as f64).ceil() as u64;
+        match ranks.last_mut() {
+            Some(last) if last.1 == rank => last.0 = share,
+            _ => ranks.push((share, rank)),
+        }
+    }
+    ranks.retain(|(_, rank)| *rank < count);
+    ranks.push((1.0, count));
     at_ranks(lat, &ranks)
 }
 
-/// Returns the latencies at rising 1-based ranks, by one walk through the histogram.
-fn at_ranks(lat: &Hist, ranks: &[u64]) -> Vec<(f64, f64)> {
+/// Returns the latencies at rising 1-based ranks, each with its share, by one walk through the histogram.
+fn at_ranks(lat: &Hist, ranks: &[(f64, u64)]) -> Vec<(f64, f64)> {
     let mut wanted = ranks.iter().copied().peekable();
     let mut seen = 0;
     let mut points = Vec::with_capacity(ranks.len());
     for (value_ns, count) in lat.bins() {
         seen += count;
-        while let Some(rank) = wanted.next_if(|rank| *rank <= seen) {
-            points.push((rank as f64 / lat.count() as f64, value_ns as f64));
+        while let Some((share, _)) = wanted.next_if(|(_, rank)| *rank <= seen) {
+            points.push((share, value_ns as f64));
         }
     }
     points
@@ -97,6 +115,14 @@ mod tests {
                 let at = |q: f64| curve.figures.iter().find(|(share, _)| *share == q).map(|(_, figure)| *figure);
                 assert_eq!(at(0.5), Some(stream.lat_p50_ns), "{}", step.name);
                 assert_eq!(at(0.99), Some(stream.lat_p99_ns), "{}", step.name);
+                for q in [0.5, 0.99] {
+                    let point = curve.points.iter().find(|(share, _)| (share - q).abs() < 1e-9);
+                    let table = at(q).and_then(|figure| figure.value);
+                    assert!(
+                        table.is_none_or(|ns| point.is_some_and(|point| (point.1 / ns - 1.0).abs() < 0.002)),
+                        "{q}"
+                    );
+                }
                 let (share, slowest) = *curve.points.last().unwrap();
                 assert_eq!((share, curve.count), (1.0, stream.ios));
                 assert!((slowest / stream.lat_max_ns as f64 - 1.0).abs() < 0.001);

@@ -5,11 +5,14 @@ use qd1_model::record::{Interval, Record, StepRecord, Stream};
 use qd1_model::units::format_ns;
 use qd1_model::{OpClass, Summary};
 
-use crate::detect::{changes_of, in_short, stalls_of};
+use crate::detect::{Stall, TOGETHER_NS, changes_of, in_short, stalls_of};
 use crate::stats::bin_ends_ns;
 
 /// Moments of a timeline at most, visits of one interval apart.
 const MOMENTS_MAX: usize = 400;
+/// Operations of a moment, on average: of fewer the rate would be that of one or two. But so many moments at least.
+const IOS_MIN: u64 = 10;
+const MOMENTS_MIN: usize = 12;
 /// Operations of which the 99th percentile is not just the slowest.
 const P99_MIN: u64 = 100;
 
@@ -24,9 +27,11 @@ fn of_step(step: &StepRecord, summary: &Summary) -> Vec<Timeline> {
         let mut timeline = of_stream(step, stream.class);
         let event = |at_ns: u64, lat_ns, text| Event { at_ns: step.started_ns.saturating_add(at_ns), lat_ns, text };
         let changes = changes.iter().filter(|change| change.class == stream.class);
-        timeline.events.extend(changes.map(|change| event(change.at_ns, None, in_short(change))));
-        let stalls = stalls.iter().filter(|stall| stall.class == stream.class);
-        timeline.events.extend(stalls.map(|stall| {
+        timeline.events.extend(
+            changes.map(|change| event(change.at_ns, None, format!("{}s: {}", change.class.name(), in_short(change)))),
+        );
+        let stalls = apart(stalls.iter().filter(|stall| stall.class == stream.class));
+        timeline.events.extend(stalls.into_iter().map(|stall| {
             event(stall.at_ns, Some(stall.lat_ns as f64), format!("stall of {}", format_ns(stall.lat_ns as f64)))
         }));
         timeline.events.sort_by_key(|event| event.at_ns);
@@ -35,8 +40,29 @@ fn of_step(step: &StepRecord, summary: &Summary) -> Vec<Timeline> {
     step.streams.iter().map(of).collect()
 }
 
+/// Of the stalls of one moment, as those of a batch of requests, the longest.
+fn apart<'a>(stalls: impl Iterator<Item = &'a Stall>) -> Vec<Stall> {
+    let mut apart: Vec<Stall> = Vec::new();
+    for stall in stalls {
+        match apart.last_mut() {
+            Some(last) if stall.at_ns.saturating_sub(last.at_ns) <= TOGETHER_NS => {
+                if stall.lat_ns > last.lat_ns {
+                    *last = *stall;
+                }
+            }
+            _ => apart.push(*stall),
+        }
+    }
+    apart
+}
+
 fn of_stream(step: &StepRecord, class: OpClass) -> Timeline {
-    let each = step.intervals.len().div_ceil(MOMENTS_MAX).max(1);
+    let count = step.intervals.len();
+    let in_streams = step.intervals.iter().flat_map(|interval| &interval.streams);
+    let ios: u64 =
+        in_streams.filter(|stream| stream.class == class).fold(0, |ios: u64, stream| ios.saturating_add(stream.ios));
+    let by_ios = (IOS_MIN * count as u64).div_ceil(ios.max(1)).min(count.div_ceil(MOMENTS_MIN) as u64) as usize;
+    let each = count.div_ceil(MOMENTS_MAX).max(by_ios).max(1);
     let visits = step.intervals.chunk_by(Interval::goes_on);
     let mut moments = Vec::new();
     for visit in visits {
@@ -73,8 +99,8 @@ fn moment(started_ns: u64, intervals: &[Interval], class: OpClass) -> Moment {
     let mut max_ns = 0;
     let streams = intervals.iter().flat_map(|interval| &interval.streams).filter(|stream| stream.class == class);
     for stream in streams {
-        moment.ios += stream.ios;
-        moment.bytes += stream.bytes;
+        moment.ios = moment.ios.saturating_add(stream.ios);
+        moment.bytes = moment.bytes.saturating_add(stream.bytes);
         max_ns = max_ns.max(stream.lat_max_ns);
         for (bin, count) in &stream.bins {
             match moment.bins.binary_search_by_key(bin, |(bin, _)| *bin) {
@@ -146,7 +172,11 @@ mod tests {
     #[test]
     fn a_stall_and_a_change_of_level_are_events_at_their_time() {
         let mut record = testing::record();
-        record.steps[0].streams[0].slowest = vec![Slow { at_ns: 700_000_000, lat_ns: 80_000_000 }];
+        record.steps[0].streams[0].slowest = vec![
+            Slow { at_ns: 700_000_000, lat_ns: 80_000_000 },
+            // Another of the same batch.
+            Slow { at_ns: 700_000_500, lat_ns: 79_000_000 },
+        ];
         let summary = summarize(&record);
         let timelines = all(&record, &summary);
         let first = &timelines[0];
@@ -181,7 +211,7 @@ mod tests {
     fn many_intervals_are_joined_with_all_that_was_in_them() {
         let intervals: Vec<Interval> = (0..1000).map(|at| interval(at * 100, &[1000, 100_000 + at])).collect();
         let timeline = of_stream(&step(intervals), OpClass::Read);
-        assert!(timeline.moments.len() <= MOMENTS_MAX && timeline.moments.len() > MOMENTS_MAX / 2);
+        assert!(timeline.moments.len() <= MOMENTS_MAX && timeline.moments.len() >= MOMENTS_MAX / 2);
         assert_eq!(timeline.moments.iter().map(|moment| moment.ios).sum::<u64>(), 2000);
         let in_bins =
             timeline.moments.iter().flat_map(|moment| &moment.bins).map(|(_, count)| u64::from(*count)).sum::<u64>();

@@ -38,7 +38,7 @@ use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::{Finding, Record, Severity, Summary};
 pub(crate) use rate_changed::{changes_of, in_short};
-pub(crate) use stalls::stalls_of;
+pub(crate) use stalls::{Stall, TOGETHER_NS, stalls_of};
 
 /// One detector.
 struct Detector {

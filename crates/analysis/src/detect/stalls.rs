@@ -22,7 +22,7 @@ const LATENCY_MIN_NS: u64 = 2_000_000;
 /// Warns from here on, ns.
 const WARNING_NS: u64 = 50_000_000;
 /// Stalls closer than this are one event, ns.
-const TOGETHER_NS: u64 = 100_000_000;
+pub(crate) const TOGETHER_NS: u64 = 100_000_000;
 /// How many are listed at most.
 const LISTED: usize = 5;
 /// Steal above which the processor is as likely a cause.

@@ -13,6 +13,7 @@ pub(crate) mod identify;
 pub(crate) mod limits;
 pub(crate) mod meta;
 pub(crate) mod ping;
+pub(crate) mod plot;
 pub(crate) mod powercut;
 pub(crate) mod predict;
 pub(crate) mod report;

@@ -9,7 +9,9 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use qd1_analysis::compare::{Group, compare};
 use qd1_analysis::{analyse, charts};
-use qd1_model::{Problem, Record};
+use qd1_model::comparison::Comparison;
+use qd1_model::measured::Measured;
+use qd1_model::{Problem, Record, printable};
 use qd1_report::{Pictured, html, redact};
 use qd1_suites::thresholds;
 
@@ -25,24 +27,31 @@ Examples:
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
 
-/// Runs in one page at most: more lines than that cannot be told apart.
+/// Runs in one chart at most: more lines than that cannot be told apart.
 const RUNS_MAX: usize = 16;
 
+/// Which runs are drawn, and how.
 #[derive(Debug, Args)]
-pub(crate) struct ReportArgs {
+pub(crate) struct RunsArgs {
     /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
     /// @yesterday, or a file of --json
     #[arg(value_name = "RUN", default_value = "@latest")]
     pub(crate) runs: Vec<String>,
-    /// Write the page to this file instead of stdout (whole, or not at all)
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
     /// Your own thresholds instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     pub(crate) thresholds: Option<PathBuf>,
-    /// Leave out names, addresses, models and paths, to share the page; also in the records that it holds
+    /// Leave out names, addresses, models and paths, to share it
     #[arg(long)]
     pub(crate) redact: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub(crate) runs: RunsArgs,
+    /// Write the page to this file instead of stdout (whole, or not at all)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// Writes the page.
@@ -54,42 +63,49 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
     match &args.output {
         Some(path) => output::check_destination(path)?,
         None if std::io::stdout().is_terminal() => {
-            return Err(Problem::usage("a page is nothing for a terminal; give it a file: -o report.html").into());
+            return Err(Problem::usage("stdout is a terminal; write the page to a file: -o report.html").into());
         }
         None => {}
     }
-    if args.runs.len() > RUNS_MAX {
-        return Err(Problem::usage(format!(
-            "{} runs are too many for one page; give at most {RUNS_MAX}",
-            args.runs.len()
-        ))
-        .into());
-    }
-    let records = args.runs.iter().map(|word| runs::record(word)).collect::<Result<Vec<_>>>()?;
-    let names = names(args, &records)?;
-    let pictured = records
-        .into_iter()
-        .zip(names)
-        .map(|(record, name)| pictured(args, record, name))
-        .collect::<Result<Vec<_>>>()?;
+    let pictured = pictured(&args.runs)?;
     let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();
-    output::write(&to, &html(&pictured, beside.as_ref(), &TimeZone::system()))?;
+    // Where somebody lives is nobody's business.
+    let zone = if args.runs.redact { TimeZone::UTC } else { TimeZone::system() };
+    output::write(&to, &html(&pictured, beside.as_ref(), &zone))?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads and judges the runs that are asked for.
+///
+/// # Errors
+/// When one cannot be read, or they cannot be drawn together; the message says what to do.
+pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
+    if args.runs.len() > RUNS_MAX {
+        let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", args.runs.len());
+        return Err(Problem::usage(message).into());
+    }
+    let records = args.runs.iter().map(|word| runs::record(word)).collect::<Result<Vec<_>>>()?;
+    let names = names(args, &records)?;
+    records.into_iter().zip(names).map(|(record, name)| judged(args, record, name)).collect()
+}
+
 /// What each run is called; that of a shared page is no name of a file.
-fn names(args: &ReportArgs, records: &[Record]) -> Result<Vec<String>> {
+fn names(args: &RunsArgs, records: &[Record]) -> Result<Vec<String>> {
     for (at, record) in records.iter().enumerate() {
         if let Some(first) = records[..at].iter().position(|other| other.id == record.id) {
-            let [one, other] = [first, at].map(|at| qd1_model::printable(&args.runs[at]));
+            let [one, other] = [first, at].map(|at| printable(&args.runs[at]));
             return Err(Problem::usage(format!("{one} and {other} are the same run; name another run")).into());
         }
     }
-    let ids = || records.iter().map(|record| record.id.chars().take(8).collect()).collect();
-    Ok(if args.redact { ids() } else { runs::names(&args.runs) })
+    // A name by its time, as @latest, means another run tomorrow.
+    let id = |record: &Record| record.id.chars().take(8).collect::<String>();
+    let word = |(word, record): (&String, &Record)| {
+        if args.redact || word.starts_with('@') { id(record) } else { word.clone() }
+    };
+    Ok(runs::names(&args.runs.iter().zip(records).map(word).collect::<Vec<_>>()))
 }
 
-fn pictured(args: &ReportArgs, record: Record, name: String) -> Result<Pictured> {
+fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {
     let thresholds = thresholds::of_run(record.plan.subject, args.thresholds.as_deref())?;
     let mut report = analyse(record, &thresholds);
     if args.redact {
@@ -100,10 +116,10 @@ fn pictured(args: &ReportArgs, record: Record, name: String) -> Result<Pictured>
 }
 
 /// Compares each run with the first, where they have anything in common.
-fn beside(runs: &[Pictured]) -> Option<qd1_model::comparison::Comparison> {
+fn beside(runs: &[Pictured]) -> Option<Comparison> {
     let group = |run: &Pictured| Group {
         name: run.name.clone(),
-        runs: vec![qd1_model::measured::Measured { label: run.name.clone(), ..runs::of_record(&run.report.record) }],
+        runs: vec![Measured { label: run.name.clone(), ..runs::of_record(&run.report.record) }],
     };
     let groups: Vec<Group> = runs.iter().map(group).collect();
     compare(&groups, &[])
@@ -166,8 +182,8 @@ mod tests {
     fn a_page_of_sixty_million_requests_has_at_most_a_megabyte_and_a_half() {
         let record = sixty_million();
         assert_eq!(record.steps[0].streams[0].lat.count(), 60_000_000);
-        let args = ReportArgs { runs: Vec::new(), output: None, thresholds: None, redact: false };
-        let page = html(&[pictured(&args, record, "a".to_owned()).unwrap()], None, &TimeZone::UTC);
+        let args = RunsArgs { runs: Vec::new(), thresholds: None, redact: false };
+        let page = html(&[judged(&args, record, "a".to_owned()).unwrap()], None, &TimeZone::UTC);
         assert!(page.len() <= 1_500_000, "{} bytes", page.len());
         assert!(page.contains("latency of reads over time"));
     }

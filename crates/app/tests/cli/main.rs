@@ -18,6 +18,7 @@ mod meta;
 mod output;
 mod over;
 mod ping;
+mod plot;
 mod report;
 mod signals;
 mod suites;

@@ -10,6 +10,14 @@ use crate::common::Place;
 
 const QUICK: [&str; 2] = ["--only", "read32"];
 
+#[test]
+fn a_fifo_nobody_writes_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    let fifo = place.beside("fifo");
+    crate::common::device::tool("mkfifo", &[fifo.to_str().unwrap()]).unwrap();
+    place.qd1(&["report", fifo.to_str().unwrap()]).assert().code(2).stderr(predicate::str::contains("is a fifo"));
+}
+
 /// What is in a packed element of a page.
 fn packed(page: &str, id: &str) -> String {
     let text = page.split(&format!("id=\"{id}\">")).nth(1).unwrap().split('<').next().unwrap();
@@ -72,6 +80,18 @@ fn wrong_words_are_one_clear_error() {
     refused(&["-o", place.dir_str()], "is a directory");
     refused(&["-o", "/nonexistent/a.html"], "/nonexistent/a.html");
     refused(&["latest"], "@latest");
+    // What SQLite keeps beside the history belongs to it; after `--` come no options.
+    let wal = place.history().with_extension("db-wal");
+    refused(&["-o", wal.to_str().unwrap()], "history of runs");
+    let dashed = place.beside("-old.json");
+    fs::write(&dashed, place.report(&QUICK).to_string()).unwrap();
+    let (dir, name) = (dashed.parent().unwrap(), "-old.json");
+    let output = place.command(&["report", "-o", "./-old.json", "--", name]).current_dir(dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", crate::common::said(&output.stderr));
+    assert!(fs::read_to_string(&dashed).unwrap().starts_with('{'));
+    let page = place.beside("page.html");
+    place.qd1(&["report", "-o", page.to_str().unwrap()]).assert().success();
+    refused(&[page.to_str().unwrap()], "save the record in it");
     let many = vec!["@latest"; 17];
     refused(&many, "at most 16");
 }

@@ -69,6 +69,10 @@ fn the_cursor_moves_all_charts_of_a_step_and_zoom_and_keys_work() {
     browser.press("ArrowRight");
     browser.wait(&format!("(all => all[0] !== {} && new Set(all).size === 1)({read})", before[0]));
 
+    // What it reads are the values there.
+    let reading = browser.eval(&format!("{figures}[0].querySelector('.reading').textContent"));
+    assert!(reading.as_str().is_some_and(|text| text.contains("p50 ") && text.contains("slowest ")), "{reading}");
+
     // A drag zooms every chart of the step, a double click and the key 0 show all again.
     let ticks = |share: &str| format!("{figures}.every(one => one.querySelector('.plot').dataset.shown {share})");
     let (from, to) = (at(&mut browser, 0.25), at(&mut browser, 0.5));
@@ -78,6 +82,13 @@ fn the_cursor_moves_all_charts_of_a_step_and_zoom_and_keys_work() {
     browser.wait(&ticks("> 0.95"));
     browser.press("+");
     browser.wait(&ticks("< 0.6"));
+    // No further out than there is anything: on an axis of logarithms there is nothing below zero.
+    browser.eval("document.querySelectorAll('figure.chart .plot')[1].focus()");
+    browser.press("-");
+    browser.press("+");
+    browser.press("-");
+    browser.press("-");
+    browser.wait("document.querySelectorAll('figure.chart .plot')[1].dataset.shown === '1.000'");
     assert_eq!((browser.complaints(), browser.requests()), (vec![], vec![]));
 }
 
@@ -95,15 +106,19 @@ fn dark_print_table_and_saved_files() {
     browser.eval("document.getElementById('theme').click()");
     browser.wait(&format!("{background} === 'rgb(255, 255, 255)'"));
 
-    let tools = "document.querySelector('figure.chart .chart-tools').querySelectorAll('button')";
-    browser.eval(&format!("{tools}[0].click()"));
+    let tool = |name: &str| {
+        format!(
+            "[...document.querySelectorAll('figure.chart .chart-tools button')].find(one => one.textContent === '{name}').click()"
+        )
+    };
+    browser.eval(&tool("Table"));
     let rows = browser.eval("document.querySelectorAll('figure.chart .figures tr').length").as_u64().unwrap();
     assert!(rows > 100, "{rows} rows");
 
     browser
         .call("Page.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": downloads.to_str().unwrap() }));
-    for button in 1..4 {
-        browser.eval(&format!("{tools}[{button}].click()"));
+    for name in ["CSV", "SVG", "PNG"] {
+        browser.eval(&tool(name));
     }
     browser.eval("document.querySelector('button.save').click()");
     let file = |end: &str| {

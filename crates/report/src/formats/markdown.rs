@@ -10,6 +10,7 @@ use crate::sections;
 use crate::sections::apps;
 use crate::sections::criteria;
 use crate::sections::identity;
+use crate::sections::limits;
 use crate::sections::meta;
 use crate::sections::over;
 use crate::sections::prediction;
@@ -45,6 +46,9 @@ pub(crate) fn render(report: &Report) -> String {
     }
     if words::is_check(report) {
         headline_figures(&mut text, report);
+    }
+    if let Some(limits) = &report.limits {
+        limits::markdown(&mut text, limits);
     }
     match (&report.sweep, &report.sync, &report.meta) {
         (Some(surface), ..) => sweep::markdown(&mut text, report, surface),
@@ -183,7 +187,7 @@ fn findings(text: &mut String, report: &Report) {
         *text += "None.\n";
     }
     for finding in &report.findings {
-        let (severity, sure) = (words::severity(finding.severity), words::certainty(finding));
+        let (severity, sure) = (words::severity(finding.severity), escaped(&words::certainty(finding)));
         let (title, evidence) = (escaped(&sections::sentence(&finding.title)), escaped(&finding.evidence));
         *text += &format!("- **{severity}**: {title} {evidence} ({sure})\n");
         if !finding.advice.is_empty() {

@@ -14,6 +14,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use jiff::tz::TimeZone;
+use pulldown_cmark::HeadingLevel;
 use qd1_model::comparison::Comparison;
 use qd1_model::{Report, printable};
 use serde::Serialize;
@@ -24,7 +25,6 @@ use crate::formats::{Format, render};
 use crate::headline;
 use crate::page::Style;
 use crate::plot::{Group, Pictured, groups};
-use crate::safe::safe;
 use crate::words;
 
 const UPLOT: &str = include_str!("uPlot.iife.min.js");
@@ -79,14 +79,7 @@ struct ChartOf {
 #[must_use]
 pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> String {
     // Names are shown as they can be; the records embedded are as they are.
-    let shown: Vec<Pictured> = runs
-        .iter()
-        .map(|run| Pictured {
-            name: printable(&run.name).into_owned(),
-            report: safe(&run.report).map_or_else(|| run.report.clone(), std::borrow::Cow::into_owned),
-            data: run.data.clone(),
-        })
-        .collect();
+    let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
     let groups = groups(&shown);
     let page = Page {
         title: title(&shown),
@@ -95,9 +88,10 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
         style: STYLE,
         uplot: UPLOT,
         script: SCRIPT,
-        comparison: beside
-            .map(|beside| prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone))),
-        runs: runs.iter().zip(&shown).map(|(run, shown)| section(run, shown)).collect(),
+        comparison: beside.map(|beside| {
+            prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone), HeadingLevel::H3)
+        }),
+        runs: runs.iter().zip(&shown).map(|(run, shown)| section(run, shown, runs.len())).collect(),
         charts: packed(&groups.iter().flat_map(|group| &group.charts).collect::<Vec<_>>()),
         groups: places(groups),
         version: env!("CARGO_PKG_VERSION"),
@@ -105,12 +99,14 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
     page.render().expect("writing to a String cannot fail")
 }
 
-fn section<'a>(run: &Pictured, shown: &'a Pictured) -> Section<'a> {
+fn section<'a>(run: &Pictured, shown: &'a Pictured, runs: usize) -> Section<'a> {
+    // Those of several runs lie below the name of each.
+    let level = if runs == 1 { HeadingLevel::H2 } else { HeadingLevel::H3 };
     Section {
         name: &shown.name,
         headline: headline::line(&shown.report),
-        prose: prose::of_markdown(&render(&shown.report, Format::Markdown, &Style::plain(80))),
-        machine: prose::of_markdown(&machine::markdown(&shown.report)),
+        prose: prose::of_markdown(&render(&shown.report, Format::Markdown, &Style::plain(80)), level),
+        machine: prose::of_markdown(&machine::markdown(&shown.report), level),
         file: format!("qd1-{}.json", run.report.record.id),
         record: packed(&run.report.record),
     }
@@ -151,7 +147,12 @@ fn subtitle(runs: &[Pictured], zone: &TimeZone) -> String {
         let record = &run.report.record;
         let host = &record.environment.hostname;
         let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
-        format!("{}, run {}{on}", words::when(record.started_unix_ns, zone), record.id)
+        let name = if runs.len() == 1 {
+            String::new()
+        } else {
+            format!("{}: {} of {}, ", run.name, record.plan.suite, path(&run.report))
+        };
+        format!("{name}{}, run {}{on}", words::when(record.started_unix_ns, zone), record.id)
     };
     runs.iter().map(one).collect::<Vec<_>>().join("; ")
 }

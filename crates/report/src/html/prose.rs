@@ -19,9 +19,10 @@ const MARKED: [(&str, &str); 9] = [
 const FOLDED: [&str; 2] = ["All steps", "The slowest requests"];
 
 /// Returns Markdown of our own as HTML. Names from outside are escaped in it; should one not be, it is still shown as text:
-/// there are no links, no pictures and no tags.
-pub(super) fn of_markdown(text: &str) -> String {
-    let events: Vec<Event<'_>> = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(harmless).collect();
+/// there are no links, no pictures and no tags. Its headings have this level.
+pub(super) fn of_markdown(text: &str, level: HeadingLevel) -> String {
+    let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| harmless(event, level));
+    let events: Vec<Event<'_>> = events.collect();
     let mut shown = Vec::with_capacity(events.len());
     let (mut at, mut is_folded) = (0, false);
     let html = |text: &'static str| Event::Html(CowStr::from(text));
@@ -53,7 +54,7 @@ pub(super) fn of_markdown(text: &str) -> String {
                 at += 1;
             }
             [Event::Start(Tag::Table(columns)), ..] => {
-                shown.push(html("<div class=\"wide\" tabindex=\"0\">"));
+                shown.push(html("<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Table\">"));
                 shown.push(Event::Start(Tag::Table(columns.clone())));
                 at += 1;
             }
@@ -73,8 +74,9 @@ pub(super) fn of_markdown(text: &str) -> String {
     }
     let mut page = String::new();
     pulldown_cmark::html::push_html(&mut page, shown.into_iter());
-    // The style forbids attributes of it.
-    page.replace(" style=\"text-align: right\"", " class=\"number\"").replace(" style=\"text-align: left\"", "")
+    // The policy forbids attributes of style. In text the quotes of one are escaped, so that only tags change.
+    page.replace("<td style=\"text-align: right\">", "<td class=\"number\">")
+        .replace("<th style=\"text-align: right\">", "<th class=\"number\">")
 }
 
 fn class(word: &str) -> Option<&'static str> {
@@ -82,19 +84,16 @@ fn class(word: &str) -> Option<&'static str> {
     MARKED.iter().find(is_it).map(|(_, class)| *class)
 }
 
-/// What is not text, a table or a list of ours becomes text; headings go one level down, below that of the page.
-fn harmless(event: Event<'_>) -> Option<Event<'_>> {
+/// What is not text, a table or a list of ours becomes text; all headings have the same level.
+fn harmless(event: Event<'_>, level: HeadingLevel) -> Option<Event<'_>> {
     match event {
         Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
         Event::Start(Tag::Link { .. } | Tag::Image { .. } | Tag::HtmlBlock)
         | Event::End(TagEnd::Link | TagEnd::Image | TagEnd::HtmlBlock) => None,
-        Event::Start(Tag::Heading { .. }) => Some(Event::Start(Tag::Heading {
-            level: HeadingLevel::H3,
-            id: None,
-            classes: Vec::new(),
-            attrs: Vec::new(),
-        })),
-        Event::End(TagEnd::Heading(_)) => Some(Event::End(TagEnd::Heading(HeadingLevel::H3))),
+        Event::Start(Tag::Heading { .. }) => {
+            Some(Event::Start(Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }))
+        }
+        Event::End(TagEnd::Heading(_)) => Some(Event::End(TagEnd::Heading(level))),
         other => Some(other),
     }
 }
@@ -105,18 +104,18 @@ mod tests {
 
     #[test]
     fn tables_and_grades_are_kept() {
-        let page = of_markdown("### Verdict\n\n| for | grade |\n|---|--:|\n| etcd | **fail** |\n");
+        let page = of_markdown("### Verdict\n\n| for | grade |\n|---|--:|\n| etcd | **fail** |\n", HeadingLevel::H3);
         assert!(page.contains("<h3>Verdict</h3>") && page.contains("<strong class=\"bad\">fail</strong>"), "{page}");
-        assert!(
-            page.contains("<div class=\"wide\" tabindex=\"0\"><table>") && page.contains("</table>\n</div>"),
-            "{page}"
-        );
+        assert!(page.contains("aria-label=\"Table\"><table>") && page.contains("</table>\n</div>"), "{page}");
         assert!(page.contains("<td class=\"number\">") && !page.contains("style="), "{page}");
     }
 
     #[test]
     fn tags_links_and_pictures_are_text() {
-        let page = of_markdown("<script>alert(1)</script> [a](javascript:x) ![b](http://c) <b onclick=x>\n\n<div>\n");
+        let page = of_markdown(
+            "<script>alert(1)</script> [a](javascript:x) ![b](http://c) <b onclick=x>\n\n<div>\n",
+            HeadingLevel::H3,
+        );
         assert!(
             !page.contains("<script") && !page.contains("<a") && !page.contains("<img") && !page.contains("<b "),
             "{page}"

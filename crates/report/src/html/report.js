@@ -1,14 +1,17 @@
 "use strict";
 (() => {
-  // Colours that stay apart without colour vision (Okabe and Ito), then the same dashed.
-  const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6d3b", "#7f7f7f"];
+  // Colours that stay apart without colour vision (after Okabe and Ito), then the same dashed.
+  const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b87d00", "#2b8cc4", "#8a6d3b", "#7f7f7f"];
+  const COLORS_ON_DARK = ["#4aa3df", "#ff8a3d", "#2fc89a", "#e39ac4", "#eeb84a", "#8fd0f5", "#c9a66b", "#b0b0b0"];
+  const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
   const VIRIDIS = [[253, 231, 37], [181, 222, 43], [110, 206, 88], [53, 183, 121], [31, 158, 137],
     [38, 130, 142], [49, 104, 142], [62, 73, 137], [72, 40, 120], [68, 1, 84]];
   const HEIGHT = 300;
   const root = document.documentElement;
   const css = name => getComputedStyle(root).getPropertyValue(name).trim();
-  const color = at => COLORS[at % COLORS.length];
-  const dash = at => (at < COLORS.length ? [] : at < 2 * COLORS.length ? [6, 4] : [2, 3]);
+  const isDark = () => css("--dark") === "1";
+  const color = (one, at, onDark = false) => (onDark ? COLORS_ON_DARK : COLORS)[(one.look ? one.look[0] : at) % COLORS.length];
+  const dash = (one, at) => DASHES[(one.look ? one.look[1] : Math.floor(at / COLORS.length)) % DASHES.length];
 
   function element(tag, attributes = {}, ...children) {
     const made = document.createElement(tag);
@@ -64,6 +67,10 @@
       for (const value of [0, -Math.log10(0.5), 1, 2, 3, 4, 5, 6, 7, 8, 9]) if (value >= low && value <= high) all.push(value);
       if (all.length > 1) return all;
     }
+    if (axis.is_log && axis.unit === "count") {
+      for (let value = 1; value <= high; value *= 2) if (value >= low) all.push(value);
+      return all;
+    }
     if (axis.is_log) {
       const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high));
       const within = last - first <= 2 ? [1, 2, 3, 5, 7] : last - first <= 4 ? [1, 2, 5] : [1];
@@ -83,6 +90,18 @@
     return all;
   }
 
+  // Names of ticks without those that would overlap the one before, or stick out at the right.
+  function apart(plot, at, values, names) {
+    if (at) return names;
+    let end = -Infinity;
+    return names.map((name, place) => {
+      const middle = plot.valToPos(values[place], "x"), half = 3.6 * name.length;
+      if (middle - half < end || middle + half > plot.bbox.width / devicePixelRatio + 18) return "";
+      end = middle + half + 8;
+      return name;
+    });
+  }
+
   const extent = (axis, low, high) => {
     if (!Number.isFinite(low) || !Number.isFinite(high)) return axis.is_log ? [1, 10] : [0, 1];
     if (axis.is_log) return low === high ? [low / 2, high * 2] : [low / 1.15, high * 1.15];
@@ -91,7 +110,7 @@
     return low === high ? [low - 0.5, high + 0.5] : [low, high];
   };
 
-  const heatOf = count => (most => value => Math.round(9 * Math.log1p(value) / Math.log1p(most)))(count);
+  const heatOf = most => value => Math.round(9 * Math.log(value) / (Math.log(most) || 1));
   const densest = heat => Math.max(1, ...heat.cells.flatMap(cells => cells.filter((_, at) => at % 2)));
 
   // The cells of a heat map as rectangles: begin, end, low, high, shade.
@@ -117,6 +136,20 @@
       }
     });
     return { data: uPlot.join(tables.map(sorted)), roles };
+  }
+
+  // Points that no line would show, since there is a gap before and after.
+  function alone(values) {
+    const found = [];
+    let before = null, last = -1;
+    for (let at = 0; at <= values.length; at++) {
+      const value = at < values.length ? values[at] : null;
+      if (value === undefined) continue;
+      if (value === null && last >= 0 && before === null) found.push(last);
+      if (value === null) [before, last] = [null, -1];
+      else [before, last] = [last < 0 ? null : values[last], at];
+    }
+    return found;
   }
 
   // Places have to rise; several lines of a step may have gaps at one place.
@@ -145,8 +178,8 @@
     drawLines() {
       const { chart } = this;
       const place = element("div", {
-        class: "plot", tabindex: "0", role: "img", onkeydown: event => this.key(event),
-        "aria-label": `${chart.title}. ${chart.y.label} against ${chart.x.label}. ${this.series.map(one => one.name).join(", ")}. The button Table shows the figures.`,
+        class: "plot", tabindex: "0", role: "application", "aria-roledescription": "chart", onkeydown: event => this.key(event),
+        "aria-label": `${chart.title}: ${chart.y.label} against ${chart.x.label}. Arrow keys read the values, the button Table lists them.`,
       });
       this.reading = element("p", { class: "reading", "aria-live": "polite" });
       this.figure.append(place, this.legend(), this.reading);
@@ -156,19 +189,19 @@
       const series = roles.map(({ at, role }) => ({
         show: !this.hidden[at],
         scale: "y",
-        stroke: role === "line" ? (isHeat ? () => this.over(at) : color(at)) : "transparent",
-        dash: dash(at),
+        stroke: role === "line" ? () => (isHeat ? this.over(at) : color(this.series[at], at, isDark())) : "transparent",
+        dash: dash(this.series[at], at),
         width: role === "line" ? (isHeat ? 1.5 : 2) : 0,
-        points: role === "line" ? { size: 4 } : { show: false },
+        points: role === "line" ? { size: 4, show: true, filter: (plot, column) => alone(plot.data[column]) } : { show: false },
       }));
       const bands = roles.flatMap(({ at, role }, column) =>
-        role === "low" ? [{ series: [column + 2, column + 1], fill: color(at) + "30" }] : []);
+        role === "low" ? [{ series: [column + 2, column + 1], fill: () => color(this.series[at], at, isDark()) + (isDark() ? "50" : "30") }] : []);
       const axis = (axis, at) => ({
         stroke: () => css("--quiet"), grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 },
         font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", label: axis.label, labelSize: 18, size: at ? 72 : 34,
         splits: (plot, _, low, high) => ticks(axis, low, high, at ? 6 : Math.max(3, plot.bbox.width / devicePixelRatio / 90)),
         filter: (_, splits) => splits,
-        values: (_, values) => values.map(value => format(axis, value)),
+        values: (plot, values) => apart(plot, at, values, values.map(value => format(axis, value))),
       });
       const scale = axis => ({ time: false, distr: axis.is_log ? 3 : 1 });
       this.plot = new uPlot({
@@ -183,6 +216,8 @@
           sync: chart.time ? { key: `time ${chart.time.step}`, scales: ["x", null] } : undefined,
           drag: { x: true, y: false, setScale: true },
           points: { size: 7 },
+          // A line has no value where it is not.
+          hover: { prox: 14 },
         },
         hooks: {
           drawAxes: isHeat ? [plot => this.heat(plot)] : [],
@@ -192,6 +227,7 @@
           setScale: [(plot, key) => { if (key === "x") this.show(plot); }],
         },
       }, data, place);
+      place.addEventListener("mousemove", () => this.each(one => { one.isByKey = false; }), true);
       place.addEventListener("dblclick", () => this.all(), true);
       new ResizeObserver(() => {
         const width = place.clientWidth;
@@ -206,7 +242,7 @@
     }
 
     over(at) {
-      return [css("--bad"), css("--middling"), css("--text")][at % 3];
+      return [css("--bad"), css("--middling"), css("--p50")][at % 3];
     }
 
     extents() {
@@ -232,7 +268,7 @@
     }
 
     heat(plot) {
-      const { ctx, bbox } = plot;
+      const { ctx, bbox } = plot, isOnDark = isDark();
       ctx.save();
       ctx.beginPath();
       ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
@@ -241,7 +277,7 @@
         const left = plot.valToPos(begin, "x", true), right = plot.valToPos(end, "x", true);
         if (right < bbox.left || left > bbox.left + bbox.width) continue;
         const top = plot.valToPos(high, "y", true), bottom = plot.valToPos(Math.max(low, 1), "y", true);
-        ctx.fillStyle = `rgb(${VIRIDIS[shade]})`;
+        ctx.fillStyle = `rgb(${VIRIDIS[isOnDark ? 9 - shade : shade]})`;
         ctx.fillRect(left, top, Math.max(1, right - left), Math.max(1, bottom - top));
       }
       ctx.restore();
@@ -278,18 +314,21 @@
         this.reading.textContent = "";
         return;
       }
+      const values = [];
       this.roles.forEach(({ at: line, role }, column) => {
         if (role !== "line" || this.hidden[line]) return;
-        const index = plot.cursor.idxs ? plot.cursor.idxs[column + 1] : at;
+        const index = plot.cursor.idxs[column + 1];
         const value = index === null || index === undefined ? null : plot.data[column + 1][index];
         this.values[line].textContent = format(chart.y, value);
+        if (value !== null && value !== undefined && values.length < 6) values.push(`${this.series[line].name || chart.y.label} ${format(chart.y, value)}`);
       });
       const near = (plot.scales.x.max - plot.scales.x.min) / 60;
       const marked = this.marked.filter(mark => Math.abs(mark.x - x) < near).map(mark => mark.text);
       let text = `${chart.x.label}: ${format(chart.x, x)}`;
       const visit = chart.time && chart.time.visits.findLast(([begin]) => begin <= x);
       if (visit) text += `, ${FORMATS.seconds(visit[1] + x - visit[0])} into the run`;
-      if (chart.heat) text += this.cell(x, plot.posToVal(plot.cursor.top, "y"));
+      if (this.isByKey) text += `; ${values.join(", ")}`;
+      else if (chart.heat) text += this.cell(x, plot.posToVal(plot.cursor.top, "y"));
       this.reading.textContent = marked.length ? `${text}; ${marked.join("; ")}` : text;
     }
 
@@ -303,22 +342,36 @@
       return `; ${place < 0 ? 0 : cells[column][place + 1]} of ${total} operations took ${FORMATS.ns(edges[row])} to ${FORMATS.ns(edges[row + 1])}`;
     }
 
+    // Zooms in or out around the middle, no further than there is anything.
+    zoom(by) {
+      this.each(one => {
+        const { of, back } = one.way(), { min, max } = one.plot.scales.x, [low, high] = one.xExtents();
+        const change = by * (of(max) - of(min));
+        const next = { min: Math.max(low, back(of(min) + change)), max: Math.min(high, back(of(max) - change)) };
+        one.zoomed = next.min > low || next.max < high;
+        one.plot.setScale("x", next);
+      });
+    }
+
+    way() {
+      return this.chart.x.is_log ? { of: Math.log, back: Math.exp } : { of: value => value, back: value => value };
+    }
+
     key(event) {
       const { plot } = this, step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       const x = plot.data[0];
       if (step) {
-        const shown = x.map((_, at) => at).filter(at => x[at] >= plot.scales.x.min && x[at] <= plot.scales.x.max);
-        const now = shown.indexOf(plot.cursor.idx);
-        const next = shown[Math.min(shown.length - 1, Math.max(0, now < 0 ? (step > 0 ? 0 : shown.length - 1) : now + step))];
+        const lines = this.roles.map(({ at: line, role }, column) => ({ line, role, column })).filter(({ line, role }) => role === "line" && !this.hidden[line]);
+        const hasValue = at => lines.some(({ column }) => Number.isFinite(plot.data[column + 1][at]));
+        const shown = x.map((_, at) => at).filter(at => x[at] >= plot.scales.x.min && x[at] <= plot.scales.x.max && hasValue(at));
+        const now = plot.cursor.idx;
+        const isOn = now !== null && now !== undefined && plot.cursor.left >= 0;
+        const next = !isOn ? shown.at(step > 0 ? 0 : -1) : step > 0 ? shown.find(at => at > now) : shown.findLast(at => at < now);
         if (next === undefined) return;
+        this.each(one => { one.isByKey = true; });
         plot.setCursor({ left: plot.valToPos(x[next], "x"), top: plot.bbox.height / devicePixelRatio / 2 }, true, true);
-      } else if (event.key === "+" || event.key === "-") {
-        const { min, max } = plot.scales.x, by = event.key === "+" ? 0.25 : -0.5;
-        this.each(one => {
-          one.zoomed = true;
-          one.plot.setScale("x", { min: min + by * (max - min), max: max - by * (max - min) });
-        });
-      } else if (event.key === "0" || event.key === "Home") this.all();
+      } else if (event.key === "+" || event.key === "-") this.zoom(event.key === "+" ? 0.25 : -0.5);
+      else if (event.key === "0" || event.key === "Home") this.all();
       else return;
       event.preventDefault();
     }
@@ -341,11 +394,12 @@
       const legend = element("div", { class: "legend" }), more = element("div", { class: "legend" });
       const hidden = this.hidden.filter(Boolean).length;
       this.series.forEach((one, at) => {
-        const stroke = this.chart.kind === "heat" ? this.over(at) : color(at);
+        const stroke = this.chart.kind === "heat" ? this.over(at) : color(one, at, isDark());
         const swatch = document.createElementNS("http://www.w3.org/2000/svg", "svg");
         for (const [name, value] of [["width", 22], ["height", 8], ["aria-hidden", "true"]]) swatch.setAttribute(name, value);
         const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-        for (const [name, value] of [["x1", 0], ["x2", 22], ["y1", 4], ["y2", 4], ["stroke", stroke], ["stroke-width", 3], ["stroke-dasharray", dash(at).join(" ")]]) line.setAttribute(name, value);
+        for (const [name, value] of [["x1", 0], ["x2", 22], ["y1", 4], ["y2", 4], ["stroke", stroke], ["stroke-width", 3], ["stroke-dasharray", dash(one, at).join(" ")]]) line.setAttribute(name, value);
+        line.dataset.line = at;
         swatch.append(line);
         const value = element("span", { class: "value" });
         this.values.push(value);
@@ -354,6 +408,15 @@
       });
       if (hidden) legend.append(element("details", { class: "more" }, element("summary", {}, `${hidden} more`), more));
       return legend;
+    }
+
+    recolor() {
+      if (!this.plot) return;
+      this.plot.redraw(false);
+      this.figure.querySelectorAll(".legend line").forEach(line => {
+        const at = Number(line.dataset.line);
+        line.setAttribute("stroke", this.chart.kind === "heat" ? this.over(at) : color(this.series[at], at, isDark()));
+      });
     }
 
     toggle(at, isShown) {
@@ -379,22 +442,29 @@
       const name = (this.chart.id.replace(/[^A-Za-z0-9.-]+/g, "_") || "chart").slice(0, 80);
       const bar = element("div", { class: "chart-tools" });
       const button = (label, what, act) => bar.append(element("button", { type: "button", "aria-label": `${what}: ${this.chart.title}`, onclick: act }, label));
-      if (this.chart.kind !== "grid") button("Table", "Show the figures of", () => this.table());
+      if (this.chart.kind !== "grid") {
+        button("+", "Zoom into", () => this.zoom(0.25));
+        button("-", "Zoom out of", () => this.zoom(-0.5));
+        button("All", "Show all of", () => this.all());
+        button("Table", "Show the figures of", event => this.table(event.target));
+        bar.lastChild.setAttribute("aria-expanded", "false");
+      }
       button("CSV", "Save as CSV", () => save(`${name}.csv`, "text/csv", this.rows().map(row => row.map(cell).join(",")).join("\r\n") + "\r\n"));
       button("SVG", "Save as SVG", () => save(`${name}.svg`, "image/svg+xml", drawing(this)));
       button("PNG", "Save as PNG", () => this.png(name));
       this.figure.append(bar);
     }
 
-    table() {
+    table(opener) {
       const shown = this.figure.querySelector(".figures");
+      opener.setAttribute("aria-expanded", String(!shown));
       if (shown) {
         shown.remove();
         return;
       }
       const [head, ...rows] = this.rows(true);
       const line = (tag, cells) => element("tr", {}, ...cells.map(text => element(tag, {}, String(text))));
-      this.figure.append(element("div", { class: "figures", tabindex: "0" }, element("table", {}, element("caption", {}, this.chart.title), element("thead", {}, line("th", head)), element("tbody", {}, ...rows.map(row => line("td", row))))));
+      this.figure.append(element("div", { class: "figures", tabindex: "0", role: "region", "aria-label": this.chart.title }, element("table", {}, element("caption", {}, this.chart.title), element("thead", {}, line("th", head)), element("tbody", {}, ...rows.map(row => line("td", row))))));
     }
 
     // All figures in rows: for people with their unit, else as numbers.
@@ -491,21 +561,22 @@
         out.push(`<rect x="${x1.toFixed(1)}" y="${y1.toFixed(1)}" width="${Math.max(0.7, x2 - x1).toFixed(1)}" height="${Math.max(0.7, y2 - y1).toFixed(1)}" fill="rgb(${VIRIDIS[shade]})"/>`);
       }
     }
-    const overs = ["#b3261e", "#8a5a00", "#000"];
-    const stroke = at => (chart.kind === "heat" ? overs[at % 3] : color(at));
+    const overs = ["#b3261e", "#8a5a00", "#e0218a"];
+    const stroke = one => (chart.kind === "heat" ? overs[one.at % 3] : color(one, one.at));
     for (const one of shown) {
       if (one.band) {
         const there = one.band.x.map((value, at) => `${x(value).toFixed(1)} ${y(one.band.high[at]).toFixed(1)}`);
         const back = one.band.x.map((value, at) => `${x(value).toFixed(1)} ${y(one.band.low[at]).toFixed(1)}`).reverse();
-        out.push(`<path d="M${there.concat(back).join("L")}Z" fill="${stroke(one.at)}" fill-opacity="0.18"/>`);
+        out.push(`<path d="M${there.concat(back).join("L")}Z" fill="${stroke(one)}" fill-opacity="0.18"/>`);
       }
       let path = "", isOn = false;
       one.x.forEach((value, at) => {
         const isThere = one.y[at] !== null && !(chart.y.is_log && one.y[at] <= 0);
-        if (isThere) path += `${isOn ? "L" : "M"}${x(value).toFixed(1)} ${y(one.y[at]).toFixed(1)}`;
+        // A point alone has to have a length to be seen.
+        if (isThere) path += `${isOn ? "L" : "M"}${x(value).toFixed(1)} ${y(one.y[at]).toFixed(1)}${isOn ? "" : "h0.1"}`;
         isOn = isThere;
       });
-      out.push(`<path d="${path}" stroke="${stroke(one.at)}" stroke-width="1.8" stroke-linecap="round" stroke-dasharray="${dash(one.at).join(" ")}"/>`);
+      out.push(`<path d="${path}" stroke="${stroke(one)}" stroke-width="1.8" stroke-linecap="round" stroke-dasharray="${dash(one, one.at).join(" ")}"/>`);
     }
     for (const mark of plot.marked) {
       out.push(mark.y === undefined
@@ -517,7 +588,7 @@
     for (const one of shown) {
       const name = one.name || chart.y.label, wide = 40 + 7 * name.length;
       if (at + wide > width && at > left) [at, line] = [left, line + 18];
-      out.push(`<path d="M${at} ${line - 4}h22" stroke="${stroke(one.at)}" stroke-width="3" stroke-dasharray="${dash(one.at).join(" ")}"/>`);
+      out.push(`<path d="M${at} ${line - 4}h22" stroke="${stroke(one)}" stroke-width="3" stroke-dasharray="${dash(one, one.at).join(" ")}"/>`);
       say(at + 28, line, name);
       at += wide;
     }
@@ -542,7 +613,13 @@
       button.addEventListener("click", async () => save(button.dataset.file, "application/json", await inflate(button.dataset.record)));
     }
     const themes = ["auto", "light", "dark"], theme = document.getElementById("theme");
-    const redraw = () => plots.forEach(plot => plot.plot && plot.plot.redraw(false));
+    const redraw = () => plots.forEach(plot => plot.recolor());
+    addEventListener("beforeprint", () => {
+      for (const table of document.querySelectorAll("details.folded:not([open]), details.machine:not([open])")) {
+        table.open = true;
+        addEventListener("afterprint", () => { table.open = false; }, { once: true });
+      }
+    });
     theme.addEventListener("click", () => {
       const next = themes[(themes.indexOf(root.dataset.theme || "auto") + 1) % themes.length];
       if (next === "auto") delete root.dataset.theme;

@@ -94,7 +94,7 @@ fn verdicts_and_findings_are_there_without_the_script() {
     for verdict in &report.verdicts {
         assert!(page.contains(&format!("<td>{}</td>", verdict.title)), "{}", verdict.title);
     }
-    assert!(page.contains("<h3>Findings</h3>") && page.contains("<h3>Run it again</h3>"));
+    assert!(page.contains("<h2>Findings</h2>") && page.contains("<h2>Run it again</h2>"));
 }
 
 /// Cause: `</script>` in the name of a job would end the script that holds it.
@@ -145,4 +145,26 @@ fn a_run_without_figures_has_a_page() {
     let run = Pictured { name: "a".to_owned(), report, data: ChartData::default() };
     let page = page(&[run]);
     assert!(page.contains("<h2>Charts</h2>") && unpacked(&page, "chart-data") == "[]");
+}
+
+/// The page of a search for limits held no limit.
+#[test]
+fn limits_are_in_the_page_with_their_evidence() {
+    use qd1_model::limits::{Direction, Evidence, Limit, Limits, Quantity};
+    let evidence =
+        Evidence { id: "pinned".to_owned(), speaks_for: true, text: "the same at twice the depth".to_owned() };
+    let limit = Limit {
+        direction: Direction::Read,
+        quantity: Quantity::Requests,
+        reached: true,
+        sustained: Estimate { low: Some(2990.0), high: Some(3010.0), ..Estimate::exact(3000.0, 9) },
+        watched_ns: 60_000_000_000,
+        block: qd1_model::Bytes::kib(4),
+        burst: None,
+        evidence: vec![evidence],
+    };
+    let limits = Limits { limits: vec![limit], ..Limits::default() };
+    let report = Report { limits: Some(limits), verdicts: Vec::new(), ..sample::slow_vps() };
+    let page = page(&[pictured("a", report)]);
+    assert!(page.contains("3,000 IOPS") && page.contains("the same at twice the depth"), "{page}");
 }

@@ -8,41 +8,58 @@ use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, named};
 /// Lines of the overview that are shown at first, of all runs together.
 const SHOWN: usize = 6;
 
-const NINES: Axis = Axis { label: "share of operations that were as fast", unit: AxisUnit::Nines, is_log: false };
+const NINES: Axis = Axis { label: "percentile", unit: AxisUnit::Nines, is_log: false };
 const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
 const SHARE: Axis = Axis { label: "share of operations", unit: AxisUnit::Share, is_log: false };
+
+/// A line of the overview.
+struct Curve<'a> {
+    is_shown: bool,
+    name: String,
+    look: Option<(usize, usize)>,
+    found: &'a Distribution,
+}
 
 /// Returns the percentiles and the distribution of every step.
 pub(super) fn overview(runs: &[Pictured]) -> Group {
     let decisive = decisive(runs);
     let most = (SHOWN / runs.len().max(1)).max(1);
-    let mut curves = Vec::new();
-    for run in runs {
+    let mut curves: Vec<Curve<'_>> = Vec::new();
+    let mut kinds: Vec<String> = Vec::new();
+    for (number, run) in runs.iter().enumerate() {
         let mut shown = 0;
         for found in run.data.distributions.iter().filter(|found| found.part == Part::Whole) {
             let is_alone = run.data.distributions.iter().filter(|other| is_of_same_step(found, other)).count() == 1;
             let what = if is_alone { found.step.clone() } else { format!("{} {}", found.step, found.class.name()) };
             let is_shown = shown < most && (decisive.is_empty() || decisive.contains(&found.step));
             shown += usize::from(is_shown);
-            curves.push((is_shown, named(runs, run, &what), found));
+            let kind = kinds.iter().position(|kind| *kind == what).unwrap_or_else(|| {
+                kinds.push(what.clone());
+                kinds.len() - 1
+            });
+            // The same step of several runs has one colour.
+            let look = (runs.len() > 1).then_some((kind, number));
+            curves.push(Curve { is_shown, name: named(runs, run, &what), look, found });
         }
     }
     // These get the colours that are easiest to tell apart.
-    curves.sort_by_key(|(is_shown, ..)| !*is_shown);
+    curves.sort_by_key(|curve| !curve.is_shown);
     let series = |of: fn(&Distribution) -> Series| -> Vec<Series> {
-        curves
-            .iter()
-            .map(|(is_shown, name, found)| Series { name: name.clone(), is_hidden: !is_shown, ..of(found) })
-            .collect()
+        let line = |curve: &Curve<'_>| Series {
+            name: curve.name.clone(),
+            look: curve.look,
+            is_hidden: !curve.is_shown,
+            ..of(curve.found)
+        };
+        curves.iter().map(line).collect()
     };
     let charts = vec![
         Chart {
             id: "percentiles".to_owned(),
             title: "Latency percentiles of all steps".to_owned(),
-            note:
-                "Each step to the right has ten times fewer operations that are slower. A line ends with its slowest \
+            note: "From one grid line to the next ten times fewer operations are slower. A line ends with its slowest \
                    operation."
-                    .to_owned(),
+                .to_owned(),
             x: NINES,
             y: LATENCY,
             body: Body::Lines { series: series(percentiles) },
@@ -51,7 +68,7 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
         Chart {
             id: "distributions".to_owned(),
             title: "Distribution of latency (ECDF)".to_owned(),
-            note: "The share of operations that took at most so long.".to_owned(),
+            note: "Share of operations that took at most this long.".to_owned(),
             x: LATENCY,
             y: SHARE,
             body: Body::Lines { series: series(distribution) },
@@ -67,7 +84,7 @@ fn is_of_same_step(one: &Distribution, other: &Distribution) -> bool {
 }
 
 /// The steps by which the runs were judged.
-fn decisive(runs: &[Pictured]) -> Vec<String> {
+pub(super) fn decisive(runs: &[Pictured]) -> Vec<String> {
     let verdicts = runs.iter().flat_map(|run| &run.report.verdicts).flat_map(|verdict| &verdict.judged);
     let criteria = runs.iter().flat_map(|run| &run.report.criteria);
     verdicts.chain(criteria).map(|judged| judged.criterion.step.clone()).collect()
@@ -91,8 +108,8 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
             let part = match found.part {
                 Part::Whole if runs.len() > 1 => "",
                 Part::Whole => class.name(),
-                Part::Write => "its write",
-                Part::Sync => "its sync",
+                Part::Write => "write part",
+                Part::Sync => "sync part",
             };
             let is_hidden = runs.len() > 1 && found.part != Part::Whole;
             series.push(Series { name: named(runs, run, part), band: band(found), is_hidden, ..percentiles(found) });
@@ -101,15 +118,21 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
     Chart {
         id: format!("percentiles-{step}-{}", class.name()),
         title: format!("{step}: latency percentiles of {}s", class.name()),
-        note:
-            "The shade is the 95 % interval of the figures in the tables; where it ends, there are too few operations \
-               to bound them."
-                .to_owned(),
+        note: note(&series),
         x: NINES,
         y: LATENCY,
         body: Body::Lines { series },
         time: None,
     }
+}
+
+fn note(series: &[Series]) -> String {
+    if series.iter().all(|line| line.band.is_none()) {
+        return "Too few operations to bound these percentiles: the line is what was seen.".to_owned();
+    }
+    "The shade is the 95 % interval, that of the figures in the tables at their percentiles. Where it ends, there are too few \
+     operations to bound them, and the line is what was seen."
+        .to_owned()
 }
 
 /// Nines of a share of `count` operations; the slowest stands where one more would be expected.
@@ -128,13 +151,32 @@ fn distribution(found: &Distribution) -> Series {
     Series { x, y, ..Series::default() }
 }
 
+/// The intervals along the line: those of the figures, and between two of them as far from the line, in proportion, as they
+/// are on the way from one to the other.
 fn band(found: &Distribution) -> Option<Band> {
-    let bounded = found.figures.iter().filter_map(|(q, figure)| Some((*q, figure.low?, figure.high?)));
+    struct Node {
+        x: f64,
+        low: f64,
+        high: f64,
+    }
+    let node = |(q, figure): &(f64, qd1_model::Estimate)| {
+        let (value, low, high) = (figure.value?, figure.low?, figure.high?);
+        (value > 0.0 && low > 0.0).then(|| Node {
+            x: nines(*q, found.count),
+            low: (low / value).ln(),
+            high: (high / value).ln(),
+        })
+    };
+    let nodes: Vec<Node> = found.figures.iter().map_while(node).collect();
     let mut band = Band::default();
-    for (q, low, high) in bounded {
-        band.x.push(Some(nines(q, found.count)));
-        band.low.push(Some(low));
-        band.high.push(Some(high));
+    for (share, ns) in &found.points {
+        let x = nines(*share, found.count);
+        let pair = nodes.windows(2).find(|pair| (pair[0].x - 1e-9..=pair[1].x + 1e-9).contains(&x));
+        let Some([from, to]) = pair else { continue };
+        let part = ((x - from.x) / (to.x - from.x)).clamp(0.0, 1.0);
+        band.x.push(Some(x));
+        band.low.push(Some(ns * (from.low + part * (to.low - from.low)).exp()));
+        band.high.push(Some(ns * (from.high + part * (to.high - from.high)).exp()));
     }
     (band.x.len() > 1).then_some(band)
 }
@@ -142,6 +184,34 @@ fn band(found: &Distribution) -> Option<Band> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use qd1_model::Estimate;
+
+    #[test]
+    fn the_line_lies_within_its_band_which_has_the_tables_limits() {
+        let figure = |value: f64, low: f64, high: f64| Estimate {
+            low: Some(low),
+            high: Some(high),
+            ..Estimate::exact(value, 1)
+        };
+        let points = (1..=99)
+            .map(|percent| f64::from(percent) / 100.0)
+            .map(|share| (share, if share < 0.9 { 1e5 } else { 9e6 }));
+        let found = Distribution {
+            step: "a".to_owned(),
+            class: OpClass::Read,
+            part: Part::Whole,
+            count: 1000,
+            points: points.chain([(1.0, 1e7)]).collect(),
+            figures: vec![(0.5, figure(1e5, 8e4, 1.5e5)), (0.99, figure(9e6, 6e6, 9.5e6))],
+        };
+        let band = band(&found).unwrap();
+        assert_eq!(band.x.len(), 50, "from the median to p99");
+        for ((x, low), high) in band.x.iter().zip(&band.low).zip(&band.high) {
+            let point = found.points.iter().find(|(share, _)| Some(nines(*share, 1000)) == *x).unwrap();
+            assert!(low.unwrap() <= point.1 && point.1 <= high.unwrap());
+        }
+        assert!((band.low[0].unwrap() - 8e4).abs() < 1.0 && (band.high[49].unwrap() - 9.5e6).abs() < 10.0);
+    }
 
     #[test]
     fn nines_count_how_rare_the_slower_ones_are() {

@@ -21,9 +21,9 @@ pub(super) fn groups(runs: &[Pictured]) -> Vec<Group> {
 
 fn group(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Group {
     let of = |quantity: &str, title: &str, unit, value: fn(&Cell) -> Option<f64>| Chart {
-        id: format!("{quantity}-{}-{}", run.name, rw.name()),
+        id: format!("{quantity}-{}", named(runs, run, rw.name()).replace(' ', "-")),
         title: format!("{}: {title}", named(runs, run, rw.name())),
-        note: String::new(),
+        note: "A dash: too little was measured to tell, or nothing.".to_owned(),
         x: DEPTH,
         y: BLOCK,
         body: Body::Grid { grid: grid(surface, rw, unit, value) },
@@ -80,10 +80,12 @@ fn lines(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Chart 
                 band.high.push(Some(high));
             }
         }
-        Series { band: (band.x.len() > 1).then_some(band), ..series }
+        // Where one depth has no figure, a shade across it would claim one.
+        let is_whole = band.x.len() > 1 && band.x.len() == series.x.len();
+        Series { band: is_whole.then_some(band), ..series }
     };
     Chart {
-        id: format!("depth-{}-{}", run.name, rw.name()),
+        id: format!("depth-{}", named(runs, run, rw.name()).replace(' ', "-")),
         title: format!("{}: operations per second by iodepth", named(runs, run, rw.name())),
         note: "A line for each block size; where it bends, the disk is as busy as it gets.".to_owned(),
         x: Axis { label: "iodepth", unit: AxisUnit::Count, is_log: true },

@@ -3,7 +3,7 @@
 //! Time is that which was measured: a step in visits would else be a few thin lines in a wide chart.
 
 use qd1_model::OpClass;
-use qd1_model::chart::{Moment, Timeline};
+use qd1_model::chart::{Event, Moment, Timeline};
 use qd1_model::hist::coarse_low_ns;
 
 use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, named};
@@ -17,9 +17,9 @@ const STALLS_MAX: usize = 5;
 /// Returns the charts over time of a step.
 pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
     let mut charts = Vec::new();
-    for (at, run) in runs.iter().enumerate() {
-        let found = timelines(run, step);
-        charts.extend(found.iter().map(|found| heat(found, at, &named(runs, run, found.class.name()))));
+    for run in runs {
+        let of = |found: &&Timeline| heat(found, named(runs, run, step), &named(runs, run, found.class.name()));
+        charts.extend(timelines(run, step).iter().map(of));
     }
     charts.extend(rates(runs, step));
     charts
@@ -32,7 +32,7 @@ fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> {
     run.data.timelines.iter().filter(shows).collect()
 }
 
-fn heat(found: &Timeline, run: usize, name: &str) -> Chart {
+fn heat(found: &Timeline, place: String, name: &str) -> Chart {
     let (step, class) = (&found.step, found.class.name());
     let line =
         |name: &str, value: fn(&Moment) -> Option<f64>| Series { name: name.to_owned(), ..over_time(found, value) };
@@ -43,15 +43,26 @@ fn heat(found: &Timeline, run: usize, name: &str) -> Chart {
     ];
     let series = series.into_iter().filter(|line| line.y.iter().any(Option::is_some)).collect();
     Chart {
-        id: format!("heat-{run}-{step}-{class}"),
+        id: format!("heat-{}-{class}", place.replace(' ', "-")),
         title: format!("{step}: latency of {name}s over time"),
-        note: "Yellow: few operations took so long at that time; dark blue: many. The lines are percentiles of each moment."
-            .to_owned(),
+        note: note(found),
         x: TIME,
         y: LATENCY,
         body: Body::Heat { heat: cells(found), series },
         time: Some(Time { step: step.clone(), visits: visits(found), marks: marks(found) }),
     }
+}
+
+fn note(found: &Timeline) -> String {
+    let mut note =
+        "The more a cell stands out from the page, the more operations took so long at that time.".to_owned();
+    if found.events.iter().any(|event| event.lat_ns.is_some()) {
+        note += " Circles: the longest stalls.";
+    }
+    if found.events.iter().any(|event| event.lat_ns.is_none()) {
+        note += " Dashed: the level changed.";
+    }
+    note
 }
 
 fn cells(found: &Timeline) -> Heat {
@@ -89,24 +100,31 @@ fn visits(found: &Timeline) -> Vec<(f64, f64)> {
 
 /// A line through the moments, with a gap where a visit ends and where there is no value.
 fn over_time(found: &Timeline, value: impl Fn(&Moment) -> Option<f64>) -> Series {
-    let mut series = Series::default();
+    let (mut series, mut last) = (Series::default(), 0.0);
     for (moment, (begin, end)) in measured(found) {
-        if !moment.goes_on && !series.x.is_empty() {
+        if !moment.goes_on {
             series.x.push(Some(begin));
             series.y.push(None);
         }
         series.x.push(Some(0.5 * (begin + end)));
         series.y.push(value(moment));
+        last = end;
     }
+    // All lines of a step begin and end at the same places, whatever they show.
+    series.x.push(Some(last));
+    series.y.push(None);
     series
 }
 
 fn marks(found: &Timeline) -> Vec<Mark> {
-    let mut stalls: Vec<f64> = found.events.iter().filter_map(|event| event.lat_ns).collect();
-    stalls.sort_unstable_by(|a, b| b.total_cmp(a));
-    let least = stalls.get(STALLS_MAX - 1).copied().unwrap_or(0.0);
-    let marked = found.events.iter().filter(|event| event.lat_ns.is_none_or(|ns| ns >= least));
-    marked.map(|event| Mark { x: place(found, event.at_ns), y: event.lat_ns, text: event.text.clone() }).collect()
+    let (mut stalls, changes): (Vec<&Event>, Vec<&Event>) =
+        found.events.iter().partition(|event| event.lat_ns.is_some());
+    stalls.sort_by(|a, b| b.lat_ns.unwrap_or(0.0).total_cmp(&a.lat_ns.unwrap_or(0.0)));
+    stalls.truncate(STALLS_MAX);
+    let mut marked: Vec<&Event> = stalls.into_iter().chain(changes).collect();
+    marked.sort_by_key(|event| event.at_ns);
+    let mark = |event: &Event| Mark { x: place(found, event.at_ns), y: event.lat_ns, text: event.text.clone() };
+    marked.into_iter().map(mark).collect()
 }
 
 /// A time of the run in measured time, s: within the last moment that began before it.
@@ -149,10 +167,16 @@ fn rates(runs: &[Pictured], step: &str) -> Option<Chart> {
             } else {
                 Vec::new()
             },
-            marks: all.iter().flat_map(|(_, found)| marks(found)).filter(|mark| mark.y.is_none()).collect(),
+            marks: all.iter().flat_map(|(run, found)| changes(runs, run, found)).collect(),
         }),
     };
     (!all.is_empty()).then_some(chart)
+}
+
+/// The changes of level, with the run's name beside others.
+fn changes(runs: &[Pictured], run: &Pictured, found: &Timeline) -> Vec<Mark> {
+    let changes = marks(found).into_iter().filter(|mark| mark.y.is_none());
+    changes.map(|mark| Mark { text: named(runs, run, &mark.text), ..mark }).collect()
 }
 
 /// Whether its operations are of 128 KiB and more on average, as streams are.
@@ -166,7 +190,6 @@ fn moves_large_blocks(found: &Timeline) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::chart::Event;
 
     fn timeline() -> Timeline {
         let moment = |start_ns: u64, goes_on, bins: Vec<(u16, u32)>| Moment {
@@ -204,8 +227,8 @@ mod tests {
     #[test]
     fn a_line_has_a_gap_between_visits() {
         let line = over_time(&timeline(), |moment| moment.p50_ns);
-        assert_eq!(line.x, [0.5, 1.5, 2.0, 2.5].map(Some));
-        assert_eq!(line.y, [Some(5e3), Some(5e3), None, Some(5e3)]);
+        assert_eq!(line.x, [0.0, 0.5, 1.5, 2.0, 2.5, 3.0].map(Some));
+        assert_eq!(line.y, [None, Some(5e3), Some(5e3), None, Some(5e3), None]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::formats::document;
 use crate::page::Style;
 use crate::page::{BOLD, DIM, GOOD, NOTE, Page};
-use crate::table::compact;
+use crate::table::{compact, escaped};
 use crate::words;
 
 /// Column at which the text next to a label begins.
@@ -106,6 +106,42 @@ pub(crate) fn brief(page: &mut Page, limits: &Limits) {
     for tier in limits.tiers.iter().take(2) {
         page.hang(2, "fits", BOLD, COLUMN, &format!("{}: {} ({})", tier.name, tier.fits, tier.source));
     }
+}
+
+/// Writes a row for each limit, its evidence below, and the tiers that fit.
+pub(crate) fn markdown(text: &mut String, limits: &Limits) {
+    *text += "### Limits\n\n| requests | | sustained | 95 % interval | block size | watched for | burst |\n|---|---|--:|---|---|--:|---|\n";
+    for limit in &limits.limits {
+        let how = if limit.reached { "limit" } else { "at least" };
+        let span = span(limit.quantity, &limit.sustained).replace("95 % interval ", "");
+        let burst = limit.burst.as_ref().map_or_else(String::new, |burst| {
+            let (volume, rate) = (volume(limit.quantity, burst.volume.value), short_rate(limit.quantity, &burst.rate));
+            let refill =
+                burst.refill.as_ref().map(|refill| format!(", earned back at {}", short_rate(limit.quantity, refill)));
+            format!("{volume} at {rate}{}", refill.unwrap_or_default())
+        });
+        *text += &format!(
+            "| {} | {how} | {} | {} | {} | {} | {} |\n",
+            subject(limit.direction),
+            rate(limit.quantity, &limit.sustained),
+            escaped(&span),
+            limit.block,
+            format_span_ns(limit.watched_ns),
+            escaped(&burst)
+        );
+    }
+    *text += "\n### Why\n\n";
+    for limit in &limits.limits {
+        for evidence in &limit.evidence {
+            let sign = if evidence.speaks_for { "for" } else { "against" };
+            *text +=
+                &format!("- {} of {}, {sign}: {}\n", subject(limit.direction), limit.block, escaped(&evidence.text));
+        }
+    }
+    for tier in &limits.tiers {
+        *text += &format!("- fits {}: {} ({})\n", escaped(&tier.name), escaped(&tier.fits), escaped(&tier.source));
+    }
+    text.push('\n');
 }
 
 /// Returns the whole text.

@@ -1,0 +1,50 @@
+//! `qd1 plot`: which charts there are, in which forms, and what is refused.
+
+use std::fs;
+
+use predicates::prelude::*;
+
+use crate::common::Place;
+
+const QUICK: [&str; 2] = ["--only", "read32"];
+
+#[test]
+fn every_chart_of_the_list_is_drawn_in_every_form() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let list = place.qd1(&["plot", "--list"]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let names: Vec<&str> = list.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(names.contains(&"percentiles") && names.contains(&"heat-read32-read"), "{list}");
+    for name in names {
+        for (end, begins) in [("svg", &b"<svg"[..]), ("png", b"\x89PNG"), ("txt", b" ")] {
+            let file = place.beside(&format!("a.{end}"));
+            place.qd1(&["plot", "--chart", name, "-o", file.to_str().unwrap()]).assert().success().stderr("");
+            assert!(fs::read(&file).unwrap().starts_with(begins), "{name} as {end}");
+        }
+    }
+    // Without a name the first, in letters; without a locale plain ones.
+    place
+        .qd1(&["plot"])
+        .env("LC_ALL", "C")
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("Latency percentiles").and(predicate::function(|text: &str| text.is_ascii())));
+}
+
+#[test]
+fn wrong_words_are_one_clear_error() {
+    let place = Place::new();
+    let refused = |args: &[&str], what: &str| {
+        let line =
+            predicate::str::contains(what).and(predicate::function(|text: &str| text.trim().lines().count() == 1));
+        place.qd1(&[&["plot"], args].concat()).assert().code(2).stdout("").stderr(line);
+    };
+    refused(&[], "the history is empty");
+    place.report(&QUICK);
+    refused(&["--chart", "percentile"], "did you mean percentiles?");
+    refused(&["-o", place.beside("a.gif").to_str().unwrap()], "--format");
+    refused(&["-o", "/nonexistent/a.svg"], "/nonexistent/a.svg");
+    refused(&["nosuch"], "nosuch");
+    place.qd1(&["plot", "--width", "9"]).assert().code(2).stderr(predicate::str::contains("200..=4000"));
+}
