@@ -14,7 +14,7 @@ use crate::commands::completions::{CompletionsArgs, ManArgs};
 use crate::commands::filesystems::FilesystemsArgs;
 use crate::commands::help::HelpArgs;
 use crate::commands::helpers::HelperCommand;
-use crate::commands::history::HistoryArgs;
+use crate::commands::history::{self, HistoryArgs};
 use crate::commands::limits::LimitsArgs;
 use crate::commands::meta::MetaArgs;
 use crate::commands::ping::{self, PingArgs};
@@ -176,7 +176,8 @@ pub(crate) enum Command {
     /// Draw one chart of a run, or of several over each other: to the terminal, as SVG or PNG
     #[command(after_help = plot::EXAMPLE)]
     Plot(PlotArgs),
-    /// List the saved runs, or show one again with the current analysis
+    /// List the saved runs, show one again, tag, remove, export and import them
+    #[command(after_help = history::EXAMPLE)]
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)
     #[command(disable_help_flag = true)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
 use qd1_analysis::compare::{measured, spoilers};
-use qd1_model::history::Row;
+use qd1_model::history::{Filter, Row};
 use qd1_model::measured::Measured;
 use qd1_model::suggest::nearest;
 use qd1_model::{Problem, Record, printable};
@@ -22,34 +22,35 @@ const BYTES_MAX: u64 = 256 << 20;
 
 /// What a word names.
 enum Found {
-    /// A run of qd1.
-    Record(Box<Record>),
+    /// Runs of qd1: several where a tag names them.
+    Records(Vec<Record>),
     /// Runs of another tool.
     Others(Vec<Measured>),
 }
 
-/// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, or a file. A file may
-/// hold several runs.
+/// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, `@TAG`, or a file. A
+/// tag and a file may name several runs.
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
 pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
     Ok(match look_up(word)? {
-        Found::Record(record) if is_file(word) => {
-            vec![Measured { label: printable(word).into_owned(), ..of_record(&record) }]
+        Found::Records(records) if is_file(word) => {
+            let of = |record| Measured { label: printable(word).into_owned(), ..of_record(record) };
+            records.iter().map(of).collect()
         }
-        Found::Record(record) => vec![of_record(&record)],
+        Found::Records(records) => records.iter().map(of_record).collect(),
         Found::Others(runs) => runs,
     })
 }
 
-/// Returns the run of qd1 that a word names, as [`find`] does.
+/// Returns the runs of qd1 that a word names, as [`find`] does.
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn record(word: &str) -> Result<Record> {
+pub(crate) fn records(word: &str) -> Result<Vec<Record>> {
     match look_up(word)? {
-        Found::Record(record) => Ok(*record),
+        Found::Records(records) => Ok(records),
         Found::Others(_) => {
             let word = printable(word);
             let message = format!("{word}: is of another tool, and has no charts; `qd1 compare` reads it");
@@ -76,11 +77,27 @@ fn look_up(word: &str) -> Result<Found> {
         return Err(Problem::usage(format!("{}: there is no such file", printable(word))).into());
     }
     let store = session::kept_runs()?;
-    let id = match word.strip_prefix('@') {
-        Some(name) => named(&store.list(usize::MAX)?, name, &Zoned::now())?,
-        None => word.to_owned(),
+    let ids = match word.strip_prefix('@') {
+        Some(name) if NAMES.contains(&name) => vec![named(&store.list(usize::MAX)?, name, &Zoned::now())?],
+        Some(tag) => tagged(&store, tag)?,
+        None => vec![word.to_owned()],
     };
-    Ok(Found::Record(Box::new(load(&store, &id, word)?)))
+    Ok(Found::Records(ids.iter().map(|id| load(&store, id, word)).collect::<Result<_>>()?))
+}
+
+/// Returns the ids of the runs with a tag, the newest first.
+fn tagged(store: &Store, tag: &str) -> Result<Vec<String>> {
+    let filter = Filter { tag: Some(tag.to_owned()), ..Filter::default() };
+    let ids: Vec<String> = store.find(&filter, usize::MAX)?.into_iter().map(|row| row.id).collect();
+    if ids.is_empty() {
+        let meant = nearest(tag, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
+        let message = format!(
+            "there is no run @{}; {meant}@latest, @previous and @yesterday are known, and the tags that `qd1 history` shows",
+            printable(tag)
+        );
+        return Err(Problem::usage(message).into());
+    }
+    Ok(ids)
 }
 
 fn load(store: &Store, id: &str, word: &str) -> Result<Record> {
@@ -115,14 +132,7 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
                 Problem::usage(format!("@yesterday: there is no run of yesterday like the latest one, {of_latest}"))
             })
         }
-        _ => {
-            let meant =
-                nearest(name, NAMES.into_iter()).map_or_else(String::new, |name| format!("did you mean @{name}? "));
-            Err(Problem::usage(format!(
-                "there is no run @{}; {meant}@latest, @previous and @yesterday are known, `qd1 history` lists all",
-                printable(name)
-            )))
-        }
+        _ => Err(Problem::usage(format!("@{name}: is no name by time"))),
     }
 }
 
@@ -149,7 +159,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
-        Some(record) => Ok(Found::Record(Box::new(record))),
+        Some(record) => Ok(Found::Records(vec![record])),
         None => Ok(Found::Others(qd1_import::read(&label, &bytes)?)),
     }
 }
@@ -216,14 +226,9 @@ mod tests {
         let row = |id: &str, days: u64, suite: &str| Row {
             id: id.to_owned(),
             started_unix_ns: days * DAY_NS + DAY_NS / 2,
-            elapsed_ns: 0,
             suite: suite.to_owned(),
             path: "/srv".to_owned(),
-            device: String::new(),
-            filesystem: String::new(),
-            version: String::new(),
-            interrupted: false,
-            headline: None,
+            ..Row::default()
         };
         vec![row("d", 20_010, "check"), row("c", 20_009, "sweep"), row("b", 20_009, "check"), row("a", 20_003, "check")]
     }
@@ -235,7 +240,6 @@ mod tests {
         assert_eq!(of("latest").unwrap(), "d");
         assert_eq!(of("previous").unwrap(), "b");
         assert_eq!(of("yesterday").unwrap(), "b");
-        assert!(of("tomorrow").unwrap_err().contains("@previous"));
         let later = jiff::Timestamp::from_second(20_020 * 86_400).unwrap().to_zoned(TimeZone::UTC);
         assert!(named(&rows(), "yesterday", &later).unwrap_err().to_string().contains("check on /srv"));
         assert!(named(&[], "latest", &now).unwrap_err().to_string().contains("empty"));

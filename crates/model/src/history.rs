@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// One run of the history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// Random identifier, 12 hexadecimal digits.
     pub id: String,
@@ -23,7 +23,47 @@ pub struct Row {
     pub version: String,
     /// Whether it was ended early.
     pub interrupted: bool,
+    /// The machine's name; absent where an earlier qd1 kept the run and nobody asked since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Words that somebody gave it, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// A remark that somebody made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// What it found, in a line, as the qd1 that listed or saved it judged it; absent where nobody did yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headline: Option<String>,
+}
+
+/// Which runs of the history are meant: those that have all that is named here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// The machine's name.
+    pub host: Option<String>,
+    /// The topmost block device.
+    pub device: Option<String>,
+    /// The place that was measured, or a directory above it.
+    pub path: Option<String>,
+    /// The suite.
+    pub suite: Option<String>,
+    /// A tag.
+    pub tag: Option<String>,
+    /// Begun at this time or later, ns since the Unix epoch.
+    pub since_unix_ns: Option<u64>,
+    /// Begun before this time.
+    pub until_unix_ns: Option<u64>,
+}
+
+/// Letters of a tag at most.
+pub const TAG_MAX: usize = 40;
+/// The same of a note.
+pub const NOTE_MAX: usize = 2000;
+
+/// Whether a word can be a tag: letters, digits, `-`, `_` and `.`, beginning with a letter, so that none is taken for an
+/// id, an option or a list.
+pub fn is_tag(word: &str) -> bool {
+    let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    word.starts_with(char::is_alphabetic) && word.chars().all(plain) && word.chars().count() <= TAG_MAX
 }

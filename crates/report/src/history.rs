@@ -35,6 +35,14 @@ pub fn history_human(rows: &[Row], style: &Style, zone: &TimeZone) -> String {
         let path = shorten(&printable(&row.path), page.style.width.saturating_sub(before + length).max(8));
         let note = page.paint(MIDDLING, note);
         page.line(&format!("{}{path}{note}", joined(cells)));
+        let tags = row.tags.iter().map(|tag| format!("@{tag}")).collect::<Vec<_>>().join(" ");
+        let said = [tags.as_str(), row.note.as_deref().unwrap_or_default()];
+        let said = said.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        for line in
+            wrap(&printable(&said), page.style.width.saturating_sub(INDENT).max(8)).iter().filter(|_| !said.is_empty())
+        {
+            page.line(&format!("{:INDENT$}{line}", ""));
+        }
         if let Some(headline) = row.headline.as_deref().filter(|headline| !headline.is_empty()) {
             let room = page.style.width.saturating_sub(INDENT).max(8);
             let line = wrap(&printable(headline), room.saturating_sub(3)).into_iter().next().unwrap_or_default();
@@ -86,6 +94,9 @@ mod tests {
             version: "0.1.0".into(),
             interrupted: false,
             headline: Some("commits p99 12.9 ms, reads p99.9 2.46 ms; 1 pass, 2 marginal, 2 open".into()),
+            tags: vec!["before-upgrade".into(), "nightly".into()],
+            note: Some("after the controller was replaced".into()),
+            ..Row::default()
         };
         let long = "/var/lib/containers/storage/overlay/9f8e7d6c5b4a/merged/srv/postgresql".to_owned();
         let second = Row {

@@ -135,11 +135,13 @@ mod tests {
             device: NAME.to_owned(),
             filesystem: NAME.to_owned(),
             version: NAME.to_owned(),
-            interrupted: false,
             headline: Some(NAME.to_owned()),
+            tags: vec![NAME.to_owned()],
+            note: Some(NAME.to_owned()),
+            ..qd1_model::history::Row::default()
         };
         let text = history_human(&[row], &Style::plain(200), &jiff::tz::TimeZone::UTC);
-        assert!(text.lines().count() == 3 && !text.replace('\n', "").contains(char::is_control), "{text:?}");
+        assert!(text.lines().count() == 4 && !text.replace('\n', "").contains(char::is_control), "{text:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::BUSY;
@@ -53,6 +53,17 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "
     -- What `qd1 history` says of a run: a note of what an analysis once found, which `qd1 history show` does anew.
     ALTER TABLE run ADD COLUMN headline TEXT;
+",
+    "
+    -- The machine, to find a run by it; what people say of a run.
+    ALTER TABLE run ADD COLUMN host TEXT;
+    ALTER TABLE run ADD COLUMN note TEXT;
+    CREATE TABLE tag (
+        run TEXT NOT NULL REFERENCES run (id),
+        tag TEXT NOT NULL,
+        PRIMARY KEY (run, tag)
+    ) STRICT;
+    CREATE INDEX tag_tag ON tag (tag);
 ",
 ];
 
@@ -242,10 +253,14 @@ fn is_stamped(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)).map(|id| id == APPLICATION_ID)
 }
 
-/// Makes the tables of this version, and says in the header whose they are.
+/// Makes the tables of this version, and says in the header whose they are. What there was before is kept beside it.
 fn migrate(db: &mut Connection) -> Result<()> {
-    if version(db)? == MIGRATIONS.len() && is_stamped(db)? {
+    let from = version(db)?;
+    if from == MIGRATIONS.len() && is_stamped(db)? {
         return Ok(());
+    }
+    if (1..MIGRATIONS.len()).contains(&from) && look(db)? == Tables::Ours {
+        back_up(db, from)?;
     }
     // Looked at again under the lock: another program may be creating tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -261,6 +276,27 @@ fn migrate(db: &mut Connection) -> Result<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.commit()?;
     Ok(())
+}
+
+/// Copies a history whose tables have an earlier version to a file beside it, unless that was done before.
+fn back_up(db: &Connection, version: usize) -> Result<()> {
+    let Some(path) = db.path().filter(|path| !path.is_empty()) else { return Ok(()) };
+    let copy = format!("{path}.v{version}");
+    // Private from the start; SQLite writes into an empty file.
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
+        made => drop(made.with_context(|| format!("cannot copy it to {copy} before its tables are changed"))?),
+    }
+    let copied = db.execute("VACUUM INTO ?", [&copy]);
+    if copied.is_err() {
+        let _ = std::fs::remove_file(&copy);
+    }
+    copied.map(drop).with_context(|| format!("cannot copy it to {copy} before its tables are changed"))
+}
+
+/// The version of the tables.
+pub(crate) fn tables(db: &Connection) -> rusqlite::Result<usize> {
+    version(db)
 }
 
 fn refuse_newer(version: usize) -> Result<()> {

@@ -8,13 +8,14 @@
 
 mod blob;
 mod file;
+mod list;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use qd1_model::history::Row;
+use qd1_model::history::{Filter, Row};
 use qd1_model::record::over::Round;
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
@@ -148,8 +149,8 @@ impl Store {
             let transaction = self.db.unchecked_transaction()?;
             let count = transaction.execute(
                 "INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted,
-                                  record, unfinished)
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                  record, unfinished, host)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET elapsed_ns = excluded.elapsed_ns, version = excluded.version,
                     interrupted = excluded.interrupted, record = excluded.record, unfinished = excluded.unfinished
                  WHERE run.unfinished",
@@ -165,6 +166,7 @@ impl Store {
                     record.interrupted || unfinished,
                     blob,
                     unfinished,
+                    &record.environment.hostname,
                 ),
             )?;
             // What is in the record now. Any later round is of another process, and is left to it.
@@ -199,36 +201,89 @@ impl Store {
     }
 
     /// Returns the last `limit` runs, the newest first.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
     pub fn list(&self, limit: usize) -> Result<Vec<Row>> {
-        let list = || -> rusqlite::Result<Vec<Row>> {
-            // A history that an earlier qd1 wrote, and that cannot be written here, has no such column.
-            let headline = if self.has_headlines()? { "headline" } else { "NULL" };
-            let mut statement = self.db.prepare(&format!(
-                "SELECT id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, {headline}
-                 FROM run ORDER BY started_unix_ns DESC, id LIMIT ?"
-            ))?;
-            let rows = statement.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
-                Ok(Row {
-                    id: text(row, 0)?,
-                    started_unix_ns: row.get::<_, i64>(1)?.max(0) as u64,
-                    elapsed_ns: row.get::<_, i64>(2)?.max(0) as u64,
-                    suite: text(row, 3)?,
-                    path: text(row, 4)?,
-                    device: text(row, 5)?,
-                    filesystem: text(row, 6)?,
-                    version: text(row, 7)?,
-                    interrupted: row.get(8)?,
-                    headline: row.get::<_, Option<String>>(9)?,
-                })
-            })?;
-            rows.collect()
-        };
-        list().map_err(|error| self.advise(error))
+        self.find(&Filter::default(), limit)
     }
 
-    fn has_headlines(&self) -> rusqlite::Result<bool> {
-        let columns = "SELECT count(*) FROM pragma_table_info('run') WHERE name = 'headline'";
-        Ok(self.db.query_row(columns, [], |row| row.get::<_, i64>(0))? > 0)
+    /// Returns the last `limit` runs of those that are meant, the newest first.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn find(&self, filter: &Filter, limit: usize) -> Result<Vec<Row>> {
+        list::find(&self.db, filter, limit).map_err(|error| self.advise(error))
+    }
+
+    /// Finds out the machines of the runs that an earlier qd1 kept, so that they are found by them. One that cannot be read
+    /// has none.
+    ///
+    /// # Errors
+    /// When the history cannot be written.
+    pub fn learn_hosts(&self) -> Result<()> {
+        let unknown = || -> rusqlite::Result<Vec<String>> {
+            let mut statement = self.db.prepare("SELECT id FROM run WHERE host IS NULL")?;
+            statement.query_map([], |row| row.get(0))?.collect()
+        };
+        for id in unknown().map_err(|error| self.advise(error))? {
+            let host = self.load(&id).map(|record| record.environment.hostname).unwrap_or_default();
+            let noted = self.db.execute("UPDATE run SET host = ? WHERE id = ?", (host, &id));
+            noted.map_err(|error| self.advise(error))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a run tags, or takes them away; those that it has, or has not, stay as they are.
+    ///
+    /// # Errors
+    /// When there is no such run, or it cannot be written.
+    pub fn tag(&self, id_prefix: &str, tags: &[String], is_given: bool) -> Result<String> {
+        let id = self.resolve(id_prefix)?;
+        let sql = if is_given {
+            "INSERT INTO tag (run, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        } else {
+            "DELETE FROM tag WHERE run = ? AND tag = ?"
+        };
+        let all = || -> rusqlite::Result<()> {
+            let transaction = self.db.unchecked_transaction()?;
+            tags.iter().try_for_each(|tag| transaction.execute(sql, (&id, tag)).map(drop))?;
+            transaction.commit()
+        };
+        all().map_err(|error| self.advise(error))?;
+        Ok(id)
+    }
+
+    /// Notes a remark on a run; an empty one takes it away.
+    ///
+    /// # Errors
+    /// When there is no such run, or it cannot be written.
+    pub fn note(&self, id_prefix: &str, note: &str) -> Result<String> {
+        let id = self.resolve(id_prefix)?;
+        let note = Some(note).filter(|note| !note.is_empty());
+        let noted = self.db.execute("UPDATE run SET note = ? WHERE id = ?", (note, &id));
+        noted.map_err(|error| self.advise(error))?;
+        Ok(id)
+    }
+
+    /// Removes runs, and gives their room back to the disk.
+    ///
+    /// # Errors
+    /// When they cannot be removed; then all of them stay.
+    pub fn remove(&self, ids: &[String]) -> Result<()> {
+        let remove = || -> rusqlite::Result<()> {
+            let transaction = self.db.unchecked_transaction()?;
+            for id in ids {
+                for sql in
+                    ["DELETE FROM tag WHERE run = ?", "DELETE FROM round WHERE run = ?", "DELETE FROM run WHERE id = ?"]
+                {
+                    transaction.execute(sql, [id])?;
+                }
+            }
+            transaction.commit()?;
+            if ids.is_empty() { Ok(()) } else { self.db.execute_batch("VACUUM") }
+        };
+        remove().map_err(|error| self.advise(error))
     }
 
     /// Notes what a kept run found, in a line, for the list.
@@ -317,11 +372,6 @@ impl Store {
             }
         }
     }
-}
-
-/// Returns a column's text; one that is damaged must not take the other rows along.
-fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
-    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
 
 /// Adds the file's name to an error and, if known, what to do about it.
@@ -536,7 +586,7 @@ mod tests {
         let record = sample::long_record();
         let json = serde_json::to_vec(&record).unwrap().len();
         let blob = pack(&record).unwrap();
-        assert!(json > 100_000 && blob.len() * 4 < json, "{json} B of JSON became {} B", blob.len());
+        assert!(json > 20_000 && blob.len() * 3 < json, "{json} B of JSON became {} B", blob.len());
         assert!(unpack(&blob, "").unwrap() == record);
     }
 
@@ -765,5 +815,101 @@ mod tests {
         newer.db.pragma_update(None, "user_version", 99).unwrap();
         let error = error(Store::read(&path));
         assert!(error.contains("newer qd1") && !error.contains("--no-save"), "{error}");
+    }
+
+    #[test]
+    fn runs_are_found_by_all_that_is_asked_of_them() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        let mut other = record("bbbbbbbbbbbb", 2_000);
+        (other.environment.hostname, other.plan.suite) = ("db2".to_owned(), "sweep".to_owned());
+        other.plan.target.path = "/srv/data/sub".into();
+        let mut first = record("aaaaaaaaaaaa", 1_000);
+        first.plan.target.path = "/srv/database".into();
+        for record in [&first, &other] {
+            store.save(record).unwrap();
+        }
+        store.tag("bbbb", &["nightly".to_owned(), "old".to_owned(), "nightly".to_owned()], true).unwrap();
+        store.tag("bbbb", &["old".to_owned()], false).unwrap();
+        store.note("bbbb", "it's \"new\"").unwrap();
+        let ids = |filter: Filter| {
+            store.find(&filter, 9).unwrap().into_iter().map(|row| row.id[..1].to_owned()).collect::<String>()
+        };
+        let word = |text: &str| Some(text.to_owned());
+        assert_eq!(ids(Filter::default()), "ba");
+        assert_eq!(ids(Filter { host: word("db2"), ..Filter::default() }), "b");
+        assert_eq!(ids(Filter { suite: word("sweep"), ..Filter::default() }), "b");
+        assert_eq!(ids(Filter { tag: word("nightly"), ..Filter::default() }), "b");
+        assert_eq!(ids(Filter { tag: word("old"), ..Filter::default() }), "");
+        for (place, found) in
+            [("/srv", "ba"), ("/srv/", "ba"), ("/srv/data", "b"), ("/srv/data/sub", "b"), ("/", "ba"), ("/srv/dat", "")]
+        {
+            assert_eq!(ids(Filter { path: word(place), ..Filter::default() }), found, "{place}");
+        }
+        let time = |since, until| Filter { since_unix_ns: since, until_unix_ns: until, ..Filter::default() };
+        assert_eq!([ids(time(Some(1_500), None)), ids(time(None, Some(2_000)))], ["b", "a"]);
+        let row =
+            store.find(&Filter { host: word("db2"), tag: word("nightly"), ..Filter::default() }, 9).unwrap().remove(0);
+        assert_eq!((row.tags, row.note.as_deref()), (vec!["nightly".to_owned()], Some("it's \"new\"")));
+        store.note("bbbb", "").unwrap();
+        assert_eq!(store.list(1).unwrap()[0].note, None);
+        store.remove(&["bbbbbbbbbbbb".to_owned()]).unwrap();
+        assert_eq!(
+            (ids(Filter::default()), ids(Filter { tag: word("nightly"), ..Filter::default() })),
+            ("a".into(), String::new())
+        );
+    }
+
+    /// What tables were before is a file beside the history, which an earlier qd1 still reads.
+    #[test]
+    fn a_history_is_copied_before_its_tables_change_and_its_hosts_are_learnt() {
+        let (dir, path) = place();
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let db = Connection::open(&path).unwrap();
+        MIGRATIONS[..3].iter().for_each(|script| db.execute_batch(script).unwrap());
+        db.execute_batch("PRAGMA application_id = 0x71643168; PRAGMA user_version = 3").unwrap();
+        let kept = record("aaaaaaaaaaaa", 1);
+        let columns = "id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, record";
+        db.execute(
+            &format!("INSERT INTO run ({columns}) VALUES (?, 1, 1, 'check', '/srv', 'vda', 'ext4', '0.1.0', 0, ?)"),
+            (&kept.id, pack(&kept).unwrap()),
+        )
+        .unwrap();
+        drop(db);
+        // To look at it changes nothing.
+        assert_eq!(Store::read(&path).unwrap().list(9).unwrap()[0].host, None);
+        let copy = dir.path().join("state/qd1/history.db.v3");
+        assert!(!copy.exists());
+        let store = Store::open(&path).unwrap();
+        store.learn_hosts().unwrap();
+        let host = kept.environment.hostname.clone();
+        let filter = Filter { host: Some(host), ..Filter::default() };
+        assert_eq!(store.find(&filter, 9).unwrap().len(), 1);
+        let copied = Connection::open(&copy).unwrap();
+        let version: usize = copied.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!((version, std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777), (3, 0o600));
+        assert!(Store::read(&copy).unwrap().load("aaaa").unwrap() == kept);
+    }
+
+    #[test]
+    fn ten_thousand_runs_are_listed_and_filtered_without_being_unpacked() {
+        let (_dir, path) = place();
+        let store = Store::open(&path).unwrap();
+        store.save(&record("aaaaaaaaaaaa", 1)).unwrap();
+        // A blob that would be an error, if anybody looked at it.
+        store
+            .db
+            .execute_batch(
+                "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+                 INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, record, host)
+                 SELECT printf('%012x', i), i, 1, 'check', '/srv', 'vda', 'ext4', '0.1.0', 0, x'00', printf('h%d', i % 7) FROM n;
+                 INSERT INTO tag SELECT id, 'all' FROM run",
+            )
+            .unwrap();
+        let filter = Filter { host: Some("h3".into()), tag: Some("all".into()), ..Filter::default() };
+        assert_eq!(
+            (store.list(usize::MAX).unwrap().len(), store.find(&filter, usize::MAX).unwrap().len()),
+            (10_000, 1_429)
+        );
     }
 }

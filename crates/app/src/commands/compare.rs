@@ -38,7 +38,7 @@ const RUNS_MAX: usize = 1000;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Runs, of which each is compared with the first: an id of `qd1 history` or its beginning, @latest, @previous,
-    /// @yesterday, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV. Several
+    /// @yesterday, @TAG, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV. Several
     /// runs in a file count as repeats
     #[arg(value_name = "RUN", required_unless_present = "group")]
     pub(crate) runs: Vec<String>,

@@ -34,7 +34,7 @@ const RUNS_MAX: usize = 16;
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
     /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
-    /// @yesterday, or a file of --json
+    /// @yesterday, @TAG, or a file of --json
     #[arg(value_name = "RUN", default_value = "@latest")]
     pub(crate) runs: Vec<String>,
     /// Your own thresholds instead of the built-in ones
@@ -80,29 +80,32 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
 /// # Errors
 /// When one cannot be read, or they cannot be drawn together; the message says what to do.
 pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
-    if args.runs.len() > RUNS_MAX {
-        let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", args.runs.len());
+    let mut found: Vec<(&str, Record)> = Vec::new();
+    for word in &args.runs {
+        found.extend(runs::records(word)?.into_iter().map(|record| (word.as_str(), record)));
+    }
+    if found.len() > RUNS_MAX {
+        let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", found.len());
         return Err(Problem::usage(message).into());
     }
-    let records = args.runs.iter().map(|word| runs::record(word)).collect::<Result<Vec<_>>>()?;
-    let names = names(args, &records)?;
-    records.into_iter().zip(names).map(|(record, name)| judged(args, record, name)).collect()
+    let names = names(args, &found)?;
+    found.into_iter().zip(names).map(|((_, record), name)| judged(args, record, name)).collect()
 }
 
 /// What each run is called; that of a shared page is no name of a file.
-fn names(args: &RunsArgs, records: &[Record]) -> Result<Vec<String>> {
-    for (at, record) in records.iter().enumerate() {
-        if let Some(first) = records[..at].iter().position(|other| other.id == record.id) {
-            let [one, other] = [first, at].map(|at| printable(&args.runs[at]));
+fn names(args: &RunsArgs, runs: &[(&str, Record)]) -> Result<Vec<String>> {
+    for (at, (word, record)) in runs.iter().enumerate() {
+        if let Some((first, _)) = runs[..at].iter().find(|(_, other)| other.id == record.id) {
+            let [one, other] = [first, word].map(|word| printable(word));
             return Err(Problem::usage(format!("{one} and {other} are the same run; name another run")).into());
         }
     }
     // A name by its time, as @latest, means another run tomorrow.
-    let id = |record: &Record| record.id.chars().take(8).collect::<String>();
-    let word = |(word, record): (&String, &Record)| {
-        if args.redact || word.starts_with('@') { id(record) } else { word.clone() }
+    let word = |(word, record): &(&str, Record)| {
+        let is_of_now = args.redact || word.starts_with('@');
+        if is_of_now { record.id.chars().take(8).collect() } else { (*word).to_owned() }
     };
-    Ok(runs::names(&args.runs.iter().zip(records).map(word).collect::<Vec<_>>()))
+    Ok(runs::names(&runs.iter().map(word).collect::<Vec<_>>()))
 }
 
 fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {

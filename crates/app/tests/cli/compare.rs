@@ -35,9 +35,10 @@ fn runs_of_the_history_are_compared_step_by_step() {
     let id = first["record"]["id"].as_str().unwrap();
     let compared = common::json(place.qd1(&["compare", &id[..8], "@latest", "--json"]));
     let rows = list(&compared["rows"]);
-    let iops = rows.iter().find(|row| row["metric"] == "iops").expect("both have a rate");
-    assert_eq!((&iops["step"], &iops["op"]), (&json!("read32"), &json!("read")));
-    assert_eq!((list(&iops["figures"]).len(), list(&iops["effects"]).len()), (2, 1));
+    // On a busy machine a fifth of a second does not resolve every figure.
+    let row = rows.iter().find(|row| row["step"] == "read32").expect("both have a figure");
+    assert_eq!(row["op"], "read");
+    assert_eq!((list(&row["figures"]).len(), list(&row["effects"]).len()), (2, 1));
     assert_eq!(compared["basis"], "visits", "one run of each does not say how runs differ");
     place
         .qd1(&["compare", "@previous", "@latest"])

@@ -158,3 +158,94 @@ fn another_programs_database_is_not_used() {
     place.brief(&QUICK).assert().success().stderr(said());
     assert!(fs::read(place.history()).unwrap() == before);
 }
+
+#[test]
+fn tags_and_notes_name_runs_and_keep_them() {
+    let place = Place::new();
+    let ids: Vec<String> = (0..3).map(|_| place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned()).collect();
+    place.qd1(&["history", "tag", &ids[0][..8], "before", "nightly"]).assert().success().stdout("");
+    place.qd1(&["history", "note", &ids[0], "with the old controller"]).assert().success();
+    place
+        .qd1(&["history"])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("@before @nightly; with the old controller"));
+    let tagged = common::json(place.qd1(&["history", "--tag", "before", "--json"]));
+    assert_eq!((list(&tagged).len(), &tagged[0]["id"]), (1, &Value::from(ids[0].clone())));
+    // A tag is a run's name.
+    let compared = common::json(place.qd1(&["compare", "@before", "@latest", "--json"]));
+    assert_eq!(list(&compared["sides"]).len(), 2);
+    for (args, what) in [
+        (&["history", "tag", &ids[0], "-x"][..], "unexpected argument"),
+        (&["history", "tag", &ids[0], "a b"], "a tag is a word"),
+        (&["history", "tag", "zzzz", "a"], "zzzz"),
+        (&["compare", "@nosuch", "@latest"], "there is no run @nosuch"),
+        (&["history", "--since", "soon"], "is no time"),
+    ] {
+        place.qd1(args).assert().code(2).stderr(predicate::str::contains(what));
+    }
+    // What was said of a run keeps it.
+    let prune = |args: &[&str]| {
+        common::said(&place.qd1(&[&["history", "prune", "--keep", "1"], args].concat()).output().unwrap().stdout)
+    };
+    assert_eq!(prune(&["--dry-run"]), "1 run would be removed; 1 older with tags or notes stay\n");
+    assert_eq!(place.runs().len(), 3);
+    assert_eq!(prune(&[]), "1 run removed; 1 older with tags or notes stay\n");
+    let left: Vec<Value> = place.runs().into_iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(left, [ids[2].as_str(), ids[0].as_str()]);
+    place.qd1(&["history", "tag", &ids[0], "before", "nightly", "--remove"]).assert().success();
+    place.qd1(&["history", "note", &ids[0], ""]).assert().success();
+    assert!(place.runs()[1].get("tags").is_none() && place.runs()[1].get("note").is_none());
+}
+
+#[test]
+fn runs_go_to_another_history_with_what_was_said_of_them() {
+    let (here, there) = (Place::new(), Place::new());
+    let first = here.report(&QUICK);
+    here.report(&QUICK);
+    let id = first["record"]["id"].as_str().unwrap();
+    here.qd1(&["history", "tag", id, "before"]).assert().success();
+    here.qd1(&["history", "note", id, "a note"]).assert().success();
+    for name in ["all.ndjson", "all.ndjson.gz"] {
+        let file = here.beside(name);
+        let file = file.to_str().unwrap();
+        here.qd1(&["history", "export", "-o", file]).assert().success().stderr(predicate::str::contains("2 runs"));
+        let added = if name.ends_with("gz") { "0 runs added; 2 runs were there already" } else { "2 runs added" };
+        there.qd1(&["history", "import", file]).assert().success().stdout(predicate::str::contains(added));
+    }
+    assert_eq!(common::json(there.qd1(&["history", "show", id, "--json"])), first, "the record is the same");
+    let rows = there.runs();
+    assert_eq!((&rows[1]["tags"], &rows[1]["note"]), (&serde_json::json!(["before"]), &Value::from("a note")));
+    // One run alone, with its names left out.
+    let shared = here.beside("shared.ndjson");
+    here.qd1(&["history", "export", &id[..8], "--redact", "-o", shared.to_str().unwrap()]).assert().success();
+    let text = fs::read_to_string(&shared).unwrap();
+    assert_eq!(text.lines().count(), 1);
+    assert!(!text.contains(here.dir_str()) && !text.contains("a note") && !text.contains("before"), "{text}");
+    // Histograms that are merged are those of all runs together: what is exported is whole.
+    let shown: Value = serde_json::from_str(text.trim()).unwrap();
+    assert_eq!(shown["record"]["steps"][0]["streams"], first["record"]["steps"][0]["streams"]);
+
+    let wrong = here.beside("wrong.ndjson");
+    for (content, what) in [("", "is empty"), ("{}\n", "line 1"), ("\u{1}", "line 1"), ("{\"record\": {}}", "line 1")] {
+        fs::write(&wrong, content).unwrap();
+        let refused = there.qd1(&["history", "import", wrong.to_str().unwrap()]).assert().code(2).stdout("");
+        refused.stderr(predicate::str::contains(what));
+    }
+    there.qd1(&["history", "import", "/nonexistent"]).assert().code(2).stderr(predicate::str::contains("/nonexistent"));
+    assert_eq!(there.runs().len(), 2);
+}
+
+#[test]
+fn of_a_damaged_history_the_runs_that_can_be_read_are_exported() {
+    let place = Place::new();
+    let ids: Vec<String> = (0..2).map(|_| place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned()).collect();
+    let db = rusqlite::Connection::open(place.history()).unwrap();
+    db.execute("UPDATE run SET record = x'0102' WHERE id = ?", [&ids[0]]).unwrap();
+    drop(db);
+    let file = place.beside("left.ndjson");
+    let lost = predicate::str::contains(&ids[0]).and(predicate::str::contains("1 run could not be read"));
+    place.qd1(&["history", "export", "-o", file.to_str().unwrap()]).assert().code(1).stderr(lost);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.lines().count() == 1 && text.contains(&ids[1]));
+}

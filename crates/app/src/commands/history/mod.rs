@@ -1,0 +1,198 @@
+//! `qd1 history`: lists the saved runs, shows any of them again with the current analysis, and keeps them in order.
+
+mod filter;
+mod transfer;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use qd1_model::history::{Filter, NOTE_MAX, is_tag};
+use qd1_model::{Problem, printable};
+use qd1_report::Detail;
+use qd1_store::Store;
+use qd1_suites::thresholds;
+
+use crate::args::{DestinationArgs, OutputArgs};
+use crate::{output, session};
+use filter::FilterArgs;
+
+/// What the help ends with.
+pub(crate) const EXAMPLE: &str = "\
+Examples:
+  qd1 history --path /srv --since 30d
+  qd1 history tag 3f2a before-upgrade
+  qd1 history prune --keep 100 --dry-run
+
+A tag names its runs wherever a run is asked for: qd1 compare @before-upgrade @latest.
+
+Exit codes: 0 done; 1 the history cannot be read or written; 2 wrong usage.";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct HistoryArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<HistoryCommand>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// How many runs to list, the newest first
+    #[arg(long, default_value = "20")]
+    pub(crate) limit: std::num::NonZeroUsize,
+    /// List as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Print a saved run again, with the current analysis of what it measured
+    Show {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Your own thresholds instead of the built-in ones
+        #[arg(long, value_name = "FILE")]
+        thresholds: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Give a run tags, by which it is found, compared and kept
+    Tag {
+        /// Its id, or the beginning of it
+        id: String,
+        /// Words of letters, digits, - _ and .
+        #[arg(required = true)]
+        tags: Vec<String>,
+        /// Take these tags away
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Note a remark on a run
+    Note {
+        /// Its id, or the beginning of it
+        id: String,
+        /// The remark; an empty one takes it away
+        text: String,
+    },
+    /// Remove old runs, but none with a tag or a note
+    Prune {
+        /// How many of the runs that are meant stay, the newest
+        #[arg(long)]
+        keep: usize,
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Write runs with their tags and notes to a file, for another machine or to keep
+    Export(transfer::ExportArgs),
+    /// Add the runs of such files, or of files of --json; those that are there stay as they are
+    Import {
+        /// Files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// Lists the runs, or does what is asked with them.
+///
+/// # Errors
+/// When the history cannot be read or written, or has no such run.
+pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
+    match &args.command {
+        None => list(&with_hosts(&args.filter)?, args)?,
+        Some(HistoryCommand::Show { id, thresholds, output }) => {
+            output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
+            let record = session::kept_runs()?.load(id)?;
+            let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
+            session::show(record, &thresholds, output, Detail::All)?;
+        }
+        Some(HistoryCommand::Tag { id, tags, remove }) => {
+            if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
+                let message = format!(
+                    "{}: a tag is a word of at most {} letters, digits, - _ and ., and begins with a letter",
+                    printable(wrong),
+                    qd1_model::history::TAG_MAX
+                );
+                return Err(Problem::usage(message).into());
+            }
+            session::history()?.tag(id, tags, !remove)?;
+        }
+        Some(HistoryCommand::Note { id, text }) => {
+            if text.chars().count() > NOTE_MAX {
+                return Err(Problem::usage(format!("a note has at most {NOTE_MAX} letters")).into());
+            }
+            session::history()?.note(id, text.trim())?;
+        }
+        Some(HistoryCommand::Prune { keep, filter, dry_run }) => prune(*keep, filter, *dry_run)?,
+        Some(HistoryCommand::Export(args)) => transfer::export(args)?,
+        Some(HistoryCommand::Import { files }) => transfer::import(files)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the history to look at it; where a machine is asked for, after it is known of every run.
+fn with_hosts(filter: &FilterArgs) -> Result<Store> {
+    if filter.host.is_some()
+        && let Ok(store) = session::history()
+    {
+        store.learn_hosts()?;
+    }
+    session::kept_runs()
+}
+
+fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
+    let filter = args.filter.filter()?;
+    let mut rows = store.find(&filter, args.limit.get())?;
+    let to_stdout = DestinationArgs::stdout();
+    if rows.is_empty() && filter != Filter::default() && !args.json && !store.list(1)?.is_empty() {
+        return output::write(&to_stdout, "no run is meant by these conditions; `qd1 history` lists all\n");
+    }
+    for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
+        row.headline = judged(store, &row.id);
+    }
+    let text = if args.json {
+        qd1_report::history_json(&rows)
+    } else {
+        qd1_report::history_human(&rows, &output::style(&to_stdout, Detail::All), &jiff::tz::TimeZone::system())
+    };
+    output::write(&to_stdout, &text)
+}
+
+/// Runs that are judged for the list: those that an earlier qd1 kept, which noted no headline.
+const JUDGED_MAX: usize = 20;
+
+/// Returns what a run found; `None` where it cannot be read.
+fn judged(store: &Store, id: &str) -> Option<String> {
+    let record = store.load(id).ok()?;
+    let thresholds = thresholds::of_run(record.plan.subject, None).ok()?;
+    Some(qd1_report::headline(&qd1_analysis::analyse(record, &thresholds)))
+}
+
+fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
+    let filter = conditions.filter()?;
+    let store = if is_dry_run { with_hosts(conditions)? } else { session::history()? };
+    if !is_dry_run && conditions.host.is_some() {
+        store.learn_hosts()?;
+    }
+    let rows = store.find(&filter, usize::MAX)?;
+    let (said_of, old): (Vec<_>, Vec<_>) =
+        rows.into_iter().skip(keep).partition(|row| !row.tags.is_empty() || row.note.is_some());
+    let ids: Vec<String> = old.into_iter().map(|row| row.id).collect();
+    if !is_dry_run {
+        store.remove(&ids)?;
+    }
+    let verb = if is_dry_run { "would be removed" } else { "removed" };
+    let spared = match said_of.len() {
+        0 => String::new(),
+        count => format!("; {count} older with tags or notes stay"),
+    };
+    let text = format!("{} {verb}{spared}\n", runs(ids.len()));
+    output::write(&DestinationArgs::stdout(), &text)
+}
+
+/// `1 run`, `12 runs`.
+fn runs(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}

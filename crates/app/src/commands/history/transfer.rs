@@ -1,0 +1,195 @@
+//! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz`.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use qd1_analysis::analyse;
+use qd1_model::history::{NOTE_MAX, is_tag};
+use qd1_model::{Problem, Record, printable};
+use qd1_report::redact;
+use qd1_store::{Store, from_json};
+use qd1_suites::thresholds;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::filter::FilterArgs;
+use super::{runs, with_hosts};
+use crate::args::DestinationArgs;
+use crate::{message, output, session};
+
+/// A file unpacked at most: one that would be larger is no history.
+const BYTES_MAX: u64 = 4 << 30;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Their ids, or the beginnings of them; otherwise all that the conditions mean
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// The file, compressed where its name ends with .gz; stdout otherwise
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Leave out names, addresses, models, paths, tags and notes, to share the runs
+    #[arg(long)]
+    pub(crate) redact: bool,
+}
+
+/// A run in a file.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
+    record: &'a Record,
+}
+
+/// Writes runs to a file. One that cannot be read is named, and left out.
+///
+/// # Errors
+/// When the history cannot be read, has no such run, or the file cannot be written.
+pub(super) fn export(args: &ExportArgs) -> Result<()> {
+    args.output.iter().try_for_each(|path| output::check_destination(path))?;
+    let store = with_hosts(&args.filter)?;
+    let mut rows = store.find(&args.filter.filter()?, usize::MAX)?;
+    // The oldest first, as they came.
+    rows.reverse();
+    if !args.ids.is_empty() {
+        let wanted = args.ids.iter().map(|id| Ok(store.load(id)?.id)).collect::<Result<Vec<_>>>()?;
+        rows.retain(|row| wanted.contains(&row.id));
+    }
+    let mut text = Vec::new();
+    let (mut written, mut lost) = (0, 0);
+    for row in &rows {
+        let record =
+            match store.load(&row.id).and_then(|record| if args.redact { redacted(record) } else { Ok(record) }) {
+                Ok(record) => record,
+                Err(error) => {
+                    message::print(format_args!("qd1: not exported: {error:#}"));
+                    lost += 1;
+                    continue;
+                }
+            };
+        let (tags, note) = if args.redact { (&[][..], None) } else { (&row.tags[..], row.note.as_deref()) };
+        serde_json::to_writer(&mut text, &Line { tags, note, record: &record })?;
+        text.push(b'\n');
+        written += 1;
+    }
+    if written == 0 {
+        return Err(Problem::usage("there is no run to export; `qd1 history` lists what there is").into());
+    }
+    let is_packed = args.output.as_ref().and_then(|path| path.extension()).is_some_and(|end| end == "gz");
+    let bytes = if is_packed { packed(&text)? } else { text };
+    let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
+    output::write_bytes(&to, &bytes)?;
+    if args.output.is_some() {
+        message::print(format_args!("qd1: exported {}", runs(written)));
+    }
+    if lost > 0 {
+        anyhow::bail!("{} could not be read and {} not in the file", runs(lost), if lost == 1 { "is" } else { "are" });
+    }
+    Ok(())
+}
+
+fn redacted(record: Record) -> Result<Record> {
+    let thresholds = thresholds::of_run(record.plan.subject, None)?;
+    let mut report = analyse(record, &thresholds);
+    redact(&mut report).context("this run cannot be redacted")?;
+    Ok(report.record)
+}
+
+fn packed(text: &[u8]) -> Result<Vec<u8>> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(text)?;
+    Ok(gzip.finish()?)
+}
+
+/// Adds the runs of files to the history.
+///
+/// # Errors
+/// When a file cannot be read or holds no run, or the history cannot be written. What was added before stays.
+pub(super) fn import(files: &[PathBuf]) -> Result<()> {
+    let contents = files.iter().map(|path| content(path)).collect::<Result<Vec<_>>>()?;
+    let store = session::history()?;
+    let known: Vec<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
+    let (mut added, mut there) = (0, 0);
+    for run in contents.into_iter().flatten() {
+        if known.contains(&run.record.id) {
+            there += 1;
+            continue;
+        }
+        // One run may be in several of the files.
+        match store.save(&run.record) {
+            Ok(()) => added += 1,
+            Err(_) if store.load(&run.record.id).is_ok() => there += 1,
+            Err(error) => return Err(error),
+        }
+        keep_words(&store, &run)?;
+    }
+    let already = if there == 0 { String::new() } else { format!("; {} were there already", runs(there)) };
+    output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", runs(added)))
+}
+
+/// A run of a file, and what was said of it.
+struct Imported {
+    record: Record,
+    tags: Vec<String>,
+    note: Option<String>,
+}
+
+fn keep_words(store: &Store, run: &Imported) -> Result<()> {
+    let tags: Vec<String> = run.tags.iter().filter(|tag| is_tag(tag)).cloned().collect();
+    store.tag(&run.record.id, &tags, true)?;
+    if let Some(note) = run.note.as_deref() {
+        store.note(&run.record.id, &note.chars().take(NOTE_MAX).collect::<String>())?;
+    }
+    Ok(())
+}
+
+fn content(path: &Path) -> Result<Vec<Imported>> {
+    let name = printable(&path.to_string_lossy()).into_owned();
+    let cannot = |error: std::io::Error| Problem::usage(format!("{name}: cannot be read: {error}"));
+    let mut bytes = std::fs::read(path).map_err(cannot)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut text = Vec::new();
+        GzDecoder::new(bytes.as_slice()).take(BYTES_MAX + 1).read_to_end(&mut text).map_err(cannot)?;
+        bytes = text;
+    }
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(
+            Problem::usage(format!("{name}: is larger than {} GiB; that is no history", BYTES_MAX >> 30)).into()
+        );
+    }
+    if let Some(record) = from_json(&bytes).with_context(|| name.clone())? {
+        return Ok(vec![Imported { record, tags: Vec::new(), note: None }]);
+    }
+    let lines = bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    let found = lines
+        .map(|(at, line)| imported(line).with_context(|| format!("{name}, line {}", at + 1)))
+        .collect::<Result<Vec<_>>>()?;
+    if found.is_empty() {
+        return Err(Problem::usage(format!("{name}: is empty")).into());
+    }
+    Ok(found)
+}
+
+fn imported(line: &[u8]) -> Result<Imported> {
+    #[derive(Deserialize)]
+    struct Read<'a> {
+        #[serde(default)]
+        tags: Vec<String>,
+        #[serde(default)]
+        note: Option<String>,
+        #[serde(borrow)]
+        record: &'a RawValue,
+    }
+    let none = || Problem::usage("is no run of qd1; give a file of `qd1 history export`, or of --json");
+    let Read { tags, note, record } = serde_json::from_slice(line).map_err(|_| none())?;
+    let record = from_json(record.get().as_bytes())?.ok_or_else(none)?;
+    Ok(Imported { record, tags, note })
+}

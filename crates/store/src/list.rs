@@ -1,0 +1,94 @@
+//! Lists of runs: what of a run is in columns of its own, so that nothing has to be unpacked.
+
+use qd1_model::history::{Filter, Row};
+use rusqlite::{Connection, Row as Found, ToSql};
+
+use crate::file::tables;
+
+/// The version of the tables that has headlines, and the one that has hosts, tags and notes.
+const HEADLINES: usize = 3;
+const TAGS: usize = 4;
+/// Between the tags of a run in a list; no tag holds it.
+const BETWEEN: &str = " ";
+
+/// Returns the last `limit` runs of those that are meant, the newest first.
+pub(crate) fn find(db: &Connection, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<Row>> {
+    // A history that an earlier qd1 wrote, and that cannot be written here, lacks some columns.
+    let version = tables(db)?;
+    let since = |version_of: usize, column: &'static str| if version >= version_of { column } else { "NULL" };
+    let columns = [
+        since(HEADLINES, "headline"),
+        since(TAGS, "host"),
+        since(TAGS, "note"),
+        since(TAGS, "(SELECT group_concat(tag, ' ' ORDER BY tag) FROM tag WHERE tag.run = run.id)"),
+    ];
+    let (conditions, values) = conditions(filter, version);
+    let mut statement = db.prepare(&format!(
+        "SELECT id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, {}
+         FROM run WHERE {} ORDER BY started_unix_ns DESC, id LIMIT ?",
+        columns.join(", "),
+        conditions.join(" AND ")
+    ))?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let values: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).chain([&limit as &dyn ToSql]).collect();
+    statement.query_map(values.as_slice(), row)?.collect()
+}
+
+/// The conditions of a filter, and the values of their question marks.
+fn conditions(filter: &Filter, version: usize) -> (Vec<&'static str>, Vec<Box<dyn ToSql>>) {
+    let mut conditions = vec!["1"];
+    let mut values: Vec<Box<dyn ToSql>> = Vec::new();
+    let has_tags = version >= TAGS;
+    let host = if has_tags { "host = ?" } else { "0 AND 1 = ?" };
+    let tag = if has_tags { "EXISTS (SELECT 1 FROM tag WHERE run = id AND tag = ?)" } else { "0 AND 1 = ?" };
+    for (condition, value) in
+        [(host, &filter.host), ("device = ?", &filter.device), ("suite = ?", &filter.suite), (tag, &filter.tag)]
+    {
+        if let Some(value) = value {
+            conditions.push(condition);
+            values.push(Box::new(value.clone()));
+        }
+    }
+    if let Some(path) = &filter.path {
+        let path = path.trim_end_matches('/').to_owned();
+        conditions.push("(path = ? OR substr(path, 1, length(?)) = ?)");
+        let below = format!("{path}/");
+        values.push(Box::new(if path.is_empty() { "/".to_owned() } else { path }));
+        values.push(Box::new(below.clone()));
+        values.push(Box::new(below));
+    }
+    let time = |ns: u64| Box::new(i64::try_from(ns).unwrap_or(i64::MAX));
+    for (condition, ns) in
+        [("started_unix_ns >= ?", filter.since_unix_ns), ("started_unix_ns < ?", filter.until_unix_ns)]
+    {
+        if let Some(ns) = ns {
+            conditions.push(condition);
+            values.push(time(ns));
+        }
+    }
+    (conditions, values)
+}
+
+fn row(row: &Found<'_>) -> rusqlite::Result<Row> {
+    let optional = |column: usize| row.get::<_, Option<String>>(column);
+    Ok(Row {
+        id: text(row, 0)?,
+        started_unix_ns: row.get::<_, i64>(1)?.max(0) as u64,
+        elapsed_ns: row.get::<_, i64>(2)?.max(0) as u64,
+        suite: text(row, 3)?,
+        path: text(row, 4)?,
+        device: text(row, 5)?,
+        filesystem: text(row, 6)?,
+        version: text(row, 7)?,
+        interrupted: row.get(8)?,
+        headline: optional(9)?,
+        host: optional(10)?,
+        note: optional(11)?,
+        tags: optional(12)?.iter().flat_map(|tags| tags.split(BETWEEN)).map(str::to_owned).collect(),
+    })
+}
+
+/// Returns a column's text; one that is damaged must not take the other rows along.
+fn text(row: &Found<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+}
