@@ -34,6 +34,7 @@ mod summarize;
 pub mod sweep;
 pub mod sync;
 mod tail;
+pub mod trend;
 
 #[cfg(test)]
 mod testing;

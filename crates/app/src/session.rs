@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
+use qd1_analysis::trend::kept_figures;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
@@ -190,8 +191,9 @@ impl<'a> Session<'a> {
         drop(files);
         let reported = self.report(record, Detail::Screen { is_kept, lines: None });
         if let (Ok(report), Some(store), true) = (&reported, store, is_kept) {
-            // Without it the list judges the run anew.
+            // Without them the list judges the run anew, and so does its trend.
             let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
+            let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
         }
         let reported = reported.and_then(|report| failure.map_or(Ok(report), Err));
         exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)))

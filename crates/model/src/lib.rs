@@ -34,6 +34,7 @@ pub mod subject;
 pub mod suggest;
 pub mod sweep;
 pub mod sync;
+pub mod trend;
 pub mod units;
 pub mod verdict;
 

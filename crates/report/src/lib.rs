@@ -21,6 +21,7 @@ mod safe;
 pub mod samples;
 mod sections;
 mod table;
+mod trend;
 mod words;
 
 pub use compare::{CompareFormat, comparison};
@@ -32,4 +33,5 @@ pub use page::{Detail, Style};
 pub use plot::{Charts, PictureFormat, Pictured, Size};
 pub use redact::redact;
 pub use sections::suite::suites;
+pub use trend::{trend_human, trend_json};
 pub use words::thousands;

@@ -58,6 +58,21 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     -- The machine, to find a run by it; what people say of a run.
     ALTER TABLE run ADD COLUMN host TEXT;
     ALTER TABLE run ADD COLUMN note TEXT;
+    ALTER TABLE run ADD COLUMN kernel TEXT;
+    ALTER TABLE run ADD COLUMN size INTEGER;
+    -- What `qd1 history --trend` looks at: whether figures were noted, and these.
+    ALTER TABLE run ADD COLUMN has_figures INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE figure (
+        run    TEXT NOT NULL REFERENCES run (id),
+        step   TEXT NOT NULL,
+        op     TEXT NOT NULL,
+        metric TEXT NOT NULL,
+        value  REAL NOT NULL,
+        low    REAL,
+        high   REAL,
+        PRIMARY KEY (step, metric, run, op)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX figure_run ON figure (run);
     CREATE TABLE tag (
         run TEXT NOT NULL REFERENCES run (id),
         tag TEXT NOT NULL,

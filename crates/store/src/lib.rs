@@ -17,11 +17,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use qd1_model::history::{Filter, Row};
 use qd1_model::record::over::Round;
+use qd1_model::trend::{FigureName, KeptFigure};
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
 pub use blob::{from_json, unpack};
 use blob::{pack, pack_round, unpack_round};
+pub use list::Kept;
 
 /// SQLite's codes for a row that is there already.
 const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
@@ -149,8 +151,8 @@ impl Store {
             let transaction = self.db.unchecked_transaction()?;
             let count = transaction.execute(
                 "INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted,
-                                  record, unfinished, host)
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                  record, unfinished, host, kernel, size)
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                  ON CONFLICT (id) DO UPDATE SET elapsed_ns = excluded.elapsed_ns, version = excluded.version,
                     interrupted = excluded.interrupted, record = excluded.record, unfinished = excluded.unfinished
                  WHERE run.unfinished",
@@ -167,6 +169,8 @@ impl Store {
                     blob,
                     unfinished,
                     &record.environment.hostname,
+                    &record.environment.kernel,
+                    i64::try_from(target.size.0).unwrap_or(i64::MAX),
                 ),
             )?;
             // What is in the record now. Any later round is of another process, and is left to it.
@@ -216,8 +220,8 @@ impl Store {
         list::find(&self.db, filter, limit).map_err(|error| self.advise(error))
     }
 
-    /// Finds out the machines of the runs that an earlier qd1 kept, so that they are found by them. One that cannot be read
-    /// has none.
+    /// Finds out machine, kernel and size of the runs that an earlier qd1 kept, so that they are found by them. One that
+    /// cannot be read has none.
     ///
     /// # Errors
     /// When the history cannot be written.
@@ -227,11 +231,55 @@ impl Store {
             statement.query_map([], |row| row.get(0))?.collect()
         };
         for id in unknown().map_err(|error| self.advise(error))? {
-            let host = self.load(&id).map(|record| record.environment.hostname).unwrap_or_default();
-            let noted = self.db.execute("UPDATE run SET host = ? WHERE id = ?", (host, &id));
+            let (host, kernel, size) = self.load(&id).map_or_else(
+                |_| Default::default(),
+                |record| (record.environment.hostname, record.environment.kernel, record.plan.target.size.0),
+            );
+            let size = i64::try_from(size).unwrap_or(i64::MAX);
+            let noted = self
+                .db
+                .execute("UPDATE run SET host = ?, kernel = ?, size = ? WHERE id = ?", (host, kernel, size, &id));
             noted.map_err(|error| self.advise(error))?;
         }
         Ok(())
+    }
+
+    /// Notes the figures of a run, for its trend.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn note_figures(&self, id: &str, figures: &[KeptFigure]) -> Result<()> {
+        let note = || -> rusqlite::Result<()> {
+            let transaction = self.db.unchecked_transaction()?;
+            transaction.execute("DELETE FROM figure WHERE run = ?", [id])?;
+            let mut statement = transaction.prepare(
+                "INSERT OR REPLACE INTO figure (run, step, op, metric, value, low, high) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            for figure in figures.iter().filter(|figure| figure.value.is_finite()) {
+                let KeptFigure { step, op, metric, value, low, high } = figure;
+                statement.execute((id, step, op, metric, value, low, high))?;
+            }
+            drop(statement);
+            transaction.execute("UPDATE run SET has_figures = 1 WHERE id = ?", [id])?;
+            transaction.commit()
+        };
+        note().map_err(|error| self.advise(error))
+    }
+
+    /// Returns the ids of the runs that are meant and whose figures nobody noted.
+    ///
+    /// # Errors
+    /// When the history cannot be read, or an earlier qd1 wrote it and it cannot be written.
+    pub fn without_figures(&self, filter: &Filter) -> Result<Vec<String>> {
+        list::without_figures(&self.db, filter).map_err(|error| self.advise(error))
+    }
+
+    /// Returns a figure of the runs that are meant, the oldest first, with kernel and size of each.
+    ///
+    /// # Errors
+    /// As [`Self::without_figures`].
+    pub fn trend(&self, filter: &Filter, figure: &FigureName) -> Result<Vec<Kept>> {
+        list::trend(&self.db, filter, figure).map_err(|error| self.advise(error))
     }
 
     /// Gives a run tags, or takes them away; those that it has, or has not, stay as they are.
@@ -274,9 +322,12 @@ impl Store {
         let remove = || -> rusqlite::Result<()> {
             let transaction = self.db.unchecked_transaction()?;
             for id in ids {
-                for sql in
-                    ["DELETE FROM tag WHERE run = ?", "DELETE FROM round WHERE run = ?", "DELETE FROM run WHERE id = ?"]
-                {
+                for sql in [
+                    "DELETE FROM tag WHERE run = ?",
+                    "DELETE FROM round WHERE run = ?",
+                    "DELETE FROM figure WHERE run = ?",
+                    "DELETE FROM run WHERE id = ?",
+                ] {
                     transaction.execute(sql, [id])?;
                 }
             }

@@ -1,6 +1,7 @@
 //! Lists of runs: what of a run is in columns of its own, so that nothing has to be unpacked.
 
 use qd1_model::history::{Filter, Row};
+use qd1_model::trend::{FigureName, KeptFigure};
 use rusqlite::{Connection, Row as Found, ToSql};
 
 use crate::file::tables;
@@ -34,13 +35,72 @@ pub(crate) fn find(db: &Connection, filter: &Filter, limit: usize) -> rusqlite::
     statement.query_map(values.as_slice(), row)?.collect()
 }
 
+/// A run in the trend of a figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The run.
+    pub row: Row,
+    /// Its figure.
+    pub figure: KeptFigure,
+    /// The kernel's release; empty where it is not known.
+    pub kernel: String,
+    /// Bytes of the test file or device; 0 where they are not known.
+    pub size: u64,
+}
+
+/// Returns the ids of the runs that are meant and whose figures nobody noted, the oldest first.
+pub(crate) fn without_figures(db: &Connection, filter: &Filter) -> rusqlite::Result<Vec<String>> {
+    let (conditions, values) = conditions(filter, tables(db)?);
+    let mut statement = db.prepare(&format!(
+        "SELECT id FROM run WHERE has_figures = 0 AND unfinished = 0 AND {} ORDER BY started_unix_ns, id",
+        conditions.join(" AND ")
+    ))?;
+    let values: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+    statement.query_map(values.as_slice(), |row| row.get(0))?.collect()
+}
+
+/// Returns a figure of the runs that are meant, the oldest first.
+pub(crate) fn trend(db: &Connection, filter: &Filter, figure: &FigureName) -> rusqlite::Result<Vec<Kept>> {
+    let (conditions, values) = conditions(filter, tables(db)?);
+    let op = if figure.op.is_some() { "AND figure.op = ?" } else { "" };
+    // Of the figure first: the runs without it are many, and it has an index.
+    let mut statement = db.prepare(&format!(
+        "SELECT id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, NULL, host, note, NULL,
+                figure.op, figure.value, figure.low, figure.high, kernel, size
+         FROM figure CROSS JOIN run ON run.id = figure.run
+         WHERE figure.step = ? AND figure.metric = ? {op} AND {} ORDER BY started_unix_ns, id",
+        conditions.join(" AND ")
+    ))?;
+    let name = figure.op.map(qd1_model::OpClass::name);
+    let first: [&dyn ToSql; 2] = [&figure.step, &figure.metric];
+    let op_value = name.as_ref().map(|name| name as &dyn ToSql);
+    let values: Vec<&dyn ToSql> = first.into_iter().chain(op_value).chain(values.iter().map(AsRef::as_ref)).collect();
+    let kept = |found: &Found<'_>| {
+        Ok(Kept {
+            row: row(found)?,
+            figure: KeptFigure {
+                step: figure.step.clone(),
+                op: found.get(13)?,
+                metric: figure.metric.to_owned(),
+                value: found.get(14)?,
+                low: found.get(15)?,
+                high: found.get(16)?,
+            },
+            kernel: found.get::<_, Option<String>>(17)?.unwrap_or_default(),
+            size: found.get::<_, Option<i64>>(18)?.unwrap_or(0).max(0) as u64,
+        })
+    };
+    statement.query_map(values.as_slice(), kept)?.collect()
+}
+
 /// The conditions of a filter, and the values of their question marks.
 fn conditions(filter: &Filter, version: usize) -> (Vec<&'static str>, Vec<Box<dyn ToSql>>) {
     let mut conditions = vec!["1"];
     let mut values: Vec<Box<dyn ToSql>> = Vec::new();
     let has_tags = version >= TAGS;
     let host = if has_tags { "host = ?" } else { "0 AND 1 = ?" };
-    let tag = if has_tags { "EXISTS (SELECT 1 FROM tag WHERE run = id AND tag = ?)" } else { "0 AND 1 = ?" };
+    let tag =
+        if has_tags { "EXISTS (SELECT 1 FROM tag WHERE tag.run = run.id AND tag.tag = ?)" } else { "0 AND 1 = ?" };
     for (condition, value) in
         [(host, &filter.host), ("device = ?", &filter.device), ("suite = ?", &filter.suite), (tag, &filter.tag)]
     {

@@ -32,6 +32,12 @@ const DRIFT_MIN: f64 = 0.095;
 /// looked at in every step, and a false one should be rarer than one in a hundred steps.
 const CERTAIN: f64 = 1.7;
 
+/// Returns where a few dozen logarithms go to another level, rising: the first of each new level. `doubt` is the chance of
+/// such a step in an unchanged series that is accepted for each.
+pub(crate) fn steps_of_few(logarithms: &[f64], doubt: f64) -> Vec<usize> {
+    points::confirmed_of_few(logarithms, doubt).iter().map(|found| found.at).collect()
+}
+
 /// How one kind of operation went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {

@@ -109,10 +109,21 @@ pub(super) struct Confirmed {
 
 /// Returns the changes of `values` that pass the test, rising.
 pub(super) fn confirmed(values: &[f64]) -> Vec<Confirmed> {
+    if values.len() < 2 * STRETCH_MIN { Vec::new() } else { tested(values, &Costs::new(values), DOUBT) }
+}
+
+/// The same of a few dozen values, each far in time from the next: too few to tell how far neighbours depend on each other,
+/// which is known of each stretch alone. `doubt` is the chance of such a step in an unchanged series that is accepted.
+pub(super) fn confirmed_of_few(values: &[f64], doubt: f64) -> Vec<Confirmed> {
     if values.len() < 2 * STRETCH_MIN {
         return Vec::new();
     }
-    let costs = Costs::new(values);
+    let mut costs = Costs::new(values);
+    costs.inflation = 1.0;
+    tested(values, &costs, doubt)
+}
+
+fn tested(values: &[f64], costs: &Costs, most_doubt: f64) -> Vec<Confirmed> {
     let mut places = costs.changes();
     loop {
         let ends = |i: usize, places: &[usize]| {
@@ -125,7 +136,7 @@ pub(super) fn confirmed(values: &[f64]) -> Vec<Confirmed> {
                 difference(&values[from..places[i]], &values[places[i]..to], costs.inflation)
             })
             .collect();
-        let weak = |(step, doubt): &(f64, f64)| step.abs() < STEP_MIN || *doubt > DOUBT;
+        let weak = |(step, doubt): &(f64, f64)| step.abs() < STEP_MIN || *doubt > most_doubt;
         let rank = |(step, doubt): &(f64, f64)| if step.abs() < STEP_MIN { 2.0 - step.abs() } else { *doubt };
         let worst = (0..places.len())
             .filter(|i| weak(&tested[*i]))

@@ -3,6 +3,7 @@
 use qd1_model::comparison::{Limit, Row};
 use qd1_model::metric::{Better, METRICS, Metric};
 use qd1_model::suggest::nearest;
+use qd1_model::trend::FigureName;
 use qd1_model::{Estimate, OpClass, Problem, printable};
 
 /// Short names of metrics.
@@ -48,17 +49,30 @@ impl std::str::FromStr for Condition {
         if !limit.is_finite() || limit <= 0.0 {
             return Err(wrong("has a limit that no ratio reaches"));
         }
-        let (step, metric) = split(figure).ok_or_else(|| wrong("names no figure of a step"))?;
-        let metric = metric_of(metric).ok_or_else(|| {
-            wrong(&format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", ")))
-        })?;
-        let class = step.rsplit_once('.').and_then(|(step, class)| {
-            OpClass::ALL.into_iter().find(|known| known.name() == class).map(|known| (step, known))
-        });
-        let (step, op) = class.map_or((step, None), |(step, op)| (step, Some(op)));
+        let (FigureName { step, op, .. }, metric) = named(figure).map_err(|what| wrong(&what))?;
         let is_upper = text.as_bytes()[at] == b'>';
-        Ok(Self { text: text.to_owned(), step: step.to_owned(), op, metric, is_upper, limit })
+        Ok(Self { text: text.to_owned(), step, op, metric, is_upper, limit })
     }
+}
+
+/// Returns the figure that is named as `commit1.p99`, or `paced.read.p99` where a step has several kinds of operation.
+///
+/// # Errors
+/// What is wrong with the name.
+pub fn figure_name(text: &str) -> Result<FigureName, Problem> {
+    let found = named(text.trim()).map(|(name, _)| name);
+    found.map_err(|what| Problem::usage(format!("{text:?} {what}; write it as 'commit1.p99'")))
+}
+
+fn named(figure: &str) -> Result<(FigureName, &'static Metric), String> {
+    let (step, metric) = split(figure).ok_or("names no figure of a step")?;
+    let known = || format!("names no metric: {} are known", SHORT.map(|(short, _)| short).join(", "));
+    let metric = metric_of(metric).ok_or_else(known)?;
+    let class = step.rsplit_once('.').and_then(|(step, class)| {
+        OpClass::ALL.into_iter().find(|known| known.name() == class).map(|known| (step, known))
+    });
+    let (step, op) = class.map_or((step, None), |(step, op)| (step, Some(op)));
+    Ok((FigureName { step: step.to_owned(), op, metric: metric.name }, metric))
 }
 
 /// The step and the metric of `commit1.p99.9`.

@@ -25,7 +25,7 @@ use qd1_model::{Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, Ste
 
 use crate::blocks::over_runs;
 use align::Aligned;
-pub use condition::Condition;
+pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
 
 /// Chance of any false "better" or "worse" in a comparison of equal sides.

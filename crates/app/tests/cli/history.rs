@@ -249,3 +249,51 @@ fn of_a_damaged_history_the_runs_that_can_be_read_are_exported() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.lines().count() == 1 && text.contains(&ids[1]));
 }
+
+#[test]
+fn the_trend_of_a_figure_shows_its_runs_and_when_the_level_changed() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let shown = place.qd1(&["history", "--trend", "read32.iops"]).assert().success();
+    shown.stdout(
+        predicate::str::contains("read32 per second of reads in 1 run").and(predicate::str::contains("Fewer than 20")),
+    );
+    // Thirty runs of before, half as fast: their figures are noted, and nothing of them is unpacked.
+    let db = rusqlite::Connection::open(place.history()).unwrap();
+    let (id, iops): (String, f64) = db
+        .query_row("SELECT run, value FROM figure WHERE step = 'read32' AND metric = 'iops'", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    db.execute_batch(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 45)
+         INSERT INTO run (id, started_unix_ns, elapsed_ns, suite, path, device, filesystem, version, interrupted, record, host,
+                          kernel, size, has_figures)
+         SELECT printf('%012x', i), i * 1000000000, 1, suite, path, device, filesystem, version, 0, x'00', host,
+                CASE WHEN i <= 30 THEN '5.1' ELSE kernel END, size, 1 FROM n, run;",
+    )
+    .unwrap();
+    for at in 1..=45 {
+        let factor = if at <= 30 { 0.5 } else { 1.0 } * (1.0 + 0.02 * f64::from(at % 5));
+        let run = format!("{at:012x}");
+        db.execute(
+            "INSERT INTO figure (run, step, op, metric, value) VALUES (?, 'read32', 'read', 'iops', ?)",
+            (run, iops * factor),
+        )
+        .unwrap();
+    }
+    drop(db);
+    let trend = common::json(place.qd1(&["history", "--trend", "read32.iops", "--json"]));
+    assert_eq!((list(&trend["points"]).len(), list(&trend["changes"]).len()), (46, 1), "{trend}");
+    assert_eq!(trend["changes"][0]["at"], 30);
+    assert!((common::float(&trend["changes"][0]["ratio"]) - 2.0).abs() < 0.2, "{trend}");
+    assert!(list(&trend["points"][30]["news"])[0].as_str().unwrap().starts_with("kernel 5.1 -> "), "{trend}");
+    assert_eq!(trend["points"][45]["run"], id.as_str());
+    for (args, what) in [
+        (&["history", "--trend", "read32.iopz"][..], "names no metric"),
+        (&["history", "--trend", "nosuch.p99"], "no run has nosuch.lat_p99_ns"),
+        (&["history", "--trend", "read32"], "commit1.p99"),
+    ] {
+        place.qd1(args).assert().code(2).stderr(predicate::str::contains(what));
+    }
+}

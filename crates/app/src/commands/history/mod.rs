@@ -2,6 +2,7 @@
 
 mod filter;
 mod transfer;
+mod trend;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ use filter::FilterArgs;
 pub(crate) const EXAMPLE: &str = "\
 Examples:
   qd1 history --path /srv --since 30d
+  qd1 history --trend commit1.p99
   qd1 history tag 3f2a before-upgrade
   qd1 history prune --keep 100 --dry-run
 
@@ -39,6 +41,10 @@ pub(crate) struct HistoryArgs {
     /// How many runs to list, the newest first
     #[arg(long, default_value = "20")]
     pub(crate) limit: std::num::NonZeroUsize,
+    /// One figure over the runs of a place, as commit1.p99 or read32.iops: its course, when it went to another level, and
+    /// what was new then
+    #[arg(long, value_name = "FIGURE", conflicts_with = "limit")]
+    pub(crate) trend: Option<String>,
     /// List as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -101,7 +107,10 @@ pub(crate) enum HistoryCommand {
 /// When the history cannot be read or written, or has no such run.
 pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
     match &args.command {
-        None => list(&with_hosts(&args.filter)?, args)?,
+        None => match &args.trend {
+            Some(figure) => trend::run(figure, &args.filter, args.json)?,
+            None => list(&with_hosts(&args.filter)?, args)?,
+        },
         Some(HistoryCommand::Show { id, thresholds, output }) => {
             output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
             let record = session::kept_runs()?.load(id)?;

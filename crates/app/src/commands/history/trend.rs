@@ -1,0 +1,135 @@
+//! `qd1 history --trend`: one figure over the runs of a place.
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use qd1_analysis::compare::figure_name;
+use qd1_analysis::summarize;
+use qd1_analysis::trend::{kept_figures, level_changes};
+use qd1_model::history::Filter;
+use qd1_model::trend::{FigureName, Trend, TrendPoint};
+use qd1_model::{Bytes, Estimate, OpClass, Problem, printable};
+use qd1_report::Detail;
+use qd1_store::{Kept, Store};
+
+use super::filter::FilterArgs;
+use crate::args::DestinationArgs;
+use crate::{message, output, session};
+
+/// Runs that are looked at without saying so.
+const SILENT: usize = 3;
+
+/// Prints the trend of the figure that is named so.
+///
+/// # Errors
+/// When there is no such figure, or no run that has it.
+pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<()> {
+    let name = figure_name(name)?;
+    let filter = conditions.filter()?;
+    let store = match session::history() {
+        Ok(store) => {
+            store.learn_hosts()?;
+            learn_figures(&store, &filter)?;
+            store
+        }
+        Err(error) => {
+            message::print(format_args!("qd1: only what was noted before is shown: {error:#}"));
+            session::kept_runs()?
+        }
+    };
+    let trend = trend(store.trend(&filter, &name)?, name)?;
+    let to = DestinationArgs::stdout();
+    let style = output::style(&to, Detail::All);
+    let text = if is_json {
+        qd1_report::trend_json(&trend)
+    } else {
+        qd1_report::trend_human(&trend, &style, &TimeZone::system())
+    };
+    output::write(&to, &text)
+}
+
+/// Works out the figures of runs that an earlier qd1 kept, once.
+fn learn_figures(store: &Store, filter: &Filter) -> Result<()> {
+    let unknown = store.without_figures(filter)?;
+    if unknown.len() > SILENT {
+        message::print(format_args!("qd1: looking at {} runs for the first time", unknown.len()));
+    }
+    for id in unknown {
+        // One that cannot be read has none.
+        let figures = store.load(&id).map(|record| kept_figures(&summarize(&record))).unwrap_or_default();
+        store.note_figures(&id, &figures)?;
+    }
+    Ok(())
+}
+
+/// The runs of the same suite and place as the last one that has the figure.
+fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
+    let Some(last) = runs.last().map(|kept| kept.row.clone()) else {
+        let message = format!(
+            "no run has {}.{}; `qd1 history show ID` has the names of the steps",
+            printable(&figure.step),
+            figure.metric
+        );
+        return Err(Problem::usage(message).into());
+    };
+    let all = runs.len();
+    runs.retain(|kept| (&kept.row.suite, &kept.row.path) == (&last.suite, &last.path));
+    if runs.len() < all {
+        let left = all - runs.len();
+        let (suite, path) = (printable(&last.suite), printable(&last.path));
+        message::print(format_args!(
+            "qd1: {} of other suites or places left out; this is {suite} of {path}",
+            super::runs(left)
+        ));
+    }
+    let mut ops: Vec<&str> = runs.iter().map(|kept| kept.figure.op.as_str()).collect();
+    ops.sort_unstable();
+    ops.dedup();
+    if let [one, other, ..] = ops.as_slice() {
+        let message = format!(
+            "the step has several kinds of operation: write {step}.{one}.{metric} or {step}.{other}.{metric}",
+            step = printable(&figure.step),
+            metric = figure.metric
+        );
+        return Err(Problem::usage(message).into());
+    }
+    let op = ops.first().and_then(|name| OpClass::ALL.into_iter().find(|op| op.name() == *name));
+    let values: Vec<f64> = runs.iter().map(|kept| kept.figure.value).collect();
+    let points = runs.iter().enumerate().map(|(at, kept)| TrendPoint {
+        run: kept.row.id.clone(),
+        started_unix_ns: kept.row.started_unix_ns,
+        figure: Estimate {
+            value: Some(kept.figure.value),
+            low: kept.figure.low,
+            high: kept.figure.high,
+            ..Estimate::default()
+        },
+        news: at.checked_sub(1).map_or_else(Vec::new, |before| news(&runs[before], kept)),
+    });
+    Ok(Trend {
+        points: points.collect(),
+        changes: level_changes(&values),
+        figure: FigureName { op, ..figure },
+        suite: last.suite,
+        path: last.path,
+    })
+}
+
+/// What of the circumstances is not as it was.
+fn news(before: &Kept, now: &Kept) -> Vec<String> {
+    let words = |kept: &Kept| {
+        let host = kept.row.host.clone().unwrap_or_default();
+        let size = if kept.size == 0 { String::new() } else { Bytes(kept.size).to_string() };
+        let (device, filesystem) = (kept.row.device.clone(), kept.row.filesystem.clone());
+        [
+            ("kernel", kept.kernel.clone()),
+            ("qd1", kept.row.version.clone()),
+            ("size", size),
+            ("device", device),
+            ("filesystem", filesystem),
+            ("host", host),
+        ]
+    };
+    let both = words(before).into_iter().zip(words(now));
+    let changed = both.filter(|((_, old), (_, new))| old != new && !old.is_empty() && !new.is_empty());
+    changed.map(|((what, old), (_, new))| format!("{what} {} -> {}", printable(&old), printable(&new))).collect()
+}
