@@ -77,12 +77,34 @@ fn look_up(word: &str) -> Result<Found> {
         return Err(Problem::usage(format!("{}: there is no such file", printable(word))).into());
     }
     let store = session::kept_runs()?;
-    let ids = match word.strip_prefix('@') {
-        Some(name) if NAMES.contains(&name) => vec![named(&store.list(usize::MAX)?, name, &Zoned::now())?],
-        Some(tag) => tagged(&store, tag)?,
-        None => vec![word.to_owned()],
-    };
+    let ids = ids(&store, word)?;
     Ok(Found::Records(ids.iter().map(|id| load(&store, id, word)).collect::<Result<_>>()?))
+}
+
+/// Returns the ids, or the beginnings of them, of the runs of the history that a word names.
+///
+/// # Errors
+/// When there are none of that name.
+pub(crate) fn ids(store: &Store, word: &str) -> Result<Vec<String>> {
+    Ok(match word.strip_prefix('@') {
+        Some(name) if NAMES.contains(&name) => vec![named(&store.list(usize::MAX)?, name, &Zoned::now())?],
+        Some(tag) => tagged(store, tag)?,
+        None => vec![word.to_owned()],
+    })
+}
+
+/// The same of a word that has to name one run.
+///
+/// # Errors
+/// When it names none, or several.
+pub(crate) fn id(store: &Store, word: &str) -> Result<String> {
+    match ids(store, word)?.as_slice() {
+        [one] => Ok(one.clone()),
+        many => {
+            let message = format!("{} names {} runs; give the id of one", printable(word), many.len());
+            Err(Problem::usage(message).into())
+        }
+    }
 }
 
 /// Returns the ids of the runs with a tag, the newest first.

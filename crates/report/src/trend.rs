@@ -43,7 +43,7 @@ pub fn trend_human(trend: &Trend, style: &Style, zone: &TimeZone) -> String {
         let when = words::when(point.started_unix_ns, zone);
         let id: String = point.run.chars().take(8).collect();
         let figure =
-            metric(trend.figure.metric).map_or_else(String::new, |metric| words::whole(metric.unit, &point.figure));
+            metric(trend.figure.metric).map_or_else(String::new, |metric| words::figure(metric.unit, &point.figure));
         let bar = point.figure.value.map_or_else(String::new, |value| bar(value, low, high, room));
         let id = page.paint(DIM, &id);
         page.line(&format!("{when:18}{id}  {figure:FIGURE$}{bar}"));
@@ -136,6 +136,7 @@ mod tests {
         assert!(lines[change + 1].contains("kernel 6.1.0 -> 6.8.0") && lines[change + 2].contains("1.40 ms"), "{text}");
         let length = |line: &str| line.matches('#').count();
         assert!(length(lines[change + 2]) > 3 * length(lines[change - 1]), "{text}");
+        assert!(!text.contains("n="), "a kept figure has no count: {text}");
         assert!(trend_human(&trend(3), &Style::plain(60), &TimeZone::UTC).contains("Fewer than 20 runs"));
     }
 

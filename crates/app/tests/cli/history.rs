@@ -173,6 +173,12 @@ fn tags_and_notes_name_runs_and_keep_them() {
     let tagged = common::json(place.qd1(&["history", "--tag", "before", "--json"]));
     assert_eq!((list(&tagged).len(), &tagged[0]["id"]), (1, &Value::from(ids[0].clone())));
     // A tag is a run's name.
+    assert_eq!(common::json(place.qd1(&["history", "show", "@before", "--json"]))["record"]["id"], ids[0].as_str());
+    place.qd1(&["history", "tag", "@before", "old"]).assert().success();
+    place.qd1(&["history", "tag", "@latest", "old"]).assert().success();
+    let several = predicate::str::contains("@old names 2 runs");
+    place.qd1(&["history", "note", "@old", "x"]).assert().code(2).stderr(several);
+    place.qd1(&["history", "tag", "@old", "old", "--remove"]).assert().success();
     let compared = common::json(place.qd1(&["compare", "@before", "@latest", "--json"]));
     assert_eq!(list(&compared["sides"]).len(), 2);
     for (args, what) in [

@@ -16,7 +16,7 @@ use qd1_store::Store;
 use qd1_suites::thresholds;
 
 use crate::args::{DestinationArgs, OutputArgs};
-use crate::{output, session};
+use crate::{output, runs, session};
 use filter::FilterArgs;
 
 /// What the help ends with.
@@ -54,7 +54,7 @@ pub(crate) struct HistoryArgs {
 pub(crate) enum HistoryCommand {
     /// Print a saved run again, with the current analysis of what it measured
     Show {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         id: String,
         /// Your own thresholds instead of the built-in ones
         #[arg(long, value_name = "FILE")]
@@ -64,7 +64,7 @@ pub(crate) enum HistoryCommand {
     },
     /// Give a run tags, by which it is found, compared and kept
     Tag {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         id: String,
         /// Words of letters, digits, - _ and .
         #[arg(required = true)]
@@ -75,7 +75,7 @@ pub(crate) enum HistoryCommand {
     },
     /// Note a remark on a run
     Note {
-        /// Its id, or the beginning of it
+        /// Its id, or the beginning of it; @latest, @previous, @yesterday, @TAG
         id: String,
         /// The remark; an empty one takes it away
         text: String,
@@ -113,7 +113,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
         },
         Some(HistoryCommand::Show { id, thresholds, output }) => {
             output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
-            let record = session::kept_runs()?.load(id)?;
+            let store = session::kept_runs()?;
+            let record = store.load(&runs::id(&store, id)?)?;
             let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
             session::show(record, &thresholds, output, Detail::All)?;
         }
@@ -126,13 +127,17 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
                 );
                 return Err(Problem::usage(message).into());
             }
-            session::history()?.tag(id, tags, !remove)?;
+            let store = session::history()?;
+            for id in runs::ids(&store, id)? {
+                store.tag(&id, tags, !remove)?;
+            }
         }
         Some(HistoryCommand::Note { id, text }) => {
             if text.chars().count() > NOTE_MAX {
                 return Err(Problem::usage(format!("a note has at most {NOTE_MAX} letters")).into());
             }
-            session::history()?.note(id, text.trim())?;
+            let store = session::history()?;
+            store.note(&runs::id(&store, id)?, text.trim())?;
         }
         Some(HistoryCommand::Prune { keep, filter, dry_run }) => prune(*keep, filter, *dry_run)?,
         Some(HistoryCommand::Export(args)) => transfer::export(args)?,
@@ -197,11 +202,11 @@ fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
         0 => String::new(),
         count => format!("; {count} older with tags or notes stay"),
     };
-    let text = format!("{} {verb}{spared}\n", runs(ids.len()));
+    let text = format!("{} {verb}{spared}\n", counted(ids.len()));
     output::write(&DestinationArgs::stdout(), &text)
 }
 
 /// `1 run`, `12 runs`.
-fn runs(count: usize) -> String {
+fn counted(count: usize) -> String {
     if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }

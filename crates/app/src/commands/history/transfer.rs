@@ -18,16 +18,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::filter::FilterArgs;
-use super::{runs, with_hosts};
+use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
-use crate::{message, output, session};
+use crate::{message, output, runs, session};
 
 /// A file unpacked at most: one that would be larger is no history.
 const BYTES_MAX: u64 = 4 << 30;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Their ids, or the beginnings of them; otherwise all that the conditions mean
+    /// Their ids, or the beginnings of them, or @TAG; otherwise all that the conditions mean
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
@@ -60,7 +60,12 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     // The oldest first, as they came.
     rows.reverse();
     if !args.ids.is_empty() {
-        let wanted = args.ids.iter().map(|id| Ok(store.load(id)?.id)).collect::<Result<Vec<_>>>()?;
+        let mut wanted = Vec::new();
+        for word in &args.ids {
+            for id in runs::ids(&store, word)? {
+                wanted.push(store.load(&id)?.id);
+            }
+        }
         rows.retain(|row| wanted.contains(&row.id));
     }
     let mut text = Vec::new();
@@ -88,10 +93,14 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     output::write_bytes(&to, &bytes)?;
     if args.output.is_some() {
-        message::print(format_args!("qd1: exported {}", runs(written)));
+        message::print(format_args!("qd1: exported {}", counted(written)));
     }
     if lost > 0 {
-        anyhow::bail!("{} could not be read and {} not in the file", runs(lost), if lost == 1 { "is" } else { "are" });
+        anyhow::bail!(
+            "{} could not be read and {} not in the file",
+            counted(lost),
+            if lost == 1 { "is" } else { "are" }
+        );
     }
     Ok(())
 }
@@ -131,8 +140,8 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
         }
         keep_words(&store, &run)?;
     }
-    let already = if there == 0 { String::new() } else { format!("; {} were there already", runs(there)) };
-    output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", runs(added)))
+    let already = if there == 0 { String::new() } else { format!("; {} were there already", counted(there)) };
+    output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", counted(added)))
 }
 
 /// A run of a file, and what was said of it.

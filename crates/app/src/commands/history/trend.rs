@@ -78,7 +78,7 @@ fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
         let (suite, path) = (printable(&last.suite), printable(&last.path));
         message::print(format_args!(
             "qd1: {} of other suites or places left out; this is {suite} of {path}",
-            super::runs(left)
+            super::counted(left)
         ));
     }
     let mut ops: Vec<&str> = runs.iter().map(|kept| kept.figure.op.as_str()).collect();
