@@ -371,7 +371,9 @@ impl CoarseHist {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hdrhistogram::serialization::V2Serializer;
     use proptest::prelude::*;
+    use std::io::Write as _;
 
     proptest! {
         #[test]
@@ -453,28 +455,58 @@ mod tests {
         assert_eq!(hist.count_above(90), 10);
     }
 
+    /// A histogram in JSON, with these bytes for its encoding.
+    fn with_bytes(hist: &Hist, bytes: &[u8]) -> serde_json::Value {
+        let mut json = serde_json::to_value(hist).unwrap();
+        json["hdr_v2"] = BASE64.encode(bytes).into();
+        json
+    }
+
+    /// The encoding without compression, as layouts 1 and 2 have it.
+    fn uncompressed(hist: &Hist) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&hist.inner, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// The compressed form of some bytes.
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        zlib.write_all(bytes).unwrap();
+        let zlib = zlib.finish().unwrap();
+        [&V2_COMPRESSED_COOKIE.to_be_bytes()[..], &(zlib.len() as u32).to_be_bytes(), &zlib].concat()
+    }
+
+    #[test]
+    fn histograms_of_earlier_layouts_are_read() {
+        let mut hist = Hist::new();
+        [7, 1_000, 1_000, 5_000_000, LATENCY_MAX_NS].into_iter().for_each(|ns| hist.record(ns));
+        for bytes in [uncompressed(&hist), compressed(&uncompressed(&hist))] {
+            assert_eq!(serde_json::from_value::<Hist>(with_bytes(&hist, &bytes)).unwrap(), hist);
+        }
+    }
+
     /// Cause: a length of 4 GB in a damaged record was allocated before anything else was looked at.
     #[test]
     fn a_damaged_histogram_is_refused_by_its_header() {
-        let whole = serde_json::to_value(Hist::new()).unwrap();
-        let bytes = BASE64.decode(whole["hdr_v2"].as_str().unwrap()).unwrap();
-        let changed = |at: usize, to: &[u8]| {
-            let mut bytes = bytes.clone();
-            bytes[at..at + to.len()].copy_from_slice(to);
-            let mut json = whole.clone();
-            json["hdr_v2"] = BASE64.encode(bytes).into();
-            serde_json::from_value::<Hist>(json).unwrap_err().to_string()
+        let whole = Hist::new();
+        let refused = |bytes: &[u8]| {
+            let error = serde_json::from_value::<Hist>(with_bytes(&whole, bytes)).unwrap_err().to_string();
+            assert!(error.contains("not a three-digit histogram"), "{error}");
         };
-        // Its length; five digits; the largest value.
-        for (at, to) in [(4, &[255, 255, 255, 255][..]), (15, &[5]), (24, &[255; 8]), (3, &[4])] {
-            let error = changed(at, to);
-            assert!(error.contains("not a three-digit histogram"), "{at}: {error}");
+        // Its length; five digits; the largest value; its cookie.
+        for (at, to) in [(4, &[255, 255, 255, 255][..]), (15, &[5]), (24, &[255; 8]), (3, &[9])] {
+            let mut bytes = uncompressed(&whole);
+            bytes[at..at + to.len()].copy_from_slice(to);
+            refused(&bytes);
+            refused(&compressed(&bytes));
         }
-        assert!(
-            serde_json::from_value::<Hist>(serde_json::json!({
-                "count": 0, "min_ns": 0, "max_ns": 0, "sum_ns": 0, "hdr_v2": ""
-            }))
-            .is_err()
-        );
+        // A kilobyte that becomes a megabyte; a stream that is none; a wrong length of it; nothing.
+        refused(&compressed(&vec![0; 1 << 20]));
+        refused(&[&V2_COMPRESSED_COOKIE.to_be_bytes()[..], &[0, 0, 0, 4], b"none"].concat());
+        let mut long = compressed(&uncompressed(&whole));
+        long.push(0);
+        refused(&long);
+        refused(&[]);
     }
 }

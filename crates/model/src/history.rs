@@ -23,6 +23,9 @@ pub struct Row {
     pub version: String,
     /// Whether it was ended early.
     pub interrupted: bool,
+    /// Whether it is a check over hours that goes on, or may be resumed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unfinished: bool,
     /// The machine's name; absent where an earlier qd1 kept the run and nobody asked since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
@@ -35,6 +38,11 @@ pub struct Row {
     /// What it found, in a line, as the qd1 that listed or saved it judged it; absent where nobody did yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headline: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Which runs of the history are meant: those that have all that is named here.

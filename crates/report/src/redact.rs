@@ -12,9 +12,40 @@ use crate::machine::OPTIONS_THAT_MATTER;
 use qd1_model::environment::{Device, Environment, Filesystem};
 use qd1_model::{Finding, Report};
 
-/// Mount options with a word for a value that names nobody.
-const PLAIN_OPTIONS: &[&str] =
-    &["errors", "data_err", "mode", "size", "jqfmt", "sec", "proto", "local_lock", "lookupcache", "subvolid"];
+/// Further mount options whose value names nobody.
+const PLAIN_OPTIONS: &[&str] = &[
+    "acdirmax",
+    "acdirmin",
+    "acregmax",
+    "acregmin",
+    "allocsize",
+    "data_err",
+    "delaylog",
+    "errors",
+    "inode_readahead_blks",
+    "jqfmt",
+    "local_lock",
+    "lookupcache",
+    "max_batch_time",
+    "max_read",
+    "min_batch_time",
+    "mode",
+    "namlen",
+    "nr_inodes",
+    "resgid",
+    "resuid",
+    "retrans",
+    "sec",
+    "size",
+    "space_cache",
+    "stripe",
+    "subvolid",
+    "sunit",
+    "swidth",
+    "thread_pool",
+    "timeo",
+    "blksize",
+];
 
 /// Removes host name, device models and firmware, backing files, mount sources and paths from `report`, in its fields
 /// and in the sentences that quote them; also the names that the user gave to jobs and steps, and e-mail addresses.
@@ -120,18 +151,12 @@ fn redact_filesystem(fs: &mut Filesystem) {
 /// Leaves the values that say how it is mounted; of others nobody knows what they name.
 fn redact_options(options: &mut [String]) {
     for option in options {
-        if let Some((name, value)) = option.split_once('=')
-            && !(OPTIONS_THAT_MATTER.contains(&name) || PLAIN_OPTIONS.contains(&name) || is_number(value))
+        if let Some((name, _)) = option.split_once('=')
+            && !(OPTIONS_THAT_MATTER.contains(&name) || PLAIN_OPTIONS.contains(&name))
         {
             *option = format!("{name}=<redacted>");
         }
     }
-}
-
-/// `32`, `1048576`, `64k`, `0755`.
-fn is_number(value: &str) -> bool {
-    let digits = value.trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G', '%']);
-    !digits.is_empty() && digits.bytes().all(|letter| letter.is_ascii_digit())
 }
 
 /// Replaces absolute paths, whatever they are, but those that every Linux has.
@@ -406,6 +431,8 @@ mod tests {
             "jdev=SECRET",
             "servername=nas",
             "mds_namespace=fs1",
+            "password=12345",
+            "fsid=7",
         ]
         .map(str::to_owned)
         .into();

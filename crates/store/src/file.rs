@@ -79,6 +79,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (run, tag)
     ) STRICT;
     CREATE INDEX tag_tag ON tag (tag);
+    -- All that a list needs: of a row itself, what lies behind the record is read only by way of the whole record.
+    DROP INDEX run_started;
+    CREATE INDEX run_list ON run (started_unix_ns DESC, id, elapsed_ns, suite, path, device, filesystem, version, interrupted,
+        unfinished, headline, host, note, kernel, size, has_figures);
 ",
 ];
 
@@ -260,7 +264,8 @@ fn make_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn version(db: &Connection) -> rusqlite::Result<usize> {
+/// The version of the tables.
+pub(crate) fn version(db: &Connection) -> rusqlite::Result<usize> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
@@ -307,11 +312,6 @@ fn back_up(db: &Connection, version: usize) -> Result<()> {
         let _ = std::fs::remove_file(&copy);
     }
     copied.map(drop).with_context(|| format!("cannot copy it to {copy} before its tables are changed"))
-}
-
-/// The version of the tables.
-pub(crate) fn tables(db: &Connection) -> rusqlite::Result<usize> {
-    version(db)
 }
 
 fn refuse_newer(version: usize) -> Result<()> {

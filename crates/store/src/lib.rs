@@ -286,7 +286,7 @@ impl Store {
     ///
     /// # Errors
     /// When there is no such run, or it cannot be written.
-    pub fn tag(&self, id_prefix: &str, tags: &[String], is_given: bool) -> Result<String> {
+    pub fn tag(&self, id_prefix: &str, tags: &[String], is_given: bool) -> Result<()> {
         let id = self.resolve(id_prefix)?;
         let sql = if is_given {
             "INSERT INTO tag (run, tag) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -298,20 +298,18 @@ impl Store {
             tags.iter().try_for_each(|tag| transaction.execute(sql, (&id, tag)).map(drop))?;
             transaction.commit()
         };
-        all().map_err(|error| self.advise(error))?;
-        Ok(id)
+        all().map_err(|error| self.advise(error))
     }
 
     /// Notes a remark on a run; an empty one takes it away.
     ///
     /// # Errors
     /// When there is no such run, or it cannot be written.
-    pub fn note(&self, id_prefix: &str, note: &str) -> Result<String> {
+    pub fn note(&self, id_prefix: &str, note: &str) -> Result<()> {
         let id = self.resolve(id_prefix)?;
         let note = Some(note).filter(|note| !note.is_empty());
         let noted = self.db.execute("UPDATE run SET note = ? WHERE id = ?", (note, &id));
-        noted.map_err(|error| self.advise(error))?;
-        Ok(id)
+        noted.map(drop).map_err(|error| self.advise(error))
     }
 
     /// Removes runs, and gives their room back to the disk.
@@ -331,10 +329,12 @@ impl Store {
                     transaction.execute(sql, [id])?;
                 }
             }
-            transaction.commit()?;
-            if ids.is_empty() { Ok(()) } else { self.db.execute_batch("VACUUM") }
+            transaction.commit()
         };
-        remove().map_err(|error| self.advise(error))
+        remove().map_err(|error| self.advise(error))?;
+        // It takes as much room again while it works; where there is none, the runs are gone and their room is used later.
+        let _ = self.db.execute_batch("VACUUM");
+        Ok(())
     }
 
     /// Notes what a kept run found, in a line, for the list.

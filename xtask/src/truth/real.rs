@@ -16,6 +16,8 @@ use crate::{cmd, lab};
 
 const DISK_BYTES: u64 = 1 << 30;
 const GROUPS: &str = "/sys/fs/cgroup/blkio";
+/// What the names of ours begin with; then comes the process that made it.
+const PREFIX: &str = "qd1-truth-";
 /// Largest error of the target.
 const TARGET: f64 = 0.03;
 
@@ -108,6 +110,18 @@ fn row(report: &Value, setting: &Setting) -> Result<f64> {
     Ok(if reached { error.abs() } else { 1.0 })
 }
 
+/// Removes the groups of processes that were killed before they could.
+fn remove_abandoned() {
+    for entry in fs::read_dir(GROUPS).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // The kernel refuses to remove one that anybody is in.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 /// A cgroup that limits what its processes may do to one device; removed on drop.
 pub(super) struct Throttle {
     dir: PathBuf,
@@ -122,7 +136,8 @@ impl Throttle {
             Path::new(GROUPS).join("cgroup.procs").exists(),
             "{GROUPS} is not there: throttles need cgroups of version 1"
         );
-        let dir = Path::new(GROUPS).join(format!("qd1-truth-{}", std::process::id()));
+        remove_abandoned();
+        let dir = Path::new(GROUPS).join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let mut this = Self { dir, number: String::new() };
         let name = device.file_name().unwrap_or_default();

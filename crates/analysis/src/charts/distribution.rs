@@ -8,8 +8,8 @@ use qd1_model::{Estimate, Hist};
 use crate::stats::Meanwhile;
 use crate::summarize::{Percentiles, in_order};
 
-/// Percentiles that are shown with their intervals.
-const FIGURES: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999, 0.99999];
+/// Percentiles that are shown with their intervals besides those of the tables.
+const OTHERS: [f64; 8] = [0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.995, 0.99999];
 /// Points of each decade beyond 99 %.
 const PER_DECADE: i32 = 12;
 
@@ -32,10 +32,7 @@ fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Dis
             figures,
         };
         let percentiles = Percentiles::new(step, plan, stream, meanwhile);
-        let seen: Vec<f64> = FIGURES.into_iter().filter(|q| is_seen(*q, stream.lat.count())).collect();
-        let mut figures: Vec<(f64, Estimate)> = seen.into_iter().map(|q| (q, percentiles.at(q))).collect();
-        as_in_tables(&mut figures, &percentiles);
-        all.push(of(Part::Whole, &stream.lat, figures));
+        all.push(of(Part::Whole, &stream.lat, figures(&percentiles, stream.lat.count())));
         for (part, lat) in [(Part::Write, &stream.write_part), (Part::Sync, &stream.sync_part)] {
             all.extend(lat.as_ref().filter(|lat| lat.count() > 0).map(|lat| of(part, lat, Vec::new())));
         }
@@ -43,13 +40,15 @@ fn of_step(record: &Record, step: &StepRecord, meanwhile: &Meanwhile) -> Vec<Dis
     all
 }
 
-/// Gives the percentiles of the tables the limits that they have there, where each bounds the others.
-fn as_in_tables(figures: &mut [(f64, Estimate)], percentiles: &Percentiles) {
+/// Percentiles with their intervals; those of the tables bound each other, as they do there.
+fn figures(percentiles: &Percentiles, count: u64) -> Vec<(f64, Estimate)> {
     let mut tables = QUANTILES.map(|q| percentiles.at(q));
     in_order(&mut tables);
-    for (q, figure) in QUANTILES.iter().zip(tables) {
-        figures.iter_mut().filter(|(share, _)| share == q).for_each(|(_, shown)| *shown = figure);
-    }
+    let others = OTHERS.into_iter().filter(|q| is_seen(*q, count)).map(|q| (q, percentiles.at(q)));
+    let tables = QUANTILES.into_iter().zip(tables).filter(|(q, _)| is_seen(*q, count));
+    let mut figures: Vec<(f64, Estimate)> = tables.chain(others).collect();
+    figures.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    figures
 }
 
 /// Whether so many operations have any beyond quantile `q`.

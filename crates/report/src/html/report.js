@@ -245,14 +245,19 @@
       return [css("--bad"), css("--middling"), css("--p50")][at % 3];
     }
 
+    // The lines that decide how far the axes go: those shown, or all where none is.
+    visible() {
+      const shown = this.series.filter((_, at) => !this.hidden[at]);
+      return shown.length ? shown : this.series;
+    }
+
     extents() {
       const { chart } = this;
       let [low, high] = [Infinity, -Infinity];
       const take = value => {
         if (Number.isFinite(value) && !(chart.y.is_log && value <= 0)) [low, high] = [Math.min(low, value), Math.max(high, value)];
       };
-      const shown = this.series.filter((_, at) => !this.hidden[at]);
-      for (const one of shown.length ? shown : this.series) {
+      for (const one of this.visible()) {
         one.y.forEach(take);
         if (one.band) [...one.band.low, ...one.band.high].forEach(take);
       }
@@ -261,8 +266,7 @@
     }
 
     xExtents() {
-      const shown = this.series.filter((_, at) => !this.hidden[at]);
-      const all = (shown.length ? shown : this.series).flatMap(one => one.x).concat((this.chart.heat || { columns: [] }).columns.flat());
+      const all = this.visible().flatMap(one => one.x).concat((this.chart.heat || { columns: [] }).columns.flat());
       const finite = all.filter(value => Number.isFinite(value) && !(this.chart.x.is_log && value <= 0));
       return extent(this.chart.x, finite.reduce((a, b) => Math.min(a, b), Infinity), finite.reduce((a, b) => Math.max(a, b), -Infinity));
     }

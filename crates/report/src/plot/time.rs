@@ -182,8 +182,8 @@ fn changes(runs: &[Pictured], run: &Pictured, found: &Timeline) -> Vec<Mark> {
 /// Whether its operations are of 128 KiB and more on average, as streams are.
 fn moves_large_blocks(found: &Timeline) -> bool {
     const LARGE: u64 = 128 << 10;
-    let (ios, bytes) =
-        found.moments.iter().fold((0, 0), |(ios, bytes), moment| (ios + moment.ios, bytes + moment.bytes));
+    let sum = |of: fn(&Moment) -> u64| found.moments.iter().map(of).fold(0, u64::saturating_add);
+    let (ios, bytes) = (sum(|moment| moment.ios), sum(|moment| moment.bytes));
     matches!(found.class, OpClass::Read | OpClass::Write) && ios > 0 && bytes / ios >= LARGE
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use qd1_model::history::{Filter, NOTE_MAX, is_tag};
+use qd1_model::history::{Filter, NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, printable};
 use qd1_report::Detail;
 use qd1_store::Store;
@@ -80,7 +80,7 @@ pub(crate) enum HistoryCommand {
         /// The remark; an empty one takes it away
         text: String,
     },
-    /// Remove old runs, but none with a tag or a note
+    /// Remove old runs, but none with a tag or a note, and no check over hours that goes on
     Prune {
         /// How many of the runs that are meant stay, the newest
         #[arg(long)]
@@ -191,16 +191,16 @@ fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {
         store.learn_hosts()?;
     }
     let rows = store.find(&filter, usize::MAX)?;
-    let (said_of, old): (Vec<_>, Vec<_>) =
-        rows.into_iter().skip(keep).partition(|row| !row.tags.is_empty() || row.note.is_some());
+    let is_spared = |row: &Row| !row.tags.is_empty() || row.note.is_some() || row.unfinished;
+    let (spared, old): (Vec<Row>, Vec<Row>) = rows.into_iter().skip(keep).partition(is_spared);
     let ids: Vec<String> = old.into_iter().map(|row| row.id).collect();
-    if !is_dry_run {
+    if !is_dry_run && !ids.is_empty() {
         store.remove(&ids)?;
     }
     let verb = if is_dry_run { "would be removed" } else { "removed" };
-    let spared = match said_of.len() {
+    let spared = match spared.len() {
         0 => String::new(),
-        count => format!("; {count} older with tags or notes stay"),
+        count => format!("; {count} older with tags or notes, or that go on, stay"),
     };
     let text = format!("{} {verb}{spared}\n", counted(ids.len()));
     output::write(&DestinationArgs::stdout(), &text)

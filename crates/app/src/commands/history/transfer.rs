@@ -1,5 +1,6 @@
 //! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz`.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -125,19 +126,16 @@ fn packed(text: &[u8]) -> Result<Vec<u8>> {
 pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     let contents = files.iter().map(|path| content(path)).collect::<Result<Vec<_>>>()?;
     let store = session::history()?;
-    let known: Vec<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
+    let mut known: BTreeSet<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
     let (mut added, mut there) = (0, 0);
     for run in contents.into_iter().flatten() {
-        if known.contains(&run.record.id) {
+        // One run may be in several of the files.
+        if !known.insert(run.record.id.clone()) {
             there += 1;
             continue;
         }
-        // One run may be in several of the files.
-        match store.save(&run.record) {
-            Ok(()) => added += 1,
-            Err(_) if store.load(&run.record.id).is_ok() => there += 1,
-            Err(error) => return Err(error),
-        }
+        store.save(&run.record)?;
+        added += 1;
         keep_words(&store, &run)?;
     }
     let already = if there == 0 { String::new() } else { format!("; {} were there already", counted(there)) };
