@@ -125,6 +125,7 @@ pub(crate) fn step<'a>(
         steal: 0.0,
         busy: 0.0,
         pressure: None,
+        machine: Vec::new(),
         app: None,
         sort_ns: None,
     });

@@ -278,44 +278,89 @@ impl DeviceCounters {
     /// Change from `before` to `self`; counters that wrapped or were reset count as zero.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
-        Self {
-            reads: self.reads.saturating_sub(before.reads),
-            read_merges: self.read_merges.saturating_sub(before.read_merges),
-            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
-            read_ticks_ms: self.read_ticks_ms.saturating_sub(before.read_ticks_ms),
-            writes: self.writes.saturating_sub(before.writes),
-            write_merges: self.write_merges.saturating_sub(before.write_merges),
-            write_bytes: self.write_bytes.saturating_sub(before.write_bytes),
-            write_ticks_ms: self.write_ticks_ms.saturating_sub(before.write_ticks_ms),
-            busy_ms: self.busy_ms.saturating_sub(before.busy_ms),
-            queue_ms: self.queue_ms.saturating_sub(before.queue_ms),
-            discards: self.discards.saturating_sub(before.discards),
-            discard_bytes: self.discard_bytes.saturating_sub(before.discard_bytes),
-            flushes: self.flushes.saturating_sub(before.flushes),
-            flush_ticks_ms: self.flush_ticks_ms.saturating_sub(before.flush_ticks_ms),
-        }
+        self.each_with(before, u64::saturating_sub)
     }
 
     /// Sum over two times.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
+        self.each_with(other, u64::saturating_add)
+    }
+
+    fn each_with(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        let (mut numbers, others) = (self.numbers(), other.numbers());
+        numbers.iter_mut().zip(others).for_each(|(number, other)| *number = of(*number, other));
+        Self::from_numbers(numbers)
+    }
+
+    /// All counters, in their order.
+    #[must_use]
+    pub fn numbers(&self) -> [u64; 14] {
+        let Self { reads, read_merges, read_bytes, read_ticks_ms, writes, write_merges, write_bytes, .. } = *self;
+        let Self { write_ticks_ms, busy_ms, queue_ms, discards, discard_bytes, flushes, flush_ticks_ms, .. } = *self;
+        [
+            reads,
+            read_merges,
+            read_bytes,
+            read_ticks_ms,
+            writes,
+            write_merges,
+            write_bytes,
+            write_ticks_ms,
+            busy_ms,
+            queue_ms,
+            discards,
+            discard_bytes,
+            flushes,
+            flush_ticks_ms,
+        ]
+    }
+
+    /// The counters whose [`numbers`](Self::numbers) these are.
+    #[must_use]
+    pub fn from_numbers(numbers: [u64; 14]) -> Self {
+        let [
+            reads,
+            read_merges,
+            read_bytes,
+            read_ticks_ms,
+            writes,
+            write_merges,
+            write_bytes,
+            write_ticks_ms,
+            busy_ms,
+            queue_ms,
+            discards,
+            discard_bytes,
+            flushes,
+            flush_ticks_ms,
+        ] = numbers;
         Self {
-            reads: self.reads + other.reads,
-            read_merges: self.read_merges + other.read_merges,
-            read_bytes: self.read_bytes + other.read_bytes,
-            read_ticks_ms: self.read_ticks_ms + other.read_ticks_ms,
-            writes: self.writes + other.writes,
-            write_merges: self.write_merges + other.write_merges,
-            write_bytes: self.write_bytes + other.write_bytes,
-            write_ticks_ms: self.write_ticks_ms + other.write_ticks_ms,
-            busy_ms: self.busy_ms + other.busy_ms,
-            queue_ms: self.queue_ms + other.queue_ms,
-            discards: self.discards + other.discards,
-            discard_bytes: self.discard_bytes + other.discard_bytes,
-            flushes: self.flushes + other.flushes,
-            flush_ticks_ms: self.flush_ticks_ms + other.flush_ticks_ms,
+            reads,
+            read_merges,
+            read_bytes,
+            read_ticks_ms,
+            writes,
+            write_merges,
+            write_bytes,
+            write_ticks_ms,
+            busy_ms,
+            queue_ms,
+            discards,
+            discard_bytes,
+            flushes,
+            flush_ticks_ms,
         }
     }
+}
+
+/// Data in memory that waits to be written to disks (`Dirty` and `Writeback` of `/proc/meminfo`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Writeback {
+    /// Changed, and not yet on its way.
+    pub dirty_bytes: u64,
+    /// On its way.
+    pub writeback_bytes: u64,
 }
 
 /// Time of a thread, ns. The rest of its time it slept.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost, ThreadTime};
+use qd1_model::environment::{DeviceCounters, MachineCounters, ThreadCost, ThreadTime, Writeback};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Machine;
@@ -64,6 +64,21 @@ impl Machine {
             cpu_idle_ticks: fields[3] + fields[4],
             pressure_us: pressures(),
         }
+    }
+}
+
+impl Machine {
+    /// Data in memory that waits to be written to disks; `None` where it cannot be read.
+    #[must_use]
+    pub fn writeback(&self) -> Option<Writeback> {
+        // Both are about 500 bytes into it.
+        let mut buffer = [0; 1536];
+        let text = read_start(&self.below("/proc/meminfo"), &mut buffer)?;
+        let bytes = |name: &str| {
+            let kib = text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix(" kB")?;
+            kib.parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
+        };
+        Some(Writeback { dirty_bytes: bytes("Dirty:")?, writeback_bytes: bytes("Writeback:")? })
     }
 }
 
@@ -240,6 +255,15 @@ mod tests {
             flush_ticks_ms: 18,
         };
         assert_eq!(machine.device_counters("vda"), Some(expected));
+    }
+
+    #[test]
+    fn dirty_pages_are_bytes_and_not_those_of_the_lines_that_begin_alike() {
+        let text =
+            "MemFree:  20 kB\nDirty:               120 kB\nWriteback:             8 kB\nWritebackTmp:          3 kB\n";
+        let machine = Fixture::new().file("/proc/meminfo", text).machine();
+        assert_eq!(machine.writeback(), Some(Writeback { dirty_bytes: 120 << 10, writeback_bytes: 8 << 10 }));
+        assert_eq!(Fixture::new().file("/proc/meminfo", "MemFree: 20 kB\n").machine().writeback(), None);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use qd1_engine::clock;
 use qd1_engine::run::RequestCounts;
-use qd1_model::environment::{Device, DeviceCounters, MachineCounters, Pressure};
+use qd1_model::environment::{Device, DeviceCounters, MachineCounters, Pressure, Writeback};
+use qd1_model::plan::Stop;
 use qd1_model::record::DeviceDelta;
+use qd1_model::record::machine::{MachineInterval, PressurePpm};
 use qd1_model::units::Bytes;
 use qd1_probe::Machine;
 
@@ -18,6 +20,17 @@ pub struct Moment {
     at_ns: u64,
     device: Option<DeviceCounters>,
     machine: MachineCounters,
+}
+
+/// Reads the counters again and again while a step is measured.
+pub struct Sampler<'a> {
+    counters: &'a Counters<'a>,
+    before: Moment,
+    /// When the next reading is due, by the clock of requests.
+    next_ns: u64,
+    every_ns: u64,
+    /// Later readings, in time order, each with what waited to be written then.
+    readings: Vec<(Moment, Option<Writeback>)>,
 }
 
 /// Their change over a step.
@@ -47,10 +60,76 @@ impl<'a> Counters<'a> {
         }
     }
 
+    /// Reads all counters now, and from now on whenever [`Sampler::look`] finds it due: twice a second in short steps,
+    /// once in those of 30 s and more.
+    pub fn sample(&self, stop: &Stop) -> Sampler<'_> {
+        let before = self.now();
+        let every_ns = (stop.max_ns / 60).clamp(SAMPLE_NS_MIN, SAMPLE_NS_MAX).max(stop.max_ns / SAMPLES_MAX);
+        Sampler { counters: self, next_ns: before.at_ns + every_ns, every_ns, before, readings: Vec::new() }
+    }
+
     /// Returns the change from `before` until now, with the requests made.
     pub fn since(&self, before: &Moment, requests: &RequestCounts) -> Change {
         self.now().since(before, requests)
     }
+}
+
+/// Time between two readings of a step, ns.
+const SAMPLE_NS_MIN: u64 = 500_000_000;
+const SAMPLE_NS_MAX: u64 = 1_000_000_000;
+/// How much earlier than measurement a part may begin: the workers' start, but no ramp.
+const IN_RAMP_NS_MAX: u64 = 50_000_000;
+/// Readings of a step at most, if it ends in its time.
+const SAMPLES_MAX: u64 = 2000;
+
+impl Sampler<'_> {
+    /// Reads the counters if it is time.
+    pub fn look(&mut self) {
+        let now_ns = clock::now_ns();
+        if now_ns >= self.next_ns {
+            self.readings.push((self.counters.now(), self.counters.machine.writeback()));
+            self.next_ns = now_ns + self.every_ns;
+        }
+    }
+
+    /// Returns the change over the step, with the requests made, and over its parts since measurement began at
+    /// `started_ns` by the clock of requests.
+    pub fn end(mut self, requests: &RequestCounts, started_ns: u64) -> (Change, Vec<MachineInterval>) {
+        self.readings.push((self.counters.now(), self.counters.machine.writeback()));
+        let mut parts = Vec::new();
+        let mut before = &self.before;
+        let shortest_ns = self.every_ns / 4;
+        for (now, writeback) in &self.readings {
+            let is_measured = before.at_ns + IN_RAMP_NS_MAX >= started_ns;
+            if is_measured && now.at_ns - before.at_ns >= shortest_ns {
+                parts.push(part(now, before, *writeback, started_ns));
+            }
+            before = now;
+        }
+        let (last, _) = self.readings.last().expect("one was just read");
+        (last.since(&self.before, requests), parts)
+    }
+}
+
+fn part(now: &Moment, before: &Moment, writeback: Option<Writeback>, started_ns: u64) -> MachineInterval {
+    let change = now.since(before, &RequestCounts::default());
+    MachineInterval {
+        start_ns: before.at_ns.saturating_sub(started_ns),
+        length_ns: now.at_ns - before.at_ns,
+        busy_ppm: ppm(change.busy),
+        steal_ppm: ppm(change.steal),
+        pressure_ppm: change.pressure.map(|pressure| PressurePpm {
+            io: ppm(pressure.io),
+            memory: ppm(pressure.memory),
+            cpu: ppm(pressure.cpu),
+        }),
+        writeback,
+        device: change.device.map(|device| device.counted),
+    }
+}
+
+fn ppm(share: f64) -> u32 {
+    (share * 1e6).round() as u32
 }
 
 impl Moment {
@@ -102,6 +181,40 @@ mod tests {
 
     fn counted(kinds: &[(&str, &str)]) -> Option<String> {
         counted_device(&chain(kinds)).map(|device| device.name.clone())
+    }
+
+    fn moment(at_ms: u64, device: u64, io_us: u64) -> Moment {
+        Moment {
+            at_ns: at_ms * 1_000_000,
+            device: Some(DeviceCounters { reads: device, ..DeviceCounters::default() }),
+            machine: MachineCounters {
+                cpu_total_ticks: at_ms,
+                cpu_idle_ticks: at_ms / 2,
+                cpu_steal_ticks: at_ms / 10,
+                pressure_us: Some([io_us, 0, 0]),
+            },
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_step_are_the_changes_between_readings_without_its_ramp() {
+        let machine = Machine::new();
+        let counters = Counters::new(&machine, &[]);
+        let waiting = Writeback { dirty_bytes: 4096, writeback_bytes: 0 };
+        let readings = vec![
+            (moment(1500, 200, 0), None),
+            (moment(2000, 700, 250_000), Some(waiting)),
+            (moment(3000, 900, 250_000), None),
+        ];
+        let (before, next_ns, every_ns) = (moment(1000, 100, 0), u64::MAX, 1_000_000_000);
+        let sampler = Sampler { counters: &counters, before, next_ns, every_ns, readings };
+        // 20 ms of the second part are the workers' start.
+        let (_, parts) = sampler.end(&RequestCounts::default(), 1_520_000_000);
+        assert_eq!((parts[0].start_ns, parts[0].length_ns), (0, 500_000_000));
+        assert_eq!((parts[0].busy_ppm, parts[0].steal_ppm), (400_000, 100_000));
+        assert_eq!(parts[0].pressure_ppm.unwrap().io, 500_000);
+        assert_eq!((parts[0].device.unwrap().reads, parts[0].writeback), (500, Some(waiting)));
+        assert_eq!((parts[1].start_ns, parts[1].device.unwrap().reads), (480_000_000, 200));
     }
 
     #[test]

@@ -11,13 +11,14 @@ use qd1_engine::select::{Chosen, choose};
 use qd1_model::OpClass;
 use qd1_model::op::Ended;
 use qd1_model::plan::{EngineKind, FileUse, FilesWork, IoWork, StepPlan, Stop, Sync, TargetKind, Visit, Work};
+use qd1_model::record::machine::MachineInterval;
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::format_span_ns;
 
 use crate::background::BackgroundLoad;
 use crate::context::Files;
 use crate::context::Run;
-use crate::counters::Change;
+use crate::counters::{Change, Sampler};
 use crate::test_file::TestFile;
 use crate::watch::{Pacer, Watch};
 use qd1_system::scratch::Scratch;
@@ -58,11 +59,12 @@ fn durable_files(
     follower: &mut Follower<'_>,
 ) -> Result<StepRecord> {
     let scratch = Scratch::create(&run.plan.target.path, &run.context.id)?;
-    let before = run.counters.now();
-    let mut check = follower.check(&step.stop);
+    let mut sampler = run.counters.sample(&step.stop);
+    let mut check = follower.check(&step.stop, &mut sampler);
     let (cost, dir) = (qd1_probe::thread_cost, scratch.path());
     let outcome = run_durable_files(work, &step.stop, dir, seed, cost, run.context.cancel, &mut check)?;
-    let change = run.counters.since(&before, &outcome.requests);
+    drop(check);
+    let change = sampler.end(&outcome.requests, outcome.started_ns);
     Ok(record(run, step, outcome, change, None, false))
 }
 
@@ -80,11 +82,12 @@ fn files(
             Files { tree: Tree::new(scratch.path()), _scratch: scratch }
         }
     };
-    let before = run.counters.now();
-    let mut check = follower.check(&step.stop);
+    let mut sampler = run.counters.sample(&step.stop);
+    let mut check = follower.check(&step.stop, &mut sampler);
     let cost = qd1_probe::thread_cost;
     let outcome = run_files(work, &step.stop, &mut files.tree, seed, cost, run.context.cancel, &mut check)?;
-    let change = run.counters.since(&before, &outcome.requests);
+    drop(check);
+    let change = sampler.end(&outcome.requests, outcome.started_ns);
     let fault = stop_fault(&outcome);
     let record = StepRecord { fault, ..record(run, step, outcome, change, None, false) };
     run.files = (!files.tree.is_empty()).then_some(files);
@@ -149,10 +152,10 @@ fn io(
         thread_time: qd1_probe::thread_clock(),
     };
     let load = BackgroundLoad::open(run, step, seed)?;
-    let before = run.counters.now();
-    let measure = || Ok(run_io(&job, run.context.cancel, &mut follower.check(&step.stop))?);
+    let mut sampler = run.counters.sample(&step.stop);
+    let measure = || Ok(run_io(&job, run.context.cancel, &mut follower.check(&step.stop, &mut sampler))?);
     let (outcome, load) = load.around(measure)?;
-    let change = run.counters.since(&before, &outcome.requests.plus(&load.requests));
+    let change = sampler.end(&outcome.requests.plus(&load.requests), outcome.started_ns);
     let fault = used_up_in_ramp(&outcome, &work, &step.stop);
     let record = record(run, step, outcome, change, Some(chosen), work.direct);
     // A recycled segment stays; one that is new or empty is made anew for each visit.
@@ -221,9 +224,10 @@ fn bound_buffered(run: &Run<'_>, step: &StepPlan, work: &mut IoWork) {
 
 impl Follower<'_> {
     /// Returns a callback that shows a step's figures and ends it once they are precise enough.
-    fn check(&mut self, stop: &Stop) -> impl FnMut(&Watched<'_>) -> Decision {
+    fn check(&mut self, stop: &Stop, sampler: &mut Sampler<'_>) -> impl FnMut(&Watched<'_>) -> Decision {
         let mut pacer = Pacer::default();
         move |now| {
+            sampler.look();
             let is_over = pacer.take(now.elapsed_ns, || {
                 if self.so_far.is_empty() {
                     self.watch.figures(now.intervals);
@@ -259,7 +263,7 @@ fn record(
     run: &Run<'_>,
     step: &StepPlan,
     outcome: Outcome,
-    change: Change,
+    (change, machine): (Change, Vec<MachineInterval>),
     chosen: Option<Chosen>,
     direct: bool,
 ) -> StepRecord {
@@ -287,6 +291,7 @@ fn record(
         steal: change.steal,
         busy: change.busy,
         pressure: change.pressure,
+        machine,
         app: None,
         sort_ns: None,
     }

@@ -3,6 +3,7 @@
 //! All times are nanoseconds. Times inside a step count from the start of its measurement.
 
 mod check;
+pub mod machine;
 pub mod mounts;
 pub mod over;
 mod packed;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
 use crate::plan::{EngineKind, Plan};
+use crate::record::machine::MachineInterval;
 use crate::record::mounts::MountRecord;
 use crate::record::over::OverRecord;
 use crate::record::program::{AppRecord, AppStep};
@@ -144,6 +146,11 @@ pub struct StepRecord {
     pub busy: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
+    /// What the machine and the device did in each half second or second of it, in time order, with gaps between visits;
+    /// empty for loads of other programs and in checks over hours. Packed as `intervals` are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "packed")]
+    #[schemars(with = "String")]
+    pub machine: Vec<MachineInterval>,
     /// What a real program reported about its load; absent if the step is our own I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<AppStep>,

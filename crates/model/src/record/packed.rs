@@ -54,7 +54,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(&mut self, number: usize) -> &mut Bytes<'a> {
+    pub(super) fn of(&mut self, number: usize) -> &mut Bytes<'a> {
         let last = self.columns.len() - 1;
         &mut self.columns[number.min(last)]
     }
@@ -64,7 +64,7 @@ impl<'a> Columns<'a> {
 pub(super) struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
-    fn number(&mut self) -> Option<u64> {
+    pub(super) fn number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let (first, rest) = self.0.split_first()?;
@@ -82,12 +82,12 @@ impl Bytes<'_> {
         None
     }
 
-    fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
+    pub(super) fn narrow<T: TryFrom<u64>>(&mut self) -> Option<T> {
         self.number()?.try_into().ok()
     }
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -96,12 +96,12 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Writes a difference, small ones of either sign in one byte.
-fn put_difference(out: &mut Vec<u8>, from: u64, to: u64) {
+pub(super) fn put_difference(out: &mut Vec<u8>, from: u64, to: u64) {
     let difference = to.wrapping_sub(from).cast_signed();
     put(out, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
 }
 
-fn take_difference(bytes: &mut Bytes<'_>, from: u64) -> Option<u64> {
+pub(super) fn take_difference(bytes: &mut Bytes<'_>, from: u64) -> Option<u64> {
     let zigzag = bytes.number()?;
     Some(from.wrapping_add((zigzag >> 1) ^ (zigzag & 1).wrapping_neg()))
 }
@@ -322,6 +322,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::environment::{DeviceCounters, Writeback};
+    use crate::record::machine::{MachineInterval, PressurePpm};
 
     fn packed<T: Item>(list: &[T]) -> String {
         let mut text = Vec::new();
@@ -348,7 +350,27 @@ mod tests {
         })
     }
 
+    fn machine() -> impl Strategy<Value = MachineInterval> {
+        let known = (any::<Option<[u32; 3]>>(), any::<Option<[u64; 2]>>(), any::<Option<[u64; 14]>>());
+        (any::<[u64; 2]>(), any::<[u32; 2]>(), known).prop_map(
+            |([start_ns, length_ns], [busy_ppm, steal_ppm], (pressure, writeback, device))| MachineInterval {
+                start_ns,
+                length_ns,
+                busy_ppm,
+                steal_ppm,
+                pressure_ppm: pressure.map(|[io, memory, cpu]| PressurePpm { io, memory, cpu }),
+                writeback: writeback.map(|[dirty_bytes, writeback_bytes]| Writeback { dirty_bytes, writeback_bytes }),
+                device: device.map(DeviceCounters::from_numbers),
+            },
+        )
+    }
+
     proptest! {
+        #[test]
+        fn what_the_machine_did_is_read_again(list in prop::collection::vec(machine(), 0..9)) {
+            prop_assert_eq!(read::<MachineInterval>(&packed(&list)).unwrap(), list);
+        }
+
         #[test]
         fn what_was_packed_is_read_again(all in prop::collection::vec((any::<[u64; 2]>(), streams()), 0..5)) {
             let list: Vec<Interval> = all
@@ -375,6 +397,7 @@ mod tests {
             let text = format!("\"{}\"", BASE64.encode(&bytes));
             let _ = (read::<Interval>(&text), read::<Slow>(&text), read::<TimeSpent>(&text));
             let _ = (unpacked::<Interval>(&bytes), unpacked::<Slow>(&bytes), unpacked::<TimeSpent>(&bytes));
+            let _ = unpacked::<MachineInterval>(&bytes);
         }
     }
 

@@ -21,6 +21,7 @@ impl StepRecord {
     /// Joins its intervals into one: a short visit of a long run says nothing by its parts.
     #[must_use]
     pub fn in_one_interval(mut self) -> Self {
+        self.machine = Vec::new();
         let mut intervals = self.intervals.into_iter();
         let Some(mut whole) = intervals.next() else { return Self { intervals: Vec::new(), ..self } };
         for interval in intervals {
@@ -37,6 +38,9 @@ impl StepRecord {
     fn add_visit(&mut self, mut visit: Self) {
         let later_ns = visit.started_ns.saturating_sub(self.started_ns);
         for interval in &mut visit.intervals {
+            interval.start_ns = interval.start_ns.saturating_add(later_ns);
+        }
+        for interval in &mut visit.machine {
             interval.start_ns = interval.start_ns.saturating_add(later_ns);
         }
         for stream in &mut visit.streams {
@@ -70,6 +74,7 @@ impl StepRecord {
         visit.streams.into_iter().for_each(|stream| stream.add_to(&mut self.streams));
         self.streams.sort_by_key(|stream| stream.class);
         self.intervals.append(&mut visit.intervals);
+        self.machine.append(&mut visit.machine);
         visit.errors.into_iter().for_each(|error| error.add_to(&mut self.errors));
         self.device = match (self.device, visit.device) {
             (Some(before), Some(now)) => Some(before.plus(&now)),

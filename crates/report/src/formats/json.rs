@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use qd1_model::Report;
 use qd1_model::comparison::Comparison;
-use qd1_model::record::Interval;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
@@ -168,6 +167,9 @@ pub(crate) fn render_lines(report: &Report) -> String {
         for interval in &step.intervals {
             line(&mut text, "interval", run, &OfStep { step: &step.name, interval });
         }
+        for interval in &step.machine {
+            line(&mut text, "machine", run, &OfStep { step: &step.name, interval });
+        }
     }
     line(&mut text, "record", run, &report.record);
     text
@@ -175,10 +177,10 @@ pub(crate) fn render_lines(report: &Report) -> String {
 
 /// An interval, which in the record is packed with the others of its step.
 #[derive(Serialize)]
-struct OfStep<'a> {
+struct OfStep<'a, T> {
     step: &'a str,
     #[serde(flatten)]
-    interval: &'a Interval,
+    interval: &'a T,
 }
 
 fn line(text: &mut String, kind: &'static str, run: &str, body: &impl Serialize) {

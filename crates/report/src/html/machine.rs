@@ -1,4 +1,4 @@
-//! What the machine and the device did meanwhile: kept of each step, and not over time.
+//! What the machine and the device did in each step as a whole; charts have it over time (`plot/machine.rs`).
 
 use qd1_model::Report;
 use qd1_model::record::StepRecord;

@@ -51,6 +51,8 @@ pub(crate) enum AxisUnit {
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
+    /// Bytes.
+    Bytes,
     /// Minus the logarithm of the share of slower operations: 2 is 99 %.
     Nines,
     /// 0..=1.

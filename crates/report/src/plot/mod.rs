@@ -6,6 +6,7 @@ mod chart;
 mod draw;
 mod filesystems;
 mod latency;
+mod machine;
 mod surface;
 mod time;
 
@@ -92,6 +93,7 @@ pub(crate) fn groups(runs: &[Pictured]) -> Vec<Group> {
         let findings = runs.iter().flat_map(|run| findings(runs, run, step)).collect();
         let mut charts = latency::of_step(runs, step);
         charts.extend(time::of_step(runs, step));
+        charts.extend(machine::of_step(runs, step));
         let is_open = steps.len() == 1;
         groups.push(Group { title: step.clone(), about: about(runs, step, title), findings, is_open, charts });
     }

@@ -8,7 +8,7 @@ use qd1_model::hist::coarse_low_ns;
 
 use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, named};
 
-const TIME: Axis = Axis { label: "measured time", unit: AxisUnit::Seconds, is_log: false };
+pub(super) const TIME: Axis = Axis { label: "measured time", unit: AxisUnit::Seconds, is_log: false };
 const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
 
 /// Stalls that are marked, the longest.
@@ -26,7 +26,7 @@ pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
 }
 
 /// The kinds of operation of a step that say anything over time.
-fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> {
+pub(super) fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> {
     let shows =
         |found: &&Timeline| found.step == step && found.moments.iter().filter(|moment| moment.ios > 0).count() > 1;
     run.data.timelines.iter().filter(shows).collect()
@@ -79,7 +79,7 @@ fn cells(found: &Timeline) -> Heat {
     heat
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -93,7 +93,7 @@ fn measured(found: &Timeline) -> impl Iterator<Item = (&Moment, (f64, f64))> {
 }
 
 /// Where each visit begins, in measured time and in that of the run, s.
-fn visits(found: &Timeline) -> Vec<(f64, f64)> {
+pub(super) fn visits(found: &Timeline) -> Vec<(f64, f64)> {
     let begins = measured(found).filter(|(moment, _)| !moment.goes_on);
     begins.map(|(moment, (begin, _))| (begin, seconds(moment.start_ns))).collect()
 }
@@ -128,7 +128,7 @@ fn marks(found: &Timeline) -> Vec<Mark> {
 }
 
 /// A time of the run in measured time, s: within the last moment that began before it.
-fn place(found: &Timeline, at_ns: u64) -> f64 {
+pub(super) fn place(found: &Timeline, at_ns: u64) -> f64 {
     let before = measured(found).take_while(|(moment, _)| moment.start_ns <= at_ns).last();
     before.map_or(0.0, |(moment, (begin, end))| (begin + seconds(at_ns - moment.start_ns)).min(end))
 }

@@ -268,6 +268,7 @@ fn step_record(step: &Step) -> StepRecord {
         steal: 0.02,
         busy: 0.0,
         pressure: None,
+        machine: Vec::new(),
         app: None,
         sort_ns: None,
     }

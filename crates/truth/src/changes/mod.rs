@@ -250,6 +250,7 @@ fn step_of(run: Run) -> StepRecord {
         steal: 0.0,
         busy: 0.0,
         pressure: None,
+        machine: Vec::new(),
         app: None,
         sort_ns: None,
     }

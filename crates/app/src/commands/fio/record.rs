@@ -259,6 +259,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
         steal: 0.0,
         busy: 0.0,
         pressure: None,
+        machine: Vec::new(),
         app: None,
         sort_ns: None,
     }

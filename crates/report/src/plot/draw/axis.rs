@@ -32,7 +32,9 @@ impl Scale {
             _ if axis.is_log && low == high => (low / 2.0, high * 2.0),
             _ if axis.is_log => (low / 1.15, high * 1.15),
             AxisUnit::Share => (0.0, 1.0),
-            AxisUnit::PerSecond | AxisUnit::BytesPerSecond => (0.0, if high > 0.0 { high * 1.08 } else { 1.0 }),
+            AxisUnit::PerSecond | AxisUnit::BytesPerSecond | AxisUnit::Bytes => {
+                (0.0, if high > 0.0 { high * 1.08 } else { 1.0 })
+            }
             _ if low == high => (low - 0.5, high + 0.5),
             _ => (low, high),
         };
@@ -93,6 +95,7 @@ pub(super) fn format(unit: AxisUnit, value: f64) -> String {
         AxisUnit::Seconds => format!("{} s", shortest(value)),
         AxisUnit::PerSecond => trimmed(&format_count(value)),
         AxisUnit::BytesPerSecond => trimmed(&format_rate(value)),
+        AxisUnit::Bytes => trimmed(format_rate(value).trim_end_matches("/s")),
         AxisUnit::Nines => {
             let beyond = 10_f64.powf(-value);
             let digits = (value - 2.0).ceil().clamp(0.0, 9.0) as usize;
