@@ -6,6 +6,7 @@ mod cli;
 mod command_line;
 mod commands;
 mod exit;
+mod exports;
 mod message;
 mod output;
 mod over_job;

@@ -13,7 +13,7 @@ use qd1_model::suggest::nearest;
 use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
 
-use crate::session;
+use crate::{exports, session};
 
 /// Names of runs by their time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
@@ -28,20 +28,40 @@ enum Found {
     Others(Vec<Measured>),
 }
 
-/// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, `@TAG`, or a file. A
-/// tag and a file may name several runs.
+/// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, `@TAG`, or a file: of qd1, an export
+/// of its history, or of another tool. A tag and a file may name several runs.
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
 pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
     Ok(match look_up(word)? {
-        Found::Records(records) if is_file(word) => {
-            let of = |record| Measured { label: printable(word).into_owned(), ..of_record(record) };
-            records.iter().map(of).collect()
-        }
+        Found::Records(records) if is_file(word) => labelled(word, &records),
         Found::Records(records) => records.iter().map(of_record).collect(),
         Found::Others(runs) => runs,
     })
+}
+
+/// Returns the runs of a file.
+///
+/// # Errors
+/// When it has none.
+pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
+    let word = path.to_string_lossy();
+    Ok(match of_file(&word, path)? {
+        Found::Records(records) => labelled(&word, &records),
+        Found::Others(runs) => runs,
+    })
+}
+
+/// Calls runs by their file, and those of one file also by their ids.
+fn labelled(word: &str, records: &[Record]) -> Vec<Measured> {
+    let of = |record: &Record| {
+        let run = of_record(record);
+        let name = printable(word);
+        let label = if records.len() == 1 { name.into_owned() } else { format!("{name} {}", run.label) };
+        Measured { label, ..run }
+    };
+    records.iter().map(of).collect()
 }
 
 /// Returns the runs of qd1 that a word names, as [`find`] does.
@@ -170,6 +190,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(cannot)?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    let bytes = exports::unpacked(bytes, BYTES_MAX).map_err(cannot)?;
     if bytes.len() as u64 > BYTES_MAX {
         let most = BYTES_MAX >> 20;
         return Err(Problem::usage(format!("{}: is larger than {most} MiB; that is no result", path.display())).into());
@@ -182,6 +203,10 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
         Some(record) => Ok(Found::Records(vec![record])),
+        None if exports::is_export(&bytes) => {
+            let runs = exports::read(&bytes).with_context(|| label)?;
+            Ok(Found::Records(runs.into_iter().map(|run| run.record).collect()))
+        }
         None => Ok(Found::Others(qd1_import::read(&label, &bytes)?)),
     }
 }

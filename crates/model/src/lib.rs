@@ -26,6 +26,7 @@ pub mod plat;
 pub mod prediction;
 pub mod printable;
 pub mod problem;
+pub mod ranking;
 pub mod record;
 pub mod reference;
 pub mod report;

@@ -28,7 +28,7 @@ pub use compare::{CompareFormat, comparison};
 pub use formats::{Format, comparison_schema, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};
-pub use html::html;
+pub use html::{Prices, html, ranking_html};
 pub use page::{Detail, Style};
 pub use plot::{Charts, PictureFormat, Pictured, Size};
 pub use redact::redact;

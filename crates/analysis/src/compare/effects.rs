@@ -187,7 +187,12 @@ impl Figures {
     /// Whether something else spoilt a run of the first side or of this one, and no repeats say how much of a difference that
     /// makes.
     pub(super) fn is_lost(&self, side: usize, spread: Option<&Spread>) -> bool {
-        spread.is_none() && (self.is_spoiled[0] || self.is_spoiled[side])
+        self.is_spoiled(0, spread) || self.is_spoiled(side, spread)
+    }
+
+    /// Whether something else spoilt a run of this side, and no repeats say how much of a difference that makes.
+    pub(super) fn is_spoiled(&self, side: usize, spread: Option<&Spread>) -> bool {
+        spread.is_none() && self.is_spoiled[side]
     }
 
     /// Mean of the variances within runs, where all have one.
@@ -206,7 +211,8 @@ impl Figures {
         let difference = mean(other) - mean(first);
         let (down, up) = match spread {
             Some(spread) => {
-                let half = self.half_width(spread, first.len(), other.len(), width);
+                let share = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
+                let half = self.half_width(spread, share, width);
                 (Some(half), Some(half))
             }
             None => {
@@ -225,8 +231,33 @@ impl Figures {
         }
     }
 
-    fn half_width(&self, spread: &Spread, first: usize, other: usize, width: Width) -> f64 {
-        let share = 1.0 / first as f64 + 1.0 / other as f64;
+    /// The figure of a side by itself, with an interval of this width.
+    pub(super) fn level(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
+        let (logs, n) = (&self.sides[side], self.runs[side] as u64);
+        let Some(only) = logs.first() else { return Estimate { n, ..Estimate::default() } };
+        let level = mean(logs);
+        let (down, up) = match spread {
+            Some(spread) => {
+                let half = self.half_width(spread, 1.0 / logs.len() as f64, width);
+                (Some(half), Some(half))
+            }
+            None => {
+                let factor = t_quantile(1.0 - width.chance / 2.0, WITHIN_DF);
+                (only.down.map(|down| factor * down), only.up.map(|up| factor * up))
+            }
+        };
+        Estimate {
+            value: Some(level.exp()),
+            low: down.map(|down| (level - down).exp()),
+            high: up.map(|up| (level + up).exp()),
+            n,
+            n_effective: spread.map_or(n as f64, |spread| spread.df),
+            n_needed: 0,
+        }
+    }
+
+    /// Half of an interval, of a mean or a difference of means whose variance is this share of that of a run.
+    fn half_width(&self, spread: &Spread, share: f64, width: Width) -> f64 {
         let between = width.multiple(spread.df) * (spread.value * share).sqrt();
         // A few runs in two states of a disk may happen to agree; the mean of many figures has no such states.
         let is_single = !self.is_mean && spread.df < TRUSTED_DF;

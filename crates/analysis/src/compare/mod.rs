@@ -15,6 +15,7 @@ mod condition;
 mod effects;
 mod moderate;
 mod overall;
+mod rank;
 mod together;
 
 use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side, Word};
@@ -27,6 +28,7 @@ use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
+pub use rank::rank;
 
 /// Chance of any false "better" or "worse" in a comparison of equal sides.
 const ALPHA: f64 = 0.05;

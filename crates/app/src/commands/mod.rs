@@ -16,6 +16,7 @@ pub(crate) mod ping;
 pub(crate) mod plot;
 pub(crate) mod powercut;
 pub(crate) mod predict;
+mod ranking;
 pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod run;

@@ -1,4 +1,4 @@
-//! `qd1 report`: runs as one HTML file, with charts.
+//! `qd1 report`: runs as one HTML file, with charts; or a ranking of disks (`ranking.rs`).
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use qd1_report::{Pictured, html, redact};
 use qd1_suites::thresholds;
 
 use crate::args::DestinationArgs;
+use crate::commands::ranking;
 use crate::{message, output, runs};
 
 /// What the help ends with.
@@ -24,6 +25,7 @@ Examples:
   qd1 report -o report.html
   qd1 report @previous @latest -o both.html
   qd1 report run.json --redact -o public.html
+  qd1 report --ranking results/ --prices prices.csv -o ranking.html
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
 
@@ -49,6 +51,13 @@ pub(crate) struct RunsArgs {
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
+    /// Rank disks instead: each file in this folder is a disk, each folder in it a disk with several runs. Files as RUN has
+    /// them, of `qd1 history export`, or of other tools as `qd1 compare` reads them
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["runs", "thresholds", "redact"])]
+    pub(crate) ranking: Option<PathBuf>,
+    /// What the disks cost: a line NAME,PRICE for each; the first line may name the unit, as disk,EUR per month
+    #[arg(long, value_name = "FILE", requires = "ranking")]
+    pub(crate) prices: Option<PathBuf>,
     /// Write the page to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -66,6 +75,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
             return Err(Problem::usage("stdout is a terminal; write the page to a file: -o report.html").into());
         }
         None => {}
+    }
+    if let Some(dir) = &args.ranking {
+        output::write(&to, &ranking::page(dir, args.prices.as_deref())?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let pictured = pictured(&args.runs)?;
     let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();

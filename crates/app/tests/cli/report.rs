@@ -95,3 +95,65 @@ fn wrong_words_are_one_clear_error() {
     let many = vec!["@latest"; 17];
     refused(&many, "at most 16");
 }
+
+/// A folder with two of the disks of 2017, five runs each, in a folder of their own, beside what is no result.
+#[test]
+fn a_folder_of_results_becomes_a_ranking() {
+    const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../import/tests/samples");
+    let place = Place::new();
+    let dir = place.beside("results");
+    for (disk, file) in [
+        ("slow & <b>", "vps-2017-ovh-vpsssd1-fio_randread.txt"),
+        ("fast", "vps-2017-linode-linode1024-fio_randread.txt"),
+    ] {
+        fs::create_dir_all(dir.join(disk)).unwrap();
+        fs::copy(format!("{SAMPLES}/{file}"), dir.join(disk).join("randread.txt")).unwrap();
+    }
+    fs::write(dir.join("notes.txt"), "bought in May").unwrap();
+    let prices = dir.join("prices.csv");
+    fs::write(&prices, "disk,EUR per month\nfast,5\nfats,4\n").unwrap();
+    let page = place.beside("ranking.html");
+    let args = [
+        "report",
+        "--ranking",
+        dir.to_str().unwrap(),
+        "--prices",
+        prices.to_str().unwrap(),
+        "-o",
+        page.to_str().unwrap(),
+    ];
+    let said = predicate::str::contains("left out: notes.txt").and(predicate::str::contains("did you mean fast?"));
+    place.qd1(&args).assert().success().stdout("").stderr(said);
+    let written = fs::read_to_string(&page).unwrap();
+    let table = written.split("reads per second").nth(1).unwrap();
+    assert!(table.find(">fast<").unwrap() < table.find("slow &#38; &#60;b&#62;").unwrap(), "{table}");
+    assert!(table.contains("EUR per month") && !written.contains("<script"));
+
+    let refused = |args: &[&str], what: &str| {
+        let line = predicate::str::contains(what);
+        place.qd1(&[&["report", "--ranking"], args].concat()).assert().code(2).stdout("").stderr(line);
+    };
+    refused(&[place.dir_str()], "has no result");
+    refused(&["/nonexistent"], "cannot be read");
+    refused(&[dir.join("fast").to_str().unwrap()], "only one disk");
+    refused(&[dir.to_str().unwrap(), "@latest"], "cannot be used with");
+}
+
+/// What was exported for others is ranked, and compared, as it is.
+#[test]
+fn exports_are_ranked_without_names_of_this_machine() {
+    let place = Place::new();
+    let dir = place.beside("exports");
+    fs::create_dir(&dir).unwrap();
+    for name in ["a.ndjson", "b.ndjson.gz"] {
+        let id = place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned();
+        let file = dir.join(name);
+        place.qd1(&["history", "export", &id, "--redact", "-o", file.to_str().unwrap()]).assert().success();
+    }
+    let output = place.qd1(&["report", "--ranking", dir.to_str().unwrap()]).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && page.contains("Ranking of 2 disks") && page.contains(">b<"), "{page}");
+    assert!(!page.contains(place.dir_str()));
+    let files = ["a.ndjson", "b.ndjson.gz"].map(|name| dir.join(name).to_str().unwrap().to_owned());
+    place.qd1(&["compare", &files[0], &files[1]]).assert().success();
+}

@@ -5,8 +5,11 @@
 
 mod machine;
 mod prose;
+mod ranking;
 
 use std::io::Write as _;
+
+pub use ranking::{Prices, ranking_html};
 
 use askama::Template;
 use base64::Engine as _;
@@ -84,7 +87,7 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
     let page = Page {
         title: title(&shown),
         subtitle: subtitle(&shown, zone),
-        policy: policy(),
+        policy: policy(&[UPLOT, SCRIPT], STYLE),
         style: STYLE,
         uplot: UPLOT,
         script: SCRIPT,
@@ -157,14 +160,16 @@ fn subtitle(runs: &[Pictured], zone: &TimeZone) -> String {
     runs.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// What the page may do: its own script and style, pictures that it made itself, and nothing else.
-fn policy() -> String {
+/// What a page may do: its own scripts and style, pictures that it made itself, and nothing else.
+fn policy(scripts: &[&str], style: &str) -> String {
     let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(Sha256::digest(text)));
+    let scripts = match scripts {
+        [] => "'none'".to_owned(),
+        scripts => scripts.iter().map(|script| hash(script)).collect::<Vec<_>>().join(" "),
+    };
     format!(
-        "default-src 'none'; script-src {} {}; style-src {}; img-src blob: data:; base-uri 'none'; form-action 'none'",
-        hash(UPLOT),
-        hash(SCRIPT),
-        hash(STYLE)
+        "default-src 'none'; script-src {scripts}; style-src {}; img-src blob: data:; base-uri 'none'; form-action 'none'",
+        hash(style)
     )
 }
 

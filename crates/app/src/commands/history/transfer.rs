@@ -1,13 +1,12 @@
 //! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz`.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use qd1_analysis::analyse;
 use qd1_model::history::{NOTE_MAX, is_tag};
@@ -15,16 +14,12 @@ use qd1_model::{Problem, Record, printable};
 use qd1_report::redact;
 use qd1_store::{Store, from_json};
 use qd1_suites::thresholds;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::filter::FilterArgs;
 use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
+use crate::exports::{self, Exported, Line};
 use crate::{message, output, runs, session};
-
-/// A file unpacked at most: one that would be larger is no history.
-const BYTES_MAX: u64 = 4 << 30;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -38,16 +33,6 @@ pub(crate) struct ExportArgs {
     /// Leave out names, addresses, models, paths, tags and notes, to share the runs
     #[arg(long)]
     pub(crate) redact: bool,
-}
-
-/// A run in a file.
-#[derive(Serialize)]
-struct Line<'a> {
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    tags: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'a str>,
-    record: &'a Record,
 }
 
 /// Writes runs to a file. One that cannot be read is named, and left out.
@@ -142,14 +127,7 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", counted(added)))
 }
 
-/// A run of a file, and what was said of it.
-struct Imported {
-    record: Record,
-    tags: Vec<String>,
-    note: Option<String>,
-}
-
-fn keep_words(store: &Store, run: &Imported) -> Result<()> {
+fn keep_words(store: &Store, run: &Exported) -> Result<()> {
     let tags: Vec<String> = run.tags.iter().filter(|tag| is_tag(tag)).cloned().collect();
     store.tag(&run.record.id, &tags, true)?;
     if let Some(note) = run.note.as_deref() {
@@ -158,45 +136,20 @@ fn keep_words(store: &Store, run: &Imported) -> Result<()> {
     Ok(())
 }
 
-fn content(path: &Path) -> Result<Vec<Imported>> {
+fn content(path: &Path) -> Result<Vec<Exported>> {
     let name = printable(&path.to_string_lossy()).into_owned();
     let cannot = |error: std::io::Error| Problem::usage(format!("{name}: cannot be read: {error}"));
-    let mut bytes = std::fs::read(path).map_err(cannot)?;
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut text = Vec::new();
-        GzDecoder::new(bytes.as_slice()).take(BYTES_MAX + 1).read_to_end(&mut text).map_err(cannot)?;
-        bytes = text;
-    }
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(
-            Problem::usage(format!("{name}: is larger than {} GiB; that is no history", BYTES_MAX >> 30)).into()
-        );
+    let bytes = exports::unpacked(std::fs::read(path).map_err(cannot)?, exports::BYTES_MAX).map_err(cannot)?;
+    if bytes.len() as u64 > exports::BYTES_MAX {
+        let most = exports::BYTES_MAX >> 30;
+        return Err(Problem::usage(format!("{name}: is larger than {most} GiB; that is no history")).into());
     }
     if let Some(record) = from_json(&bytes).with_context(|| name.clone())? {
-        return Ok(vec![Imported { record, tags: Vec::new(), note: None }]);
+        return Ok(vec![Exported { record, tags: Vec::new(), note: None }]);
     }
-    let lines = bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
-    let found = lines
-        .map(|(at, line)| imported(line).with_context(|| format!("{name}, line {}", at + 1)))
-        .collect::<Result<Vec<_>>>()?;
+    let found = exports::read(&bytes).with_context(|| name.clone())?;
     if found.is_empty() {
         return Err(Problem::usage(format!("{name}: is empty")).into());
     }
     Ok(found)
-}
-
-fn imported(line: &[u8]) -> Result<Imported> {
-    #[derive(Deserialize)]
-    struct Read<'a> {
-        #[serde(default)]
-        tags: Vec<String>,
-        #[serde(default)]
-        note: Option<String>,
-        #[serde(borrow)]
-        record: &'a RawValue,
-    }
-    let none = || Problem::usage("is no run of qd1; give a file of `qd1 history export`, or of --json");
-    let Read { tags, note, record } = serde_json::from_slice(line).map_err(|_| none())?;
-    let record = from_json(record.get().as_bytes())?.ok_or_else(none)?;
-    Ok(Imported { record, tags, note })
 }

@@ -1,0 +1,195 @@
+//! `qd1 report --ranking`: the disks of a folder of results, as one page.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use qd1_analysis::compare::{Group, rank};
+use qd1_model::measured::Measured;
+use qd1_model::ranking::Ranking;
+use qd1_model::suggest::nearest;
+use qd1_model::{Problem, printable};
+use qd1_report::{Prices, ranking_html};
+
+use crate::{message, runs};
+
+/// Runs and disks at most.
+const RUNS_MAX: usize = 2000;
+const DISKS_MAX: usize = 500;
+/// Ends of names of files that are no part of a disk's name.
+const ENDS: [&str; 6] = [".gz", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
+
+/// Returns the page of a folder: each file in it is a disk, each folder in it a disk with several runs. What is no result is
+/// left out, and said on stderr and on the page.
+///
+/// # Errors
+/// When the folder or the prices cannot be read, or no two disks have a figure in common.
+pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
+    let text = prices.map(|path| std::fs::read_to_string(path).map_err(|error| cannot(path, &error))).transpose()?;
+    let (disks, left_out) = disks(dir, prices)?;
+    for line in &left_out {
+        message::print(format_args!("qd1: left out: {line}"));
+    }
+    if disks.len() < 2 {
+        let found = if disks.is_empty() { "no result" } else { "only one disk" };
+        let message = format!(
+            "{}: has {found}; put a file of each disk into it, of `qd1 history export --redact` or of --json",
+            shown(dir)
+        );
+        return Err(Problem::usage(message).into());
+    }
+    let ranking = rank(&disks)?;
+    let prices = text.map(|text| parse_prices(&text, &ranking)).transpose()?;
+    Ok(ranking_html(&ranking, prices.as_ref(), &left_out))
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Problem {
+    Problem::usage(format!("{}: cannot be read: {error}", shown(path)))
+}
+
+/// The visible entries of a folder, in the order of their names.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, Problem> {
+    let all = std::fs::read_dir(dir).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let mut paths: Vec<PathBuf> =
+        all.map_err(|error| cannot(dir, &error))?.iter().map(std::fs::DirEntry::path).collect();
+    paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
+    paths.sort();
+    Ok(paths)
+}
+
+/// The disks of a folder, and what is none.
+fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>), Problem> {
+    let mut left_out = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let is_of_prices = |path: &PathBuf| {
+        prices
+            .is_some_and(|prices| path.canonicalize().ok().zip(prices.canonicalize().ok()).is_some_and(|(a, b)| a == b))
+    };
+    let entries: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| !is_of_prices(path)).collect();
+    for (path, name) in entries.iter().zip(names(&entries)) {
+        let files = if path.is_dir() { self::entries(path)? } else { vec![path.clone()] };
+        let mut runs: Vec<Measured> = Vec::new();
+        for file in files {
+            let place = shown(file.strip_prefix(dir).unwrap_or(&file));
+            match runs::of_path(&file) {
+                Ok(found) => {
+                    for run in found {
+                        match same_as(
+                            &run,
+                            groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]),
+                        ) {
+                            Some(other) => left_out.push(format!("{place}: holds a run that {other} has already")),
+                            None => runs.push(run),
+                        }
+                    }
+                }
+                Err(error) => left_out.push(reason(&place, &file, &format!("{error:#}"))),
+            }
+        }
+        if !runs.is_empty() {
+            groups.push(Group { name, runs });
+        }
+        let count: usize = groups.iter().map(|group| group.runs.len()).sum();
+        if groups.len() > DISKS_MAX || count > RUNS_MAX {
+            let message =
+                format!("{}: has more than {DISKS_MAX} disks or {RUNS_MAX} runs; rank a part of them", shown(dir));
+            return Err(Problem::usage(message));
+        }
+    }
+    Ok((groups, left_out))
+}
+
+/// The error of a file, with its place instead of its path.
+fn reason(place: &str, file: &Path, error: &str) -> String {
+    let path = shown(file);
+    let said = error.strip_prefix(&path).map_or(error, |rest| rest.trim_start_matches([':', ' ']));
+    format!("{place}: {said}")
+}
+
+/// The disk that has this run.
+fn same_as<'a>(run: &Measured, disks: impl IntoIterator<Item = (&'a String, &'a Vec<Measured>)>) -> Option<&'a str> {
+    let is_same = |other: &Measured| other.started_unix_ns == run.started_unix_ns && other.steps == run.steps;
+    disks.into_iter().find(|(_, runs)| runs.iter().any(is_same)).map(|(name, _)| name.as_str())
+}
+
+/// What disks are called: their files without an end such as `.json`, unless two would be called the same.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let whole = |path: &PathBuf| printable(&path.file_name().unwrap_or(OsStr::new("?")).to_string_lossy()).into_owned();
+    let short = |path: &PathBuf| {
+        let mut name = whole(path);
+        while let Some(shorter) =
+            ENDS.iter().find_map(|end| name.strip_suffix(end)).filter(|name| !name.is_empty() && !path.is_dir())
+        {
+            name = shorter.to_owned();
+        }
+        name
+    };
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    paths.iter().for_each(|path| *count.entry(short(path)).or_default() += 1);
+    paths.iter().map(|path| Some(short(path)).filter(|name| count[name] == 1).unwrap_or_else(|| whole(path))).collect()
+}
+
+/// Reads prices: a line `NAME,PRICE` for each disk. The first line may say what they are of: `disk,EUR per month`.
+fn parse_prices(text: &str, ranking: &Ranking) -> Result<Prices, Problem> {
+    let mut prices = Prices { header: "price".to_owned(), of: vec![None; ranking.disks.len()] };
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate();
+    let mut is_first = true;
+    for (at, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let wrong = |what: &str| {
+            Problem::usage(format!("prices, line {}: {what}; write NAME,PRICE, such as vps-a,4.90", at + 1))
+        };
+        let (name, price) = line.rsplit_once(',').ok_or_else(|| wrong("has no comma"))?;
+        let (name, price) = (name.trim().trim_matches('"'), price.trim().trim_matches('"'));
+        let is_header = std::mem::take(&mut is_first) && price.parse::<f64>().is_err();
+        if is_header {
+            price.clone_into(&mut prices.header);
+            continue;
+        }
+        let amount = price.parse::<f64>().ok().filter(|price| price.is_finite() && *price >= 0.0);
+        let amount = amount.ok_or_else(|| wrong(&format!("{} is no price", printable(price))))?;
+        let all = || ranking.disks.iter().map(|disk| disk.name.as_str());
+        let Some(disk) = all().position(|other| other == name) else {
+            let near = nearest(name, all()).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            message::print(format_args!("qd1: prices, line {}: no disk is called {}{near}", at + 1, printable(name)));
+            continue;
+        };
+        prices.of[disk] = Some(amount);
+    }
+    Ok(prices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::ranking::RankedDisk;
+
+    fn ranking() -> Ranking {
+        let disk = |name: &str| RankedDisk { name: name.to_owned(), ..RankedDisk::default() };
+        Ranking { disks: vec![disk("vps-a"), disk("b, large")], ..Ranking::default() }
+    }
+
+    #[test]
+    fn prices_are_of_the_disks_named() {
+        let prices =
+            parse_prices("disk,EUR per month\n# tax\n\"b, large\", 12\nvps-a,4.90\nother,3\n", &ranking()).unwrap();
+        assert_eq!(prices, Prices { header: "EUR per month".to_owned(), of: vec![Some(4.9), Some(12.0)] });
+        for (wrong, what) in
+            [("vps-a,1\nvps-a;4", "line 2: has no comma"), ("vps-a,1\nvps-a,x", "x is no price"), ("a,-1", "no price")]
+        {
+            let error = parse_prices(wrong, &ranking()).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_lose_their_ends_unless_that_makes_two_the_same() {
+        let paths: Vec<PathBuf> =
+            ["d/a.json", "d/b.ndjson.gz", "d/c.json", "d/c.txt", "d/.json"].map(PathBuf::from).into();
+        assert_eq!(names(&paths), ["a", "b", "c.json", "c.txt", ".json"]);
+    }
+}

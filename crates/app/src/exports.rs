@@ -1,0 +1,77 @@
+//! Files of `history export`: a line of JSON for each run, plain or compressed.
+
+use std::io::Read as _;
+
+use anyhow::{Context as _, Result};
+use flate2::read::GzDecoder;
+use qd1_model::{Problem, Record};
+use qd1_store::from_json;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A file unpacked at most: one that would be larger is no history.
+pub(crate) const BYTES_MAX: u64 = 4 << 30;
+
+/// A run as a line has it.
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(crate) tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<&'a str>,
+    pub(crate) record: &'a Record,
+}
+
+/// A run of a file, and what was said of it.
+pub(crate) struct Exported {
+    pub(crate) record: Record,
+    pub(crate) tags: Vec<String>,
+    pub(crate) note: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    note: Option<String>,
+    #[serde(borrow)]
+    record: &'a RawValue,
+}
+
+/// Unpacks the bytes of a file if they are compressed; `most` bytes at most are returned, and one more if there are more.
+///
+/// # Errors
+/// When they are damaged.
+pub(crate) fn unpacked(bytes: Vec<u8>, most: u64) -> std::io::Result<Vec<u8>> {
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes);
+    }
+    let mut text = Vec::new();
+    GzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Whether the text is an export: its first line is a run.
+pub(crate) fn is_export(text: &[u8]) -> bool {
+    lines(text).next().is_some_and(|(_, line)| serde_json::from_slice::<Read<'_>>(line).is_ok())
+}
+
+/// Returns the runs of an export.
+///
+/// # Errors
+/// When a line is none; the message has its number.
+pub(crate) fn read(text: &[u8]) -> Result<Vec<Exported>> {
+    lines(text).map(|(at, line)| exported(line).with_context(|| format!("line {}", at + 1))).collect()
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty())
+}
+
+fn exported(line: &[u8]) -> Result<Exported> {
+    let none = || Problem::usage("is no run of qd1; give a file of `qd1 history export`, or of --json");
+    let Read { tags, note, record } = serde_json::from_slice(line).map_err(|_| none())?;
+    let record = from_json(record.get().as_bytes())?.ok_or_else(none)?;
+    Ok(Exported { record, tags, note })
+}

@@ -1,0 +1,58 @@
+//! Disks in the order of their figures.
+
+use crate::figure::Estimate;
+use crate::op::OpClass;
+
+/// Disks, and a list of them for each figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranking {
+    /// All of them, in the order of their names.
+    pub disks: Vec<RankedDisk>,
+    /// How many times as long operations take as on the best, in the geometric mean over the kinds of operation that all
+    /// disks have; absent with fewer than two kinds.
+    pub overall: Option<Vec<Place>>,
+    /// One for each figure that two disks have at least, in the order of the steps.
+    pub lists: Vec<RankList>,
+}
+
+/// A disk of a ranking.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankedDisk {
+    /// Its name.
+    pub name: String,
+    /// How many runs there are of it.
+    pub runs: usize,
+    /// Tools that ran them, each once.
+    pub tools: Vec<String>,
+}
+
+/// The disks in the order of one figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankList {
+    /// The step's name.
+    pub step: String,
+    /// What it does, for people.
+    pub title: String,
+    /// Kind of operation.
+    pub op: OpClass,
+    /// Which figure: the name of a [`crate::metric::Metric`].
+    pub metric: String,
+    /// Whether it is among the first that users of the step notice.
+    pub leads: bool,
+    /// The best first; those without a rank last.
+    pub places: Vec<Place>,
+}
+
+/// A disk's place in a list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// The disk, by its number in the ranking.
+    pub disk: usize,
+    /// Its rank, from 1: that of the first disk whose interval its own overlaps. Absent without an interval, and where
+    /// something else than the disk spoilt the step of a single run.
+    pub rank: Option<usize>,
+    /// The figure, geometric mean over its runs; its interval holds together with those of the list, in 95 of 100 lists.
+    pub figure: Estimate,
+    /// Whether something else than the disk spoilt the step.
+    pub is_spoiled: bool,
+}

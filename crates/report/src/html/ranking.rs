@@ -1,0 +1,289 @@
+//! A ranking of disks as one HTML file that asks for nothing else: a table for each figure, without a script.
+
+use askama::Template;
+use qd1_model::metric::{Better, Unit, metric};
+use qd1_model::ranking::{Place, RankList, RankedDisk, Ranking};
+use qd1_model::{Estimate, printable};
+
+use super::{STYLE, policy};
+use crate::words;
+
+/// What disks cost.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prices {
+    /// Their unit, such as `EUR per month`.
+    pub header: String,
+    /// One for each disk of the ranking, where it is known.
+    pub of: Vec<Option<f64>>,
+}
+
+/// Width of a bar, between its margins of [`MARGIN`].
+const BAR: f64 = 196.0;
+const MARGIN: f64 = 4.0;
+
+#[derive(Template)]
+#[template(path = "ranking.html")]
+struct Page {
+    title: String,
+    subtitle: String,
+    policy: String,
+    style: &'static str,
+    how: &'static str,
+    first: Vec<List>,
+    rest: Vec<List>,
+    disks: Vec<Disk>,
+    price_header: Option<String>,
+    left_out: Vec<String>,
+    version: &'static str,
+}
+
+struct Disk {
+    name: String,
+    runs: usize,
+    price: String,
+    tools: String,
+}
+
+struct List {
+    title: String,
+    about: String,
+    figure: String,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    rank: String,
+    begins_rank: bool,
+    name: String,
+    value: String,
+    interval: String,
+    bar: Option<Bar>,
+    runs: u64,
+    price: String,
+    remark: &'static str,
+}
+
+/// Where an interval begins and ends, and its value, along the bar.
+struct Bar {
+    low: String,
+    value: String,
+    high: String,
+}
+
+const HOW: &str = "The best first. Disks have the same rank while their intervals overlap that of the first of them; without an \
+                   interval they have none. The intervals of a table are right together in 95 of 100 tables. Where a disk \
+                   has several runs, they rest on how runs differ from each other; where all have a single run, on that \
+                   run alone, and how a disk differs from one day to the next is not in them.";
+
+/// Returns the page. `left_out` says what of the folder is not ranked, and why.
+#[must_use]
+pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[String]) -> String {
+    let of = |list: &RankList| list_of(ranking, list, prices);
+    let most = ranking.lists.iter().map(|list| list.places.len()).max().unwrap_or(0);
+    let mut lists: Vec<&RankList> = ranking.lists.iter().collect();
+    lists.sort_by_key(|list| std::cmp::Reverse(list.places.len()));
+    let (leading, others): (Vec<&RankList>, Vec<&RankList>) =
+        lists.into_iter().partition(|list| list.leads && list.places.len() == most);
+    let mut first: Vec<List> = ranking.overall.iter().map(|places| overall(ranking, places, prices)).collect();
+    first.extend(leading.into_iter().map(of));
+    let page = Page {
+        title: format!("Ranking of {} disks", ranking.disks.len()),
+        subtitle: "By every figure that two of them have in common.".to_owned(),
+        policy: policy(&[], STYLE),
+        style: STYLE,
+        how: HOW,
+        first,
+        rest: others.into_iter().map(of).collect(),
+        disks: ranking.disks.iter().enumerate().map(|(at, disk)| described(at, disk, prices)).collect(),
+        price_header: prices.map(|prices| printable(&prices.header).into_owned()),
+        left_out: left_out.iter().map(|line| printable(line).into_owned()).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    page.render().expect("writing to a String cannot fail")
+}
+
+fn described(at: usize, disk: &RankedDisk, prices: Option<&Prices>) -> Disk {
+    Disk {
+        name: printable(&disk.name).into_owned(),
+        runs: disk.runs,
+        price: price(prices, at),
+        tools: disk.tools.iter().map(|tool| printable(tool)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn overall(ranking: &Ranking, places: &[Place], prices: Option<&Prices>) -> List {
+    let format = |figure: &Estimate| {
+        let number = |value: f64| format!("{value:.2}");
+        let interval = figure.low.zip(figure.high);
+        (
+            figure.value.map_or_else(|| "-".to_owned(), number),
+            interval.map_or_else(String::new, |(low, high)| format!("[{}..{}]", number(low), number(high))),
+        )
+    };
+    List {
+        title: "Over all kinds of operation".to_owned(),
+        about:
+            "How many times as long operations take as on the best, in the geometric mean over all kinds that every \
+                disk has."
+                .to_owned(),
+        figure: "times".to_owned(),
+        rows: rows(ranking, places, prices, Better::Lower, format),
+    }
+}
+
+fn list_of(ranking: &Ranking, list: &RankList, prices: Option<&Prices>) -> List {
+    let (title, unit, better) = metric(&list.metric)
+        .map_or(("?", Unit::Share, Better::Lower), |metric| (metric.title, metric.unit, metric.better));
+    let format = |figure: &Estimate| match figure.value {
+        Some(value) if figure.low.is_some() => (unit.format(value), words::interval(unit, figure)),
+        Some(value) => (unit.format(value), String::new()),
+        None => ("not resolved".to_owned(), String::new()),
+    };
+    let order = if better == Better::Lower { "the least first" } else { "the most first" };
+    List {
+        title: format!("{}: {} ({order})", printable(&list.step), named(list, title)),
+        about: printable(&list.title).into_owned(),
+        figure: title.to_owned(),
+        rows: rows(ranking, &list.places, prices, better, format),
+    }
+}
+
+/// `p99 of commits`, `reads per second`.
+fn named(list: &RankList, title: &str) -> String {
+    let op = list.op.name();
+    if list.metric == "iops" { format!("{op}s per second") } else { format!("{title} of {op}s") }
+}
+
+fn rows(
+    ranking: &Ranking,
+    places: &[Place],
+    prices: Option<&Prices>,
+    better: Better,
+    format: impl Fn(&Estimate) -> (String, String),
+) -> Vec<Row> {
+    let scale = Scale::of(places);
+    let mut before = None;
+    let row = |place: &Place| {
+        let (value, interval) = format(&place.figure);
+        let begins_rank = before.is_some_and(|before| before != place.rank);
+        before = Some(place.rank);
+        Row {
+            rank: place.rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()),
+            begins_rank,
+            name: printable(&ranking.disks[place.disk].name).into_owned(),
+            value,
+            interval,
+            bar: scale.as_ref().and_then(|scale| scale.bar(&place.figure)),
+            runs: place.figure.n.max(1).min(ranking.disks[place.disk].runs as u64),
+            price: price(prices, place.disk),
+            remark: remark(places, place, prices, better),
+        }
+    };
+    places.iter().map(row).collect()
+}
+
+fn price(prices: Option<&Prices>, disk: usize) -> String {
+    let known = prices.and_then(|prices| prices.of.get(disk).copied().flatten());
+    known.map_or_else(|| "-".to_owned(), |price| price.to_string())
+}
+
+/// What there is to know about a place.
+fn remark(places: &[Place], place: &Place, prices: Option<&Prices>, better: Better) -> &'static str {
+    if place.is_spoiled {
+        return "something else disturbed it";
+    }
+    let price = |place: &Place| prices.and_then(|prices| prices.of.get(place.disk).copied().flatten());
+    let (Some(rank), Some(mine)) = (place.rank, price(place)) else { return "" };
+    let is_figure_better = |other: &Place| match (other.figure.value, place.figure.value, better) {
+        (Some(other), Some(mine), Better::Lower) => other < mine,
+        (Some(other), Some(mine), Better::Higher) => other > mine,
+        _ => false,
+    };
+    // Of the same rank the cheaper one is as good; at the same price that with the better figure.
+    let beats = |other: &Place| {
+        let (Some(other_rank), Some(theirs)) = (other.rank, price(other)) else { return false };
+        other_rank <= rank && theirs < mine
+            || theirs <= mine && (other_rank < rank || theirs == mine && is_figure_better(other))
+    };
+    if places.iter().any(beats) { "" } else { "none as good is cheaper" }
+}
+
+/// The values of a table along a bar, by their logarithms.
+struct Scale {
+    low: f64,
+    span: f64,
+}
+
+impl Scale {
+    fn of(places: &[Place]) -> Option<Self> {
+        let values = places.iter().flat_map(|place| [place.figure.low, place.figure.value, place.figure.high]);
+        let logs: Vec<f64> = values.flatten().filter(|value| *value > 0.0 && value.is_finite()).map(f64::ln).collect();
+        let low = logs.iter().copied().min_by(f64::total_cmp)?;
+        let high = logs.iter().copied().max_by(f64::total_cmp)?;
+        Some(Self { low, span: (high - low).max(1e-9) })
+    }
+
+    fn bar(&self, figure: &Estimate) -> Option<Bar> {
+        let at = |value: f64| format!("{:.1}", MARGIN + BAR * ((value.ln() - self.low) / self.span).clamp(0.0, 1.0));
+        let value = figure.value.filter(|value| *value > 0.0)?;
+        let end = |end: Option<f64>| at(end.filter(|end| *end > 0.0).unwrap_or(value));
+        Some(Bar { low: end(figure.low), value: at(value), high: end(figure.high) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use qd1_model::OpClass;
+
+    fn place(disk: usize, rank: Option<usize>, value: f64) -> Place {
+        let figure = Estimate {
+            value: Some(value),
+            low: Some(value * 0.9),
+            high: Some(value * 1.1),
+            n: 3,
+            ..Estimate::default()
+        };
+        Place { disk, rank, figure, is_spoiled: false }
+    }
+
+    fn ranking(names: &[&str]) -> Ranking {
+        let disk = |name: &&str| RankedDisk { name: (*name).to_owned(), runs: 3, tools: vec!["qd1 0.1.0".to_owned()] };
+        Ranking {
+            disks: names.iter().map(disk).collect(),
+            overall: None,
+            lists: vec![RankList {
+                step: "commit1".to_owned(),
+                title: "small writes, each made durable".to_owned(),
+                op: OpClass::Commit,
+                metric: "lat_p99_ns".to_owned(),
+                leads: true,
+                places: vec![place(1, Some(1), 1e6), place(0, Some(1), 1.1e6), place(2, Some(3), 9e6)],
+            }],
+        }
+    }
+
+    #[test]
+    fn disks_stand_in_their_order_with_interval_rank_and_price() {
+        let prices = Prices { header: "EUR per month".to_owned(), of: vec![Some(4.0), Some(9.5), None] };
+        let page = ranking_html(&ranking(&["a", "b", "c"]), Some(&prices), &["notes.txt: is no result".to_owned()]);
+        let row = |name: &str| {
+            let begin = page.find(&format!("<th scope=\"row\">{name}</th>")).unwrap();
+            page[begin..].split("</tr>").next().unwrap().to_owned()
+        };
+        assert!(page.find(">b</th>").unwrap() < page.find(">a</th>").unwrap());
+        assert!(row("b").contains("1.00 ms") && row("b").contains("[0.90..1.10]") && row("b").contains(">9.5<"));
+        assert!(row("a").contains("none as good is cheaper") && !row("b").contains("none as good"));
+        assert!(page.contains("class=\"begins\"") && page.contains("notes.txt: is no result"));
+        assert!(page.contains("script-src &#39;none&#39;") || page.contains("script-src 'none'"), "no script may run");
+        assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn names_from_strangers_are_text() {
+        let hostile = "</table><script>alert(1)</script>\u{202e}\u{7}\"";
+        let page = ranking_html(&ranking(&[hostile, "b", "c"]), None, &[hostile.to_owned()]);
+        assert!(!page.contains("<script") && !page.contains('\u{202e}') && !page.contains('\u{7}'));
+        assert!(page.contains("&#60;/table&#62;") || page.contains("&lt;/table&gt;"));
+    }
+}
