@@ -1,9 +1,10 @@
-//! fio-plot and bench-fio, with the Python packages that they need: tests let them drive our binary as `fio` and draw
-//! what it wrote.
+//! Python packages of the tests. fio-plot and bench-fio with what they need: tests let them drive our binary as `fio` and
+//! draw what it wrote. Prometheus' own reader of OpenMetrics.
 //!
 //! They lie beside the pinned tools in a directory that `PYTHONPATH` takes, which needs neither root nor a virtual
 //! environment. Compiled packages are for one version of Python, which is therefore a part of the directory's name.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -28,6 +29,8 @@ const PACKAGES: &[&str] = &[
     "numpy==2.4.6",
     "packaging==26.3",
     "pillow==13.0.0",
+    // Reads OpenMetrics as its specification has it.
+    "prometheus-client==0.26.0",
     "Pygments==2.21.0",
     "pyparsing==3.3.3",
     "python-dateutil==4.0.0",
@@ -42,7 +45,10 @@ pub(crate) fn dir() -> Result<Option<PathBuf>> {
     }
     let ask = ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"];
     let version = cmd::capture(cmd::command("python3").args(ask))?;
-    Ok(Some(tools_dir()?.join(format!("{}-python{}", PLOT.replace("==", "-"), version.trim()))))
+    // Another list is another directory.
+    let mut list = DefaultHasher::new();
+    PACKAGES.hash(&mut list);
+    Ok(Some(tools_dir()?.join(format!("python{}-{:016x}", version.trim(), list.finish()))))
 }
 
 /// Whether they are missing.

@@ -55,7 +55,7 @@ fn environment(log: &Path) -> Result<Environment> {
         environment.push(("QD1_FIO_EXAMPLES", jobs.into()));
     }
     if let Some(plot) = python::dir()?.filter(|dir| dir.is_dir()) {
-        environment.push(("QD1_FIO_PLOT", plot.into()));
+        environment.push(("QD1_PYTHON_PACKAGES", plot.into()));
     }
     // The test that runs the lab calls us.
     environment.push(("QD1_XTASK", std::env::current_exe().context("cannot find our own program")?.into()));

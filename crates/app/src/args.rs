@@ -11,16 +11,17 @@ use qd1_model::units::parse_duration_ns;
 use qd1_report::Format;
 
 /// The forms of a result: name, help text and value.
-const FORMATS: [Choice<Format>; 5] = [
+const FORMATS: [Choice<Format>; 6] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
     (
         "ndjson",
-        "One JSON object per line: verdicts, criteria, steps, findings, intervals, then the record",
+        "One JSON object per line: verdicts, criteria, steps, findings, intervals, what the machine did, then the record",
         Format::Ndjson,
     ),
     ("csv", "One row per step, kind of operation and metric", Format::Csv),
     ("markdown", "Tables for an issue or a forum post", Format::Markdown),
+    ("openmetrics", "OpenMetrics, for Prometheus or node_exporter's textfile collector", Format::Openmetrics),
 ];
 
 /// A value that an argument may take: its name, its help text, and its meaning.

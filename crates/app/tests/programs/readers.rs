@@ -47,7 +47,7 @@ impl Bench {
         // matplotlib lists the machine's fonts once; the next run finds the list.
         python.env("MPLCONFIGDIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("matplotlib"));
         python.env("MPLBACKEND", "Agg").env("PYTHONDONTWRITEBYTECODE", "1").args(args);
-        if let Some(packages) = std::env::var_os("QD1_FIO_PLOT") {
+        if let Some(packages) = std::env::var_os("QD1_PYTHON_PACKAGES") {
             python.env("PYTHONPATH", packages);
         }
         python
@@ -81,8 +81,10 @@ fn read_json(path: &Path) -> Value {
 
 /// Whether bench-fio and fio-plot are there, and what runs them.
 fn has_fio_plot() -> Result<(), String> {
-    if std::env::var_os("QD1_FIO_PLOT").is_none() {
-        return Err("QD1_FIO_PLOT names no directory with fio-plot, which `cargo xtask setup` installs".to_owned());
+    if std::env::var_os("QD1_PYTHON_PACKAGES").is_none() {
+        return Err(
+            "QD1_PYTHON_PACKAGES names no directory with fio-plot, which `cargo xtask setup` installs".to_owned()
+        );
     }
     has("python3", "python3").map(drop)
 }
@@ -380,4 +382,43 @@ fn scripts_read_latencies_and_rates_with_jq() {
         bench.shell("fio --name=c --output-format=json --size=64k --filename=data | sed -n '/^{$/,/^}$/p' | jq .");
     let cut: Value = serde_json::from_str(&cut).unwrap();
     assert_eq!(int(&find(&cut["jobs"], "jobname", "c")["read"]["io_bytes"]), 65536);
+}
+
+/// Prometheus' own reader takes `--format openmetrics`, strictly after the specification: families whole, buckets rising, a
+/// sum with each count, units in names.
+#[test]
+fn prometheus_reads_openmetrics() {
+    const READ: &str = "
+import json, sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read
+families = {family.name: family for family in read(sys.stdin.read())}
+commits = {'step': 'commit1', 'op': 'commit'}
+def of(family, name):
+    return [[sample.labels, sample.value] for sample in families[family].samples
+            if sample.name == name and commits.items() <= sample.labels.items()]
+print(json.dumps({
+    'types': {name: family.type for name, family in families.items()},
+    'p99': [value for labels, value in of('qd1_latency_seconds', 'qd1_latency_seconds') if labels['quantile'] == '0.99'],
+    'count': of('qd1_latency_distribution_seconds', 'qd1_latency_distribution_seconds_count')[0][1],
+}))
+";
+    let bench = Bench::new();
+    or_skip!(has_fio_plot());
+    let run = bench.place.report(&["--only", "commit1,qd1"]);
+    let id = run["record"]["id"].as_str().unwrap();
+    let text = bench.place.qd1(&["history", "show", id, "--format", "openmetrics"]).output().unwrap();
+    assert!(text.status.success());
+    let file = bench.place.beside("qd1.prom");
+    fs::write(&file, &text.stdout).unwrap();
+    let mut python = bench.python(&["-c", READ]);
+    let read: Value = serde_json::from_str(&printed(python.stdin(fs::File::open(&file).unwrap()))).unwrap();
+    for (name, kind) in [("qd1_latency_seconds", "summary"), ("qd1_run", "info"), ("qd1_verdict", "stateset")] {
+        assert_eq!(read["types"][name], kind, "{read}");
+    }
+    let step = find(&run["summary"]["steps"], "name", "commit1");
+    let stream = find(&step["streams"], "class", "commit");
+    assert_eq!(float(&read["count"]) as u64, int(&stream["ios"]));
+    if let Some(p99) = stream["lat_p99_ns"]["value"].as_f64() {
+        assert!((float(&read["p99"][0]) - p99 / 1e9).abs() < 1e-9, "{read}");
+    }
 }

@@ -4,6 +4,7 @@ mod csv;
 mod human;
 mod json;
 mod markdown;
+mod openmetrics;
 mod screen;
 
 pub(crate) use csv::quoted;
@@ -30,6 +31,8 @@ pub enum Format {
     Csv,
     /// Tables for an issue or a forum post.
     Markdown,
+    /// OpenMetrics, for Prometheus.
+    Openmetrics,
 }
 
 /// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are: a
@@ -64,5 +67,6 @@ fn rendered(report: &Report, format: Format, style: &Style) -> String {
         Format::Ndjson => json::render_lines(report),
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report),
+        Format::Openmetrics => openmetrics::render(report),
     }
 }
