@@ -287,6 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn percentiles_are_the_tables_and_one_that_is_not_resolved_is_left_out() {
+        let mut report = sample::slow_vps();
+        let stream = &mut report.summary.steps[0].streams[0];
+        stream.lat_p99_ns = Estimate { low: Some(2e6), ..Estimate::exact(3.25e6, 100) };
+        stream.lat_p9999_ns = Estimate::default();
+        let labels = format!("op=\"{}\"", stream.class.name());
+        let text = render(&report);
+        let of = |quantile: &str| {
+            let lines = text.lines().filter(|line| line.starts_with("qd1_latency_seconds{") && line.contains(&labels));
+            let step = format!("step=\"{}\"", report.summary.steps[0].name);
+            lines.filter(|line| line.contains(&step)).find(|line| line.contains(&format!("quantile=\"{quantile}\"")))
+        };
+        assert!(of("0.99").unwrap().ends_with(" 0.00325"), "{:?}", of("0.99"));
+        assert_eq!(of("0.9999"), None);
+        assert!(text.lines().any(|line| line.contains("q=\"0.99\",limit=\"lower\"} 0.002")));
+    }
+
+    #[test]
     fn hostile_names_stay_within_their_labels() {
         let mut report = sample::slow_vps();
         report.record.plan.target.path = "/a\"} 1\n# EOF\\".into();
