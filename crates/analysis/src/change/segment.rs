@@ -23,6 +23,9 @@ const PENALTY: f64 = 3.0;
 /// Largest inflation in the penalty: what follows tests each change again, so that a proposal too many costs nothing,
 /// and a visit of a few seconds in slow noise would not be proposed.
 const INFLATION_MAX: f64 = 3.0;
+/// Places at which stretches of a long series may begin, about: the time is the square of them, and [`Costs::place`] finds
+/// the exact one between.
+const STARTS: usize = 2000;
 /// Block lengths for the variance inflation, and the fewest blocks needed.
 const BLOCKS: [usize; 3] = [4, 8, 16];
 const BLOCKS_MIN: usize = 12;
@@ -89,6 +92,7 @@ impl Costs {
         if count < 2 * STRETCH_MIN {
             return Vec::new();
         }
+        let stride = (count / STARTS).max(1);
         let penalty = PENALTY * (count as f64).ln() * self.inflation.min(INFLATION_MAX);
         let mut best = vec![f64::INFINITY; count + 1];
         let mut last = vec![0; count + 1];
@@ -97,7 +101,7 @@ impl Costs {
         let mut candidates: Vec<(usize, usize)> = Vec::new();
         for to in STRETCH_MIN..=count {
             let fresh = to - STRETCH_MIN;
-            if best[fresh].is_finite() {
+            if fresh % stride == 0 && best[fresh].is_finite() {
                 candidates.push((fresh, usize::MAX));
             }
             let costs: Vec<f64> = candidates.iter().map(|(from, _)| best[*from] + self.of(*from, to)).collect();
@@ -213,6 +217,17 @@ mod tests {
         let changes = Costs::new(&values).changes();
         assert_eq!(changes.len(), 1);
         assert!(changes[0].abs_diff(200) <= 2, "{changes:?}");
+    }
+
+    /// Stretches of a long series begin at some of its places only.
+    #[test]
+    fn a_step_of_a_long_series_is_found_near_its_place() {
+        let mut values = noise(10_000, 0.0, 3);
+        values.iter_mut().skip(6001).for_each(|v| *v += 2.0);
+        let costs = Costs::new(&values);
+        let changes = costs.changes();
+        assert!(changes.len() == 1 && changes[0].abs_diff(6001) <= 10, "{changes:?}");
+        assert!(costs.place(0, 10_000).0.abs_diff(6001) <= 2);
     }
 
     #[test]

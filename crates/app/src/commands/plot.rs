@@ -11,6 +11,8 @@ use qd1_model::suggest::nearest;
 use qd1_report::{Charts, PictureFormat, Size};
 
 use crate::args::{Choice, DestinationArgs, When, choice};
+use crate::commands::history::filter::FilterArgs;
+use crate::commands::history::trend;
 use crate::commands::report::{RunsArgs, pictured};
 use crate::output;
 
@@ -27,6 +29,7 @@ Examples:
   qd1 plot
   qd1 plot --list
   qd1 plot @previous @latest --chart percentiles-commit1-commit -o commits.svg
+  qd1 plot --trend commit1.p99 --path /srv -o trend.svg
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
 
@@ -51,6 +54,11 @@ pub(crate) struct PlotArgs {
     /// List the charts of these runs
     #[arg(long, conflicts_with_all = ["chart", "output", "format"])]
     pub(crate) list: bool,
+    /// Draw one figure over the runs of the history instead, as commit1.p99 or read32.iops
+    #[arg(long, value_name = "FIGURE", conflicts_with_all = ["runs", "chart", "list", "thresholds", "redact"])]
+    pub(crate) trend: Option<String>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
     /// Write the picture to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -72,7 +80,15 @@ pub(crate) struct PlotArgs {
 pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     args.output.iter().try_for_each(|path| output::check_destination(path))?;
     let form = form(args)?;
-    let charts = Charts::of(&pictured(&args.runs)?);
+    let charts = match &args.trend {
+        Some(figure) => Charts::of_trend(&trend::of_figure(figure, &args.filter)?),
+        None if args.filter != FilterArgs::default() => {
+            let message =
+                "conditions such as --path choose the runs of --trend; other charts are of the RUNs that are named";
+            return Err(Problem::usage(message).into());
+        }
+        None => Charts::of(&pictured(&args.runs)?),
+    };
     let to = DestinationArgs { output: args.output.clone(), verbose: true, color: When::Auto };
     let Some((first, _)) = charts.names().next() else {
         return Err(Problem::usage("these runs have no charts: nothing was measured").into());

@@ -48,3 +48,17 @@ fn wrong_words_are_one_clear_error() {
     refused(&["nosuch"], "nosuch");
     place.qd1(&["plot", "--width", "9"]).assert().code(2).stderr(predicate::str::contains("200..=4000"));
 }
+
+#[test]
+fn a_figure_over_the_runs_of_the_history_is_drawn() {
+    let place = Place::new();
+    (0..3).for_each(|_| drop(place.report(&["--only", "read32"])));
+    let file = place.beside("trend.svg");
+    place.qd1(&["plot", "--trend", "read32.p50", "-o", file.to_str().unwrap()]).assert().success().stderr("");
+    let picture = fs::read_to_string(&file).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("p50 of reads in 3 runs of check"), "{picture}");
+    let none = predicate::str::contains("no run has read32");
+    place.qd1(&["plot", "--trend", "read32.p99", "--since", "2100-01-01"]).assert().code(2).stderr(none);
+    let without = predicate::str::contains("runs of --trend");
+    place.qd1(&["plot", "--suite", "check"]).assert().code(2).stderr(without);
+}

@@ -58,6 +58,7 @@
     share,
     count: digits,
     names: String,
+    date: value => new Date(1000 * value).toISOString().slice(0, 16).replace("T", " "),
   };
   const format = (axis, value) => (value === null || value === undefined ? "" : FORMATS[axis.unit](value));
 

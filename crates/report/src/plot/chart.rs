@@ -47,6 +47,8 @@ pub(crate) enum AxisUnit {
     Ns,
     /// Seconds that were measured, without the time between visits.
     Seconds,
+    /// Seconds since the Unix epoch; only in pictures.
+    Date,
     /// Operations per second.
     PerSecond,
     /// Bytes per second.

@@ -9,8 +9,10 @@ mod latency;
 mod machine;
 mod surface;
 mod time;
+mod trend;
 
 use qd1_model::chart::ChartData;
+use qd1_model::trend::Trend;
 use qd1_model::{Report, printable};
 
 pub(crate) use chart::{Axis, AxisUnit, Band, Body, Chart, Grid, Heat, Mark, Series, Time};
@@ -62,6 +64,12 @@ impl Charts {
     pub fn of(runs: &[Pictured]) -> Self {
         let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
         Self(groups(&shown).into_iter().flat_map(|group| group.charts).collect())
+    }
+
+    /// Returns the chart of one figure over many runs.
+    #[must_use]
+    pub fn of_trend(trend: &Trend) -> Self {
+        Self(vec![trend::chart(trend)])
     }
 
     /// Returns name and title of each.

@@ -8,7 +8,7 @@ use qd1_model::Problem;
 use qd1_model::history::Filter;
 use qd1_model::units::parse_duration_ns;
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct FilterArgs {
     /// Only runs of this machine
     #[arg(long)]

@@ -1,8 +1,8 @@
 //! `qd1 history`: lists the saved runs, shows any of them again with the current analysis, and keeps them in order.
 
-mod filter;
+pub(crate) mod filter;
 mod transfer;
-mod trend;
+pub(crate) mod trend;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -21,8 +21,24 @@ const SILENT: usize = 3;
 /// Prints the trend of the figure that is named so.
 ///
 /// # Errors
-/// When there is no such figure, or no run that has it.
+/// As [`of_figure`].
 pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<()> {
+    let trend = of_figure(name, conditions)?;
+    let to = DestinationArgs::stdout();
+    let style = output::style(&to, Detail::All);
+    let text = if is_json {
+        qd1_report::trend_json(&trend)
+    } else {
+        qd1_report::trend_human(&trend, &style, &TimeZone::system())
+    };
+    output::write(&to, &text)
+}
+
+/// Returns the trend of the figure that is named so.
+///
+/// # Errors
+/// When there is no such figure, or no run that has it.
+pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
     let name = figure_name(name)?;
     let filter = conditions.filter()?;
     let store = match session::history() {
@@ -36,15 +52,7 @@ pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<
             session::kept_runs()?
         }
     };
-    let trend = trend(store.trend(&filter, &name)?, name)?;
-    let to = DestinationArgs::stdout();
-    let style = output::style(&to, Detail::All);
-    let text = if is_json {
-        qd1_report::trend_json(&trend)
-    } else {
-        qd1_report::trend_human(&trend, &style, &TimeZone::system())
-    };
-    output::write(&to, &text)
+    trend(store.trend(&filter, &name)?, name)
 }
 
 /// Works out the figures of runs that an earlier qd1 kept, once.

@@ -5,6 +5,24 @@ use qd1_model::units::{format_count, format_ns, format_rate};
 
 use crate::plot::chart::{Axis, AxisUnit};
 
+/// Distances of dates on an axis, s: 1, 5, 15 minutes; 1, 3, 6, 12 hours; days, weeks, about a month, a quarter, a year.
+const DATE_STEPS: [f64; 14] = [
+    60.0,
+    300.0,
+    900.0,
+    3600.0,
+    10_800.0,
+    21_600.0,
+    43_200.0,
+    86_400.0,
+    172_800.0,
+    604_800.0,
+    1_209_600.0,
+    2_592_000.0,
+    7_776_000.0,
+    31_536_000.0,
+];
+
 /// An axis with its ends, along a stretch of the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
@@ -61,6 +79,12 @@ impl Scale {
         if self.axis.unit == AxisUnit::Count && self.axis.is_log {
             return within((0..32).map(|power| f64::from(1_u32 << power)).collect());
         }
+        if self.axis.unit == AxisUnit::Date {
+            let step = DATE_STEPS.into_iter().find(|step| (high - low) / step <= most as f64);
+            let step = step.unwrap_or((high - low) / most as f64);
+            let first = (low / step).ceil();
+            return within((0..=most).map(|at| (first + at as f64) * step).collect());
+        }
         if self.axis.is_log {
             let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
             let steps: &[f64] = match high.log10() - low.log10() {
@@ -93,6 +117,7 @@ pub(super) fn format(unit: AxisUnit, value: f64) -> String {
     match unit {
         AxisUnit::Ns => trimmed(&format_ns(value)),
         AxisUnit::Seconds => format!("{} s", shortest(value)),
+        AxisUnit::Date => date(value),
         AxisUnit::PerSecond => trimmed(&format_count(value)),
         AxisUnit::BytesPerSecond => trimmed(&format_rate(value)),
         AxisUnit::Bytes => trimmed(format_rate(value).trim_end_matches("/s")),
@@ -104,6 +129,14 @@ pub(super) fn format(unit: AxisUnit, value: f64) -> String {
         AxisUnit::Share => Unit::Share.format(value),
         AxisUnit::Count | AxisUnit::Names => shortest(value),
     }
+}
+
+/// Day, or day and time where it is not midnight.
+fn date(seconds: f64) -> String {
+    let Ok(at) = jiff::Timestamp::from_second(seconds.round() as i64) else { return String::new() };
+    let at = at.to_zoned(jiff::tz::TimeZone::UTC);
+    let is_day = at.hour() == 0 && at.minute() == 0;
+    at.strftime(if is_day { "%Y-%m-%d" } else { "%m-%d %H:%M" }).to_string()
 }
 
 fn shortest(value: f64) -> String {

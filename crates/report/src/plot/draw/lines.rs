@@ -31,6 +31,9 @@ struct Line<'a> {
     width: f64,
 }
 
+/// Marks whose meaning is written beside them, at most.
+const EXPLAINED_MAX: usize = 6;
+
 /// The area and its axes.
 struct Area {
     x: Scale,
@@ -63,6 +66,9 @@ pub(super) fn draw(scene: &mut Scene, chart: &Chart, series: &[Series], heat: Op
     }
     scene.elements.extend(chart.time.iter().flat_map(|time| &time.marks).map(|mark| marked(mark, &area)));
     scene.elements.push(Primitive::ClipEnd);
+    if heat.is_none() {
+        scene.elements.extend(chart.time.iter().flat_map(|time| explained(&time.marks, &area)));
+    }
     for (line, (x, y)) in lines.iter().zip(legend) {
         let y = area.bottom + BELOW + y + 8.0;
         scene.elements.push(stroke(vec![(x, y - 4.0), (x + 22.0, y - 4.0)], line, 3.0));
@@ -197,6 +203,25 @@ fn strokes(line: &Line<'_>, area: &Area) -> Vec<Primitive> {
 fn stroke(points: Vec<(f64, f64)>, line: &Line<'_>, stroke_width: f64) -> Primitive {
     let stroke_dasharray = (!line.dash.is_empty()).then(|| line.dash.to_owned());
     Primitive::PolyLine { points, stroke: line.color.clone(), stroke_width, stroke_dasharray }
+}
+
+/// What marks of lines mean, below each other at the top, if they are few.
+fn explained(marks: &[Mark], area: &Area) -> Vec<Primitive> {
+    if marks.len() > EXPLAINED_MAX {
+        return Vec::new();
+    }
+    let explain = |(at, mark): (usize, &Mark)| {
+        let x = area.x.place(mark.x);
+        let is_left = x - LEFT > area.right - x;
+        let anchor = if is_left { TextAnchor::End } else { TextAnchor::Start };
+        let x = if is_left { x - 4.0 } else { x + 4.0 };
+        text(
+            (x, TOP + 13.0 * (1.0 + at as f64)),
+            &mark.text,
+            Look { size: 11, anchor, color: ALERT, ..Look::default() },
+        )
+    };
+    marks.iter().filter(|mark| mark.y.is_none()).enumerate().map(explain).collect()
 }
 
 fn marked(mark: &Mark, area: &Area) -> Primitive {
