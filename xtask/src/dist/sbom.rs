@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use crate::cmd;
 
 /// What is in the binary and is no crate: name, version, licence, and its text in the sources.
-const VENDORED: [(&str, &str, &str, &str); 1] = [("uPlot", "1.6.32", "MIT", "crates/report/src/html/uPlot.LICENSE")];
+const VENDORED: [(&str, &str, &str, &str); 2] = [
+    ("uPlot", "1.6.32", "MIT", "crates/report/src/html/uPlot.LICENSE"),
+    ("DejaVu Sans", "2.37", "Bitstream-Vera", "crates/report/src/plot/draw/font/LICENSE"),
+];
 
 /// Returns the bill of materials, and the licences of all crates in it.
 pub(crate) fn of_workspace() -> Result<(String, String)> {

@@ -1,14 +1,14 @@
 //! A chart as a picture: SVG, PNG, or the letters of a terminal.
 //!
 //! Where everything goes is decided here, since axes of nines, gaps, bands and unequal columns are ours; kuva writes the
-//! primitives. The browser has its own drawing of the same charts (`html/report.js`), which moves.
+//! primitives as SVG and letters, `raster.rs` as pixels. The browser has its own drawing of the same charts (`html/report.js`), which moves.
 
 mod axis;
 mod grid;
 mod letters;
 mod lines;
+mod raster;
 
-use kuva::backend::raster::RasterBackend;
 use kuva::backend::svg::SvgBackend;
 use kuva::render::color::Color;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
@@ -85,7 +85,7 @@ const SHADES: [Color; 10] = [
 pub(crate) fn picture(chart: &Chart, format: PictureFormat, size: Size) -> Result<Vec<u8>, String> {
     match format {
         PictureFormat::Svg => Ok((SvgBackend::new().render_scene(&scene(chart, size)) + "\n").into_bytes()),
-        PictureFormat::Png => RasterBackend::new().with_scale(2.0).render_scene(&scene(chart, size)),
+        PictureFormat::Png => raster::png(&scene(chart, size), 2.0),
         PictureFormat::Terminal { columns, color, is_unicode } => {
             Ok(letters::written(chart, columns, color, is_unicode).into_bytes())
         }
