@@ -9,6 +9,7 @@
 mod blob;
 mod file;
 mod list;
+mod salvage;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 pub use blob::{from_json, unpack};
 use blob::{pack, pack_round, unpack_round};
 pub use list::Kept;
+pub use salvage::Salvaged;
 
 /// SQLite's codes for a row that is there already.
 const IS_THERE: [i32; 2] = [ffi::SQLITE_CONSTRAINT_PRIMARYKEY, ffi::SQLITE_CONSTRAINT_UNIQUE];
@@ -373,6 +375,13 @@ impl Store {
         whole().with_context(|| format!("run {id} in {}", self.path.display()))
     }
 
+    /// Returns the runs of a damaged history that can be read, each looked for by itself. Of a check over hours that went on
+    /// it is what was last kept whole.
+    #[must_use]
+    pub fn salvage(&self) -> Salvaged {
+        salvage::salvage(&self.db)
+    }
+
     /// Returns the blobs of the rounds that the record of a run does not have yet, in order.
     fn rounds(&self, id: &str) -> Result<Vec<Vec<u8>>> {
         let rounds = || -> rusqlite::Result<Vec<Vec<u8>>> {
@@ -434,7 +443,8 @@ fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Err
     let (what, kind) = match sqlite {
         _ if error.is::<file::Foreign>() => (format!("is not a qd1 history; {elsewhere}"), Some(ProblemKind::Usage)),
         Some(ErrorCode::DatabaseCorrupt) => {
-            (format!("is damaged; move it away to begin a new one, or {elsewhere}"), None)
+            let salvage = "`qd1 history export -o FILE` saves what can still be read";
+            (format!("is damaged; {salvage}. Move it away to begin a new one, or {elsewhere}"), None)
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (format!("cannot be {verb}; {elsewhere}"), capability)
@@ -493,7 +503,7 @@ mod tests {
     use qd1_model::record::over::RoundRecord;
     use qd1_report::samples as sample;
 
-    fn record(id: &str, started_unix_ns: u64) -> Record {
+    pub(crate) fn record(id: &str, started_unix_ns: u64) -> Record {
         Record { id: id.into(), started_unix_ns, ..sample::slow_vps().record }
     }
 

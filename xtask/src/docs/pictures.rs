@@ -1,5 +1,5 @@
 //! `cargo xtask docs --pictures`: screens of the documents as pictures, of runs on simulated disks in a terminal of 80
-//! columns and 24 lines. Their figures differ a little each time; what they say should not.
+//! columns and 24 lines, and charts of the same runs. Their figures differ a little each time; what they say should not.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,17 @@ const DIR: &str = "docs/pictures";
 /// The longest that a command may take.
 const MOST: Duration = Duration::from_secs(300);
 
-/// A screen: its name, a scenario of the simulated disk, and the command.
-const PICTURES: [(&str, &str, &str); 4] = [
-    ("check", "oversold", "qd1 --quick ."),
-    ("limits", "limited", "qd1 limits ."),
-    ("sync", "network-block", "qd1 sync --quick ."),
-    ("sweep", "sas-hdd", "qd1 sweep --quick ."),
+/// A screen: its name, a scenario of the simulated disk, the command, and charts of its run (file and name of the chart).
+const PICTURES: [(&str, &str, &str, &[(&str, &str)]); 4] = [
+    (
+        "check",
+        "oversold",
+        "qd1 --quick .",
+        &[("check-heat", "heat-commit1-commit"), ("check-percentiles", "percentiles-commit1-commit")],
+    ),
+    ("limits", "limited", "qd1 limits .", &[]),
+    ("sync", "network-block", "qd1 sync --quick .", &[]),
+    ("sweep", "sas-hdd", "qd1 sweep --quick .", &[("sweep-surface", "iops-randread")]),
 ];
 
 /// Makes those whose names hold `only`.
@@ -29,7 +34,7 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     lab::catch_signals()?;
     let dir = cmd::root().join(DIR);
     fs::create_dir_all(&dir)?;
-    for (name, scenario, command) in PICTURES.into_iter().filter(|(name, ..)| name.contains(only)) {
+    for (name, scenario, command, charts) in PICTURES.into_iter().filter(|(name, ..)| name.contains(only)) {
         let place = tempfile::tempdir()?;
         lab::open_up(place.path())?;
         let scenario = cmd::root().join(format!("crates/simdisk/scenarios/{scenario}.toml"));
@@ -39,6 +44,14 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
         let term = Term::new().min_width_px(700);
         fs::write(&file, term.render_svg(&format!("$ {command}\n{screen}"))).context(DIR)?;
         println!("docs: {DIR}/{name}.svg");
+        for (file, chart) in charts {
+            let to = dir.join(format!("{file}.svg"));
+            let mut plot = cmd::command(binaries.join("qd1"));
+            plot.env("QD1_STORE", place.path().join("history.db"))
+                .args(["plot", "--chart", chart, "--height", "320", "-o"]);
+            cmd::capture(plot.arg(&to))?;
+            println!("docs: {DIR}/{file}.svg");
+        }
     }
     Ok(())
 }

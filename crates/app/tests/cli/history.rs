@@ -263,9 +263,33 @@ fn of_a_damaged_history_the_runs_that_can_be_read_are_exported() {
 }
 
 #[test]
+fn of_a_history_whose_list_is_lost_the_runs_are_exported_all_the_same() {
+    let place = Place::new();
+    (0..2).for_each(|_| drop(place.report(&QUICK)));
+    let db = rusqlite::Connection::open(place.history()).unwrap();
+    let page: usize =
+        db.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'run_list'", [], |row| row.get(0)).unwrap();
+    db.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).unwrap();
+    drop(db);
+    let mut bytes = fs::read(place.history()).unwrap();
+    bytes[(page - 1) * 4096..page * 4096].fill(0xA5);
+    fs::write(place.history(), &bytes).unwrap();
+    let said = predicate::str::contains("history export -o FILE").and(predicate::str::contains("damaged"));
+    place.qd1(&["history"]).assert().failure().stderr(said);
+    let file = place.beside("left.ndjson");
+    let found = predicate::str::contains("2 runs found").and(predicate::str::contains("exported 2 runs"));
+    place.qd1(&["history", "export", "-o", file.to_str().unwrap()]).assert().success().stderr(found);
+    let other = Place::new();
+    other.qd1(&["history", "import", file.to_str().unwrap()]).assert().success();
+    assert_eq!(other.runs().len(), 2);
+    assert!(fs::read(place.history()).unwrap() == bytes, "the damaged one stays as it is");
+}
+
+#[test]
 fn the_trend_of_a_figure_shows_its_runs_and_when_the_level_changed() {
     let place = Place::new();
     place.report(&QUICK);
+    place.note_figure("read32", "read", "iops", 50e3);
     let shown = place.qd1(&["history", "--trend", "read32.iops"]).assert().success();
     shown.stdout(
         predicate::str::contains("read32 per second of reads in 1 run").and(predicate::str::contains("Fewer than 20")),

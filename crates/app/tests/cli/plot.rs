@@ -53,6 +53,7 @@ fn wrong_words_are_one_clear_error() {
 fn a_figure_over_the_runs_of_the_history_is_drawn() {
     let place = Place::new();
     (0..3).for_each(|_| drop(place.report(&["--only", "read32"])));
+    place.note_figure("read32", "read", "lat_p50_ns", 1e6);
     let file = place.beside("trend.svg");
     place.qd1(&["plot", "--trend", "read32.p50", "-o", file.to_str().unwrap()]).assert().success().stderr("");
     let picture = fs::read_to_string(&file).unwrap();

@@ -9,10 +9,10 @@ use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use qd1_analysis::analyse;
-use qd1_model::history::{NOTE_MAX, is_tag};
+use qd1_model::history::{NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, Record, printable};
 use qd1_report::redact;
-use qd1_store::{Store, from_json};
+use qd1_store::{Salvaged, Store, from_json};
 use qd1_suites::thresholds;
 
 use super::filter::FilterArgs;
@@ -42,32 +42,23 @@ pub(crate) struct ExportArgs {
 pub(super) fn export(args: &ExportArgs) -> Result<()> {
     args.output.iter().try_for_each(|path| output::check_destination(path))?;
     let store = with_hosts(&args.filter)?;
-    let mut rows = store.find(&args.filter.filter()?, usize::MAX)?;
-    // The oldest first, as they came.
-    rows.reverse();
-    if !args.ids.is_empty() {
-        let mut wanted = Vec::new();
-        for word in &args.ids {
-            for id in runs::ids(&store, word)? {
-                wanted.push(store.load(&id)?.id);
-            }
-        }
-        rows.retain(|row| wanted.contains(&row.id));
-    }
+    let Exportable { runs, mut lost } = exportable(&store, args)?;
     let mut text = Vec::new();
-    let (mut written, mut lost) = (0, 0);
-    for row in &rows {
-        let record =
-            match store.load(&row.id).and_then(|record| if args.redact { redacted(record) } else { Ok(record) }) {
-                Ok(record) => record,
-                Err(error) => {
-                    message::print(format_args!("qd1: not exported: {error:#}"));
-                    lost += 1;
-                    continue;
-                }
-            };
-        let (tags, note) = if args.redact { (&[][..], None) } else { (&row.tags[..], row.note.as_deref()) };
-        serde_json::to_writer(&mut text, &Line { tags, note, record: &record })?;
+    let mut written = 0;
+    for run in runs {
+        let kept = run.and_then(|run| {
+            Ok(Exported { record: if args.redact { redacted(run.record)? } else { run.record }, ..run })
+        });
+        let run = match kept {
+            Ok(run) => run,
+            Err(error) => {
+                message::print(format_args!("qd1: not exported: {error:#}"));
+                lost += 1;
+                continue;
+            }
+        };
+        let (tags, note) = if args.redact { (&[][..], None) } else { (&run.tags[..], run.note.as_deref()) };
+        serde_json::to_writer(&mut text, &Line { tags, note, record: &run.record })?;
         text.push(b'\n');
         written += 1;
     }
@@ -89,6 +80,45 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Runs to export, each read when its turn comes.
+struct Exportable<'a> {
+    runs: Box<dyn Iterator<Item = Result<Exported>> + 'a>,
+    /// Those that are there and cannot be read.
+    lost: usize,
+}
+
+fn exportable<'a>(store: &'a Store, args: &ExportArgs) -> Result<Exportable<'a>> {
+    let mut rows = match store.find(&args.filter.filter()?, usize::MAX) {
+        Ok(rows) => rows,
+        // Whoever asks for some runs may not get others.
+        Err(error) if !args.ids.is_empty() || args.filter != FilterArgs::default() => return Err(error),
+        Err(error) => {
+            message::print(format_args!("qd1: {error:#}"));
+            let Salvaged { records, lost, is_counted } = store.salvage();
+            let more = if is_counted { "" } else { "; more may be lost" };
+            message::print(format_args!(
+                "qd1: looked for each run by itself: {} found, without tags and notes{more}",
+                counted(records.len())
+            ));
+            let runs = records.into_iter().map(|record| Ok(Exported { record, tags: Vec::new(), note: None }));
+            return Ok(Exportable { runs: Box::new(runs), lost });
+        }
+    };
+    // The oldest first, as they came.
+    rows.reverse();
+    if !args.ids.is_empty() {
+        let mut wanted = Vec::new();
+        for word in &args.ids {
+            for id in runs::ids(store, word)? {
+                wanted.push(store.load(&id)?.id);
+            }
+        }
+        rows.retain(|row| wanted.contains(&row.id));
+    }
+    let run = |row: Row| Ok(Exported { record: store.load(&row.id)?, tags: row.tags, note: row.note });
+    Ok(Exportable { runs: Box::new(rows.into_iter().map(run)), lost: 0 })
 }
 
 fn redacted(record: Record) -> Result<Record> {
