@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
-use qd1_analysis::compare::{measured, spoilers};
+use qd1_analysis::compare::{MEASURED_BY, measured, spoilers};
 use qd1_model::history::{Filter, Row};
 use qd1_model::measured::Measured;
 use qd1_model::suggest::nearest;
@@ -34,11 +34,27 @@ enum Found {
 /// # Errors
 /// When there is no such run; the message says what there is.
 pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
-    Ok(match look_up(word)? {
-        Found::Records(records) if is_file(word) => labelled(word, &records),
-        Found::Records(records) => records.iter().map(of_record).collect(),
-        Found::Others(runs) => runs,
-    })
+    if is_file(word) {
+        return of_path(Path::new(word));
+    }
+    let (store, ids) = kept(word)?;
+    ids.iter().map(|id| of_kept(&store, id, word)).collect()
+}
+
+/// Returns what can be compared of a run of the history: as it was noted, or worked out, and noted if that is possible.
+fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
+    if let Some(noted) = store.measured(id, MEASURED_BY) {
+        return Ok(noted);
+    }
+    let record = load(store, id, word)?;
+    let run = of_record(&record);
+    // One that goes on is another one tomorrow. Where nothing can be written, it is worked out each time.
+    if !record.is_unfinished()
+        && let Ok(store) = session::history()
+    {
+        let _ = store.note_measured(&record.id, MEASURED_BY, &run);
+    }
+    Ok(run)
 }
 
 /// Returns the runs of a file.
@@ -87,6 +103,12 @@ fn look_up(word: &str) -> Result<Found> {
     if is_file(word) {
         return of_file(word, Path::new(word));
     }
+    let (store, ids) = kept(word)?;
+    Ok(Found::Records(ids.iter().map(|id| load(&store, id, word)).collect::<Result<_>>()?))
+}
+
+/// The history, and the ids of the runs in it that a word names.
+fn kept(word: &str) -> Result<(Store, Vec<String>)> {
     if word == "-" {
         return Err(Problem::usage("-: stdin is not read here; name a file").into());
     }
@@ -98,7 +120,7 @@ fn look_up(word: &str) -> Result<Found> {
     }
     let store = session::kept_runs()?;
     let ids = ids(&store, word)?;
-    Ok(Found::Records(ids.iter().map(|id| load(&store, id, word)).collect::<Result<_>>()?))
+    Ok((store, ids))
 }
 
 /// Returns the ids, or the beginnings of them, of the runs of the history that a word names.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Error, Result};
+use qd1_analysis::compare;
 use qd1_analysis::trend::kept_figures;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
@@ -191,9 +192,14 @@ impl<'a> Session<'a> {
         drop(files);
         let reported = self.report(record, Detail::Screen { is_kept, lines: None });
         if let (Ok(report), Some(store), true) = (&reported, store, is_kept) {
-            // Without them the list judges the run anew, and so does its trend.
+            // Without them the list judges the run anew, and so do its trend and comparisons.
             let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
             let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
+            if !self.request.common.output.redact && !report.record.is_unfinished() {
+                let spoilers = compare::spoilers(&report.record, &report.summary);
+                let run = compare::measured(&report.record, &report.summary, &spoilers);
+                let _ = store.note_measured(&report.record.id, compare::MEASURED_BY, &run);
+            }
         }
         let reported = reported.and_then(|report| failure.map_or(Ok(report), Err));
         exit_code(reported.map(|report| outcome_code(&report, self.request.fail_on)))

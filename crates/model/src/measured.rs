@@ -2,16 +2,16 @@
 //! another tool wrote.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::figure::{Estimate, StreamSummary};
-use crate::metric::METRICS;
+use crate::metric::{METRICS, metric};
 use crate::op::OpClass;
 use crate::plan::{FileUse, IoWork, Rw, StepPlan, Work};
 use crate::units::Bytes;
 
 /// One run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// What it is called: a run's id, or a file and what it has in it.
     pub label: String,
@@ -30,7 +30,7 @@ pub struct Measured {
 }
 
 /// One thing that is known of where and how a run was measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Circumstance {
     /// Which.
     pub aspect: Aspect,
@@ -115,7 +115,7 @@ impl Aspect {
 }
 
 /// One step of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredStep {
     /// Its name.
     pub name: String,
@@ -134,12 +134,19 @@ pub struct MeasuredStep {
 }
 
 /// One kind of operation of one step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredStream {
     /// Which.
     pub class: OpClass,
     /// Figures by the name of their [`crate::metric::Metric`].
+    #[serde(deserialize_with = "known_figures")]
     pub figures: Vec<(&'static str, Estimate)>,
+}
+
+/// Figures whose metrics are known; others are of another version.
+fn known_figures<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(&'static str, Estimate)>, D::Error> {
+    let all = Vec::<(String, Estimate)>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|(name, figure)| Some((metric(&name)?.name, figure))).collect())
 }
 
 impl MeasuredStream {
@@ -156,7 +163,7 @@ impl MeasuredStream {
 }
 
 /// What a step does, as far as steps of different tools can be compared by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Does {
     /// Direction and order.
     pub rw: Rw,

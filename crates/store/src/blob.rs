@@ -39,7 +39,7 @@ pub(crate) fn unpack_round(blob: &[u8]) -> Result<Round> {
     serde_json::from_slice(&inflate(blob)?).context("is damaged: it has a round that is none")
 }
 
-fn pack_json(json: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn pack_json(json: &[u8]) -> Result<Vec<u8>> {
     let packed = deflate(json, Compression::default())?;
     // What nothing but repeats itself would not be read again.
     if is_bounded(json, packed.len()) { Ok(packed) } else { deflate(json, Compression::none()) }
@@ -134,7 +134,11 @@ pub(crate) fn check(record: &Record) -> Result<()> {
     record.check().map_err(|what| anyhow!("is damaged: {what}"))
 }
 
-fn inflate(blob: &[u8]) -> Result<Vec<u8>> {
+/// Returns the JSON of a blob.
+///
+/// # Errors
+/// When it is damaged, or would become too much.
+pub(crate) fn inflate(blob: &[u8]) -> Result<Vec<u8>> {
     let most = most_json(blob.len());
     let mut json = Vec::new();
     ZlibDecoder::new(blob).take(most + 1).read_to_end(&mut json).context("is damaged: it cannot be unpacked")?;

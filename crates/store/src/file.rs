@@ -84,6 +84,14 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CREATE INDEX run_list ON run (started_unix_ns DESC, id, elapsed_ns, suite, path, device, filesystem, version, interrupted,
         unfinished, headline, host, note, kernel, size, has_figures);
 ",
+    "
+    -- What `qd1 compare` takes of a run, as the version that is named worked it out.
+    CREATE TABLE measured (
+        run      TEXT PRIMARY KEY REFERENCES run (id),
+        noted_by TEXT NOT NULL,
+        measured BLOB NOT NULL
+    ) STRICT;
+",
 ];
 
 /// Why a file is not ours.

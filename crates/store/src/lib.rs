@@ -9,6 +9,7 @@
 mod blob;
 mod file;
 mod list;
+mod measured;
 mod salvage;
 
 use std::os::unix::fs::MetadataExt as _;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use qd1_model::history::{Filter, Row};
+use qd1_model::measured::Measured;
 use qd1_model::record::over::Round;
 use qd1_model::trend::{FigureName, KeptFigure};
 use qd1_model::{Problem, ProblemKind, Record};
@@ -326,6 +328,7 @@ impl Store {
                     "DELETE FROM tag WHERE run = ?",
                     "DELETE FROM round WHERE run = ?",
                     "DELETE FROM figure WHERE run = ?",
+                    "DELETE FROM measured WHERE run = ?",
                     "DELETE FROM run WHERE id = ?",
                 ] {
                     transaction.execute(sql, [id])?;
@@ -346,6 +349,20 @@ impl Store {
     pub fn note_headline(&self, id: &str, headline: &str) -> Result<()> {
         let noted = self.db.execute("UPDATE run SET headline = ? WHERE id = ?", (headline, id));
         noted.map(drop).map_err(|error| self.advise(error))
+    }
+
+    /// Returns what was noted of a run for comparisons, if it was by this version of the analysis.
+    #[must_use]
+    pub fn measured(&self, id_prefix: &str, by: &str) -> Option<Measured> {
+        measured::noted(&self.db, &self.resolve(id_prefix).ok()?, by)
+    }
+
+    /// Notes what `compare` takes of a run.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note_measured(&self, id: &str, by: &str, measured: &Measured) -> Result<()> {
+        measured::note(&self.db, id, by, measured)
     }
 
     /// Returns the run whose id begins with `id_prefix`.

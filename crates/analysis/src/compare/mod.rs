@@ -57,6 +57,10 @@ const LIKE: [(&str, &str); 2] = [
 /// What was the worst of a run says little of the worst of the next; how much of its time it stood still says more.
 const NOT_COMPARED: [&str; 1] = ["stall_longest_ns"];
 
+/// Which version of the analysis works out what a run comes to: what another one noted is worked out again. Raise the number
+/// when summaries or the findings that spoil a step change.
+pub const MEASURED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " 1");
+
 /// One or more runs of the same thing, under one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {

@@ -1,0 +1,53 @@
+//! What `compare` takes of a run, kept beside it: working it out takes a second of a long run.
+
+use qd1_model::measured::Measured;
+use rusqlite::{Connection, OptionalExtension as _};
+
+use crate::blob::{inflate, pack_json};
+
+/// What was noted of a run by this version of the analysis; `None` where it was not, or is damaged.
+pub(crate) fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
+    let sql = "SELECT measured FROM measured WHERE run = ? AND noted_by = ?";
+    let blob: Vec<u8> = db.query_row(sql, (id, by), |row| row.get(0)).optional().ok()??;
+    serde_json::from_slice(&inflate(&blob).ok()?).ok()
+}
+
+/// Notes it.
+pub(crate) fn note(db: &Connection, id: &str, by: &str, measured: &Measured) -> anyhow::Result<()> {
+    let blob = pack_json(&serde_json::to_vec(measured)?)?;
+    db.execute("INSERT OR REPLACE INTO measured (run, noted_by, measured) VALUES (?, ?, ?)", (id, by, blob))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Store, tests::record};
+    use qd1_model::measured::{Circumstance, MeasuredStep, MeasuredStream};
+    use qd1_model::{Estimate, OpClass};
+
+    #[test]
+    fn what_was_noted_is_read_again_but_not_that_of_another_analysis() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("history.db")).unwrap();
+        store.save(&record("aa0000000001", 1)).unwrap();
+        let figures = vec![("lat_p99_ns", Estimate { low: None, ..Estimate::exact(0.1, 3) })];
+        let step = MeasuredStep {
+            name: "a".to_owned(),
+            streams: vec![MeasuredStream { class: OpClass::Commit, figures }],
+            is_spoiled: true,
+            ..MeasuredStep::default()
+        };
+        let circumstances = vec![Circumstance { aspect: qd1_model::measured::Aspect::Kernel, value: "6.1".to_owned() }];
+        let run = Measured { label: "aa".to_owned(), steps: vec![step], circumstances, ..Measured::default() };
+        store.note_measured("aa0000000001", "1", &run).unwrap();
+        assert_eq!(store.measured("aa00", "1"), Some(run));
+        assert_eq!(store.measured("aa00", "2"), None);
+        note(&store.db, "aa0000000001", "1", &Measured::default()).unwrap();
+        store.db.execute("UPDATE measured SET measured = x'00'", []).unwrap();
+        assert_eq!(store.measured("aa00", "1"), None, "damage is worked out anew");
+        store.remove(&["aa0000000001".to_owned()]).unwrap();
+        let left: i64 = store.db.query_row("SELECT count(*) FROM measured", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, 0);
+    }
+}
