@@ -39,7 +39,7 @@ pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> im
 /// How to measure, and where the result goes: the same for every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// The shortest times of the suite (check: about 15 seconds); wider intervals
+    /// The shortest times of the suite (check: about 20 seconds); wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
     /// The longest times of the suite (check: minutes); tighter intervals

@@ -70,7 +70,10 @@ impl Cli {
         let parsed = parsed.and_then(|matches| Self::from_arg_matches(&matches));
         let cli = parsed.map_err(|error| error.format(&mut definition)).unwrap_or_else(|error| {
             let first = std::env::args().nth(1).unwrap_or_default();
-            let better = misspelt(&error, &mut definition, &first).or_else(|| no_effort(&error));
+            let better = misspelt(&error, &mut definition, &first)
+                .or_else(|| no_effort(&error))
+                .or_else(|| no_part(&error, &mut definition, &first))
+                .or_else(|| no_number(&error));
             better.unwrap_or(error).exit()
         });
         (cli, command_line(&definition, std::env::args_os().skip(1)))
@@ -103,6 +106,27 @@ fn no_effort(error: &clap::Error) -> Option<clap::Error> {
         let message = format!("there is no {flag} here; --runtime sets the time of each load");
         clap::Error::raw(ErrorKind::UnknownArgument, format!("{message}\n"))
     })
+}
+
+/// Returns a better error for what a command such as `app` does not have: clap names none of what it has.
+fn no_part(error: &clap::Error, definition: &mut clap::Command, first: &str) -> Option<clap::Error> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let known = names(definition.find_subcommand(first)?);
+    let list = known.join(", ");
+    let hint = match qd1_model::suggest::nearest(word, known.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean {meant}? It has {list}"),
+        None => format!("it has {list}"),
+    };
+    let message = format!("`qd1 {first}` has no {}; {hint}", qd1_model::printable(word));
+    Some(definition.error(ErrorKind::InvalidSubcommand, message))
+}
+
+/// Returns an error about a number in words: clap shows those of the standard library.
+fn no_number(error: &clap::Error) -> Option<clap::Error> {
+    let text = error.render().to_string();
+    let better = text.replace("invalid digit found in string", "that is no whole number");
+    (better != text).then(|| clap::Error::raw(error.kind(), better.trim_start_matches("error: ")))
 }
 
 /// Tells what a disk will feel like to the programs on it, and proves it.

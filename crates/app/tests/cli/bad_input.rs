@@ -6,6 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
+use predicates::prelude::*;
+
 use crate::common::filesystems::TINY;
 use crate::common::refusal::{as_ordinary_user, check_refused, path_refused, refused};
 use crate::common::{self, BRIEF, Place, or_skip, qd1, said, skip, test_name, thresholds};
@@ -274,4 +276,15 @@ fn a_damaged_journal_is_told_and_kept() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output.stderr).contains("line 1 of"), "{}", said(&output.stderr));
     assert!(state.join("0.journal").exists());
+}
+
+#[test]
+fn what_a_command_does_not_have_is_told_with_what_it_has() {
+    let told = |args: &[&str], what: &str| {
+        Place::new().qd1(args).assert().code(2).stdout("").stderr(predicate::str::contains(what));
+    };
+    told(&["app", "oracle"], "`qd1 app` has no oracle; it has postgres, mysql, etcd");
+    told(&["app", "postgre"], "did you mean postgres?");
+    told(&["history", "drop"], "it has show, tag, note");
+    told(&["app", "postgres", "--clients", "1,x"], "'x' for '--clients <N>': that is no whole number");
 }
