@@ -115,11 +115,11 @@ fn no_part(error: &clap::Error, definition: &mut clap::Command, first: &str) -> 
     let known = names(definition.find_subcommand(first)?);
     let list = known.join(", ");
     let hint = match qd1_model::suggest::nearest(word, known.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean {meant}? It has {list}"),
-        None => format!("it has {list}"),
+        Some(meant) => format!("did you mean {meant}? It knows {list}"),
+        None => format!("it knows {list}"),
     };
-    let message = format!("`qd1 {first}` has no {}; {hint}", qd1_model::printable(word));
-    Some(definition.error(ErrorKind::InvalidSubcommand, message))
+    let message = format!("`qd1 {first}` does not know {}; {hint}", qd1_model::printable(word));
+    Some(definition.find_subcommand_mut(first)?.error(ErrorKind::InvalidSubcommand, message))
 }
 
 /// Returns an error about a number in words: clap shows those of the standard library.
@@ -194,13 +194,13 @@ pub(crate) enum Command {
     /// Compare runs, of qd1 or of other tools: what is better, worse, the same, and what cannot be told
     #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
-    /// Write runs as one HTML file with charts, which needs no network: to look at, to keep, to send to somebody
+    /// Write runs as one HTML file with charts, or a page that ranks disks (--ranking); neither needs a network
     #[command(after_help = report::EXAMPLE)]
     Report(ReportArgs),
-    /// Draw one chart of a run, or of several over each other: to the terminal, as SVG or PNG
+    /// Draw one chart of a run, of several over each other, or a trend: to the terminal, as SVG or PNG
     #[command(after_help = plot::EXAMPLE)]
     Plot(PlotArgs),
-    /// List the saved runs, show one again, tag, remove, export and import them
+    /// List the saved runs, show one again, the trend of a figure, tag, remove, export and import them
     #[command(after_help = history::EXAMPLE)]
     History(HistoryArgs),
     /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use anyhow::{Context as _, Result};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use qd1_model::{Problem, Record};
 use qd1_store::from_json;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// A run of a file, and what was said of it.
+#[derive(Clone)]
 pub(crate) struct Exported {
     pub(crate) record: Record,
     pub(crate) tags: Vec<String>,
@@ -48,7 +49,7 @@ pub(crate) fn unpacked(bytes: Vec<u8>, most: u64) -> std::io::Result<Vec<u8>> {
         return Ok(bytes);
     }
     let mut text = Vec::new();
-    GzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
+    MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -57,12 +58,10 @@ pub(crate) fn is_export(text: &[u8]) -> bool {
     lines(text).next().is_some_and(|(_, line)| serde_json::from_slice::<Read<'_>>(line).is_ok())
 }
 
-/// Returns the runs of an export.
-///
-/// # Errors
-/// When a line is none; the message has its number.
-pub(crate) fn read(text: &[u8]) -> Result<Vec<Exported>> {
-    lines(text).map(|(at, line)| exported(line).with_context(|| format!("line {}", at + 1))).collect()
+/// Returns the runs of an export, each read when it is asked for: many lines that are alike take little room, and their runs
+/// much. One that is none is an error with the number of its line.
+pub(crate) fn runs(text: &[u8]) -> impl Iterator<Item = Result<Exported>> {
+    lines(text).map(|(at, line)| exported(line).with_context(|| format!("line {}", at + 1)))
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {

@@ -17,6 +17,8 @@ use crate::{exports, session};
 
 /// Names of runs by their time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
+/// Runs of a file at most.
+const RUNS_MAX: usize = 2000;
 /// Largest file that is read.
 const BYTES_MAX: u64 = 256 << 20;
 
@@ -24,6 +26,8 @@ const BYTES_MAX: u64 = 256 << 20;
 enum Found {
     /// Runs of qd1: several where a tag names them.
     Records(Vec<Record>),
+    /// The text of an export.
+    Export(Vec<u8>),
     /// Runs of another tool.
     Others(Vec<Measured>),
 }
@@ -63,30 +67,42 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
 /// When it has none.
 pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
     let word = path.to_string_lossy();
-    Ok(match of_file(&word, path)? {
-        Found::Records(records) => labelled(&word, &records),
-        Found::Others(runs) => runs,
-    })
-}
-
-/// Calls runs by their file, and those of one file also by their ids.
-fn labelled(word: &str, records: &[Record]) -> Vec<Measured> {
-    let of = |record: &Record| {
-        let run = of_record(record);
-        let name = printable(word);
-        let label = if records.len() == 1 { name.into_owned() } else { format!("{name} {}", run.label) };
-        Measured { label, ..run }
+    let name = printable(&word);
+    let mut runs: Vec<Measured> = match of_file(&word, path)? {
+        Found::Records(records) => records.iter().map(of_record).collect(),
+        Found::Export(text) => {
+            let runs = exports::runs(&text).take(RUNS_MAX + 1).map(|run| Ok(of_record(&run?.record)));
+            runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
+        }
+        Found::Others(runs) => return Ok(runs),
     };
-    records.iter().map(of).collect()
+    if runs.len() > RUNS_MAX {
+        return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
+    }
+    // Runs are called by their file, and those of one file also by their ids.
+    let is_one = runs.len() == 1;
+    for run in &mut runs {
+        run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", run.label) };
+    }
+    Ok(runs)
 }
 
-/// Returns the runs of qd1 that a word names, as [`find`] does.
+/// Returns the runs of qd1 that a word names, as [`find`] does; of a file `most` at most.
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn records(word: &str) -> Result<Vec<Record>> {
+pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
     match look_up(word)? {
         Found::Records(records) => Ok(records),
+        Found::Export(text) => {
+            let runs = exports::runs(&text).take(most + 1).map(|run| Ok(run?.record));
+            let runs: Vec<Record> = runs.collect::<Result<_>>().with_context(|| printable(word).into_owned())?;
+            if runs.len() > most {
+                let message = format!("{}: has more than {most} runs, too many to draw", printable(word));
+                return Err(Problem::usage(message).into());
+            }
+            Ok(runs)
+        }
         Found::Others(_) => {
             let word = printable(word);
             let message = format!("{word}: is of another tool, and has no charts; `qd1 compare` reads it");
@@ -225,10 +241,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
         Some(record) => Ok(Found::Records(vec![record])),
-        None if exports::is_export(&bytes) => {
-            let runs = exports::read(&bytes).with_context(|| label)?;
-            Ok(Found::Records(runs.into_iter().map(|run| run.record).collect()))
-        }
+        None if exports::is_export(&bytes) => Ok(Found::Export(bytes)),
         None => Ok(Found::Others(qd1_import::read(&label, &bytes)?)),
     }
 }

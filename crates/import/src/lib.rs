@@ -34,7 +34,7 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
             }
             Some(error) => format!("{label} is no JSON that can be read: {error}"),
             None => format!(
-                "{label} is none of what can be compared: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
+                "{label} is not a result that qd1 can read: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
                  JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's JSON"
             ),
         }));

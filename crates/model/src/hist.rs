@@ -379,10 +379,12 @@ mod tests {
         #[test]
         fn merging_is_recording_both(a in prop::collection::vec(0u64..1 << 41, 0..200), b in prop::collection::vec(0u64..1 << 41, 0..200)) {
             let of = |values: &[u64]| { let mut hist = Hist::new(); values.iter().for_each(|v| hist.record(*v)); hist };
-            let mut merged = of(&a);
-            merged.merge(&of(&b));
+            let exported = |values: &[u64]| -> Hist { serde_json::from_str(&serde_json::to_string(&of(values)).unwrap()).unwrap() };
             let both: Vec<u64> = a.iter().chain(&b).copied().collect();
-            prop_assert_eq!(merged, of(&both));
+            for (mut merged, other) in [(of(&a), of(&b)), (exported(&a), exported(&b))] {
+                merged.merge(&other);
+                prop_assert_eq!(merged, of(&both));
+            }
         }
 
         #[test]

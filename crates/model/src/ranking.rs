@@ -9,10 +9,18 @@ pub struct Ranking {
     /// All of them, in the order of their names.
     pub disks: Vec<RankedDisk>,
     /// How many times as long operations take as on the best, in the geometric mean over the kinds of operation that all
-    /// disks have; absent with fewer than two kinds.
+    /// disks have that have any in common with the one with the most; absent with fewer than two kinds.
     pub overall: Option<Vec<Place>>,
     /// One for each figure that two disks have at least, in the order of the steps.
     pub lists: Vec<RankList>,
+}
+
+impl Ranking {
+    /// Whether the disk of this number is in any list.
+    #[must_use]
+    pub fn has(&self, disk: usize) -> bool {
+        self.lists.iter().flat_map(|list| &list.places).any(|place| place.disk == disk)
+    }
 }
 
 /// A disk of a ranking.
@@ -48,7 +56,7 @@ pub struct RankList {
 pub struct Place {
     /// The disk, by its number in the ranking.
     pub disk: usize,
-    /// Its rank, from 1: that of the first disk whose interval its own overlaps. Absent without an interval, and where
+    /// Its rank: one more than the number of disks that are surely better. Absent without an interval, and where
     /// something else than the disk spoilt the step of a single run.
     pub rank: Option<usize>,
     /// The figure, geometric mean over its runs; its interval holds together with those of the list, in 95 of 100 lists.

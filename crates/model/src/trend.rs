@@ -44,8 +44,15 @@ pub struct Trend {
     pub path: String,
     /// In time order.
     pub points: Vec<TrendPoint>,
+    /// Runs of the same suite and place that do not have it: their samples did not resolve it, or the step did not run.
+    pub without: usize,
     /// Changes of level, in time order.
     pub changes: Vec<LevelChange>,
+}
+
+impl Trend {
+    /// Runs that are too few to show a change of level.
+    pub const RUNS_MIN: usize = 20;
 }
 
 /// A run in it.
@@ -56,9 +63,21 @@ pub struct TrendPoint {
     /// When it began, ns since the Unix epoch.
     pub started_unix_ns: u64,
     /// The figure.
-    pub figure: Estimate,
+    pub value: f64,
+    /// Ends of its interval, where they are known.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
     /// What is new since the run before: a kernel, a version of qd1, a size of the test file, another device.
     pub news: Vec<String>,
+}
+
+impl TrendPoint {
+    /// The figure with its interval; how many samples it rests on is not kept.
+    #[must_use]
+    pub fn figure(&self) -> Estimate {
+        Estimate { value: Some(self.value), low: self.low, high: self.high, ..Estimate::default() }
+    }
 }
 
 /// The runs from one on differ from those before, beyond what they differ by among themselves.

@@ -28,8 +28,7 @@ pub fn trend_human(trend: &Trend, style: &Style, zone: &TimeZone) -> String {
     let room = page.style.width.saturating_sub(BEFORE + FIGURE).min(BAR_MAX);
     let heading = page.paint(BOLD, &format!("{:18}{:10}{}", "when", "run", title(trend)));
     page.line(&heading);
-    let values = || trend.points.iter().filter_map(|point| point.figure.value).filter(|value| *value > 0.0);
-    let (low, high) = values().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let high = trend.points.iter().map(|point| point.value).fold(0.0, f64::max);
     for (at, point) in trend.points.iter().enumerate() {
         if let Some(change) = trend.changes.iter().find(|change| change.at == at) {
             let (text, paint) = level(trend, change);
@@ -43,8 +42,8 @@ pub fn trend_human(trend: &Trend, style: &Style, zone: &TimeZone) -> String {
         let when = words::when(point.started_unix_ns, zone);
         let id: String = point.run.chars().take(8).collect();
         let figure =
-            metric(trend.figure.metric).map_or_else(String::new, |metric| words::figure(metric.unit, &point.figure));
-        let bar = point.figure.value.map_or_else(String::new, |value| bar(value, low, high, room));
+            metric(trend.figure.metric).map_or_else(String::new, |metric| words::figure(metric.unit, &point.figure()));
+        let bar = bar(point.value, high, room);
         let id = page.paint(DIM, &id);
         page.line(&format!("{when:18}{id}  {figure:FIGURE$}{bar}"));
     }
@@ -75,12 +74,24 @@ fn sentences(trend: &Trend) -> Vec<String> {
         printable(&trend.path)
     );
     let found = match trend.changes.len() {
-        _ if trend.points.len() < 20 => "Fewer than 20 runs do not show a change of level.".to_owned(),
+        _ if trend.points.len() < Trend::RUNS_MIN => {
+            format!("At least {} runs are needed to see a change of level.", Trend::RUNS_MIN)
+        }
         0 => "The level did not change beyond what runs differ by among themselves.".to_owned(),
         1 => "The level changed once.".to_owned(),
         count => format!("The level changed {count} times."),
     };
-    vec![what, found]
+    let mut said = vec![what, found];
+    match trend.without {
+        0 => {}
+        1 => said.push("1 run more is left out: it does not have this figure, or too few samples for it.".to_owned()),
+        count => {
+            said.push(format!(
+                "{count} runs more are left out: they do not have this figure, or too few samples for it."
+            ));
+        }
+    }
+    said
 }
 
 /// `from here 1.31 times as much: worse`, and its colour.
@@ -91,21 +102,19 @@ fn level(trend: &Trend, change: &LevelChange) -> (String, anstyle::Style) {
     (format!("from here {:.2} times as much: {word}", change.ratio), paint)
 }
 
-/// A bar on a scale of logarithms between the smallest and the largest.
-fn bar(value: f64, low: f64, high: f64, room: usize) -> String {
+/// A bar from nothing to the largest.
+fn bar(value: f64, high: f64, room: usize) -> String {
     if room < BAR_MIN || value <= 0.0 {
         return String::new();
     }
-    let span = (high / low).ln().max(0.1);
-    let share = ((value / low).ln() / span).clamp(0.0, 1.0);
-    "#".repeat(1 + ((room - 1) as f64 * share).round() as usize)
+    "#".repeat(((room as f64 * value / high).round() as usize).clamp(1, room))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use qd1_model::OpClass;
     use qd1_model::trend::{FigureName, TrendPoint};
-    use qd1_model::{Estimate, OpClass};
 
     fn trend(count: u64) -> Trend {
         let point = |at: u64| {
@@ -113,7 +122,9 @@ mod tests {
             TrendPoint {
                 run: format!("{at:012x}"),
                 started_unix_ns: 1_771_064_551_000_000_000 + at * 86_400_000_000_000,
-                figure: Estimate { low: Some(value * 0.9), high: Some(value * 1.1), ..Estimate::exact(value, 9) },
+                value,
+                low: Some(value * 0.9),
+                high: Some(value * 1.1),
                 news: if at == 12 { vec!["kernel 6.1.0 -> 6.8.0".to_owned()] } else { Vec::new() },
             }
         };
@@ -122,6 +133,7 @@ mod tests {
             suite: "check".to_owned(),
             path: "/srv".to_owned(),
             points: (0..count).map(point).collect(),
+            without: 2,
             changes: if count > 20 { vec![LevelChange { at: 12, ratio: 1.4 }] } else { Vec::new() },
         }
     }
@@ -135,9 +147,10 @@ mod tests {
         let change = lines.iter().position(|line| line.contains("1.40 times as much: worse")).unwrap();
         assert!(lines[change + 1].contains("kernel 6.1.0 -> 6.8.0") && lines[change + 2].contains("1.40 ms"), "{text}");
         let length = |line: &str| line.matches('#').count();
-        assert!(length(lines[change + 2]) > 3 * length(lines[change - 1]), "{text}");
+        let ratio = length(lines[change + 2]) as f64 / length(lines[change - 1]) as f64;
+        assert!((1.2..1.6).contains(&ratio) && text.contains("2 runs more are left out"), "{text}");
         assert!(!text.contains("n="), "a kept figure has no count: {text}");
-        assert!(trend_human(&trend(3), &Style::plain(60), &TimeZone::UTC).contains("Fewer than 20 runs"));
+        assert!(trend_human(&trend(3), &Style::plain(60), &TimeZone::UTC).contains("At least 20 runs"));
     }
 
     #[test]

@@ -60,11 +60,11 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// Reads all counters now, and from now on whenever [`Sampler::look`] finds it due: twice a second in short steps,
-    /// once in those of 30 s and more.
+    /// Reads all counters now, and from now on whenever [`Sampler::look`] finds it due: once a second in visits of 20 s and
+    /// more, more often in short ones.
     pub fn sample(&self, stop: &Stop) -> Sampler<'_> {
         let before = self.now();
-        let every_ns = (stop.max_ns / 60).clamp(SAMPLE_NS_MIN, SAMPLE_NS_MAX).max(stop.max_ns / SAMPLES_MAX);
+        let every_ns = (stop.max_ns / 20).clamp(SAMPLE_NS_MIN, SAMPLE_NS_MAX).max(stop.max_ns / SAMPLES_MAX);
         Sampler { counters: self, next_ns: before.at_ns + every_ns, every_ns, before, readings: Vec::new() }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Counters<'a> {
 }
 
 /// Time between two readings of a step, ns.
-const SAMPLE_NS_MIN: u64 = 500_000_000;
+const SAMPLE_NS_MIN: u64 = 250_000_000;
 const SAMPLE_NS_MAX: u64 = 1_000_000_000;
 /// How much earlier than measurement a part may begin: the workers' start, but no ramp.
 const IN_RAMP_NS_MAX: u64 = 50_000_000;

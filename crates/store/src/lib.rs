@@ -286,6 +286,26 @@ impl Store {
         list::trend(&self.db, filter, figure).map_err(|error| self.advise(error))
     }
 
+    /// Returns how many runs the table has, whatever its list says.
+    ///
+    /// # Errors
+    /// When the table is damaged on the way to them.
+    pub fn count(&self) -> Result<usize> {
+        let count = self.db.query_row("SELECT count(*) FROM run NOT INDEXED", [], |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(count.map_err(|error| self.advise(error))?)?)
+    }
+
+    /// Returns the names of the steps whose figures are noted.
+    ///
+    /// # Errors
+    /// As [`Self::without_figures`].
+    pub fn steps(&self) -> Result<Vec<String>> {
+        let steps = || -> rusqlite::Result<Vec<String>> {
+            self.db.prepare("SELECT DISTINCT step FROM figure")?.query_map([], |row| row.get(0))?.collect()
+        };
+        steps().map_err(|error| self.advise(error))
+    }
+
     /// Gives a run tags, or takes them away; those that it has, or has not, stay as they are.
     ///
     /// # Errors
@@ -460,7 +480,8 @@ fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Err
     let (what, kind) = match sqlite {
         _ if error.is::<file::Foreign>() => (format!("is not a qd1 history; {elsewhere}"), Some(ProblemKind::Usage)),
         Some(ErrorCode::DatabaseCorrupt) => {
-            let salvage = "`qd1 history export -o FILE` saves what can still be read";
+            let salvage =
+                "`qd1 history export -o FILE` saves what can still be read, and `sqlite3 FILE .recover` perhaps more";
             (format!("is damaged; {salvage}. Move it away to begin a new one, or {elsewhere}"), None)
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {

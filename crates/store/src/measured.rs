@@ -5,11 +5,12 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::blob::{inflate, pack_json};
 
-/// What was noted of a run by this version of the analysis; `None` where it was not, or is damaged.
+/// What was noted of a run by this version of the analysis; `None` where it was not, is damaged, or is of another run.
 pub(crate) fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
     let sql = "SELECT measured FROM measured WHERE run = ? AND noted_by = ?";
     let blob: Vec<u8> = db.query_row(sql, (id, by), |row| row.get(0)).optional().ok()??;
-    serde_json::from_slice(&inflate(&blob).ok()?).ok()
+    let measured: Measured = serde_json::from_slice(&inflate(&blob).ok()?).ok()?;
+    id.starts_with(&measured.label).then_some(measured)
 }
 
 /// Notes it.
@@ -43,7 +44,9 @@ mod tests {
         store.note_measured("aa0000000001", "1", &run).unwrap();
         assert_eq!(store.measured("aa00", "1"), Some(run));
         assert_eq!(store.measured("aa00", "2"), None);
-        note(&store.db, "aa0000000001", "1", &Measured::default()).unwrap();
+        let of_another = Measured { label: "bb000000".to_owned(), ..Measured::default() };
+        note(&store.db, "aa0000000001", "1", &of_another).unwrap();
+        assert_eq!(store.measured("aa00", "1"), None);
         store.db.execute("UPDATE measured SET measured = x'00'", []).unwrap();
         assert_eq!(store.measured("aa00", "1"), None, "damage is worked out anew");
         store.remove(&["aa0000000001".to_owned()]).unwrap();

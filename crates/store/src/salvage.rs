@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::blob::unpack;
 
-/// Places without a run after which none is looked for, where it is not known how many there are.
-const GAP_MAX: i64 = 10_000;
+/// Damaged places in a row after which no more are looked at: of a page that leads to many runs each place is damaged.
+const DAMAGED_MAX: usize = 10_000;
 
 /// What was found.
 pub struct Salvaged {
@@ -18,29 +18,42 @@ pub struct Salvaged {
     pub is_counted: bool,
 }
 
-/// Looks at every place of the table; neither lists nor indices are used.
+/// Goes from run to run through the table; neither lists nor indices are used. Where the way is damaged, each place behind it
+/// is looked at by itself.
 pub(crate) fn salvage(db: &Connection) -> Salvaged {
     let last: Option<i64> = db.query_row("SELECT max(rowid) FROM run NOT INDEXED", [], |row| row.get(0)).ok().flatten();
     let mut found = Salvaged { records: Vec::new(), lost: 0, is_counted: last.is_some() };
-    let mut gap = 0;
-    for place in 1.. {
-        if last.is_some_and(|last| place > last) || last.is_none() && gap > GAP_MAX {
-            break;
+    let at = |sql: &str, place: i64| {
+        let run = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?));
+        db.query_row(sql, [place], run).optional()
+    };
+    let (mut place, mut damaged) = (0_i64, 0);
+    while damaged < DAMAGED_MAX && place < i64::MAX {
+        let next = at("SELECT rowid, record FROM run NOT INDEXED WHERE rowid > ? ORDER BY rowid LIMIT 1", place);
+        let run = match next {
+            Ok(None) => break,
+            Ok(Some(run)) => Some(run),
+            Err(_) => {
+                place += 1;
+                damaged += 1;
+                match at("SELECT rowid, record FROM run NOT INDEXED WHERE rowid = ?", place) {
+                    Ok(run) => run,
+                    Err(_) => {
+                        found.lost += usize::from(last.is_some_and(|last| place <= last));
+                        None
+                    }
+                }
+            }
+        };
+        let Some((rowid, blob)) = run else { continue };
+        (place, damaged) = (rowid, 0);
+        match unpack(&blob, "a newer qd1") {
+            Ok(record) => found.records.push(record),
+            Err(_) => found.lost += 1,
         }
-        let blob =
-            db.query_row("SELECT record FROM run NOT INDEXED WHERE rowid = ?", [place], |row| row.get::<_, Vec<u8>>(0));
-        gap += 1;
-        match blob.optional() {
-            Ok(None) => continue,
-            Ok(Some(blob)) => match unpack(&blob, "a newer qd1") {
-                Ok(record) => found.records.push(record),
-                Err(_) => found.lost += 1,
-            },
-            // Of a page that leads to many runs each is counted, to the last one that is known.
-            Err(_) if last.is_some() => found.lost += 1,
-            Err(_) => continue,
-        }
-        gap = 0;
+    }
+    if damaged == DAMAGED_MAX {
+        (found.lost, found.is_counted) = (found.lost.saturating_sub(DAMAGED_MAX), false);
     }
     found
 }
@@ -87,6 +100,18 @@ mod tests {
             assert_eq!((found.records.len(), found.lost), (5, 0), "{part}");
             assert_eq!(found.records[4].id, "000000000005");
         }
+    }
+
+    /// Cause: every place up to the largest was looked at, for years.
+    #[test]
+    fn a_huge_place_of_a_run_is_reached_at_once() {
+        let (_dir, path, page) = five("run_list");
+        let db = Connection::open(&path).unwrap();
+        db.execute("UPDATE run SET rowid = 4611686018427387904 WHERE id = '000000000003'", []).unwrap();
+        db.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).unwrap();
+        drop(db);
+        damage(&path, page);
+        assert_eq!(Store::read(&path).unwrap().salvage().records.len(), 5);
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Disks in the order of each figure.
 //!
 //! Intervals are those of a side by itself: between its runs where any side has several (the spread is pooled over all of
-//! them, `moderate.rs`), else within its run. Those of one list hold together (Bonferroni over the disks). A disk shares the
-//! rank of the first one whose interval its own overlaps: intervals that do not overlap differ for sure, and the reverse is
-//! no proof that they are equal.
+//! them, `moderate.rs`), else within its run. Those of one list hold together (Bonferroni over the disks). A disk's rank
+//! is one more than the number of disks that are surely better: whose whole interval lies on the better side of its own. Of
+//! two that overlap nothing is said, and a disk that is badly known ranks high rather than low.
 
 use std::collections::BTreeSet;
 
-use qd1_model::Problem;
 use qd1_model::comparison::Row;
 use qd1_model::metric::{Better, metric};
 use qd1_model::ranking::{Place, RankList, RankedDisk, Ranking};
+use qd1_model::{Estimate, Problem};
 
 use super::effects::{self, Figures, Spread, Width};
 use super::{ALPHA, Group, align, nothing, overall, rows};
+
+/// An interval whose ends are so many times apart is none.
+const SPAN_MAX: f64 = 100.0;
 
 /// Ranks disks, each of one or more runs.
 ///
@@ -25,12 +28,13 @@ pub fn rank(disks: &[Group]) -> Result<Ranking, Problem> {
     // What the first side does not have is in no row: runs of another suite, or of another tool, are a table of their own.
     while left.len() > 1 {
         left.sort_by_key(|group| std::cmp::Reverse(group.runs.iter().map(|run| run.steps.len()).max()));
-        let found = family(&left);
-        let place = |side: usize| disks.iter().position(|disk| disk.name == left[side].name).unwrap_or_default();
-        if ranking.overall.is_none() && left.len() == disks.len() {
+        let alike = like_the_first(&left);
+        let found = family(&alike);
+        let place = |side: usize| disks.iter().position(|disk| disk.name == alike[side].name).unwrap_or_default();
+        if ranking.overall.is_none() && alike.len() > 1 {
             ranking.overall = overall_of(&found).map(|places| numbered(places, &place));
         }
-        let is_repeated = left.iter().any(|group| group.runs.len() > 1);
+        let is_repeated = alike.iter().any(|group| group.runs.len() > 1);
         let spreads = spreads(&found);
         for ((row, figures), spread) in found.iter().zip(&spreads) {
             let places = numbered(places(row, figures, spread.as_ref().filter(|_| is_repeated)), &place);
@@ -57,6 +61,13 @@ fn disk(group: &Group) -> RankedDisk {
         runs: group.runs.len(),
         tools: tools.into_iter().filter(|tool| !tool.is_empty()).cloned().collect(),
     }
+}
+
+/// The first group, and those that have a step of it.
+fn like_the_first(groups: &[Group]) -> Vec<Group> {
+    let steps = align::align(groups).steps;
+    let has_any = |side: usize| steps.iter().any(|aligned| aligned.of(side).next().is_some());
+    groups.iter().enumerate().filter(|(side, _)| *side == 0 || has_any(*side)).map(|(_, group)| group.clone()).collect()
 }
 
 /// The rows of all steps that the first group has.
@@ -92,11 +103,19 @@ fn places(row: &Row, figures: &Figures, spread: Option<&Spread>) -> Vec<Place> {
     let all = (0..sides).filter(|side| figures.runs()[*side] > 0).map(|side| Place {
         disk: side,
         rank: None,
-        figure: figures.level(side, spread, width),
+        figure: bounded(figures.level(side, spread, width)),
         is_spoiled: figures.is_spoiled(side, spread),
     });
     let better = metric(&row.metric).map_or(Better::Lower, |metric| metric.better);
     ranked(all.collect(), better)
+}
+
+/// Without an interval that says nothing: two runs of a disk may leave seven orders of magnitude open.
+fn bounded(figure: Estimate) -> Estimate {
+    match figure.low.zip(figure.high) {
+        Some((low, high)) if high > SPAN_MAX * low => Estimate { low: None, high: None, ..figure },
+        _ => figure,
+    }
 }
 
 /// Over all kinds of operation, as multiples of the best.
@@ -107,10 +126,10 @@ fn overall_of(rows: &[(Row, Figures)]) -> Option<Vec<Place>> {
     let width = Width::alone(ALPHA / sides as f64);
     let levels: Vec<_> = (0..sides).map(|side| figures.level(side, spread.as_ref(), width)).collect();
     let best = levels.iter().filter_map(|level| level.value).min_by(f64::total_cmp)?;
-    let place = |(disk, level): (usize, qd1_model::Estimate)| Place {
+    let place = |(disk, level): (usize, Estimate)| Place {
         disk,
         rank: None,
-        figure: crate::stats::scaled(level, 1.0 / best),
+        figure: bounded(crate::stats::scaled(level, 1.0 / best)),
         is_spoiled: false,
     };
     Some(ranked(levels.into_iter().enumerate().map(place).collect(), Better::Lower))
@@ -129,19 +148,25 @@ fn ranked(mut places: Vec<Place>, better: Better) -> Vec<Place> {
         let order = (!has_rank(a)).cmp(&!has_rank(b));
         order.then(value(a).total_cmp(&value(b))).then(a.disk.cmp(&b.disk))
     });
-    let mut first: Option<(usize, f64, f64)> = None;
-    for (at, place) in places.iter_mut().enumerate() {
-        let Some((low, high)) = limits(place).filter(|_| !place.is_spoiled) else { continue };
-        let rank = match first {
-            Some((rank, first_low, first_high)) if low <= first_high && high >= first_low => rank,
-            _ => {
-                first = Some((at + 1, low, high));
-                at + 1
-            }
-        };
-        place.rank = Some(rank);
+    let known: Vec<(f64, f64)> = places.iter().filter(|place| has_rank(place)).filter_map(limits).collect();
+    // One alone is before nobody.
+    if known.len() < 2 {
+        return places;
     }
+    for place in &mut places {
+        let Some(mine) = limits(place).filter(|_| !place.is_spoiled) else { continue };
+        place.rank = Some(1 + known.iter().filter(|other| is_surely_better(**other, mine, better)).count());
+    }
+    places.sort_by_key(|place| (place.rank.is_none(), place.rank));
     places
+}
+
+/// Whether one interval lies on the better side of the other, all of it.
+fn is_surely_better(one: (f64, f64), other: (f64, f64), better: Better) -> bool {
+    match better {
+        Better::Lower => one.1 < other.0,
+        Better::Higher => one.0 > other.1,
+    }
 }
 
 /// Puts the disks' numbers in the ranking in place of those among the sides.
@@ -154,8 +179,8 @@ fn numbered(mut places: Vec<Place>, number: &impl Fn(usize) -> usize) -> Vec<Pla
 mod tests {
     use super::*;
     use crate::random::Random;
+    use qd1_model::OpClass;
     use qd1_model::measured::{Measured, MeasuredStep, MeasuredStream};
-    use qd1_model::{Estimate, OpClass};
 
     fn run(steps: &[(&str, f64)], spread: f64) -> Measured {
         let step = |(name, p50): &(&str, f64)| {
@@ -195,6 +220,15 @@ mod tests {
         let overall = ranking.overall.as_ref().unwrap();
         assert_eq!(order(&ranking, overall), expected);
         assert!((overall[2].figure.value.unwrap() - 3.0).abs() < 1e-6);
+    }
+
+    /// Cause: a disk was ranked below one whose interval its own overlapped, because another one stood between.
+    #[test]
+    fn a_disk_that_is_badly_known_ranks_below_none_that_it_overlaps() {
+        let one = |name: &str, p50: f64, spread: f64| disk(name, vec![run(&[("a", p50)], spread)]);
+        let ranking = rank(&[one("a", 1.0e6, 0.01), one("c", 1.1e6, 0.01), one("d", 1.12e6, 0.3)]).unwrap();
+        let list = ranking.lists.iter().find(|list| list.metric == "lat_p50_ns").unwrap();
+        assert_eq!(order(&ranking, &list.places), [("a", Some(1)), ("d", Some(1)), ("c", Some(2))]);
     }
 
     #[test]
@@ -248,6 +282,31 @@ mod tests {
         }
         // More than nine are one sample in 35 where five in a hundred are wrong.
         assert!(wrong <= 9, "{wrong} of {rankings}");
+    }
+
+    /// Cause: one more disk with other steps took the table of the whole away.
+    #[test]
+    fn a_disk_with_other_steps_leaves_the_whole_to_the_others() {
+        let steps = [("a", 1e6), ("b", 1e6)];
+        let disks = [
+            disk("a", vec![run(&steps, 0.01)]),
+            disk("b", vec![run(&steps, 0.01)]),
+            disk("other", vec![run(&[("z", 1e6)], 0.01)]),
+        ];
+        let ranking = rank(&disks).unwrap();
+        assert_eq!(ranking.overall.as_ref().map(Vec::len), Some(2));
+        assert!(ranking.lists.iter().all(|list| list.places.len() == 2));
+    }
+
+    #[test]
+    fn one_disk_whose_figure_is_known_is_before_nobody_and_two_runs_far_apart_have_no_interval() {
+        let mut bare = run(&[("a", 1e6)], 0.01);
+        bare.steps[0].streams[0].figures.iter_mut().for_each(|(_, figure)| (figure.low, figure.high) = (None, None));
+        let disks = [disk("a", vec![run(&[("a", 1e6)], 0.01)]), disk("bare", vec![bare])];
+        assert!(rank(&disks).unwrap().lists[0].places.iter().all(|place| place.rank.is_none()));
+        let far = |factor: f64| vec![run(&[("a", 1e6)], 0.01), run(&[("a", 1e6 * factor)], 0.01)];
+        let disks = [disk("a", far(3.0)), disk("b", vec![run(&[("a", 1e6)], 0.01)])];
+        assert!(rank(&disks).unwrap().lists[0].places.iter().all(|place| place.figure.low.is_none()));
     }
 
     #[test]

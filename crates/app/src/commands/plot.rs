@@ -57,7 +57,7 @@ pub(crate) struct PlotArgs {
     /// Draw one figure over the runs of the history instead, as commit1.p99 or read32.iops
     #[arg(long, value_name = "FIGURE", conflicts_with_all = ["runs", "chart", "list", "thresholds", "redact"])]
     pub(crate) trend: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Conditions (with --trend)")]
     pub(crate) filter: FilterArgs,
     /// Write the picture to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
         Some(figure) => Charts::of_trend(&trend::of_figure(figure, &args.filter)?),
         None if args.filter != FilterArgs::default() => {
             let message =
-                "conditions such as --path choose the runs of --trend; other charts are of the RUNs that are named";
+                "--path, --suite and the like work only with --trend; without it, name the runs: qd1 plot @latest";
             return Err(Problem::usage(message).into());
         }
         None => Charts::of(&pictured(&args.runs)?),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -17,6 +18,8 @@ use crate::{message, runs};
 /// Runs and disks at most.
 const RUNS_MAX: usize = 2000;
 const DISKS_MAX: usize = 500;
+/// Bytes of a file of prices at most.
+const PRICES_MAX: u64 = 1 << 20;
 /// Ends of names of files that are no part of a disk's name.
 const ENDS: [&str; 6] = [".gz", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
 
@@ -26,22 +29,58 @@ const ENDS: [&str; 6] = [".gz", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
 /// # Errors
 /// When the folder or the prices cannot be read, or no two disks have a figure in common.
 pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
-    let text = prices.map(|path| std::fs::read_to_string(path).map_err(|error| cannot(path, &error))).transpose()?;
-    let (disks, left_out) = disks(dir, prices)?;
+    let text = prices.map(read_prices).transpose()?;
+    let (disks, mut left_out) = disks(dir, prices)?;
+    let ranking = if disks.len() < 2 { None } else { Some(rank(&disks)?) };
+    if let Some(ranking) = &ranking {
+        let unranked = ranking.disks.iter().enumerate().filter(|(at, _)| !ranking.has(*at));
+        left_out.extend(unranked.map(|(_, disk)| format!("{}: shares no figure with another disk", disk.name)));
+    }
     for line in &left_out {
         message::print(format_args!("qd1: left out: {line}"));
     }
-    if disks.len() < 2 {
+    let Some(ranking) = ranking else {
         let found = if disks.is_empty() { "no result" } else { "only one disk" };
         let message = format!(
             "{}: has {found}; put a file of each disk into it, of `qd1 history export --redact` or of --json",
             shown(dir)
         );
         return Err(Problem::usage(message).into());
-    }
-    let ranking = rank(&disks)?;
-    let prices = text.map(|text| parse_prices(&text, &ranking)).transpose()?;
+    };
+    let file = prices.map(shown).unwrap_or_default();
+    let prices = text.map(|text| parse_prices(&file, &text, &ranking)).transpose()?;
     Ok(ranking_html(&ranking, prices.as_ref(), &left_out))
+}
+
+/// The text of a file of prices, which is short.
+fn read_prices(path: &Path) -> Result<String, Problem> {
+    if !path.metadata().map_err(|error| cannot(path, &error))?.is_file() {
+        return Err(Problem::usage(format!("{}: is no file", shown(path))));
+    }
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|error| cannot(path, &error))?;
+    file.take(PRICES_MAX).read_to_string(&mut text).map_err(|error| cannot(path, &error))?;
+    Ok(text)
+}
+
+/// Refuses to write the page over a result.
+///
+/// # Errors
+/// When the file is there, and in the folder.
+pub(super) fn check_output(dir: &Path, output: &Path) -> Result<(), Problem> {
+    let both = dir.canonicalize().ok().zip(output.canonicalize().ok());
+    if both.is_some_and(|(dir, output)| output.starts_with(dir)) && !is_page(output) {
+        let message = format!("-o {}: is in the folder that is ranked; name another file", shown(output));
+        return Err(Problem::usage(message));
+    }
+    Ok(())
+}
+
+/// Whether the file is a page, as an earlier ranking.
+fn is_page(path: &Path) -> bool {
+    let mut begin = [0; 15];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == *b"<!DOCTYPE html>"
 }
 
 fn shown(path: &Path) -> String {
@@ -72,11 +111,16 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>),
     };
     let entries: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| !is_of_prices(path)).collect();
     for (path, name) in entries.iter().zip(names(&entries)) {
-        let files = if path.is_dir() { self::entries(path)? } else { vec![path.clone()] };
+        let is_folder = path.is_dir() && !path.is_symlink();
+        let files = if is_folder { self::entries(path)? } else { vec![path.clone()] };
+        if files.is_empty() {
+            left_out.push(format!("{name}: is an empty folder"));
+        }
         let mut runs: Vec<Measured> = Vec::new();
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
-            match runs::of_path(&file) {
+            // A folder of others may lead anywhere, to devices that answer when somebody types.
+            match regular(&file).and_then(|()| runs::of_path(&file)) {
                 Ok(found) => {
                     for run in found {
                         match same_as(
@@ -102,6 +146,18 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>),
         }
     }
     Ok((groups, left_out))
+}
+
+/// Refuses what is not a file of the folder itself.
+fn regular(path: &Path) -> Result<()> {
+    let kind = path.symlink_metadata().map_err(|error| cannot(path, &error))?.file_type();
+    let what = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_symlink() => "is a link; put the file itself into the folder",
+        _ if kind.is_dir() => "is a folder in a folder",
+        _ => "is no file",
+    };
+    Err(Problem::usage(what).into())
 }
 
 /// The error of a file, with its place instead of its path.
@@ -131,34 +187,52 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     };
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     paths.iter().for_each(|path| *count.entry(short(path)).or_default() += 1);
-    paths.iter().map(|path| Some(short(path)).filter(|name| count[name] == 1).unwrap_or_else(|| whole(path))).collect()
+    let mut names: Vec<String> = Vec::new();
+    for path in paths {
+        let name = Some(short(path)).filter(|name| count[name] == 1).unwrap_or_else(|| whole(path));
+        // Names that cannot be shown may look the same.
+        let number = (1..).find(|number| !names.contains(&numbered(&name, *number))).unwrap_or(1);
+        names.push(numbered(&name, number));
+    }
+    names
+}
+
+fn numbered(name: &str, number: usize) -> String {
+    if number == 1 { name.to_owned() } else { format!("{name} ({number})") }
 }
 
 /// Reads prices: a line `NAME,PRICE` for each disk. The first line may say what they are of: `disk,EUR per month`.
-fn parse_prices(text: &str, ranking: &Ranking) -> Result<Prices, Problem> {
+fn parse_prices(file: &str, text: &str, ranking: &Ranking) -> Result<Prices, Problem> {
     let mut prices = Prices { header: "price".to_owned(), of: vec![None; ranking.disks.len()] };
+    let place = |name: &str| ranking.disks.iter().position(|disk| disk.name == name);
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate();
     let mut is_first = true;
     for (at, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
         let wrong = |what: &str| {
-            Problem::usage(format!("prices, line {}: {what}; write NAME,PRICE, such as vps-a,4.90", at + 1))
+            Problem::usage(format!("{file}, line {}: {what}; write NAME,PRICE, such as vps-a,4.90", at + 1))
         };
         let (name, price) = line.rsplit_once(',').ok_or_else(|| wrong("has no comma"))?;
         let (name, price) = (name.trim().trim_matches('"'), price.trim().trim_matches('"'));
-        let is_header = std::mem::take(&mut is_first) && price.parse::<f64>().is_err();
+        let is_header = std::mem::take(&mut is_first) && price.parse::<f64>().is_err() && place(name).is_none();
         if is_header {
             price.clone_into(&mut prices.header);
             continue;
         }
         let amount = price.parse::<f64>().ok().filter(|price| price.is_finite() && *price >= 0.0);
-        let amount = amount.ok_or_else(|| wrong(&format!("{} is no price", printable(price))))?;
-        let all = || ranking.disks.iter().map(|disk| disk.name.as_str());
-        let Some(disk) = all().position(|other| other == name) else {
-            let near = nearest(name, all()).map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            message::print(format_args!("qd1: prices, line {}: no disk is called {}{near}", at + 1, printable(name)));
+        let amount = amount.ok_or_else(|| wrong(&format!("\"{}\" is not a price", printable(price))))?;
+        let Some(disk) = place(name) else {
+            let all = ranking.disks.iter().map(|disk| disk.name.as_str());
+            let near = nearest(name, all).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            message::print(format_args!("qd1: {file}, line {}: no disk is called {}{near}", at + 1, printable(name)));
             continue;
         };
-        prices.of[disk] = Some(amount);
+        if prices.of[disk].replace(amount).is_some() {
+            return Err(wrong(&format!("{} has a price already", printable(name))));
+        }
+    }
+    if prices.of.iter().all(Option::is_none) {
+        let names: Vec<&str> = ranking.disks.iter().map(|disk| disk.name.as_str()).collect();
+        return Err(Problem::usage(format!("{file}: has no price of any disk; they are called {}", names.join(", "))));
     }
     Ok(prices)
 }
@@ -167,6 +241,7 @@ fn parse_prices(text: &str, ranking: &Ranking) -> Result<Prices, Problem> {
 mod tests {
     use super::*;
     use qd1_model::ranking::RankedDisk;
+    use std::os::unix::ffi::OsStrExt as _;
 
     fn ranking() -> Ranking {
         let disk = |name: &str| RankedDisk { name: name.to_owned(), ..RankedDisk::default() };
@@ -175,12 +250,18 @@ mod tests {
 
     #[test]
     fn prices_are_of_the_disks_named() {
+        let parse_prices = |text: &str, ranking: &Ranking| parse_prices("prices.csv", text, ranking);
         let prices =
             parse_prices("disk,EUR per month\n# tax\n\"b, large\", 12\nvps-a,4.90\nother,3\n", &ranking()).unwrap();
         assert_eq!(prices, Prices { header: "EUR per month".to_owned(), of: vec![Some(4.9), Some(12.0)] });
-        for (wrong, what) in
-            [("vps-a,1\nvps-a;4", "line 2: has no comma"), ("vps-a,1\nvps-a,x", "x is no price"), ("a,-1", "no price")]
-        {
+        for (wrong, what) in [
+            ("vps-a,1\nvps-a;4", "line 2: has no comma"),
+            ("other,1\nvps-a,x", "\"x\" is not a price"),
+            ("a,-1", "not a price"),
+            ("vps-a,$5", "not a price"),
+            ("vps-a,1\nvps-a,2", "price already"),
+            ("x,5", "they are called vps-a"),
+        ] {
             let error = parse_prices(wrong, &ranking()).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
@@ -191,5 +272,7 @@ mod tests {
         let paths: Vec<PathBuf> =
             ["d/a.json", "d/b.ndjson.gz", "d/c.json", "d/c.txt", "d/.json"].map(PathBuf::from).into();
         assert_eq!(names(&paths), ["a", "b", "c.json", "c.txt", ".json"]);
+        let unreadable = |byte: u8| PathBuf::from(OsStr::from_bytes(&[b'd', b'/', byte]));
+        assert_eq!(names(&[unreadable(0xfe), unreadable(0xff)]), ["\u{fffd}", "\u{fffd} (2)"]);
     }
 }

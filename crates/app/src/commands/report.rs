@@ -77,6 +77,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
         None => {}
     }
     if let Some(dir) = &args.ranking {
+        args.output.iter().try_for_each(|path| ranking::check_output(dir, path))?;
         output::write(&to, &ranking::page(dir, args.prices.as_deref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
 pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
     let mut found: Vec<(&str, Record)> = Vec::new();
     for word in &args.runs {
-        found.extend(runs::records(word)?.into_iter().map(|record| (word.as_str(), record)));
+        found.extend(runs::records(word, RUNS_MAX)?.into_iter().map(|record| (word.as_str(), record)));
     }
     if found.len() > RUNS_MAX {
         let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", found.len());

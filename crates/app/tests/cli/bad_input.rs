@@ -283,8 +283,8 @@ fn what_a_command_does_not_have_is_told_with_what_it_has() {
     let told = |args: &[&str], what: &str| {
         Place::new().qd1(args).assert().code(2).stdout("").stderr(predicate::str::contains(what));
     };
-    told(&["app", "oracle"], "`qd1 app` has no oracle; it has postgres, mysql, etcd");
+    told(&["app", "oracle"], "`qd1 app` does not know oracle; it knows postgres, mysql, etcd");
     told(&["app", "postgre"], "did you mean postgres?");
-    told(&["history", "drop"], "it has show, tag, note");
+    told(&["history", "drop"], "it knows show, tag, note");
     told(&["app", "postgres", "--clients", "1,x"], "'x' for '--clients <N>': that is no whole number");
 }

@@ -157,3 +157,42 @@ fn exports_are_ranked_without_names_of_this_machine() {
     let files = ["a.ndjson", "b.ndjson.gz"].map(|name| dir.join(name).to_str().unwrap().to_owned());
     place.qd1(&["compare", &files[0], &files[1]]).assert().success();
 }
+
+/// Cause: 14 KB of JSON 18,000 times, in 1.8 MB of gzip, took 13 GB.
+#[test]
+fn a_small_file_of_very_many_runs_is_refused_at_once() {
+    let place = Place::new();
+    place.report(&QUICK);
+    let one = place.beside("one.ndjson");
+    place.qd1(&["history", "export", "-o", one.to_str().unwrap()]).assert().success();
+    let line = fs::read(&one).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    (0..1000).for_each(|_| std::io::Write::write_all(&mut gzip, &line).unwrap());
+    let many = place.beside("many.ndjson.gz");
+    fs::write(&many, gzip.finish().unwrap()).unwrap();
+    let refused = predicate::str::contains("more than 16 runs");
+    place.qd1(&["report", many.to_str().unwrap()]).assert().code(2).stderr(refused);
+}
+
+#[test]
+fn a_ranking_reads_no_links_and_is_not_written_over_a_result() {
+    let place = Place::new();
+    let dir = place.beside("results");
+    fs::create_dir_all(dir.join("empty")).unwrap();
+    for name in ["a.json", "b.json"] {
+        fs::write(dir.join(name), place.report(&QUICK).to_string()).unwrap();
+    }
+    std::os::unix::fs::symlink("/proc/kmsg", dir.join("kmsg")).unwrap();
+    let said = predicate::str::contains("kmsg: is a link").and(predicate::str::contains("empty: is an empty folder"));
+    place.qd1(&["report", "--ranking", dir.to_str().unwrap()]).assert().success().stderr(said);
+    let over = dir.join("a.json");
+    let refused = predicate::str::contains("is in the folder that is ranked");
+    place
+        .qd1(&["report", "--ranking", dir.to_str().unwrap(), "-o", over.to_str().unwrap()])
+        .assert()
+        .code(2)
+        .stderr(refused);
+    assert!(fs::read_to_string(&over).unwrap().starts_with('{'));
+    let prices = place.qd1(&["report", "--ranking", dir.to_str().unwrap(), "--prices", "/dev/zero"]).assert().code(2);
+    prices.stderr(predicate::str::contains("/dev/zero: is no file"));
+}

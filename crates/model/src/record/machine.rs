@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::packed::{Columns, Item, put, put_difference, take_difference};
 use crate::environment::{DeviceCounters, Writeback};
 
-/// One part of a step: half a second or a second, or the rest at its end.
+/// One part of a step: a quarter of a second to a second, or the rest at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineInterval {
     /// Start, ns since the step's measurement began.

@@ -146,7 +146,7 @@ pub struct StepRecord {
     pub busy: f64,
     /// Share of time some task waited for I/O, memory or processor (PSI `some`), 0..1; absent without PSI.
     pub pressure: Option<Pressure>,
-    /// What the machine and the device did in each half second or second of it, in time order, with gaps between visits;
+    /// What the machine and the device did in each second or less of it, in time order, with gaps between visits;
     /// empty for loads of other programs and in checks over hours. Packed as `intervals` are.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "packed")]
     #[schemars(with = "String")]

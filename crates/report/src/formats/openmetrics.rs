@@ -1,4 +1,5 @@
-//! OpenMetrics 1.0, for Prometheus and what reads its text: node_exporter's textfile collector takes it as it is.
+//! OpenMetrics 1.0 that is also Prometheus' text format, which node_exporter's textfile collector reads: that format has no
+//! info and no stateset, so both are gauges here.
 //!
 //! Latencies are a summary (the percentiles that are resolved), their intervals a gauge, and the distribution a histogram
 //! of fixed buckets, so that those of many machines can be added. Values are of the run, and say nothing of now.
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 use qd1_model::metric::{Metric, Unit, metric};
 use qd1_model::record::Stream;
 use qd1_model::verdict::Grade;
-use qd1_model::{Estimate, Report, Severity, StreamSummary};
+use qd1_model::{Estimate, Report, Severity, StepSummary, StreamSummary};
 
 /// Percentiles of the summary.
 const QUANTILES: [(&str, &str); 4] =
@@ -108,7 +109,7 @@ fn of_run(report: &Report) -> Vec<(&'static str, String)> {
 fn run(text: &mut Text, report: &Report) {
     let record = &report.record;
     let device = record.environment.devices.first().map_or("", |device| device.name.as_str());
-    text.family("qd1_run", "info", "The run that all of this is of.");
+    text.family("qd1_run_info", "gauge", "The run that all of this is of: 1.");
     let labels = [
         ("run", record.id.as_str()),
         ("version", &record.version),
@@ -121,9 +122,16 @@ fn run(text: &mut Text, report: &Report) {
     text.sample("qd1_run_start_timestamp_seconds", &[], (record.started_unix_ns / 1_000_000) as f64 / 1e3);
 }
 
+/// The steps, of several with one name the first: no two samples may have the same labels.
+fn steps(report: &Report) -> impl Iterator<Item = &StepSummary> {
+    let steps = &report.summary.steps;
+    let is_first = |at: usize| steps[..at].iter().all(|earlier| earlier.name != steps[at].name);
+    steps.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(|(_, step)| step)
+}
+
 /// Each kind of operation of each step.
 fn streams(report: &Report) -> impl Iterator<Item = (&str, &StreamSummary)> {
-    report.summary.steps.iter().flat_map(|step| step.streams.iter().map(|stream| (step.name.as_str(), stream)))
+    steps(report).flat_map(|step| step.streams.iter().map(|stream| (step.name.as_str(), stream)))
 }
 
 /// What was recorded of it.
@@ -206,19 +214,23 @@ fn histograms(text: &mut Text, report: &Report) {
 
 fn failures(text: &mut Text, report: &Report) {
     text.family("qd1_failed_requests", "gauge", "Requests that failed.");
-    for step in &report.summary.steps {
+    for step in steps(report) {
         text.sample("qd1_failed_requests", &[("step", &step.name)], step.errors as f64);
     }
 }
 
 fn judgements(text: &mut Text, report: &Report) {
     if !report.verdicts.is_empty() {
-        text.family("qd1_verdict", "stateset", "What the disk is good for.");
+        text.family(
+            "qd1_verdict",
+            "gauge",
+            "What the disk is good for: 1 for the grade of each class, 0 for the others.",
+        );
     }
     for verdict in &report.verdicts {
         for (grade, name) in GRADES {
             let is_so = f64::from(u8::from(verdict.grade == grade));
-            text.sample("qd1_verdict", &[("class", &verdict.class), ("qd1_verdict", name)], is_so);
+            text.sample("qd1_verdict", &[("class", &verdict.class), ("grade", name)], is_so);
         }
     }
     // A finding of several steps is several samples, but no two have the same labels.
@@ -247,7 +259,17 @@ mod tests {
 
     #[test]
     fn families_are_whole_and_the_text_ends_as_it_has_to() {
-        let text = render(&sample::slow_vps());
+        let mut report = sample::slow_vps();
+        report.summary.steps.push(report.summary.steps[0].clone());
+        let text = render(&report);
+        let samples: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' '))
+            .map(|(labels, _)| labels)
+            .collect();
+        let distinct: std::collections::BTreeSet<&str> = samples.iter().copied().collect();
+        assert_eq!(samples.len(), distinct.len(), "labels twice");
         assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
         let mut done: Vec<&str> = Vec::new();
         let mut family = "";

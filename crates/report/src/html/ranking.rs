@@ -28,7 +28,7 @@ struct Page {
     subtitle: String,
     policy: String,
     style: &'static str,
-    how: &'static str,
+    how: String,
     first: Vec<List>,
     rest: Vec<List>,
     disks: Vec<Disk>,
@@ -70,10 +70,13 @@ struct Bar {
     high: String,
 }
 
-const HOW: &str = "The best first. Disks have the same rank while their intervals overlap that of the first of them; without an \
-                   interval they have none. The intervals of a table are right together in 95 of 100 tables. Where a disk \
-                   has several runs, they rest on how runs differ from each other; where all have a single run, on that \
-                   run alone, and how a disk differs from one day to the next is not in them.";
+const HOW: &str = "A disk's rank is one more than the number of disks that are surely better: whose whole interval lies on the \
+                   better side of its own. Two disks whose intervals overlap may still differ. A disk without an interval, and \
+                   one whose single run was disturbed by something else, has no rank. In 95 of 100 tables all intervals hold. \
+                   Where any disk has several runs, intervals rest on how much runs differ; otherwise on each single run, which \
+                   does not show how a disk changes from one day to the next.";
+const HOW_PRICES: &str =
+    " Best value: every cheaper disk is surely worse, and none of the same price is surely better.";
 
 /// Returns the page. `left_out` says what of the folder is not ranked, and why.
 #[must_use]
@@ -87,14 +90,20 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     let mut first: Vec<List> = ranking.overall.iter().map(|places| overall(ranking, places, prices)).collect();
     first.extend(leading.into_iter().map(of));
     let page = Page {
-        title: format!("Ranking of {} disks", ranking.disks.len()),
+        title: format!("Ranking of {} disks", (0..ranking.disks.len()).filter(|disk| ranking.has(*disk)).count()),
         subtitle: "By every figure that two of them have in common.".to_owned(),
         policy: policy(&[], STYLE),
         style: STYLE,
-        how: HOW,
+        how: format!("{HOW}{}", if prices.is_some() { HOW_PRICES } else { "" }),
         first,
         rest: others.into_iter().map(of).collect(),
-        disks: ranking.disks.iter().enumerate().map(|(at, disk)| described(at, disk, prices)).collect(),
+        disks: ranking
+            .disks
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| ranking.has(*at))
+            .map(|(at, disk)| described(at, disk, prices))
+            .collect(),
         price_header: prices.map(|prices| printable(&prices.header).into_owned()),
         left_out: left_out.iter().map(|line| printable(line).into_owned()).collect(),
         version: env!("CARGO_PKG_VERSION"),
@@ -123,8 +132,8 @@ fn overall(ranking: &Ranking, places: &[Place], prices: Option<&Prices>) -> List
     List {
         title: "Over all kinds of operation".to_owned(),
         about:
-            "How many times as long operations take as on the best, in the geometric mean over all kinds that every \
-                disk has."
+            "Time per operation relative to the best disk: the geometric mean over the kinds of operation that all of \
+                these disks have and that nothing disturbed."
                 .to_owned(),
         figure: "times".to_owned(),
         rows: rows(ranking, places, prices, Better::Lower, format),
@@ -139,7 +148,7 @@ fn list_of(ranking: &Ranking, list: &RankList, prices: Option<&Prices>) -> List 
         Some(value) => (unit.format(value), String::new()),
         None => ("not resolved".to_owned(), String::new()),
     };
-    let order = if better == Better::Lower { "the least first" } else { "the most first" };
+    let order = if better == Better::Lower { "lowest first" } else { "highest first" };
     List {
         title: format!("{}: {} ({order})", printable(&list.step), named(list, title)),
         about: printable(&list.title).into_owned(),
@@ -190,22 +199,23 @@ fn price(prices: Option<&Prices>, disk: usize) -> String {
 /// What there is to know about a place.
 fn remark(places: &[Place], place: &Place, prices: Option<&Prices>, better: Better) -> &'static str {
     if place.is_spoiled {
-        return "something else disturbed it";
+        return "disturbed by something else";
+    }
+    if place.figure.value.is_some() && place.figure.low.is_none() && place.figure.n > 1 {
+        return "too few runs for an interval";
     }
     let price = |place: &Place| prices.and_then(|prices| prices.of.get(place.disk).copied().flatten());
-    let (Some(rank), Some(mine)) = (place.rank, price(place)) else { return "" };
-    let is_figure_better = |other: &Place| match (other.figure.value, place.figure.value, better) {
-        (Some(other), Some(mine), Better::Lower) => other < mine,
-        (Some(other), Some(mine), Better::Higher) => other > mine,
-        _ => false,
+    let limits = |place: &Place| place.rank.and(place.figure.low.zip(place.figure.high));
+    let (Some(mine), Some(cost)) = (limits(place), price(place)) else { return "" };
+    let is_surely_worse = |other: (f64, f64), than: (f64, f64)| match better {
+        Better::Lower => other.0 > than.1,
+        Better::Higher => other.1 < than.0,
     };
-    // Of the same rank the cheaper one is as good; at the same price that with the better figure.
     let beats = |other: &Place| {
-        let (Some(other_rank), Some(theirs)) = (other.rank, price(other)) else { return false };
-        other_rank <= rank && theirs < mine
-            || theirs <= mine && (other_rank < rank || theirs == mine && is_figure_better(other))
+        let (Some(theirs), Some(their_cost)) = (limits(other), price(other)) else { return false };
+        their_cost < cost && !is_surely_worse(theirs, mine) || their_cost == cost && is_surely_worse(mine, theirs)
     };
-    if places.iter().any(beats) { "" } else { "none as good is cheaper" }
+    if places.iter().any(beats) { "" } else { "best value" }
 }
 
 /// The values of a table along a bar, by their logarithms.
@@ -273,7 +283,7 @@ mod tests {
         };
         assert!(page.find(">b</th>").unwrap() < page.find(">a</th>").unwrap());
         assert!(row("b").contains("1.00 ms") && row("b").contains("[0.90..1.10]") && row("b").contains(">9.5<"));
-        assert!(row("a").contains("none as good is cheaper") && !row("b").contains("none as good"));
+        assert!(row("a").contains("best value") && !row("b").contains("best value"));
         assert!(page.contains("class=\"begins\"") && page.contains("notes.txt: is no result"));
         assert!(page.contains("script-src &#39;none&#39;") || page.contains("script-src 'none'"), "no script may run");
         assert!(!page.contains("<script"));

@@ -51,12 +51,13 @@
   const FORMATS = {
     ns: value => scaled(value, [[1e9, " s"], [1e6, " ms"], [1e3, " us"], [1, " ns"]]),
     seconds: value => String(+value.toFixed(3)) + " s",
-    per_second: value => scaled(value, [[1e6, "M"], [1e3, "k"], [1, ""], [1e-9, ""]]),
+    per_second: value => scaled(value, [[1e6, "M"], [1e3, "k"], [1, ""]]),
     bytes_per_second: value => scaled(value, [[1e9, " GB/s"], [1e6, " MB/s"], [1e3, " kB/s"], [1, " B/s"]]),
     bytes: value => scaled(value, [[1e9, " GB"], [1e6, " MB"], [1e3, " kB"], [1, " B"]]),
     nines: value => share(1 - Math.pow(10, -value)),
     share,
     count: digits,
+    number: digits,
     names: String,
     date: value => new Date(1000 * value).toISOString().slice(0, 16).replace("T", " "),
   };
@@ -108,7 +109,7 @@
     if (!Number.isFinite(low) || !Number.isFinite(high)) return axis.is_log ? [1, 10] : [0, 1];
     if (axis.is_log) return low === high ? [low / 2, high * 2] : [low / 1.15, high * 1.15];
     if (axis.unit === "share") return [0, 1];
-    if (["per_second", "bytes_per_second", "bytes"].includes(axis.unit)) return [0, high * 1.08 || 1];
+    if (["per_second", "bytes_per_second", "bytes", "number"].includes(axis.unit)) return [0, high * 1.08 || 1];
     return low === high ? [low - 0.5, high + 0.5] : [low, high];
   };
 

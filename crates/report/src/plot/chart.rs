@@ -55,6 +55,8 @@ pub(crate) enum AxisUnit {
     BytesPerSecond,
     /// Bytes.
     Bytes,
+    /// A number from nothing on.
+    Number,
     /// Minus the logarithm of the share of slower operations: 2 is 99 %.
     Nines,
     /// 0..=1.
@@ -91,6 +93,9 @@ pub(crate) struct Series {
     /// Colour and dash, each by its number; else by its place among the lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) look: Option<(usize, usize)>,
+    /// Whether each of its places is a point in pictures.
+    #[serde(skip)]
+    pub(crate) has_points: bool,
     /// Whether it is left out until asked for.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) is_hidden: bool,

@@ -28,7 +28,7 @@ struct Kind {
 const KINDS: [Kind; 4] = [
     Kind {
         id: "machine",
-        title: "processors and waits of the machine",
+        title: "CPU use and waits of the machine",
         note: "Busy and stolen: of the processors' time. Waited: share of the time in which some task of the machine \
                waited (PSI).",
         y: Axis { label: "share", unit: AxisUnit::Share, is_log: false },
@@ -48,7 +48,7 @@ const KINDS: [Kind; 4] = [
     },
     Kind {
         id: "dirty",
-        title: "data in memory that waits to be written",
+        title: "unwritten data in memory",
         note: "Of the whole machine (Dirty and Writeback of /proc/meminfo).",
         y: Axis { label: "bytes", unit: AxisUnit::Bytes, is_log: false },
         lines: &[
@@ -58,7 +58,7 @@ const KINDS: [Kind; 4] = [
     },
     Kind {
         id: "device",
-        title: "requests of the device",
+        title: "device requests",
         note: "What the kernel counted, of all users of the device.",
         y: Axis { label: "per second", unit: AxisUnit::PerSecond, is_log: false },
         lines: &[
@@ -69,9 +69,9 @@ const KINDS: [Kind; 4] = [
     },
     Kind {
         id: "queue",
-        title: "requests in the device at a time",
+        title: "device requests in flight",
         note: "On average, as the kernel counted them, of all users of the device.",
-        y: Axis { label: "requests", unit: AxisUnit::PerSecond, is_log: false },
+        y: Axis { label: "requests", unit: AxisUnit::Number, is_log: false },
         // Milliseconds of waiting in a second, of which a thousandth is the number that waited.
         lines: &[Line {
             name: "in flight",
@@ -129,7 +129,12 @@ fn drawn(line: &Line, found: &Timeline, parts: &[MachineInterval]) -> Option<Ser
         series.x.push(Some(x));
         series.y.push(y);
     };
-    for visit in parts.chunk_by(MachineInterval::goes_on) {
+    let visits: Vec<usize> = parts.chunk_by(MachineInterval::goes_on).map(<[_]>::len).collect();
+    let mut rest = parts;
+    // Of thousands of visits several are one.
+    for lengths in visits.chunks(visits.len().div_ceil(POINTS_MAX)) {
+        let visit;
+        (visit, rest) = rest.split_at(lengths.iter().sum());
         push(at(visit[0].start_ns), None);
         for parts in visit.chunks(each) {
             let (first, last) = (&parts[0], &parts[parts.len() - 1]);
@@ -204,6 +209,8 @@ mod tests {
         let parts: Vec<MachineInterval> = (0..100_000).map(|at| part(at, 7)).collect();
         let line = drawn(&KINDS[2].lines[0], &timeline(), &parts).unwrap();
         assert!(line.x.len() < POINTS_MAX + 3);
+        let apart: Vec<MachineInterval> = (0..100_000).map(|at| part(2 * at, 7)).collect();
+        assert!(drawn(&KINDS[2].lines[0], &timeline(), &apart).unwrap().x.len() < 3 * POINTS_MAX);
         assert!(line.y.iter().flatten().all(|rate| (rate - 7.0).abs() < 1e-9));
     }
 }

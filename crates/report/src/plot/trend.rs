@@ -6,7 +6,10 @@ use qd1_model::trend::{LevelChange, Trend};
 
 use super::{Axis, AxisUnit, Body, Chart, Mark, Series, Time};
 
-const DATE: Axis = Axis { label: "begin of the run (UTC)", unit: AxisUnit::Date, is_log: false };
+/// Runs that have a point each, at most.
+const POINTS_MAX: usize = 100;
+
+const DATE: Axis = Axis { label: "start of the run (UTC)", unit: AxisUnit::Date, is_log: false };
 
 /// Returns the chart of a trend.
 pub(super) fn chart(trend: &Trend) -> Chart {
@@ -18,20 +21,28 @@ pub(super) fn chart(trend: &Trend) -> Chart {
         Unit::Share => (AxisUnit::Share, false),
     };
     let title = metric.map_or("", |metric| metric.title);
+    let mut series = vec![intervals(trend), runs(trend)];
+    // Of fewer runs nobody knows whether they are of one level.
+    if trend.points.len() >= Trend::RUNS_MIN {
+        series.push(levels(trend));
+    }
     let op = trend.figure.op.map_or_else(String::new, |op| format!(" of {}s", op.name()));
     Chart {
         id: "trend".to_owned(),
         title: format!(
-            "{} {title}{op} in {} runs of {} on {}",
+            "{} {title}{op} in {} of {} on {}",
             printable(&trend.figure.step),
-            trend.points.len(),
+            match trend.points.len() {
+                1 => "1 run".to_owned(),
+                count => format!("{count} runs"),
+            },
             printable(&trend.suite),
             printable(&trend.path)
         ),
         note: String::new(),
         x: DATE,
         y: Axis { label: title, unit, is_log },
-        body: Body::Lines { series: vec![runs(trend), intervals(trend), levels(trend)] },
+        body: Body::Lines { series },
         time: Some(Time { marks: marks(trend), ..Time::default() }),
     }
 }
@@ -44,16 +55,17 @@ fn runs(trend: &Trend) -> Series {
     Series {
         name: "each run".to_owned(),
         x: (0..trend.points.len()).map(|at| Some(seconds(trend, at))).collect(),
-        y: trend.points.iter().map(|point| point.figure.value).collect(),
+        y: trend.points.iter().map(|point| Some(point.value)).collect(),
+        has_points: trend.points.len() <= POINTS_MAX,
         ..Series::default()
     }
 }
 
 /// An upright line for each run whose interval is known; nothing is known between two runs.
 fn intervals(trend: &Trend) -> Series {
-    let mut series = Series { name: "its 95 % interval".to_owned(), look: Some((0, 0)), ..Series::default() };
+    let mut series = Series { name: "its 95 % interval".to_owned(), look: Some((5, 0)), ..Series::default() };
     for (at, point) in trend.points.iter().enumerate() {
-        let limits = point.figure.low.zip(point.figure.high).filter(|(low, high)| *low > 0.0 && high.is_finite());
+        let limits = point.low.zip(point.high).filter(|(low, high)| *low > 0.0 && high.is_finite());
         let Some((low, high)) = limits else { continue };
         series.x.extend([Some(seconds(trend, at)); 3]);
         series.y.extend([Some(low), Some(high), None]);
@@ -69,8 +81,7 @@ fn levels(trend: &Trend) -> Series {
     begins.push(trend.points.len());
     for ends in begins.windows(2) {
         let points = trend.points.get(ends[0]..ends[1]).unwrap_or_default();
-        let logs: Vec<f64> =
-            points.iter().filter_map(|point| point.figure.value).filter(|value| *value > 0.0).map(f64::ln).collect();
+        let logs: Vec<f64> = points.iter().map(|point| point.value).filter(|value| *value > 0.0).map(f64::ln).collect();
         if logs.is_empty() {
             continue;
         }
@@ -104,7 +115,6 @@ fn marks(trend: &Trend) -> Vec<Mark> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::Estimate;
     use qd1_model::trend::{FigureName, TrendPoint};
 
     #[test]
@@ -112,7 +122,9 @@ mod tests {
         let point = |at: u64| TrendPoint {
             run: "a".to_owned(),
             started_unix_ns: at * 1_000_000_000,
-            figure: Estimate::exact(if at < 3 { 1e6 } else { 2e6 }, 1),
+            value: if at < 3 { 1e6 } else { 2e6 },
+            low: None,
+            high: None,
             news: if at == 2 { vec!["kernel 6.1 -> 6.8".to_owned()] } else { Vec::new() },
         };
         let trend = Trend {
@@ -120,12 +132,15 @@ mod tests {
             suite: "check".to_owned(),
             path: "/srv".to_owned(),
             points: (0..6).map(point).collect(),
+            without: 0,
             changes: vec![LevelChange { at: 3, ratio: 2.0 }],
         };
         let chart = chart(&trend);
         let Body::Lines { series } = &chart.body else { panic!("it is lines") };
-        assert_eq!(series[2].x, [0.0, 2.0, 2.0, 3.0, 5.0, 5.0].map(Some));
-        let levels: Vec<f64> = series[2].y.iter().flatten().map(|level| level.round()).collect();
+        assert_eq!(series.len(), 2, "too few for levels");
+        let levels = levels(&trend);
+        assert_eq!(levels.x, [0.0, 2.0, 2.0, 3.0, 5.0, 5.0].map(Some));
+        let levels: Vec<f64> = levels.y.iter().flatten().map(|level| level.round()).collect();
         assert_eq!(levels, [1e6, 1e6, 2e6, 2e6]);
         let marks: Vec<(f64, &str)> =
             chart.time.as_ref().unwrap().marks.iter().map(|mark| (mark.x, mark.text.as_str())).collect();

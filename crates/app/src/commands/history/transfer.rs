@@ -42,31 +42,51 @@ pub(crate) struct ExportArgs {
 pub(super) fn export(args: &ExportArgs) -> Result<()> {
     args.output.iter().try_for_each(|path| output::check_destination(path))?;
     let store = with_hosts(&args.filter)?;
-    let Exportable { runs, mut lost } = exportable(&store, args)?;
-    let mut text = Vec::new();
-    let mut written = 0;
-    for run in runs {
-        let kept = run.and_then(|run| {
-            Ok(Exported { record: if args.redact { redacted(run.record)? } else { run.record }, ..run })
-        });
-        let run = match kept {
-            Ok(run) => run,
-            Err(error) => {
-                message::print(format_args!("qd1: not exported: {error:#}"));
-                lost += 1;
-                continue;
+    let is_all = args.ids.is_empty() && args.filter == FilterArgs::default();
+    let mut rows = match store.find(&args.filter.filter()?, usize::MAX) {
+        Ok(rows) => rows,
+        // Whoever asks for some runs may not get others.
+        Err(error) if !is_all => return Err(error),
+        Err(error) => {
+            message::print(format_args!("qd1: {error:#}"));
+            Vec::new()
+        }
+    };
+    // The oldest first, as they came.
+    rows.reverse();
+    if !args.ids.is_empty() {
+        let mut wanted = Vec::new();
+        for word in &args.ids {
+            for id in runs::ids(&store, word)? {
+                wanted.push(store.load(&id)?.id);
             }
-        };
-        let (tags, note) = if args.redact { (&[][..], None) } else { (&run.tags[..], run.note.as_deref()) };
-        serde_json::to_writer(&mut text, &Line { tags, note, record: &run.record })?;
-        text.push(b'\n');
-        written += 1;
+        }
+        rows.retain(|row| wanted.contains(&row.id));
     }
-    if written == 0 {
+    let mut export = Export { text: Vec::new(), written: BTreeSet::new(), is_redacted: args.redact };
+    let mut failed: Vec<(String, anyhow::Error)> = Vec::new();
+    for row in &rows {
+        let written = store.load(&row.id).and_then(|record| export.add(record, &row.tags, row.note.as_deref()));
+        failed.extend(written.err().map(|error| (row.id.clone(), error)));
+    }
+    let mut lost = 0;
+    if is_all && (!failed.is_empty() || store.count().ok() != Some(rows.len())) {
+        lost = export.salvage(&store, &rows)?;
+        failed.retain(|(id, _)| !export.written.contains(id));
+    }
+    for (_, error) in &failed {
+        message::print(format_args!("qd1: not exported: {error:#}"));
+    }
+    lost = lost.max(failed.len());
+    let written = export.written.len();
+    if written == 0 && lost == 0 {
         return Err(Problem::usage("there is no run to export; `qd1 history` lists what there is").into());
     }
+    if written == 0 {
+        anyhow::bail!("none of the runs can be read, and nothing is written");
+    }
     let is_packed = args.output.as_ref().and_then(|path| path.extension()).is_some_and(|end| end == "gz");
-    let bytes = if is_packed { packed(&text)? } else { text };
+    let bytes = if is_packed { packed(&export.text)? } else { export.text };
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     output::write_bytes(&to, &bytes)?;
     if args.output.is_some() {
@@ -82,43 +102,41 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs to export, each read when its turn comes.
-struct Exportable<'a> {
-    runs: Box<dyn Iterator<Item = Result<Exported>> + 'a>,
-    /// Those that are there and cannot be read.
-    lost: usize,
+/// The lines of an export so far.
+struct Export {
+    text: Vec<u8>,
+    /// Ids of their runs.
+    written: BTreeSet<String>,
+    is_redacted: bool,
 }
 
-fn exportable<'a>(store: &'a Store, args: &ExportArgs) -> Result<Exportable<'a>> {
-    let mut rows = match store.find(&args.filter.filter()?, usize::MAX) {
-        Ok(rows) => rows,
-        // Whoever asks for some runs may not get others.
-        Err(error) if !args.ids.is_empty() || args.filter != FilterArgs::default() => return Err(error),
-        Err(error) => {
-            message::print(format_args!("qd1: {error:#}"));
-            let Salvaged { records, lost, is_counted } = store.salvage();
-            let more = if is_counted { "" } else { "; more may be lost" };
-            message::print(format_args!(
-                "qd1: looked for each run by itself: {} found, without tags and notes{more}",
-                counted(records.len())
-            ));
-            let runs = records.into_iter().map(|record| Ok(Exported { record, tags: Vec::new(), note: None }));
-            return Ok(Exportable { runs: Box::new(runs), lost });
-        }
-    };
-    // The oldest first, as they came.
-    rows.reverse();
-    if !args.ids.is_empty() {
-        let mut wanted = Vec::new();
-        for word in &args.ids {
-            for id in runs::ids(store, word)? {
-                wanted.push(store.load(&id)?.id);
-            }
-        }
-        rows.retain(|row| wanted.contains(&row.id));
+impl Export {
+    fn add(&mut self, record: Record, tags: &[String], note: Option<&str>) -> Result<()> {
+        let id = record.id.clone();
+        let record = if self.is_redacted { redacted(record)? } else { record };
+        let (tags, note) = if self.is_redacted { (&[][..], None) } else { (tags, note) };
+        serde_json::to_writer(&mut self.text, &Line { tags, note, record: &record })?;
+        self.text.push(b'\n');
+        self.written.insert(id);
+        Ok(())
     }
-    let run = |row: Row| Ok(Exported { record: store.load(&row.id)?, tags: row.tags, note: row.note });
-    Ok(Exportable { runs: Box::new(rows.into_iter().map(run)), lost: 0 })
+
+    /// Adds the runs that neither the list nor the index of a damaged history leads to; how many are lost.
+    fn salvage(&mut self, store: &Store, rows: &[Row]) -> Result<usize> {
+        let Salvaged { records, lost, is_counted } = store.salvage();
+        let missing: Vec<Record> = records.into_iter().filter(|record| !self.written.contains(&record.id)).collect();
+        let more = if is_counted { "" } else { "; more may be lost" };
+        message::print(format_args!(
+            "qd1: the history is damaged; looked for each run by itself: {} more found{more}",
+            counted(missing.len())
+        ));
+        for record in missing {
+            let row = rows.iter().find(|row| row.id == record.id);
+            let (tags, note) = row.map_or((&[][..], None), |row| (&row.tags[..], row.note.as_deref()));
+            self.add(record, tags, note)?;
+        }
+        Ok(lost)
+    }
 }
 
 fn redacted(record: Record) -> Result<Record> {
@@ -143,18 +161,36 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     let store = session::history()?;
     let mut known: BTreeSet<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
     let (mut added, mut there) = (0, 0);
-    for run in contents.into_iter().flatten() {
-        // One run may be in several of the files.
-        if !known.insert(run.record.id.clone()) {
-            there += 1;
-            continue;
+    for (content, path) in contents.into_iter().zip(files) {
+        for run in content.runs() {
+            let run = run?;
+            // One run may be in several of the files.
+            if !known.insert(run.record.id.clone()) {
+                there += 1;
+                continue;
+            }
+            store.save(&run.record).with_context(|| printable(&path.to_string_lossy()).into_owned())?;
+            added += 1;
+            keep_words(&store, &run)?;
         }
-        store.save(&run.record)?;
-        added += 1;
-        keep_words(&store, &run)?;
     }
     let already = if there == 0 { String::new() } else { format!("; {} were there already", counted(there)) };
     output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", counted(added)))
+}
+
+/// What a file holds: a run, or the text of an export, which becomes much more when all of it is read at once.
+enum Content {
+    Run(Box<Exported>),
+    Export(Vec<u8>),
+}
+
+impl Content {
+    fn runs(&self) -> Box<dyn Iterator<Item = Result<Exported>> + '_> {
+        match self {
+            Self::Run(run) => Box::new(std::iter::once(Ok(Exported::clone(run)))),
+            Self::Export(text) => Box::new(exports::runs(text)),
+        }
+    }
 }
 
 fn keep_words(store: &Store, run: &Exported) -> Result<()> {
@@ -166,7 +202,8 @@ fn keep_words(store: &Store, run: &Exported) -> Result<()> {
     Ok(())
 }
 
-fn content(path: &Path) -> Result<Vec<Exported>> {
+/// Reads a file, and all of its runs once, so that nothing is added of files of which one is wrong.
+fn content(path: &Path) -> Result<Content> {
     let name = printable(&path.to_string_lossy()).into_owned();
     let cannot = |error: std::io::Error| Problem::usage(format!("{name}: cannot be read: {error}"));
     let bytes = exports::unpacked(std::fs::read(path).map_err(cannot)?, exports::BYTES_MAX).map_err(cannot)?;
@@ -175,11 +212,15 @@ fn content(path: &Path) -> Result<Vec<Exported>> {
         return Err(Problem::usage(format!("{name}: is larger than {most} GiB; that is no history")).into());
     }
     if let Some(record) = from_json(&bytes).with_context(|| name.clone())? {
-        return Ok(vec![Exported { record, tags: Vec::new(), note: None }]);
+        return Ok(Content::Run(Box::new(Exported { record, tags: Vec::new(), note: None })));
     }
-    let found = exports::read(&bytes).with_context(|| name.clone())?;
-    if found.is_empty() {
+    let mut count = 0;
+    for run in exports::runs(&bytes) {
+        run.with_context(|| name.clone())?;
+        count += 1;
+    }
+    if count == 0 {
         return Err(Problem::usage(format!("{name}: is empty")).into());
     }
-    Ok(found)
+    Ok(Content::Export(bytes))
 }

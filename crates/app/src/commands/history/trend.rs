@@ -5,9 +5,10 @@ use jiff::tz::TimeZone;
 use qd1_analysis::compare::figure_name;
 use qd1_analysis::summarize;
 use qd1_analysis::trend::{kept_figures, level_changes};
-use qd1_model::history::Filter;
+use qd1_model::history::{Filter, Row};
+use qd1_model::suggest::nearest;
 use qd1_model::trend::{FigureName, Trend, TrendPoint};
-use qd1_model::{Bytes, Estimate, OpClass, Problem, printable};
+use qd1_model::{Bytes, OpClass, Problem, printable};
 use qd1_report::Detail;
 use qd1_store::{Kept, Store};
 
@@ -39,7 +40,8 @@ pub(super) fn run(name: &str, conditions: &FilterArgs, is_json: bool) -> Result<
 /// # Errors
 /// When there is no such figure, or no run that has it.
 pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
-    let name = figure_name(name)?;
+    let typed = name;
+    let name = figure_name(typed)?;
     let filter = conditions.filter()?;
     let store = match session::history() {
         Ok(store) => {
@@ -52,7 +54,32 @@ pub(crate) fn of_figure(name: &str, conditions: &FilterArgs) -> Result<Trend> {
             session::kept_runs()?
         }
     };
-    trend(store.trend(&filter, &name)?, name)
+    let kept = store.trend(&filter, &name)?;
+    if kept.is_empty() {
+        return Err(nothing(&store, &filter, typed, &name.step)?.into());
+    }
+    let of_all = store.find(&filter, usize::MAX)?;
+    let mut trend = trend(kept, name)?;
+    let is_of = |row: &&Row| row.suite == trend.suite && row.path == trend.path;
+    trend.without = of_all.iter().filter(is_of).count().saturating_sub(trend.points.len());
+    Ok(trend)
+}
+
+/// Says why no run has the figure.
+fn nothing(store: &Store, filter: &Filter, typed: &str, step: &str) -> Result<Problem> {
+    let typed = printable(typed);
+    if store.list(1)?.is_empty() {
+        return Ok(Problem::usage(format!("no run has {typed}: there are no runs yet; `qd1 check PATH` makes one")));
+    }
+    if store.find(filter, 1)?.is_empty() {
+        return Ok(Problem::usage("no run is meant by these conditions; `qd1 history` lists all"));
+    }
+    let steps = store.steps()?;
+    let hint = match nearest(step, steps.iter().map(String::as_str)) {
+        Some(near) if near != step => format!("did you mean {}?", printable(near)),
+        _ => "`qd1 history show ID` has the figures of a run".to_owned(),
+    };
+    Ok(Problem::usage(format!("no run has {typed}; {hint}")))
 }
 
 /// Works out the figures of runs that an earlier qd1 kept, once.
@@ -71,14 +98,7 @@ fn learn_figures(store: &Store, filter: &Filter) -> Result<()> {
 
 /// The runs of the same suite and place as the last one that has the figure.
 fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
-    let Some(last) = runs.last().map(|kept| kept.row.clone()) else {
-        let message = format!(
-            "no run has {}.{}; `qd1 history show ID` has the names of the steps",
-            printable(&figure.step),
-            figure.metric
-        );
-        return Err(Problem::usage(message).into());
-    };
+    let last = runs.last().map(|kept| kept.row.clone()).unwrap_or_default();
     let all = runs.len();
     runs.retain(|kept| (&kept.row.suite, &kept.row.path) == (&last.suite, &last.path));
     if runs.len() < all {
@@ -105,17 +125,15 @@ fn trend(mut runs: Vec<Kept>, figure: FigureName) -> Result<Trend> {
     let points = runs.iter().enumerate().map(|(at, kept)| TrendPoint {
         run: kept.row.id.clone(),
         started_unix_ns: kept.row.started_unix_ns,
-        figure: Estimate {
-            value: Some(kept.figure.value),
-            low: kept.figure.low,
-            high: kept.figure.high,
-            ..Estimate::default()
-        },
+        value: kept.figure.value,
+        low: kept.figure.low,
+        high: kept.figure.high,
         news: at.checked_sub(1).map_or_else(Vec::new, |before| news(&runs[before], kept)),
     });
     Ok(Trend {
         points: points.collect(),
         changes: level_changes(&values),
+        without: 0,
         figure: FigureName { op, ..figure },
         suite: last.suite,
         path: last.path,

@@ -40,8 +40,8 @@ pub(super) fn write(page: &mut Page, comparison: &Comparison, is_all: bool) {
         }
     }
     page.line("");
-    let legend = "Sides have the same rank while their intervals overlap that of the first of them; without an interval they \
-                  have none.";
+    let legend = "A side's rank is one more than the number of sides that are surely better: whose whole interval lies on the \
+                  better side of its own. Without an interval there is none.";
     for line in crate::page::wrap(legend, page.prose_width() - 2) {
         let line = page.paint(DIM, &line);
         page.line(&format!("  {line}"));
@@ -77,21 +77,14 @@ fn ranked(row: &Row) -> Vec<(String, usize)> {
         row.figures.iter().enumerate().filter_map(|(side, figure)| Some((side, figure.value?))).collect();
     order.sort_by(|a, b| if is_higher_better { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let mut found = Vec::new();
-    // Place and limits of the first of its rank.
-    let mut first: Option<(usize, f64, f64)> = None;
-    for (at, (side, _)) in order.iter().enumerate() {
-        let Some((low, high)) = row.figures[*side].low.zip(row.figures[*side].high) else {
-            found.push(("-".to_owned(), *side));
-            continue;
-        };
-        let rank = match first {
-            Some((rank, first_low, first_high)) if low <= first_high && high >= first_low => rank,
-            _ => {
-                first = Some((at + 1, low, high));
-                at + 1
-            }
-        };
-        found.push((rank.to_string(), *side));
+    let limits = |side: usize| row.figures[side].low.zip(row.figures[side].high);
+    let is_surely_better = |one: (f64, f64), other: (f64, f64)| {
+        if is_higher_better { one.0 > other.1 } else { one.1 < other.0 }
+    };
+    let known: Vec<(f64, f64)> = order.iter().filter_map(|(side, _)| limits(*side)).collect();
+    for (side, _) in &order {
+        let rank = limits(*side).map(|mine| 1 + known.iter().filter(|other| is_surely_better(**other, mine)).count());
+        found.push((rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()), *side));
     }
     let without = (0..row.figures.len()).filter(|side| row.figures[*side].value.is_none() && row.figures[*side].n > 0);
     found.extend(without.map(|side| ("-".to_owned(), side)));
@@ -130,6 +123,6 @@ mod tests {
         };
         let order: Vec<(String, usize)> = ranked(&row);
         let ranks: Vec<(&str, usize)> = order.iter().map(|(rank, side)| (rank.as_str(), *side)).collect();
-        assert_eq!(ranks, [("1", 1), ("1", 2), ("-", 3), ("4", 0), ("-", 4)]);
+        assert_eq!(ranks, [("1", 1), ("1", 2), ("-", 3), ("3", 0), ("-", 4)]);
     }
 }

@@ -5,8 +5,11 @@ use qd1_model::units::{format_count, format_ns, format_rate};
 
 use crate::plot::chart::{Axis, AxisUnit};
 
-/// Distances of dates on an axis, s: 1, 5, 15 minutes; 1, 3, 6, 12 hours; days, weeks, about a month, a quarter, a year.
-const DATE_STEPS: [f64; 14] = [
+/// Distances of dates on an axis, s: 1, 5, 15 seconds; 1, 5, 15 minutes; 1, 3, 6, 12 hours; days, weeks, about a month, a quarter, a year.
+const DATE_STEPS: [f64; 17] = [
+    1.0,
+    5.0,
+    15.0,
     60.0,
     300.0,
     900.0,
@@ -50,7 +53,12 @@ impl Scale {
             _ if axis.is_log && low == high => (low / 2.0, high * 2.0),
             _ if axis.is_log => (low / 1.15, high * 1.15),
             AxisUnit::Share => (0.0, 1.0),
-            AxisUnit::PerSecond | AxisUnit::BytesPerSecond | AxisUnit::Bytes => {
+            // The first and the last run are not on the frame.
+            AxisUnit::Date => {
+                let margin = (0.03 * (high - low)).max(1.0);
+                (low - margin, high + margin)
+            }
+            AxisUnit::PerSecond | AxisUnit::BytesPerSecond | AxisUnit::Bytes | AxisUnit::Number => {
                 (0.0, if high > 0.0 { high * 1.08 } else { 1.0 })
             }
             _ if low == high => (low - 0.5, high + 0.5),
@@ -127,7 +135,7 @@ pub(super) fn format(unit: AxisUnit, value: f64) -> String {
             format!("{:.digits$} %", 100.0 * (1.0 - beyond))
         }
         AxisUnit::Share => Unit::Share.format(value),
-        AxisUnit::Count | AxisUnit::Names => shortest(value),
+        AxisUnit::Count | AxisUnit::Number | AxisUnit::Names => shortest(value),
     }
 }
 
@@ -135,8 +143,12 @@ pub(super) fn format(unit: AxisUnit, value: f64) -> String {
 fn date(seconds: f64) -> String {
     let Ok(at) = jiff::Timestamp::from_second(seconds.round() as i64) else { return String::new() };
     let at = at.to_zoned(jiff::tz::TimeZone::UTC);
-    let is_day = at.hour() == 0 && at.minute() == 0;
-    at.strftime(if is_day { "%Y-%m-%d" } else { "%m-%d %H:%M" }).to_string()
+    let form = match (at.hour(), at.minute(), at.second()) {
+        (0, 0, 0) => "%Y-%m-%d",
+        (_, _, 0) => "%m-%d %H:%M",
+        _ => "%H:%M:%S",
+    };
+    at.strftime(form).to_string()
 }
 
 fn shortest(value: f64) -> String {

@@ -63,6 +63,7 @@ pub(super) fn draw(scene: &mut Scene, chart: &Chart, series: &[Series], heat: Op
     }
     for line in &lines {
         scene.elements.extend(strokes(line, &area));
+        scene.elements.extend(points(line, &area));
     }
     scene.elements.extend(chart.time.iter().flat_map(|time| &time.marks).map(|mark| marked(mark, &area)));
     scene.elements.push(Primitive::ClipEnd);
@@ -174,6 +175,26 @@ fn shaded(band: &Band, color: &Color, area: &Area) -> Primitive {
         opacity: Some(0.18),
         stroke_dasharray: None,
     }))
+}
+
+/// The places of a line that are points: all of them, or those without a neighbour, which would not be seen.
+fn points(line: &Line<'_>, area: &Area) -> Vec<Primitive> {
+    let y = |at: Option<usize>| at.and_then(|at| line.series.y.get(at).copied().flatten());
+    let is_alone = |at: usize| y(at.checked_sub(1)).is_none() && y(Some(at + 1)).is_none();
+    let places = line.series.x.iter().zip(&line.series.y).enumerate();
+    let places = places.filter(|(at, _)| line.series.has_points || is_alone(*at));
+    let point = |(_, (x, y)): (usize, (&Option<f64>, &Option<f64>))| {
+        Some(Primitive::Circle {
+            cx: area.x.place((*x)?),
+            cy: area.y.place((*y)?),
+            r: 2.5,
+            fill: line.color.clone(),
+            fill_opacity: None,
+            stroke: None,
+            stroke_width: None,
+        })
+    };
+    places.filter_map(point).collect()
 }
 
 /// A line in as many pieces as it has gaps.
