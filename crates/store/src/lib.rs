@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use qd1_model::history::{Filter, Row};
-use qd1_model::measured::Measured;
 use qd1_model::record::over::Round;
 use qd1_model::trend::{FigureName, KeptFigure};
 use qd1_model::{Problem, ProblemKind, Record};
@@ -286,26 +285,6 @@ impl Store {
         list::trend(&self.db, filter, figure).map_err(|error| self.advise(error))
     }
 
-    /// Returns how many runs the table has, whatever its list says.
-    ///
-    /// # Errors
-    /// When the table is damaged on the way to them.
-    pub fn count(&self) -> Result<usize> {
-        let count = self.db.query_row("SELECT count(*) FROM run NOT INDEXED", [], |row| row.get::<_, i64>(0));
-        Ok(usize::try_from(count.map_err(|error| self.advise(error))?)?)
-    }
-
-    /// Returns the names of the steps whose figures are noted.
-    ///
-    /// # Errors
-    /// As [`Self::without_figures`].
-    pub fn steps(&self) -> Result<Vec<String>> {
-        let steps = || -> rusqlite::Result<Vec<String>> {
-            self.db.prepare("SELECT DISTINCT step FROM figure")?.query_map([], |row| row.get(0))?.collect()
-        };
-        steps().map_err(|error| self.advise(error))
-    }
-
     /// Gives a run tags, or takes them away; those that it has, or has not, stay as they are.
     ///
     /// # Errors
@@ -371,20 +350,6 @@ impl Store {
         noted.map(drop).map_err(|error| self.advise(error))
     }
 
-    /// Returns what was noted of a run for comparisons, if it was by this version of the analysis.
-    #[must_use]
-    pub fn measured(&self, id_prefix: &str, by: &str) -> Option<Measured> {
-        measured::noted(&self.db, &self.resolve(id_prefix).ok()?, by)
-    }
-
-    /// Notes what `compare` takes of a run.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn note_measured(&self, id: &str, by: &str, measured: &Measured) -> Result<()> {
-        measured::note(&self.db, id, by, measured)
-    }
-
     /// Returns the run whose id begins with `id_prefix`.
     ///
     /// # Errors
@@ -410,13 +375,6 @@ impl Store {
             Ok(record)
         };
         whole().with_context(|| format!("run {id} in {}", self.path.display()))
-    }
-
-    /// Returns the runs of a damaged history that can be read, each looked for by itself. Of a check over hours that went on
-    /// it is what was last kept whole.
-    #[must_use]
-    pub fn salvage(&self) -> Salvaged {
-        salvage::salvage(&self.db)
     }
 
     /// Returns the blobs of the rounds that the record of a run does not have yet, in order.

@@ -4,6 +4,7 @@ use qd1_model::history::{Filter, Row};
 use qd1_model::trend::{FigureName, KeptFigure};
 use rusqlite::{Connection, Row as Found, ToSql};
 
+use crate::Store;
 use crate::file::version;
 
 /// The versions of the tables that have runs that go on, headlines, and hosts, tags and notes.
@@ -160,6 +161,19 @@ fn row(row: &Found<'_>) -> rusqlite::Result<Row> {
 /// Returns a column's text; one that is damaged must not take the other rows along.
 fn text(row: &Found<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+}
+
+impl Store {
+    /// Returns the names of the steps whose figures are noted.
+    ///
+    /// # Errors
+    /// As [`Self::without_figures`].
+    pub fn steps(&self) -> anyhow::Result<Vec<String>> {
+        let steps = || -> rusqlite::Result<Vec<String>> {
+            self.db.prepare("SELECT DISTINCT step FROM figure")?.query_map([], |row| row.get(0))?.collect()
+        };
+        steps().map_err(|error| self.advise(error))
+    }
 }
 
 #[cfg(test)]

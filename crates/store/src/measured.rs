@@ -3,10 +3,27 @@
 use qd1_model::measured::Measured;
 use rusqlite::{Connection, OptionalExtension as _};
 
+use crate::Store;
 use crate::blob::{inflate, pack_json};
 
+impl Store {
+    /// Returns what was noted of a run for comparisons, if it was by this version of the analysis.
+    #[must_use]
+    pub fn measured(&self, id_prefix: &str, by: &str) -> Option<Measured> {
+        noted(&self.db, &self.resolve(id_prefix).ok()?, by)
+    }
+
+    /// Notes what `compare` takes of a run.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn note_measured(&self, id: &str, by: &str, measured: &Measured) -> anyhow::Result<()> {
+        note(&self.db, id, by, measured)
+    }
+}
+
 /// What was noted of a run by this version of the analysis; `None` where it was not, is damaged, or is of another run.
-pub(crate) fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
+fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
     let sql = "SELECT measured FROM measured WHERE run = ? AND noted_by = ?";
     let blob: Vec<u8> = db.query_row(sql, (id, by), |row| row.get(0)).optional().ok()??;
     let measured: Measured = serde_json::from_slice(&inflate(&blob).ok()?).ok()?;
@@ -14,7 +31,7 @@ pub(crate) fn noted(db: &Connection, id: &str, by: &str) -> Option<Measured> {
 }
 
 /// Notes it.
-pub(crate) fn note(db: &Connection, id: &str, by: &str, measured: &Measured) -> anyhow::Result<()> {
+fn note(db: &Connection, id: &str, by: &str, measured: &Measured) -> anyhow::Result<()> {
     let blob = pack_json(&serde_json::to_vec(measured)?)?;
     db.execute("INSERT OR REPLACE INTO measured (run, noted_by, measured) VALUES (?, ?, ?)", (id, by, blob))?;
     Ok(())
@@ -23,7 +40,7 @@ pub(crate) fn note(db: &Connection, id: &str, by: &str, measured: &Measured) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Store, tests::record};
+    use crate::tests::record;
     use qd1_model::measured::{Circumstance, MeasuredStep, MeasuredStream};
     use qd1_model::{Estimate, OpClass};
 

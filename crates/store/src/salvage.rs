@@ -1,8 +1,10 @@
 //! Runs of a damaged history, each looked for by itself: a page that is lost takes no other run along.
 
+use anyhow::Result;
 use qd1_model::Record;
 use rusqlite::{Connection, OptionalExtension as _};
 
+use crate::Store;
 use crate::blob::unpack;
 
 /// Damaged places in a row after which no more are looked at: of a page that leads to many runs each place is damaged.
@@ -18,9 +20,27 @@ pub struct Salvaged {
     pub is_counted: bool,
 }
 
+impl Store {
+    /// Returns the runs of a damaged history that can be read, each looked for by itself. Of a check over hours that went on
+    /// it is what was last kept whole.
+    #[must_use]
+    pub fn salvage(&self) -> Salvaged {
+        salvage(&self.db)
+    }
+
+    /// Returns how many runs the table has, whatever its list says.
+    ///
+    /// # Errors
+    /// When the table is damaged on the way to them.
+    pub fn count(&self) -> Result<usize> {
+        let count = self.db.query_row("SELECT count(*) FROM run NOT INDEXED", [], |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(count.map_err(|error| self.advise(error))?)?)
+    }
+}
+
 /// Goes from run to run through the table; neither lists nor indices are used. Where the way is damaged, each place behind it
 /// is looked at by itself.
-pub(crate) fn salvage(db: &Connection) -> Salvaged {
+fn salvage(db: &Connection) -> Salvaged {
     let last: Option<i64> = db.query_row("SELECT max(rowid) FROM run NOT INDEXED", [], |row| row.get(0)).ok().flatten();
     let mut found = Salvaged { records: Vec::new(), lost: 0, is_counted: last.is_some() };
     let at = |sql: &str, place: i64| {

@@ -54,15 +54,18 @@ pub(crate) fn run(binary: &Path, how: How, only: &str) -> Result<usize> {
     let place = scratch.path();
     // A server of another user has to get there.
     fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    for dir in PLACES.iter().chain(&["/srv/data", "/bin", "/work"]) {
+    for dir in PLACES.iter().chain(&["/srv/data", "/bin", "/work", "/work/results", "/var/lib/node_exporter"]) {
         fs::create_dir_all(below(place, dir))?;
     }
     fs::copy(binary, place.join("bin/qd1"))?;
     fs::write(place.join("work/job.fio"), JOB)?;
     for (name, iops) in RESULTS {
         let job = format!(r#"{{"jobname": "job", "read": {{"total_ios": 9000, "iops": {iops}, "runtime": 9000}}}}"#);
-        fs::write(place.join("work").join(name), format!(r#"{{"fio version": "fio-3.36", "jobs": [{job}]}}"#))?;
+        let text = format!(r#"{{"fio version": "fio-3.36", "jobs": [{job}]}}"#);
+        fs::write(place.join("work").join(name), &text)?;
+        fs::write(place.join("work/results").join(name), &text)?;
     }
+    fs::write(place.join("work/prices.csv"), "disk,EUR per month\nfio,5\nother-fio,4\n")?;
     let mut failed = Vec::new();
     let mut count = 0;
     for document in DOCUMENTS.iter().filter(|document| document.contains(only)) {

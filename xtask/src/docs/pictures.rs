@@ -15,17 +15,31 @@ const DIR: &str = "docs/pictures";
 /// The longest that a command may take.
 const MOST: Duration = Duration::from_secs(300);
 
-/// A screen: its name, a scenario of the simulated disk, the command, and charts of its run (file and name of the chart).
-const PICTURES: [(&str, &str, &str, &[(&str, &str)]); 4] = [
-    (
-        "check",
-        "oversold",
-        "qd1 --quick .",
-        &[("check-heat", "heat-commit1-commit"), ("check-percentiles", "percentiles-commit1-commit")],
-    ),
-    ("limits", "limited", "qd1 limits .", &[]),
-    ("sync", "network-block", "qd1 sync --quick .", &[]),
-    ("sweep", "sas-hdd", "qd1 sweep --quick .", &[("sweep-surface", "iops-randread")]),
+/// A screen, and charts of its run.
+struct Picture {
+    name: &'static str,
+    /// Of the simulated disk.
+    scenario: &'static str,
+    command: &'static str,
+    /// File and name of each.
+    charts: &'static [(&'static str, &'static str)],
+}
+
+const PICTURES: [Picture; 4] = [
+    Picture {
+        name: "check",
+        scenario: "oversold",
+        command: "qd1 --quick .",
+        charts: &[("check-heat", "heat-commit1-commit"), ("check-percentiles", "percentiles-commit1-commit")],
+    },
+    Picture { name: "limits", scenario: "limited", command: "qd1 limits .", charts: &[] },
+    Picture { name: "sync", scenario: "network-block", command: "qd1 sync --quick .", charts: &[] },
+    Picture {
+        name: "sweep",
+        scenario: "sas-hdd",
+        command: "qd1 sweep --quick .",
+        charts: &[("sweep-surface", "iops-randread")],
+    },
 ];
 
 /// Makes those whose names hold `only`.
@@ -34,7 +48,8 @@ pub(super) fn run(binaries: &Path, only: &str) -> Result<()> {
     lab::catch_signals()?;
     let dir = cmd::root().join(DIR);
     fs::create_dir_all(&dir)?;
-    for (name, scenario, command, charts) in PICTURES.into_iter().filter(|(name, ..)| name.contains(only)) {
+    for picture in PICTURES.into_iter().filter(|picture| picture.name.contains(only)) {
+        let Picture { name, scenario, command, charts } = picture;
         let place = tempfile::tempdir()?;
         lab::open_up(place.path())?;
         let scenario = cmd::root().join(format!("crates/simdisk/scenarios/{scenario}.toml"));

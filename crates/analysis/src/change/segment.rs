@@ -101,7 +101,7 @@ impl Costs {
         let mut candidates: Vec<(usize, usize)> = Vec::new();
         for to in STRETCH_MIN..=count {
             let fresh = to - STRETCH_MIN;
-            if fresh % stride == 0 && best[fresh].is_finite() {
+            if fresh.is_multiple_of(stride) && best[fresh].is_finite() {
                 candidates.push((fresh, usize::MAX));
             }
             let costs: Vec<f64> = candidates.iter().map(|(from, _)| best[*from] + self.of(*from, to)).collect();
