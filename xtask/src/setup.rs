@@ -24,6 +24,7 @@ const NEEDED: &[Package] = &[
     package("fio", "fio", "the peer that tests and benches compare with"),
     package("bc", "bc", "what fio works out sums of job files with (tests)"),
     package("jq", "jq", "how scripts read the reports (tests)"),
+    package("zstd", "zstd", "the other reader and writer of exports (tests)"),
     package("valgrind", "valgrind", "instruction counts (bench cost)"),
     package("musl-gcc", "musl-tools", "the C parts of the static binary (dist)"),
     package("mkfs.ext4", "e2fsprogs", "filesystems on loop devices (tests)"),

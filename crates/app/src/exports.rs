@@ -1,11 +1,16 @@
 //! Files of `history export`: a line of JSON for each run, plain or compressed.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use flate2::Compression;
 use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use qd1_model::{Problem, Record};
 use qd1_store::from_json;
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -40,16 +45,63 @@ struct Read<'a> {
     record: &'a RawValue,
 }
 
+/// How a compressed file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How an export is compressed, by the end of its file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    /// Returns that of a file; `None` for one that is not compressed.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "gz" => Some(Self::Gzip),
+            "zst" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// Compresses a text.
+    ///
+    /// # Errors
+    /// Never, but for what the library says.
+    pub(crate) fn packed(self, text: &[u8]) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::Gzip => {
+                let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+                gzip.write_all(text)?;
+                gzip.finish()
+            }
+            Self::Zstd => Ok(compress_to_vec(text, CompressionLevel::Fastest)),
+        }
+    }
+}
+
 /// Unpacks the bytes of a file if they are compressed; `most` bytes at most are returned, and one more if there are more.
 ///
 /// # Errors
 /// When they are damaged.
 pub(crate) fn unpacked(bytes: Vec<u8>, most: u64) -> std::io::Result<Vec<u8>> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
+    let mut text = Vec::new();
+    if bytes.starts_with(&GZIP) {
+        MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
+        return Ok(text);
+    }
+    if !bytes.starts_with(&ZSTD) {
         return Ok(bytes);
     }
-    let mut text = Vec::new();
-    MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
+    // Several frames are one after another, as after `cat`.
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() && text.len() as u64 <= most {
+        let frame = StreamingDecoder::new(&mut rest).map_err(std::io::Error::other)?;
+        let left = most + 1 - text.len() as u64;
+        frame.take(left).read_to_end(&mut text)?;
+    }
     Ok(text)
 }
 

@@ -11,6 +11,7 @@ mod headline;
 mod history;
 mod html;
 mod machine;
+mod packed;
 mod page;
 pub mod plan;
 mod plot;

@@ -21,7 +21,7 @@ const DISKS_MAX: usize = 500;
 /// Bytes of a file of prices at most.
 const PRICES_MAX: u64 = 1 << 20;
 /// Ends of names of files that are no part of a disk's name.
-const ENDS: [&str; 6] = [".gz", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
+const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
 
 /// Returns the page of a folder: each file in it is a disk, each folder in it a disk with several runs. What is no result is
 /// left out, and said on stderr and on the page.

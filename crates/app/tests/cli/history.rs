@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use predicates::prelude::*;
 use serde_json::Value;
@@ -266,18 +267,43 @@ fn of_a_damaged_history_the_runs_that_can_be_read_are_exported() {
 #[test]
 fn exports_that_were_joined_are_read_whole() {
     let place = Place::new();
-    let mut joined = Vec::new();
-    for name in ["a.ndjson.gz", "b.ndjson.gz"] {
-        let id = place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned();
-        let file = place.beside(name);
-        place.qd1(&["history", "export", &id, "-o", file.to_str().unwrap()]).assert().success();
-        joined.extend(fs::read(file).unwrap());
+    let ids = [(); 2].map(|()| place.report(&QUICK)["record"]["id"].as_str().unwrap().to_owned());
+    for end in ["gz", "zst"] {
+        let mut joined = Vec::new();
+        for id in &ids {
+            let file = place.beside(&format!("{id}.ndjson.{end}"));
+            place.qd1(&["history", "export", id, "-o", file.to_str().unwrap()]).assert().success();
+            joined.extend(fs::read(file).unwrap());
+        }
+        let file = place.beside(&format!("joined.ndjson.{end}"));
+        fs::write(&file, joined).unwrap();
+        let there = Place::new();
+        let import = there.qd1(&["history", "import", file.to_str().unwrap()]).assert().success();
+        import.stdout(predicate::str::contains("2 runs added"));
+        let half = fs::read(&file).unwrap();
+        fs::write(&file, &half[..half.len() / 2]).unwrap();
+        there.qd1(&["history", "import", file.to_str().unwrap()]).assert().failure();
     }
-    let file = place.beside("joined.ndjson.gz");
-    fs::write(&file, joined).unwrap();
-    let there = Place::new();
-    let import = there.qd1(&["history", "import", file.to_str().unwrap()]).assert().success();
-    import.stdout(predicate::str::contains("2 runs added"));
+}
+
+/// What zstd itself writes is read, and it reads what is written here.
+#[test]
+fn zstd_reads_exports_and_is_read() {
+    let found = Command::new("zstd").arg("--version").output();
+    or_skip!(found.map_err(|error| format!("zstd: {error} (Debian: package zstd)")));
+    let place = Place::new();
+    place.report(&QUICK);
+    let (ours, plain) = (place.beside("a.ndjson.zst"), place.beside("a.ndjson"));
+    for file in [&ours, &plain] {
+        place.qd1(&["history", "export", "-o", file.to_str().unwrap()]).assert().success();
+    }
+    let unpacked = Command::new("zstd").arg("-dc").arg(&ours).output().unwrap();
+    assert!(unpacked.status.success() && unpacked.stdout == fs::read(&plain).unwrap());
+    let theirs = place.beside("theirs.ndjson.zst");
+    let packed = Command::new("zstd").args(["-q", "-19"]).arg(&plain).arg("-o").arg(&theirs).status().unwrap();
+    assert!(packed.success());
+    let import = Place::new().qd1(&["history", "import", theirs.to_str().unwrap()]).assert().success();
+    import.stdout(predicate::str::contains("1 run added"));
 }
 
 /// Cause: the index of ids was lost, which the list does not need, and no run was exported.

@@ -1,12 +1,13 @@
 //! The report for machines: one document, or one object per line; and the JSON Schema of the document.
 
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 
-use flate2::read::ZlibDecoder;
 use qd1_model::Report;
 use qd1_model::comparison::Comparison;
 use serde::Serialize;
 use serde_json::ser::Formatter;
+
+use crate::packed::packed_text;
 
 /// Why serde_json cannot fail: all keys are strings, and JSON can represent all numbers.
 const PLAIN: &str = "a report is plain JSON";
@@ -198,18 +199,17 @@ pub fn schema() -> String {
 }
 
 fn published() -> String {
-    let packed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json.zlib"));
-    let mut text = String::new();
-    ZlibDecoder::new(packed).read_to_string(&mut text).expect("build.rs packed a text");
-    text
+    packed_text!("schema.json")
 }
 
 /// The same of what `compare --json` prints.
 pub fn comparison_schema() -> String {
-    if cfg!(debug_assertions) { document(&schemars::schema_for!(Comparison)) } else { PUBLISHED_COMPARISON.to_owned() }
+    if cfg!(debug_assertions) {
+        document(&schemars::schema_for!(Comparison))
+    } else {
+        packed_text!("schema-compare.json")
+    }
 }
-
-const PUBLISHED_COMPARISON: &str = include_str!("../../../../docs/schema-compare.json");
 
 #[cfg(test)]
 mod tests {

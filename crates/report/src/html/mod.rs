@@ -8,6 +8,7 @@ mod prose;
 mod ranking;
 
 use std::io::Write as _;
+use std::sync::LazyLock;
 
 pub use ranking::{Prices, ranking_html};
 
@@ -26,12 +27,13 @@ use sha2::{Digest as _, Sha256};
 use crate::compare::{CompareFormat, comparison};
 use crate::formats::{Format, render};
 use crate::headline;
+use crate::packed::packed_text;
 use crate::page::Style;
 use crate::plot::{Group, Pictured, groups};
 use crate::words;
 
-const UPLOT: &str = include_str!("uPlot.iife.min.js");
-const SCRIPT: &str = include_str!("report.js");
+static UPLOT: LazyLock<String> = LazyLock::new(|| packed_text!("uPlot.iife.min.js"));
+static SCRIPT: LazyLock<String> = LazyLock::new(|| packed_text!("report.js"));
 const STYLE: &str = concat!(include_str!("uPlot.min.css"), "\n", include_str!("report.css"));
 
 /// Letters of a title that are shown in the browser's tab.
@@ -87,10 +89,10 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
     let page = Page {
         title: title(&shown),
         subtitle: subtitle(&shown, zone),
-        policy: policy(&[UPLOT, SCRIPT], STYLE),
+        policy: policy(&[&UPLOT, &SCRIPT], STYLE),
         style: STYLE,
-        uplot: UPLOT,
-        script: SCRIPT,
+        uplot: &UPLOT,
+        script: &SCRIPT,
         comparison: beside.map(|beside| {
             prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone), HeadingLevel::H3)
         }),

@@ -1,13 +1,10 @@
-//! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz`.
+//! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz` or `.zst`.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use qd1_analysis::analyse;
 use qd1_model::history::{NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, Record, printable};
@@ -18,7 +15,7 @@ use qd1_suites::thresholds;
 use super::filter::FilterArgs;
 use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
-use crate::exports::{self, Exported, Line};
+use crate::exports::{self, Exported, Line, Packing};
 use crate::{message, output, runs, session};
 
 #[derive(Debug, Args)]
@@ -27,7 +24,7 @@ pub(crate) struct ExportArgs {
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// The file, compressed where its name ends with .gz; stdout otherwise
+    /// The file, compressed where its name ends with .gz or .zst; stdout otherwise
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Leave out names, addresses, models, paths, tags and notes, to share the runs
@@ -85,8 +82,10 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     if written == 0 {
         anyhow::bail!("none of the runs can be read, and nothing is written");
     }
-    let is_packed = args.output.as_ref().and_then(|path| path.extension()).is_some_and(|end| end == "gz");
-    let bytes = if is_packed { packed(&export.text)? } else { export.text };
+    let bytes = match args.output.as_deref().and_then(Packing::of) {
+        Some(packing) => packing.packed(&export.text)?,
+        None => export.text,
+    };
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     output::write_bytes(&to, &bytes)?;
     if args.output.is_some() {
@@ -144,12 +143,6 @@ fn redacted(record: Record) -> Result<Record> {
     let mut report = analyse(record, &thresholds);
     redact(&mut report).context("this run cannot be redacted")?;
     Ok(report.record)
-}
-
-fn packed(text: &[u8]) -> Result<Vec<u8>> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-    gzip.write_all(text)?;
-    Ok(gzip.finish()?)
 }
 
 /// Adds the runs of files to the history.

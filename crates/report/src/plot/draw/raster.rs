@@ -2,6 +2,8 @@
 //!
 //! Only the primitives that the charts use are drawn.
 
+use std::sync::LazyLock;
+
 use kuva::render::color::Color;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
 use tiny_skia::{
@@ -9,9 +11,11 @@ use tiny_skia::{
 };
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
+use crate::packed::packed;
+
 /// DejaVu Sans 2.37, of which only Latin, Greek, arrows and a few signs are left. Made by `fontTools.subset` with
 /// `--unicodes=U+0020-007E,U+00A0-017F,U+0391-03C9,U+2010-2027,U+2030,U+20AC,U+2190-2193,U+2264,U+2265 --no-hinting --notdef-outline`.
-const FONT: &[u8] = include_bytes!("font/DejaVuSans.ttf");
+static FONT: LazyLock<Vec<u8>> = LazyLock::new(|| packed!("DejaVuSans.ttf"));
 /// A bold letter is its outline and a line around it, this part of its height wide.
 const BOLD: f32 = 0.035;
 
@@ -23,7 +27,7 @@ pub(super) fn png(scene: &Scene, scale: f32) -> Result<Vec<u8>, String> {
     let [width, height] = [scene.width, scene.height].map(|length| (length as f32 * scale).round() as u32);
     let mut pixels = Pixmap::new(width, height).ok_or("a picture of this size cannot be made")?;
     pixels.fill(tiny_skia::Color::WHITE);
-    let face = Face::parse(FONT, 0).map_err(|error| format!("the font is damaged: {error}"))?;
+    let face = Face::parse(&FONT, 0).map_err(|error| format!("the font is damaged: {error}"))?;
     let mut canvas = Canvas { pixels, to_pixels: Transform::from_scale(scale, scale), clip: None, face };
     scene.elements.iter().for_each(|primitive| canvas.draw(primitive));
     canvas.pixels.encode_png().map_err(|error| error.to_string())
@@ -247,7 +251,7 @@ mod tests {
 
     #[test]
     fn letters_are_as_wide_as_the_font_has_them_and_end_where_they_are_to() {
-        let face = Face::parse(FONT, 0).unwrap();
+        let face = Face::parse(&FONT, 0).unwrap();
         let bounds = |anchor| written(&face, "10 ms", 12.0, &anchor).unwrap().bounds();
         let start = bounds(TextAnchor::Start);
         assert!(start.left() > 0.0 && (25.0..45.0).contains(&start.width()), "{start:?}");
