@@ -296,61 +296,35 @@ impl DeviceCounters {
     /// All counters, in their order.
     #[must_use]
     pub fn numbers(&self) -> [u64; 14] {
-        let Self { reads, read_merges, read_bytes, read_ticks_ms, writes, write_merges, write_bytes, .. } = *self;
-        let Self { write_ticks_ms, busy_ms, queue_ms, discards, discard_bytes, flushes, flush_ticks_ms, .. } = *self;
-        [
-            reads,
-            read_merges,
-            read_bytes,
-            read_ticks_ms,
-            writes,
-            write_merges,
-            write_bytes,
-            write_ticks_ms,
-            busy_ms,
-            queue_ms,
-            discards,
-            discard_bytes,
-            flushes,
-            flush_ticks_ms,
-        ]
+        let mut counters = *self;
+        counters.each().map(|number| *number)
     }
 
     /// The counters whose [`numbers`](Self::numbers) these are.
     #[must_use]
     pub fn from_numbers(numbers: [u64; 14]) -> Self {
-        let [
-            reads,
-            read_merges,
-            read_bytes,
-            read_ticks_ms,
-            writes,
-            write_merges,
-            write_bytes,
-            write_ticks_ms,
-            busy_ms,
-            queue_ms,
-            discards,
-            discard_bytes,
-            flushes,
-            flush_ticks_ms,
-        ] = numbers;
-        Self {
-            reads,
-            read_merges,
-            read_bytes,
-            read_ticks_ms,
-            writes,
-            write_merges,
-            write_bytes,
-            write_ticks_ms,
-            busy_ms,
-            queue_ms,
-            discards,
-            discard_bytes,
-            flushes,
-            flush_ticks_ms,
-        }
+        let mut counters = Self::default();
+        counters.each().into_iter().zip(numbers).for_each(|(counter, number)| *counter = number);
+        counters
+    }
+
+    fn each(&mut self) -> [&mut u64; 14] {
+        [
+            &mut self.reads,
+            &mut self.read_merges,
+            &mut self.read_bytes,
+            &mut self.read_ticks_ms,
+            &mut self.writes,
+            &mut self.write_merges,
+            &mut self.write_bytes,
+            &mut self.write_ticks_ms,
+            &mut self.busy_ms,
+            &mut self.queue_ms,
+            &mut self.discards,
+            &mut self.discard_bytes,
+            &mut self.flushes,
+            &mut self.flush_ticks_ms,
+        ]
     }
 }
 

@@ -25,6 +25,23 @@ pub enum Better {
     Higher,
 }
 
+impl Better {
+    /// Whether one interval (low, high) lies on the better side of the other, all of it.
+    #[must_use]
+    pub fn is_surely(self, one: (f64, f64), other: (f64, f64)) -> bool {
+        match self {
+            Self::Lower => one.1 < other.0,
+            Self::Higher => one.0 > other.1,
+        }
+    }
+
+    /// One more than the number of intervals in `all` that are surely better than this one.
+    #[must_use]
+    pub fn rank(self, one: (f64, f64), all: &[(f64, f64)]) -> usize {
+        1 + all.iter().filter(|other| self.is_surely(**other, one)).count()
+    }
+}
+
 /// One metric of a stream.
 #[derive(Debug)]
 pub struct Metric {

@@ -89,7 +89,7 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
     let page = Page {
         title: title(&shown),
         subtitle: subtitle(&shown, zone),
-        policy: policy(&[&UPLOT, &SCRIPT], STYLE),
+        policy: policy(&[&UPLOT, &SCRIPT]),
         style: STYLE,
         uplot: &UPLOT,
         script: &SCRIPT,
@@ -163,7 +163,7 @@ fn subtitle(runs: &[Pictured], zone: &TimeZone) -> String {
 }
 
 /// What a page may do: its own scripts and style, pictures that it made itself, and nothing else.
-fn policy(scripts: &[&str], style: &str) -> String {
+fn policy(scripts: &[&str]) -> String {
     let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(Sha256::digest(text)));
     let scripts = match scripts {
         [] => "'none'".to_owned(),
@@ -171,7 +171,7 @@ fn policy(scripts: &[&str], style: &str) -> String {
     };
     format!(
         "default-src 'none'; script-src {scripts}; style-src {}; img-src blob: data:; base-uri 'none'; form-action 'none'",
-        hash(style)
+        hash(STYLE)
     )
 }
 

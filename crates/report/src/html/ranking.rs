@@ -92,7 +92,7 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     let page = Page {
         title: format!("Ranking of {} disks", (0..ranking.disks.len()).filter(|disk| ranking.has(*disk)).count()),
         subtitle: "By every figure that two of them have in common.".to_owned(),
-        policy: policy(&[], STYLE),
+        policy: policy(&[]),
         style: STYLE,
         how: format!("{HOW}{}", if prices.is_some() { HOW_PRICES } else { "" }),
         first,
@@ -207,13 +207,9 @@ fn remark(places: &[Place], place: &Place, prices: Option<&Prices>, better: Bett
     let price = |place: &Place| prices.and_then(|prices| prices.of.get(place.disk).copied().flatten());
     let limits = |place: &Place| place.rank.and(place.figure.low.zip(place.figure.high));
     let (Some(mine), Some(cost)) = (limits(place), price(place)) else { return "" };
-    let is_surely_worse = |other: (f64, f64), than: (f64, f64)| match better {
-        Better::Lower => other.0 > than.1,
-        Better::Higher => other.1 < than.0,
-    };
     let beats = |other: &Place| {
         let (Some(theirs), Some(their_cost)) = (limits(other), price(other)) else { return false };
-        their_cost < cost && !is_surely_worse(theirs, mine) || their_cost == cost && is_surely_worse(mine, theirs)
+        their_cost < cost && !better.is_surely(mine, theirs) || their_cost == cost && better.is_surely(theirs, mine)
     };
     if places.iter().any(beats) { "" } else { "best value" }
 }

@@ -68,7 +68,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     }
     let mut lost = 0;
     if is_all && (!failed.is_empty() || store.count().ok() != Some(rows.len())) {
-        lost = export.salvage(&store, &rows)?;
+        lost = export.salvage(&store, &rows);
         failed.retain(|(id, _)| !export.written.contains(id));
     }
     for (_, error) in &failed {
@@ -121,8 +121,8 @@ impl Export {
     }
 
     /// Adds the runs that neither the list nor the index of a damaged history leads to; how many are lost.
-    fn salvage(&mut self, store: &Store, rows: &[Row]) -> Result<usize> {
-        let Salvaged { records, lost, is_counted } = store.salvage();
+    fn salvage(&mut self, store: &Store, rows: &[Row]) -> usize {
+        let Salvaged { records, mut lost, is_counted } = store.salvage();
         let missing: Vec<Record> = records.into_iter().filter(|record| !self.written.contains(&record.id)).collect();
         let more = if is_counted { "" } else { "; more may be lost" };
         message::print(format_args!(
@@ -132,9 +132,12 @@ impl Export {
         for record in missing {
             let row = rows.iter().find(|row| row.id == record.id);
             let (tags, note) = row.map_or((&[][..], None), |row| (&row.tags[..], row.note.as_deref()));
-            self.add(record, tags, note)?;
+            if let Err(error) = self.add(record, tags, note) {
+                message::print(format_args!("qd1: not exported: {error:#}"));
+                lost += 1;
+            }
         }
-        Ok(lost)
+        lost
     }
 }
 

@@ -72,18 +72,15 @@ fn whole(page: &mut Page, comparison: &Comparison) {
 
 /// The sides in their order, with their ranks; those without the figure are last, and without a rank.
 fn ranked(row: &Row) -> Vec<(String, usize)> {
-    let is_higher_better = words::of(row).is_some_and(|metric| metric.better == Better::Higher);
+    let better = words::of(row).map_or(Better::Lower, |metric| metric.better);
     let mut order: Vec<(usize, f64)> =
         row.figures.iter().enumerate().filter_map(|(side, figure)| Some((side, figure.value?))).collect();
-    order.sort_by(|a, b| if is_higher_better { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    order.sort_by(|a, b| if better == Better::Higher { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     let mut found = Vec::new();
     let limits = |side: usize| row.figures[side].low.zip(row.figures[side].high);
-    let is_surely_better = |one: (f64, f64), other: (f64, f64)| {
-        if is_higher_better { one.0 > other.1 } else { one.1 < other.0 }
-    };
     let known: Vec<(f64, f64)> = order.iter().filter_map(|(side, _)| limits(*side)).collect();
     for (side, _) in &order {
-        let rank = limits(*side).map(|mine| 1 + known.iter().filter(|other| is_surely_better(**other, mine)).count());
+        let rank = limits(*side).map(|mine| better.rank(mine, &known));
         found.push((rank.map_or_else(|| "-".to_owned(), |rank| rank.to_string()), *side));
     }
     let without = (0..row.figures.len()).filter(|side| row.figures[*side].value.is_none() && row.figures[*side].n > 0);
