@@ -32,7 +32,8 @@ use crate::commands::version::VersionArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
-to use; 5 the machine or this user cannot do it; 130, 143 interrupted (what was measured so far is printed and kept).";
+to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted (what was measured so far is printed and \
+kept).";
 
 /// What `--only` of each command takes.
 const ONLY: [(&str, &str); 6] = [
@@ -143,67 +144,92 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure the disk under PATH and judge it, in about a minute (the default command)
+    /// Measure a disk and judge it, in about a minute (the default)
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Check(CheckArgs),
-    /// Run a suite of steps: one that is built in, or a TOML file of your own (docs/suites.md)
+    /// Run a suite: one that is built in, or a TOML file of your own
+    ///
+    /// docs/suites.md says what such a file holds.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Run(RunArgs),
-    /// Measure block size x iodepth x rw: knees, the change from the IOPS to the MB/s limit, what a latency bound
-    /// allows
+    /// Measure block size x iodepth x rw: knees and limits
+    ///
+    /// Finds where more depth only adds latency, where a limit on IOPS becomes one on MB/s, and what a bound on latency
+    /// allows.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sweep(SweepArgs),
-    /// Find the rate limits of the disk under PATH: IOPS, MB/s, burst and refill (see docs/method/limits.md)
+    /// Find rate limits: IOPS, MB/s, burst and refill
+    ///
+    /// docs/method/limits.md says how.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Limits(LimitsArgs),
-    /// Measure file operations: create, stat, open, list, rename, link, delete; or bonnie++'s whole job
+    /// Measure file operations, or run bonnie++'s whole job
+    ///
+    /// The operations: create, stat, open, list, rename, link and delete.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Meta(MetaArgs),
-    /// Measure every way to make writes durable: which one is fastest, and the settings of databases that use it
+    /// Compare all ways to make writes durable, and name the settings
+    ///
+    /// The settings are those of databases that use the fastest.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Sync(SyncArgs),
-    /// Send one request after another and print a line for each, as ping does
+    /// Send one request after another, a line for each, as ping does
     #[command(after_help = ping::EXIT_CODES, args_override_self = true)]
     Ping(PingArgs),
-    /// Find out what kind of storage PATH is on: NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory
+    /// Find out what kind of storage it is
+    ///
+    /// NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Identify(CheckArgs),
-    /// Compare ext4, xfs, btrfs and zfs on this disk: the same work on each, in rounds, with one table (root)
+    /// Compare ext4, xfs, btrfs and zfs on this disk (root)
+    ///
+    /// The same work on each, in rounds, with one table.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Filesystems(FilesystemsArgs),
-    /// Find out whether commits survive a power cut: a writer, a witness on another machine, and a check afterwards
+    /// Find out whether commits survive a power cut
+    ///
+    /// A writer, a witness on another machine, and a check afterwards.
     #[command(after_help = powercut::EXAMPLE)]
     Powercut {
         #[command(subcommand)]
         command: PowercutCommand,
     },
-    /// Undo what a killed run left changed in the system: mounts, loop devices, files
+    /// Undo what a killed run left: mounts, loop devices, files
     Restore(RestoreArgs),
-    /// Run a real program on the disk under PATH: PostgreSQL, MySQL, etcd, SQLite, RocksDB, sysbench
+    /// Run PostgreSQL, MySQL, etcd, SQLite, RocksDB or sysbench on it
     #[command(after_help = EXIT_CODES)]
     App {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Predict what PostgreSQL, MariaDB, etcd and SQLite will do on the disk under PATH, from its commits (see
-    /// docs/method/predict.md)
+    /// Predict what databases and etcd will do on it, from its commits
+    ///
+    /// PostgreSQL, MariaDB, etcd and SQLite; docs/method/predict.md says how, and how close it came.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
     Predict(PredictArgs),
     /// List the built-in suites, or print one to copy and edit
     Suites(SuitesArgs),
-    /// Compare runs, of qd1 or of other tools: what is better, worse, the same, and what cannot be told
+    /// Compare runs, of qd1 or of other tools: better, worse, the same
+    ///
+    /// It also says what cannot be told.
     #[command(after_help = compare::EXAMPLE, args_override_self = true)]
     Compare(CompareArgs),
-    /// Write runs as one HTML file with charts, or a page that ranks disks (--ranking); neither needs a network
+    /// Write runs as one HTML file with charts, or rank disks
+    ///
+    /// --ranking makes the page that ranks disks; neither needs a network.
     #[command(after_help = report::EXAMPLE)]
     Report(ReportArgs),
-    /// Draw one chart of a run, of several over each other, or a trend: to the terminal, as SVG or PNG
+    /// Draw one chart: to the terminal, as SVG or PNG
+    ///
+    /// Of a run, of several over each other, or of a trend.
     #[command(after_help = plot::EXAMPLE)]
     Plot(PlotArgs),
-    /// List the saved runs, show one again, the trend of a figure, tag, remove, export and import them
+    /// List, show, tag, remove, export saved runs; show trends
     #[command(after_help = history::EXAMPLE)]
     History(HistoryArgs),
-    /// Run fio's command lines and job files, with fio's reports (also when called as `fio`; see docs/fio.md)
+    /// Run fio's command lines and job files, with fio's reports
+    ///
+    /// Also when called as `fio`; see docs/fio.md.
     #[command(disable_help_flag = true)]
     Fio {
         /// As fio takes them; `qd1 fio --help` lists them
@@ -217,9 +243,13 @@ pub(crate) enum Command {
     /// Write the manual pages into a directory
     #[command(hide = true)]
     Man(ManArgs),
-    /// Print the version; with --verbose what this machine offers: io_uring, O_TMPFILE, BPF
+    /// Print the version; with --verbose, what this machine offers
+    ///
+    /// io_uring, O_TMPFILE, BPF.
     Version(VersionArgs),
-    /// Print the help of a command, or a page on verdicts, units, exit-codes or safety
+    /// Print the help of a command, or a page on a topic
+    ///
+    /// Topics: verdicts, units, exit-codes, safety.
     Help(HelpArgs),
     #[command(flatten)]
     Helper(HelperCommand),

@@ -22,10 +22,11 @@ const LINE_EVERY_NS: u64 = 10_000_000_000;
 /// What a run takes beside its steps: it looks at the machine, opens files, and keeps and judges what was measured.
 const OVERHEAD_NS: u64 = 400_000_000;
 /// What each visit of a step takes beside its time: counters are read, and what is under way at its end is waited for.
-const VISIT_NS: u64 = 70_000_000;
+const VISIT_NS: u64 = 90_000_000;
 /// Blocks from this size on are moved about as fast as the test file is written, bytes.
 const LARGE: u32 = 64 << 10;
-/// What a server takes beside a load: etcd starts anew for each, PostgreSQL makes a checkpoint before and ends with one.
+/// What a server takes beside a load: etcd starts anew for each. PostgreSQL makes a checkpoint before and ends with one, which
+/// takes it longer.
 const SERVER_NS: u64 = 1_000_000_000;
 
 /// The file is written for so long before its speed is believed.
@@ -169,7 +170,7 @@ impl Progress {
 fn beside_ns(step: &StepPlan) -> u64 {
     match &step.work {
         Work::App(work) => match work.program {
-            Program::Postgres => 2 * SERVER_NS,
+            Program::Postgres => 4 * SERVER_NS,
             Program::Mysql | Program::Etcd => SERVER_NS,
             _ => VISIT_NS,
         },
@@ -202,8 +203,7 @@ impl Watch for Progress {
         let longest = format_span_ns(plan.duration_max_ns() + beside_ns + OVERHEAD_NS);
         let longest = match plan.subject {
             Subject::Program => format!("at most {longest} of load, beside making the data"),
-            // As the plan says.
-            Subject::Limits => format!("about a minute where there is no limit, at most {longest}"),
+            Subject::Limits => format!("about {}, at most {longest}", format_span_ns(plan.likely_ns())),
             _ => format!("at most {longest}"),
         };
         let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use qd1_engine::backing::{OpenAs, Target};
-use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::*;
 use qd1_model::units::Bytes;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = IoJob {
         work: &work,
         stop: &stop,
-        interval_ns: interval_ns(&stop),
+        interval_ns: stop.interval_ns(),
         kind,
         files: &files,
         offset: 0,

@@ -146,7 +146,7 @@ impl Lane {
         }
         let mut slowest = self.slowest.kept;
         slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
-        let part = |recorder: &Recorder| Some(recorder.finish(None));
+        let part = |recorder: &Recorder| Some(recorder.finish(None).to_two_digits());
         let (slat, clat, write_part, sync_part) = match self.parts {
             Parts::None => (None, None, None, None),
             Parts::Submission => (part(&self.first), part(&self.second), None, None),

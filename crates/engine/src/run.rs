@@ -37,7 +37,7 @@ pub struct IoJob<'a> {
     pub work: &'a IoWork,
     /// When to stop.
     pub stop: &'a Stop,
-    /// Length of an interval, ns; see [`interval_ns`].
+    /// Length of an interval, ns; see [`Stop::interval_ns`].
     pub interval_ns: u64,
     /// The engine, already chosen.
     pub kind: EngineKind,
@@ -73,11 +73,6 @@ pub enum Decision {
     Continue,
     /// The figures are tight enough.
     Enough,
-}
-
-/// Length of an interval for a step of this length, all visits together: a hundredth of it, 10 to 100 ms.
-pub fn interval_ns(stop: &Stop) -> u64 {
-    (stop.max_ns / 100).clamp(10_000_000, 100_000_000)
 }
 
 /// Runs a step to its end. `cancel` stops it early (a signal); `watch` may end it when the figures are tight.

@@ -262,7 +262,7 @@ impl Sample {
             }
             turn += waited;
         }
-        (!self.waited.is_empty()).then(|| shorter.finish(None))
+        (!self.waited.is_empty()).then(|| shorter.finish(None).to_two_digits())
     }
 }
 

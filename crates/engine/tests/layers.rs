@@ -1,6 +1,6 @@
 //! What lies before a simulated device, through the real worker: each layer changes the latencies that it should.
 
-use qd1_engine::run::{IoJob, Outcome, interval_ns, run_on};
+use qd1_engine::run::{IoJob, Outcome, run_on};
 use qd1_engine::sim::{Device, Disk, FirstTouch, HostCache, Layers, Reduction, Service, Unwritten};
 use qd1_model::environment::ThreadCost;
 use qd1_model::plan::*;
@@ -32,7 +32,7 @@ fn step(disk: Disk, work: &IoWork, offset: u64) -> (Disk, f64) {
     let job = IoJob {
         work,
         stop: &stop,
-        interval_ns: interval_ns(&stop),
+        interval_ns: stop.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset,

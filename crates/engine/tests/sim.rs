@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{Decision, IoJob, Outcome, interval_ns, run_io, run_on};
+use qd1_engine::run::{Decision, IoJob, Outcome, run_io, run_on};
 use qd1_engine::sim::{Bucket, Cache, Device, Disk, Mode, Service, Stall};
 use qd1_model::environment::ThreadCost;
 use qd1_model::op::{Ended, OpClass};
@@ -46,7 +46,7 @@ fn job<'a>(work: &'a IoWork, stop: &'a Stop) -> IoJob<'a> {
     IoJob {
         work,
         stop,
-        interval_ns: interval_ns(stop),
+        interval_ns: stop.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::Result;
 use qd1_engine::clock;
 use qd1_model::plan::Plan;
+use qd1_model::record::Prepare;
 use qd1_model::record::mounts::MountRecord;
+use qd1_model::units::format_span_ns;
 use qd1_model::{Record, SCHEMA_VERSION};
 use qd1_runner::RunContext;
 use qd1_runner::watch::Watch;
@@ -14,6 +16,11 @@ use qd1_system::journal::Journal;
 
 use crate::treatment::{Substrate, Treatment, TreatmentSite};
 use crate::workload::Workload;
+
+/// What a treatment takes beside its steps: to be applied and undone, ns.
+const TREATMENT_NS: u64 = 2_000_000_000;
+/// What each step takes beside its time, ns.
+const STEP_NS: u64 = 100_000_000;
 
 /// An experiment, ready to run.
 pub struct Experiment<'a> {
@@ -98,6 +105,10 @@ impl Experiment<'_> {
         let rounds = self.order.len();
         self.watch.heading(&format!("round {round} of {rounds}: {}", self.substrate.preparation()));
         let prepared = self.substrate.prepare(seed, self.context, self.watch)?;
+        if round == 1 {
+            let about = format_span_ns(self.about_ns(&prepared));
+            self.watch.heading(&format!("about {about} in all, as fast as that was written"));
+        }
         record.prepare.get_or_insert(prepared);
         for at in &self.order[round as usize - 1] {
             let treatment = self.treatments[*at as usize];
@@ -113,6 +124,20 @@ impl Experiment<'_> {
             self.measure_one(treatment, round, seed, begin_ns, record)?;
         }
         Ok(())
+    }
+
+    /// How long all rounds take where the substrate is prepared as fast as it was, ns.
+    fn about_ns(&self, prepared: &Prepare) -> u64 {
+        let file_ns = match self.plan.needs_shared_file() {
+            true => {
+                let share = self.plan.target.size.0 as f64 / prepared.bytes.0.max(1) as f64;
+                self.plan.target.prepare_max_ns.min((prepared.elapsed_ns as f64 * share) as u64)
+            }
+            false => 0,
+        };
+        let steps_ns: u64 = self.plan.steps.iter().map(|step| step.duration_max_ns() + STEP_NS).sum();
+        let round = |order: &Vec<u32>| prepared.elapsed_ns + order.len() as u64 * (TREATMENT_NS + file_ns + steps_ns);
+        self.order.iter().map(round).sum()
     }
 
     /// Measures one treatment in one round. If it cannot be measured, the Record has the reason.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use qd1_engine::backing::{OpenAs, drop_cache};
-use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
 use qd1_engine::select::choose;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
@@ -75,7 +75,8 @@ impl<'a> BackgroundLoad<'a> {
             for load in loads {
                 let load = load.join().map_err(|_| anyhow::anyhow!("a thread of the load panicked"))??;
                 done.requests = done.requests.plus(&load.requests);
-                let Outcome { runtime_ns, streams, errors, .. } = load;
+                let Outcome { runtime_ns, mut streams, errors, .. } = load;
+                streams.iter_mut().for_each(|stream| stream.lat = stream.lat.to_two_digits());
                 done.background.push(Background { runtime_ns, streams, errors });
             }
             Ok((outcome?, done))
@@ -87,7 +88,7 @@ impl<'a> BackgroundLoad<'a> {
         let job = IoJob {
             work,
             stop: &stop,
-            interval_ns: interval_ns(&stop),
+            interval_ns: stop.interval_ns(),
             kind: choose(work, files.first())?.kind,
             files,
             offset: 0,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use qd1_analysis::stats;
 use qd1_engine::backing::{OpenAs, drop_cache, fill};
 use qd1_engine::files::{Tree, run_durable_files, run_files};
-use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, Outcome, Progress as Watched, run_io};
 use qd1_engine::select::{Chosen, choose};
 use qd1_model::OpClass;
 use qd1_model::op::Ended;
@@ -43,7 +43,7 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
     let (part, follower) = (&step.visit(), &mut follower);
     match &part.work {
         Work::Io(work) => {
-            io(run, part, work, seed, interval_ns(&step.stop), follower).with_context(|| format!("step {}", step.name))
+            io(run, part, work, seed, step.interval_ns(), follower).with_context(|| format!("step {}", step.name))
         }
         Work::Files(work) if !work.sync.is_none() => durable_files(run, part, work, seed, follower),
         Work::Files(work) => files(run, part, work, seed, follower).with_context(|| format!("step {}", step.name)),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use qd1_analysis::identify::identify;
-use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::Device;
 use qd1_model::environment::ThreadCost;
 use qd1_model::identity::{Identity, StorageKind};
@@ -88,7 +88,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
     let job = IoJob {
         work,
         stop: &step.stop,
-        interval_ns: interval_ns(&step.stop),
+        interval_ns: step.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use qd1_engine::run::{IoJob, interval_ns, run_on};
+use qd1_engine::run::{IoJob, run_on};
 use qd1_engine::sim::{Device, Disk, Neighbours, Phases, Service, Stall};
 use qd1_model::environment::{Environment, ThreadCost};
 use qd1_model::op::OpClass;
@@ -184,7 +184,7 @@ fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
     let job = IoJob {
         work,
         stop: &part.stop,
-        interval_ns: interval_ns(&step.stop),
+        interval_ns: step.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: if work.file == FileUse::Shared { 0 } else { 1 << 40 },

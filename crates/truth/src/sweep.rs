@@ -7,7 +7,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::{Bucket, Device, Mode, Service, Stall};
 use qd1_model::Record;
 use qd1_model::environment::ThreadCost;
@@ -88,7 +88,7 @@ fn step(name: &str, work: &IoWork, stop: &Stop, sim: Device) -> StepRecord {
     let job = IoJob {
         work,
         stop,
-        interval_ns: interval_ns(stop),
+        interval_ns: stop.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

@@ -7,7 +7,7 @@
 use std::sync::atomic::AtomicBool;
 
 use qd1_analysis::sync::table;
-use qd1_engine::run::{Decision, IoJob, interval_ns, run_io};
+use qd1_engine::run::{Decision, IoJob, run_io};
 use qd1_engine::sim::{Device, Service, State};
 use qd1_engine::{Op, OpKind};
 use qd1_model::environment::{Environment, ThreadCost};
@@ -158,7 +158,7 @@ fn record(steps: &[(IoWork, Device)]) -> Record {
             let job = IoJob {
                 work,
                 stop: &stop,
-                interval_ns: interval_ns(&stop),
+                interval_ns: stop.interval_ns(),
                 kind: EngineKind::Sim,
                 files: &[],
                 offset: 0,

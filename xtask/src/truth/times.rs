@@ -14,12 +14,14 @@ use crate::lab::{Simulated, open_up};
 use crate::{clock, cmd, lab, setup};
 
 /// What is run, on each disk.
-const COMMANDS: [&[&str]; 15] = [
+const COMMANDS: [&[&str]; 17] = [
     &["check", "--quick"],
     &["check"],
     &["check", "--with-load", "--quick"],
     &["run", "caches"],
     &["run", "yabs"],
+    &["run", "kdiskmark"],
+    &["filesystems", "--quick"],
     &["sweep", "--quick"],
     &["sync", "--quick"],
     &["limits"],

@@ -221,7 +221,7 @@ impl Procedure {
     /// and one slice more or less in two seconds is 5 %. A disk that has no limit seldom needs it.
     fn check_ns(&self, direction: Direction, main: Role) -> u64 {
         let is_flat = |fit: Fit| is_flat(&fit.sustained, main.quantity());
-        if self.fit(direction, main).is_some_and(is_flat) { 5 * SECOND_NS } else { 2 * SECOND_NS }
+        if self.fit(direction, main).is_some_and(is_flat) { 5 * SECOND_NS } else { 3 * SECOND_NS }
     }
 
     fn is_brief(&self) -> bool {

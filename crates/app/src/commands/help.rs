@@ -18,6 +18,9 @@ const TOPICS: [(&str, &str); 4] = [
     ("safety", include_str!("../help/safety.txt")),
 ];
 
+/// Commands that are named without what they do, so that the list fits a screen.
+const MINOR: [&str; 6] = ["restore", "suites", "schema", "completions", "version", "help"];
+
 #[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
     /// A command, or one of: verdicts, units, exit-codes, safety
@@ -30,6 +33,7 @@ pub(crate) struct HelpArgs {
 /// When there is no such command or topic.
 pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> {
     let page = match args.topic.as_slice() {
+        [] => overview(&root),
         [topic] if page_of(topic).is_some() => page_of(topic).unwrap_or_default().to_owned(),
         words => {
             root.build();
@@ -49,6 +53,20 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
+/// What there is, on one screen: each command in a line.
+fn overview(root: &clap::Command) -> String {
+    let mut page = format!("{}\n", root.get_about().map(ToString::to_string).unwrap_or_default());
+    page += "Usage: qd1 [OPTIONS] [PATH], which is `qd1 check`, or qd1 COMMAND\n";
+    let shown = || root.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in shown().filter(|command| !MINOR.contains(&command.get_name())) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        page += &format!("  {:<11}  {about}\n", command.get_name());
+    }
+    let topics = TOPICS.map(|(name, _)| name).join(", ");
+    page += &format!("  and {}\n", MINOR.join(", "));
+    page + &format!("`qd1 help COMMAND` has its options, `qd1 help TOPIC` a page on one of\n{topics}\n")
+}
+
 fn page_of(topic: &str) -> Option<&'static str> {
     TOPICS.iter().find(|(name, _)| *name == topic).map(|(_, page)| *page)
 }
@@ -63,7 +81,21 @@ fn unknown(word: &str, commands: &[String]) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    /// The list of commands with all options of `check` was 154 lines long.
+    #[test]
+    fn the_overview_fits_a_screen_and_names_all_commands() {
+        let root = crate::cli::Cli::command();
+        let page = overview(&root);
+        assert!(page.lines().count() <= 23 && page.lines().all(|line| line.chars().count() <= 79), "{page}");
+        let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+        for name in shown.map(clap::Command::get_name).chain(TOPICS.map(|(name, _)| name)) {
+            assert!(page.contains(&format!(" {name}")), "{name}: {page}");
+        }
+    }
 
     #[test]
     fn the_pages_fit_a_terminal_of_80_columns() {

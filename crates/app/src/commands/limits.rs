@@ -89,7 +89,7 @@ impl Job for Search<'_> {
     }
 
     fn dry_run(&self, plan: &Plan) -> String {
-        qd1_report::plan::limits(plan, self.args.burst.is_some())
+        qd1_report::plan::limits(plan)
     }
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {

@@ -129,6 +129,9 @@ impl Job for Prediction<'_> {
     }
 
     fn execute(&mut self, plan: Plan, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<Option<Measured>> {
+        if let Some(verifying) = self.programs.verifying(&plan) {
+            watch.heading(&format!("the commits, and after them {verifying}"));
+        }
         let mut measured = self.commits.execute(plan, context, watch)?;
         if let Some(Measured { record, failure, files }) = &mut measured
             && !record.interrupted
@@ -246,6 +249,14 @@ impl Programs {
         lines.chain(again).collect()
     }
 
+    /// Says how long the programs take, with the commits that are measured again after each; nothing without `--verify`.
+    fn verifying(&self, commits: &Plan) -> Option<String> {
+        let again_ns = commits.duration_max_ns().saturating_mul(self.verify.len() as u64);
+        let longest = format_span_ns(self.longest_ns().saturating_add(again_ns));
+        let is_any = !self.verify.is_empty();
+        is_any.then(|| format!("verifying the predictions: at most {longest} of load, beside setting programs up"))
+    }
+
     /// Returns the longest time of all loads, ns; etcd's as far as it is known before its rate is.
     fn longest_ns(&self) -> u64 {
         let etcd = self.verify.contains(&Verified::Etcd).then(|| self.etcd(Some(SLOW_PUTS)).ok()).flatten();
@@ -258,10 +269,8 @@ impl Programs {
     fn run_after(&mut self, record: &mut Record, context: &RunContext<'_>, watch: &mut dyn Watch) -> Result<()> {
         record.plan.prediction = Some(PredictionPlan { scale: self.scale });
         let commits = record.plan.clone();
-        if !self.verify.is_empty() {
-            let again_ns = commits.duration_max_ns().saturating_mul(self.verify.len() as u64);
-            let longest = format_span_ns(self.longest_ns().saturating_add(again_ns));
-            watch.heading(&format!("verifying the predictions: at most {longest} of load, beside setting programs up"));
+        if let Some(verifying) = self.verifying(&commits) {
+            watch.heading(&verifying);
         }
         let place = self.place.clone().expect("the place is known before anything runs");
         let mut round = 1;

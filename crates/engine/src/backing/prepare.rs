@@ -12,7 +12,7 @@ use qd1_model::units::Bytes;
 
 use super::{OpenAs, Target};
 use crate::error::EngineError;
-use crate::run::{Decision, IoJob, Progress, interval_ns, run_io};
+use crate::run::{Decision, IoJob, Progress, run_io};
 use crate::{clock, select};
 
 const BLOCK: u32 = 1 << 20;
@@ -76,7 +76,7 @@ pub fn fill(
     let job = IoJob {
         work: &work,
         stop: &stop,
-        interval_ns: interval_ns(&stop),
+        interval_ns: stop.interval_ns(),
         kind: chosen.kind,
         files: &files,
         offset: 0,

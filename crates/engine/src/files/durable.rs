@@ -18,7 +18,7 @@ use crate::clock;
 use crate::error::{EngineError, errno_name};
 use crate::merge::Merger;
 use crate::meter::{Meter, Outbox, Parts, Timing};
-use crate::run::{Decision, Outcome, Progress, RequestCounts, interval_ns};
+use crate::run::{Decision, Outcome, Progress, RequestCounts};
 
 /// How often the watcher is called, ns.
 const SHOW_NS: u64 = 100_000_000;
@@ -63,7 +63,7 @@ pub fn run_durable_files(
     let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(|errno| EngineError::path("open", dir, errno))?;
     let buffers = Buffers::new(1, work.size.0 as u32, seed)?;
     let outbox: Outbox = Arc::new(Mutex::new(Vec::new()));
-    let (started_ns, interval) = (clock::now_ns(), interval_ns(stop));
+    let (started_ns, interval) = (clock::now_ns(), stop.interval_ns());
     let classes = [(OpClass::Create, Parts::Sync), (OpClass::Delete, Parts::None)];
     let mut run = Run {
         dir: fd.as_fd(),

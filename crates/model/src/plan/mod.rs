@@ -311,6 +311,13 @@ pub struct Stop {
     pub tolerance: f64,
 }
 
+impl Stop {
+    /// Length of an interval for a step of this length: a hundredth of it, 10 to 100 ms.
+    pub fn interval_ns(&self) -> u64 {
+        (self.max_ns / 100).clamp(10_000_000, 100_000_000)
+    }
+}
+
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepPlan {
@@ -414,6 +421,11 @@ impl Plan {
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }
 
+    /// Returns how long a plan takes on most disks whose steps may end at half of their time, as those of `limits`, ns.
+    pub fn likely_ns(&self) -> u64 {
+        self.duration_max_ns() / 20 * 11
+    }
+
     /// Returns true if any step uses the shared, fully written file, which then has to be made.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
@@ -445,6 +457,14 @@ impl StepPlan {
             Work::App(app) => app.rate.is_some(),
             Work::Files(_) => false,
         }
+    }
+
+    /// Length of an interval, ns. The steps that are judged have several visits or a background load; their statistics
+    /// would join more than some hundred intervals again, so that a two-hundredth of the time is enough, however long.
+    pub fn interval_ns(&self) -> u64 {
+        let fine_ns = self.stop.interval_ns();
+        let is_judged = self.visits > 1 || !self.background.is_empty();
+        if is_judged { fine_ns.max(self.stop.max_ns / 200) } else { fine_ns }
     }
 
     /// Returns the longest time of all its visits, ns.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use qd1_model::Report;
 use qd1_model::comparison::Comparison;
 use serde::Serialize;
-use serde_json::ser::Formatter;
+use serde_json::ser::{CompactFormatter, Formatter};
 
 use crate::packed::packed_text;
 
@@ -18,17 +18,22 @@ const LAID_OUT: usize = 4;
 /// Returns one document.
 pub(crate) fn document(body: &impl Serialize) -> String {
     let mut text = Vec::new();
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Layout { depth: 0, has_items: false });
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Layout::default());
     body.serialize(&mut serializer).expect(PLAIN);
     text.push(b'\n');
     String::from_utf8(text).expect(PLAIN)
 }
 
-/// Indented to a depth, in lines beyond it: whoever reads the document sees its parts, and it stays small.
+/// Indented to a depth, in lines beyond it: whoever reads the document sees its parts, and it stays small. Figures have
+/// seven digits; what was measured, the record, is exact.
+#[derive(Default)]
 struct Layout {
     depth: usize,
     /// Whether what was just ended, or is open, holds anything.
     has_items: bool,
+    /// Whether a key of the document itself is written.
+    is_key: bool,
+    is_in_record: bool,
 }
 
 impl Layout {
@@ -50,7 +55,7 @@ impl Layout {
     fn item<W: ?Sized + Write>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
         let is_laid_out = self.depth <= LAID_OUT;
         if !is_first {
-            writer.write_all(if is_laid_out { b"," } else { b", " })?;
+            writer.write_all(b",")?;
         }
         if is_laid_out { self.line(writer) } else { Ok(()) }
     }
@@ -88,11 +93,29 @@ impl Formatter for Layout {
     }
 
     fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, is_first: bool) -> io::Result<()> {
+        self.is_key = self.depth == 1;
         self.item(writer, is_first)
     }
 
+    fn end_object_key<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.is_key = false;
+        Ok(())
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        if self.is_key {
+            self.is_in_record = fragment == "record";
+        }
+        writer.write_all(fragment.as_bytes())
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        let shown = if self.is_in_record { value } else { format!("{value:.6e}").parse().unwrap_or(value) };
+        CompactFormatter.write_f64(writer, shown)
+    }
+
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(b": ")
+        writer.write_all(if self.depth <= LAID_OUT { b": " } else { b":" })
     }
 
     fn end_object_value<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
@@ -221,7 +244,22 @@ mod tests {
     #[test]
     fn what_is_printed_reads_back_as_the_same_report() {
         let report = sample::slow_vps();
-        assert!(serde_json::from_str::<Report>(&render(&report)).unwrap() == report);
+        let read = serde_json::from_str::<Report>(&render(&report)).unwrap();
+        assert!(read.record == report.record && render(&read) == render(&report));
+        assert!(read.findings == report.findings);
+    }
+
+    #[test]
+    fn figures_have_seven_digits_and_the_record_has_all() {
+        let mut report = sample::slow_vps();
+        report.summary.steps[0].streams[0].iops.value = Some(12_345.678_912_345);
+        report.record.steps[0].steal = 0.012_345_678_912_345;
+        let text = render(&report);
+        assert!(text.contains("\"value\":12345.68,") && text.contains("0.012345678912345"), "{text}");
+        let body = serde_json::json!({"record": 1.0 / 3.0, "other": 1.0 / 3.0, "tiny": 1e-300, "large": 2.5e300});
+        let all: Value = serde_json::from_str(&document(&body)).unwrap();
+        assert_eq!([&all["record"], &all["other"]].map(Value::as_f64), [Some(1.0 / 3.0), Some(0.333_333_3)]);
+        assert_eq!([&all["tiny"], &all["large"]].map(Value::as_f64), [Some(1e-300), Some(2.5e300)]);
     }
 
     #[test]

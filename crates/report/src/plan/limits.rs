@@ -3,8 +3,8 @@
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::units::format_span_ns;
 
-/// Describes what a search for limits would do; `is_long` if it waits for the end of a burst.
-pub fn dry_run(plan: &Plan, is_long: bool) -> String {
+/// Describes what a search for limits would do.
+pub fn dry_run(plan: &Plan) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     let target = &plan.target;
@@ -26,10 +26,8 @@ pub fn dry_run(plan: &Plan, is_long: bool) -> String {
         text,
         "steps     sizes and depths follow what is found; they end once their figures are settled; repeated after a rest if a burst ended"
     );
-    if !is_long {
-        let _ = writeln!(text, "time      about a minute where there is no limit");
-    }
-    let _ = writeln!(text, "          at most {} and the rests", format_span_ns(plan.duration_max_ns()));
+    let [about, longest] = [plan.likely_ns(), plan.duration_max_ns()].map(format_span_ns);
+    let _ = writeln!(text, "time      about {about}, at most {longest} and the rests");
     let _ = writeln!(text, "writes    {}", super::writes(plan));
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());
     let _ = writeln!(text, "seed      {}", plan.seed);

@@ -1,6 +1,6 @@
 //! Runs the suite on a disk: its own steps, the real worker, a Record, the detectors.
 
-use qd1_engine::run::{IoJob, Outcome, interval_ns, run_on};
+use qd1_engine::run::{IoJob, Outcome, run_on};
 use qd1_engine::sim::Disk;
 use qd1_model::environment::{Device as BlockDevice, Environment, Filesystem, ThreadCost};
 use qd1_model::plan::{
@@ -57,7 +57,7 @@ impl InUse {
         let job = IoJob {
             work,
             stop,
-            interval_ns: interval_ns(stop),
+            interval_ns: stop.interval_ns(),
             kind: EngineKind::Sim,
             files: &[],
             offset,

@@ -15,7 +15,7 @@ use qd1_system::scratch::Scratch;
 /// What a step takes beside its operations: counters are read, directories made and opened.
 const STEP_NS: u64 = 100_000_000;
 /// By so much longer do many files take than a few, for each of them.
-const MANY: f64 = 1.25;
+const MANY: f64 = 1.5;
 /// Files of the trial, their size and that of all together, and the longest that an operation on them takes.
 const FILES: u64 = 2000;
 const FILE_MAX: u64 = 1 << 20;

@@ -16,7 +16,7 @@ Times are 200ms, 3s, 2m or a number of seconds; sizes 4k, 16MiB or a number of b
 Letters are ioping's where it has one. A file that exists is only read.
 
 Exit codes: 0 every request succeeded; 1 one failed; 2 wrong usage; 4 the target is not safe to use; 5 the machine or \
-this user cannot do it; 130, 143 interrupted (Ctrl-C: the summary is printed).";
+this user cannot do it; 129, 130, 143 interrupted (Ctrl-C: the summary is printed).";
 
 /// Default interval: one request a second, so that a ping costs little. A rapid one is limited in time instead.
 const INTERVAL_NS: u64 = 1_000_000_000;
