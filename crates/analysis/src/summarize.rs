@@ -11,6 +11,9 @@ use crate::apps::Shortfall;
 use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, at_own_times, both};
 use crate::tail;
 
+/// What a latency without waits may be off by, relative ([`qd1_model::Hist::to_two_digits`]).
+const RESOLUTION: f64 = 0.005;
+
 /// Every figure of every step, with intervals.
 #[must_use]
 pub fn summarize(record: &Record) -> Summary {
@@ -74,8 +77,11 @@ fn summarize_stream(
     let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
-    let of_sync =
-        of_sync.as_ref().map(|part| ordered([0.5, 0.99].map(|q| as_much(part.at(q), quantiles.at(q), quantile(q)))));
+    // No part takes longer than its whole, whatever the bins of the two are.
+    let of_sync = of_sync.as_ref().map(|part| {
+        let own = |q: f64| at_most(as_much(part.at(q), quantiles.at(q), quantile(q)), quantile(q));
+        ordered([0.5, 0.99].map(own))
+    });
     let is_as_asked = is_open && shortfall.is_none();
     let (iops, bytes_per_second) = rates(step, plan, stream, is_as_asked);
     let [p50, p99, p999, p9999] = ordered([0.5, 0.99, 0.999, 0.9999].map(quantile));
@@ -83,14 +89,16 @@ fn summarize_stream(
     let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
         let shorter = Quantiles::new(lat, &step.intervals, class);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
-        let [p99, p999, p9999] = ordered(tail.map(|(q, whole)| as_much(shorter.at(q), quantiles.at(q), whole)));
+        let [p99, p999, p9999] =
+            ordered(tail.map(|(q, whole)| shorter_than(as_much(shorter.at(q), quantiles.at(q), whole), whole)));
         WithoutWaits {
             lat_p99_ns: p99,
             lat_p999_ns: p999,
             lat_p9999_ns: p9999,
             sync_p99_ns: sync_p99_ns.map(|whole| match stream.waits.as_ref().and_then(|waits| waits.sync.as_ref()) {
                 Some(sync) => {
-                    as_much(Quantiles::new(sync, &step.intervals, class).at(0.99), sync_quantile(0.99), whole)
+                    let own = Quantiles::new(sync, &step.intervals, class).at(0.99);
+                    shorter_than(as_much(own, sync_quantile(0.99), whole), whole)
                 }
                 None => whole,
             }),
@@ -116,6 +124,27 @@ fn summarize_stream(
         stall_share: None,
         without_waits,
         tail: tail::time(stream),
+    }
+}
+
+/// What a figure is without the waits for a processor, where that is less than the whole by more than the histogram can be
+/// off; else the whole.
+fn shorter_than(without: Estimate, whole: Estimate) -> Estimate {
+    let Some((value, whole_value)) = without.value.zip(whole.value) else { return without };
+    if value >= (1.0 - RESOLUTION) * whole_value {
+        return whole;
+    }
+    at_most(without, whole)
+}
+
+/// A figure that cannot be above another, with its interval.
+fn at_most(figure: Estimate, whole: Estimate) -> Estimate {
+    let least = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.min(b)).or(a);
+    Estimate {
+        value: least(figure.value, whole.value),
+        low: least(figure.low, whole.low),
+        high: least(figure.high, whole.high),
+        ..figure
     }
 }
 
@@ -232,6 +261,7 @@ mod tests {
     use crate::testing;
     use qd1_model::plan::program::{AppWork, Program};
     use qd1_model::plan::{FileOp, FilesWork, Rw};
+    use qd1_model::record::ProcessorWaits;
 
     #[test]
     fn every_stream_of_every_step_gets_its_figures() {
@@ -244,6 +274,23 @@ mod tests {
         let commits = summary.stream("commits", OpClass::Commit).unwrap();
         assert!(commits.sync_p99_ns.unwrap().is_resolved());
         assert!(!commits.lat_p999_ns.is_resolved(), "1,000 commits do not resolve p99.9");
+    }
+
+    /// Coarser bins of the parts made a sync's p99 longer than its commit's, and a tail without waits differ from one with.
+    #[test]
+    fn no_part_is_longer_than_its_whole_and_rounding_is_no_wait() {
+        let mut record = testing::record();
+        let stream = record.steps.iter_mut().find(|step| step.name == "commits").unwrap().streams.first_mut().unwrap();
+        let whole = stream.lat.to_two_digits();
+        stream.sync_part = Some(whole.clone());
+        stream.waits = Some(ProcessorWaits { lat: Some(whole.clone()), sync: Some(whole), looked_at: Vec::new() });
+        let summary = summarize(&record);
+        let commits = summary.stream("commits", OpClass::Commit).unwrap();
+        let sync = commits.sync_p99_ns.unwrap();
+        assert!(sync.value <= commits.lat_p99_ns.value && sync.high <= commits.lat_p99_ns.high);
+        let without = commits.without_waits().unwrap();
+        assert_eq!(without.lat_p99_ns, commits.lat_p99_ns);
+        assert_eq!(without.sync_p99_ns, commits.sync_p99_ns);
     }
 
     /// Loads of programs at a rate had tails, and their rate an interval, as if the disk had set it.

@@ -2,6 +2,7 @@
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +25,7 @@ const HEIGHT: usize = 24;
 /// Returns the style that the destination can show, and that was asked for.
 pub(crate) fn style(args: &DestinationArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let (width, height) = if to_terminal { terminal_size() } else { (WIDTH, None) };
+    let (width, height) = if to_terminal { terminal_size(std::io::stdout()) } else { (WIDTH, None) };
     let detail = match detail {
         _ if args.verbose => Detail::All,
         Detail::Screen { is_kept, .. } => Detail::Screen { is_kept, lines: height },
@@ -46,9 +47,9 @@ fn color(when: When, to_terminal: bool) -> bool {
     }
 }
 
-/// Returns the columns of the terminal, and its lines.
-fn terminal_size() -> (usize, Option<usize>) {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+/// Returns the columns of the terminal behind a stream, and its lines.
+pub(crate) fn terminal_size(stream: impl AsFd) -> (usize, Option<usize>) {
+    let size = rustix::termios::tcgetwinsize(stream);
     let known = |number: u16| (number > 0).then_some(usize::from(number));
     let (columns, lines) = size.map_or((None, None), |size| (known(size.ws_col), known(size.ws_row)));
     (columns.unwrap_or(WIDTH), Some(lines.unwrap_or(HEIGHT)))

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use qd1_analysis::stats;
 use qd1_engine::clock;
 use qd1_engine::run::Progress as Watched;
-use qd1_model::plan::program::Program;
+use qd1_model::plan::time::{OVERHEAD_NS, VISIT_NS};
 use qd1_model::plan::{Arrival, Plan, StepPlan, Stop, Work};
 use qd1_model::record::{Interval, StepRecord};
 use qd1_model::units::{Bytes, format_count, format_ns, format_rate, format_span_ns};
@@ -19,16 +19,8 @@ use crate::message;
 /// Without a terminal, a line at most this often.
 const LINE_EVERY_NS: u64 = 10_000_000_000;
 
-/// What a run takes beside its steps: it looks at the machine, opens files, and keeps and judges what was measured.
-const OVERHEAD_NS: u64 = 400_000_000;
-/// What each visit of a step takes beside its time: counters are read, and what is under way at its end is waited for.
-const VISIT_NS: u64 = 90_000_000;
 /// Blocks from this size on are moved about as fast as the test file is written, bytes.
 const LARGE: u32 = 64 << 10;
-/// What a server takes beside a load: etcd starts anew for each. PostgreSQL makes a checkpoint before and ends with one, which
-/// takes it longer.
-const SERVER_NS: u64 = 1_000_000_000;
-
 /// The file is written for so long before its speed is believed.
 const LOOK_NS: u64 = 1_000_000_000;
 /// The whole time is told again where it is so much shorter than the longest that was told first.
@@ -70,7 +62,7 @@ impl Later {
             Work::Io(io) if io.block_max() >= LARGE && io.arrival == Arrival::Closed => Some(io.io_size.0),
             _ => None,
         };
-        Self { longest_ns: step.duration_max_ns() + beside_ns(step), bytes: bytes.filter(|bytes| *bytes > 0) }
+        Self { longest_ns: step.longest_ns(), bytes: bytes.filter(|bytes| *bytes > 0) }
     }
 }
 
@@ -166,18 +158,6 @@ impl Progress {
     }
 }
 
-/// What a step takes beside its time, ns.
-fn beside_ns(step: &StepPlan) -> u64 {
-    match &step.work {
-        Work::App(work) => match work.program {
-            Program::Postgres => 4 * SERVER_NS,
-            Program::Mysql | Program::Etcd => SERVER_NS,
-            _ => VISIT_NS,
-        },
-        _ => VISIT_NS * u64::from(step.visits.max(1)),
-    }
-}
-
 fn budget(step: &StepPlan) -> Budget {
     let left = u64::from(step.visits.max(1));
     Budget { name: step.name.clone(), visit_ns: step.duration_max_ns() / left, left }
@@ -192,15 +172,13 @@ impl Watch for Progress {
             // One of many short runs, which the heading before it names.
             return;
         }
-        // Rounds at random times have their own pauses.
-        let beside_ns = if plan.over.is_some() { 0 } else { plan.steps.iter().map(beside_ns).sum() };
         if plan.needs_shared_file() && plan.over.is_none() {
             let (bytes, longest_ns) = (plan.target.size.0, plan.target.prepare_max_ns);
             let steps = plan.steps.iter().map(Later::of).collect();
             self.writing = Some(Writing { begin_ns: clock::now_ns(), bytes, longest_ns, steps });
         }
         let place = plan.target.path.display();
-        let longest = format_span_ns(plan.duration_max_ns() + beside_ns + OVERHEAD_NS);
+        let longest = format_span_ns(plan.longest_ns());
         let longest = match plan.subject {
             Subject::Program => format!("at most {longest} of load, beside making the data"),
             Subject::Limits => format!("about {}, at most {longest}", format_span_ns(plan.likely_ns())),

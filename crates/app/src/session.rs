@@ -1,6 +1,7 @@
 //! The procedure of a run, the same for all commands: destination, place, seed, plan, dry run, store, signals,
 //! progress, saving, analysis, report, exit code.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -145,7 +146,10 @@ impl<'a> Session<'a> {
             destroy::refuse_in_use(&machine, &plan.target.path)?;
         }
         if common.dry_run {
-            return self.show_plan(&job.dry_run(&plan));
+            let text = job.dry_run(&plan);
+            let width =
+                if std::io::stdout().is_terminal() { output::terminal_size(std::io::stdout()).0 } else { usize::MAX };
+            return self.show_plan(&qd1_report::fitted(&text, width));
         }
         job.may_run(&place, &machine)?;
         let store = self.store();

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The kernel refused an operation on a path.
-    #[error("{op} {}: {} ({}){}", path.display(), errno_name(*errno), errno, hint(*errno, op))]
+    #[error("{op} {}: {} ({}){}", path.display(), errno_name(*errno), said(*errno), hint(*errno, op))]
     Path {
         /// What was tried: `open`, `fallocate`, ...
         op: &'static str,
@@ -26,7 +26,7 @@ pub enum EngineError {
         why: String,
     },
     /// The engine broke while running.
-    #[error("engine {engine}: {op} failed: {} ({errno})", errno_name(*errno))]
+    #[error("engine {engine}: {op} failed: {} ({})", errno_name(*errno), said(*errno))]
     Broken {
         /// Which.
         engine: &'static str,
@@ -53,7 +53,7 @@ impl EngineError {
 /// Advice for this errno, if there is any.
 fn hint(errno: Errno, op: &str) -> &'static str {
     match errno {
-        Errno::ACCESS | Errno::PERM => "; choose a place you may write to, or run as root",
+        Errno::ACCESS | Errno::PERM => "; choose a place that this user may use, or run as root",
         Errno::ROFS => "; the filesystem is read-only, choose another place",
         Errno::NOSPC | Errno::DQUOT => "; free some space or give a smaller --size",
         Errno::NOENT => "; check the path",
@@ -62,6 +62,11 @@ fn hint(errno: Errno, op: &str) -> &'static str {
         Errno::INVAL if op.contains("O_DIRECT") => "; this filesystem refuses direct I/O",
         _ => "",
     }
+}
+
+/// What the system says of an errno, without its number: `Permission denied`.
+fn said(errno: Errno) -> String {
+    errno.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The symbolic name of an errno (`EIO`), as every message and Record uses it.

@@ -146,12 +146,14 @@ impl Lane {
         }
         let mut slowest = self.slowest.kept;
         slowest.sort_unstable_by_key(|slow| std::cmp::Reverse(slow.lat_ns));
+        // Syncs are judged, and no part is to be longer than the whole; the others only explain.
+        let exact = |recorder: &Recorder| Some(recorder.finish(None));
         let part = |recorder: &Recorder| Some(recorder.finish(None).to_two_digits());
         let (slat, clat, write_part, sync_part) = match self.parts {
             Parts::None => (None, None, None, None),
             Parts::Submission => (part(&self.first), part(&self.second), None, None),
             Parts::Served => (None, part(&self.second), None, None),
-            Parts::Sync => (None, None, part(&self.first), part(&self.second)),
+            Parts::Sync => (None, None, part(&self.first), exact(&self.second)),
         };
         let lat = self.lat.finish(Some(self.sum_ns));
         Some(Stream {

@@ -105,7 +105,7 @@ impl Experiment<'_> {
         let rounds = self.order.len();
         self.watch.heading(&format!("round {round} of {rounds}: {}", self.substrate.preparation()));
         let prepared = self.substrate.prepare(seed, self.context, self.watch)?;
-        if round == 1 {
+        if round == 1 && !self.context.is_cancelled() {
             let about = format_span_ns(self.about_ns(&prepared));
             self.watch.heading(&format!("about {about} in all, as fast as that was written"));
         }

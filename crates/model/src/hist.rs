@@ -12,7 +12,8 @@ use std::io::Read as _;
 /// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
 pub const LATENCY_MAX_NS: u64 = 1 << 40;
 
-/// A latency histogram in nanoseconds with three significant digits: a value read back is at most 0.1 % off.
+/// A latency histogram in nanoseconds with three significant digits: a value read back is at most 0.1 % off, after
+/// [`Hist::to_two_digits`] 0.45 %.
 ///
 /// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of
 /// HdrHistogram's V2 encoding, compressed, which its libraries in every language read. (Layouts 1 and 2 have it without
@@ -114,7 +115,7 @@ impl Hist {
         self.count() - at_or_below
     }
 
-    /// Returns the same values with two significant digits: at most 0.4 % off, the least and the largest as they are. Its
+    /// Returns the same values with two significant digits: at most 0.45 % off, the least and the largest as they are. Its
     /// text is a third as long.
     #[must_use]
     pub fn to_two_digits(&self) -> Self {

@@ -21,7 +21,7 @@ pub enum UnitError {
     #[error("{0:?} is not a size; write for example 4096, 4k, 1MiB or 2G")]
     Size(String),
     /// Not a duration.
-    #[error("{0:?} is not a duration; write for example 500ms, 30s, 2m or a plain number of seconds")]
+    #[error("{0:?} is not a duration; write for example 500ms, 30s, 2m, 24h or a plain number of seconds")]
     Duration(String),
 }
 

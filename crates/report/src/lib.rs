@@ -30,7 +30,7 @@ pub use formats::{Format, comparison_schema, render, schema};
 pub use headline::line as headline;
 pub use history::{history_human, history_json};
 pub use html::{Prices, html, ranking_html};
-pub use page::{Detail, Style};
+pub use page::{Detail, Style, fitted};
 pub use plot::{Charts, PictureFormat, Pictured, Size};
 pub use redact::redact;
 pub use sections::suite::suites;

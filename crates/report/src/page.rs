@@ -136,6 +136,27 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Returns the lines of `text`, each that is wider than `width` columns broken between words; what follows stands below what
+/// comes after the last gap of its first half.
+#[must_use]
+pub fn fitted(text: &str, width: usize) -> String {
+    let mut all = String::new();
+    for line in text.lines() {
+        if line.width() <= width {
+            all += &format!("{line}\n");
+            continue;
+        }
+        let half = line.char_indices().nth(width / 2).map_or(line.len(), |(at, _)| at);
+        let gap = line[..half].rfind("  ").map_or(0, |at| at + 2);
+        let (label, rest) = line.split_at(gap);
+        let column = label.width();
+        for (at, part) in wrap(rest, width.saturating_sub(column)).iter().enumerate() {
+            all += &if at == 0 { format!("{label}{part}\n") } else { format!("{:column$}{part}\n", "") };
+        }
+    }
+    all
+}
+
 /// Units that stay on the line of their number.
 const UNITS: &[&str] = &[
     "ns", "us", "ms", "s", "min", "%", "B", "KiB", "MiB", "GiB", "TiB", "kB/s", "MB/s", "GB/s", "KiB/s", "MiB/s",
@@ -176,6 +197,18 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines of a dry run were cut inside of words by a terminal of 80 columns.
+    #[test]
+    fn what_is_too_wide_goes_on_below_its_text() {
+        let text = "seed      1\n  read-large  up to 12 s  random 4k reads, 128 in flight, which the limit on requests binds\n";
+        let shown = fitted(text, 60);
+        assert_eq!(
+            shown,
+            "seed      1\n  read-large  up to 12 s  random 4k reads, 128 in flight,\n                          which the limit on requests binds\n"
+        );
+        assert_eq!(fitted(text, usize::MAX), text);
+    }
 
     #[test]
     fn words_move_to_the_next_line_and_only_overlong_ones_are_cut() {

@@ -43,7 +43,7 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
     let (part, follower) = (&step.visit(), &mut follower);
     match &part.work {
         Work::Io(work) => {
-            io(run, part, work, seed, step.interval_ns(), follower).with_context(|| format!("step {}", step.name))
+            io(run, part, work, seed, step.stop.interval_ns(), follower).with_context(|| format!("step {}", step.name))
         }
         Work::Files(work) if !work.sync.is_none() => durable_files(run, part, work, seed, follower),
         Work::Files(work) => files(run, part, work, seed, follower).with_context(|| format!("step {}", step.name)),

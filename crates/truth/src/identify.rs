@@ -88,7 +88,7 @@ fn run(drawn: &Drawn, index: u64, step: &StepPlan) -> StepRecord {
     let job = IoJob {
         work,
         stop: &step.stop,
-        interval_ns: step.interval_ns(),
+        interval_ns: step.stop.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: 0,

@@ -184,7 +184,7 @@ fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
     let job = IoJob {
         work,
         stop: &part.stop,
-        interval_ns: step.interval_ns(),
+        interval_ns: step.stop.interval_ns(),
         kind: EngineKind::Sim,
         files: &[],
         offset: if work.file == FileUse::Shared { 0 } else { 1 << 40 },

@@ -21,6 +21,9 @@ const TOPICS: [(&str, &str); 4] = [
 /// Commands that are named without what they do, so that the list fits a screen.
 const MINOR: [&str; 6] = ["restore", "suites", "schema", "completions", "version", "help"];
 
+/// Letters of a word that an error repeats.
+const WORD_MAX: usize = 40;
+
 #[derive(Debug, Args)]
 pub(crate) struct HelpArgs {
     /// A command, or one of: verdicts, units, exit-codes, safety
@@ -36,6 +39,12 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
         [] => overview(&root),
         [topic] if page_of(topic).is_some() => page_of(topic).unwrap_or_default().to_owned(),
         words => {
+            if let [topic, word, ..] = words
+                && page_of(topic).is_some()
+            {
+                let why = format!("{topic} is a page of its own: `qd1 help {topic}`, without {}", shown(word));
+                return Err(Problem::usage(why).into());
+            }
             root.build();
             let mut command = &mut root;
             for word in words {
@@ -71,12 +80,23 @@ fn page_of(topic: &str) -> Option<&'static str> {
     TOPICS.iter().find(|(name, _)| *name == topic).map(|(_, page)| *page)
 }
 
+/// A word as it was typed, its beginning where it is long.
+fn shown(word: &str) -> String {
+    let letters: String = word.chars().take(WORD_MAX).collect();
+    if letters == word { format!("{word:?}") } else { format!("{letters:?}...") }
+}
+
 fn unknown(word: &str, commands: &[String]) -> Problem {
+    if commands.is_empty() {
+        return Problem::usage(format!("no help for {}; that command has no others below it", shown(word)));
+    }
     let topics = TOPICS.map(|(name, _)| name);
     let all = commands.iter().map(String::as_str).chain(topics);
-    let meant = nearest(word, all).map_or_else(String::new, |name| format!("did you mean {name}? "));
-    let (topics, commands) = (topics.join(", "), commands.join(", "));
-    Problem::usage(format!("no help for {word:?}; {meant}the topics are {topics}; the commands {commands}"))
+    let (topics, commands) = match nearest(word, all) {
+        Some(name) => return Problem::usage(format!("no help for {}; did you mean {name}?", shown(word))),
+        None => (topics.join(", "), commands.join(", ")),
+    };
+    Problem::usage(format!("no help for {}; the topics are {topics}; the commands {commands}", shown(word)))
 }
 
 #[cfg(test)]
@@ -95,6 +115,19 @@ mod tests {
         for name in shown.map(clap::Command::get_name).chain(TOPICS.map(|(name, _)| name)) {
             assert!(page.contains(&format!(" {name}")), "{name}: {page}");
         }
+    }
+
+    /// `qd1 help safety x` asked whether safety was meant, and `qd1 help run yabs` listed no commands.
+    #[test]
+    fn what_has_no_help_is_told_in_a_line() {
+        let said = |words: &[&str]| {
+            let args = HelpArgs { topic: words.iter().map(|word| (*word).to_owned()).collect() };
+            run(&args, crate::cli::Cli::command()).unwrap_err().to_string()
+        };
+        assert_eq!(said(&["safety", "x"]), "safety is a page of its own: `qd1 help safety`, without \"x\"");
+        assert_eq!(said(&["run", "yabs"]), "no help for \"yabs\"; that command has no others below it");
+        assert_eq!(said(&["limit"]), "no help for \"limit\"; did you mean limits?");
+        assert!(said(&["x".repeat(3000).as_str()]).len() < 400);
     }
 
     #[test]

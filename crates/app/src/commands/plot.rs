@@ -57,8 +57,6 @@ pub(crate) struct PlotArgs {
     /// Draw one figure over the runs of the history instead, as commit1.p99 or read32.iops
     #[arg(long, value_name = "FIGURE", conflicts_with_all = ["runs", "chart", "list", "thresholds", "redact"])]
     pub(crate) trend: Option<String>,
-    #[command(flatten, next_help_heading = "Conditions (with --trend)")]
-    pub(crate) filter: FilterArgs,
     /// Write the picture to this file instead of stdout (whole, or not at all)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -71,6 +69,8 @@ pub(crate) struct PlotArgs {
     /// Height of it
     #[arg(long, default_value_t = 420, value_parser = clap::value_parser!(u32).range(i64::from(LEAST)..=i64::from(MOST)))]
     pub(crate) height: u32,
+    #[command(flatten, next_help_heading = "Conditions (with --trend)")]
+    pub(crate) filter: FilterArgs,
 }
 
 /// Writes the picture.

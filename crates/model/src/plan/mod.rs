@@ -11,6 +11,7 @@ pub mod program;
 mod schedule;
 mod skipped;
 pub mod sweep;
+pub mod time;
 
 use std::path::PathBuf;
 
@@ -421,11 +422,6 @@ impl Plan {
         steps + if self.needs_shared_file() { self.target.prepare_max_ns } else { 0 }
     }
 
-    /// Returns how long a plan takes on most disks whose steps may end at half of their time, as those of `limits`, ns.
-    pub fn likely_ns(&self) -> u64 {
-        self.duration_max_ns() / 20 * 11
-    }
-
     /// Returns true if any step uses the shared, fully written file, which then has to be made.
     pub fn needs_shared_file(&self) -> bool {
         self.target.kind == TargetKind::Directory
@@ -457,14 +453,6 @@ impl StepPlan {
             Work::App(app) => app.rate.is_some(),
             Work::Files(_) => false,
         }
-    }
-
-    /// Length of an interval, ns. The steps that are judged have several visits or a background load; their statistics
-    /// would join more than some hundred intervals again, so that a two-hundredth of the time is enough, however long.
-    pub fn interval_ns(&self) -> u64 {
-        let fine_ns = self.stop.interval_ns();
-        let is_judged = self.visits > 1 || !self.background.is_empty();
-        if is_judged { fine_ns.max(self.stop.max_ns / 200) } else { fine_ns }
     }
 
     /// Returns the longest time of all its visits, ns.

@@ -187,13 +187,14 @@ pub struct Stream {
     /// Total latency: from issue (or from when it was due, under open loop) to completion. For a commit,
     /// write and sync together.
     pub lat: Hist,
-    /// Submission part; absent for engines that complete inside submit, and under open loop.
+    /// Submission part, as the next two to 0.45 % (0.1 % in earlier records); absent for
+    /// engines that complete inside submit, and under open loop.
     pub slat: Option<Hist>,
     /// Completion part; absent if it equals `lat`. Under open loop from issue to completion, without a `slat`.
     pub clat: Option<Hist>,
     /// Write part of commits.
     pub write_part: Option<Hist>,
-    /// Sync part of commits.
+    /// Sync part of commits, to 0.1 %.
     pub sync_part: Option<Hist>,
     /// The slowest operations, slowest first, at most [`SLOWEST_MAX`].
     #[serde(with = "packed")]
@@ -208,7 +209,7 @@ pub struct Stream {
 /// each of the slow ones and one each millisecond.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessorWaits {
-    /// All latencies without the waits for a processor; absent where no slow operation waited.
+    /// All latencies without the waits for a processor, to 0.45 %; absent where no slow operation waited.
     pub lat: Option<Hist>,
     /// The sync parts of all commits without them; absent where none waited in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -28,7 +28,7 @@ pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
                 && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell)
             {
                 let spoilt = effects().filter(|(_, effect)| effect.is_spoiled).count();
-                let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoilt)") } else { String::new() };
+                let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoiled)") } else { String::new() };
                 return format!(
                     "{} cannot be told from {first} in any of {} figures{spoilt}.",
                     other.name,
@@ -128,7 +128,7 @@ fn digits(value: f64) -> String {
 pub(super) fn word(effect: &Effect) -> String {
     match (effect.word, effect.within) {
         (Word::Same, Some(within)) => format!("same within {} %", percent(within)),
-        (Word::CannotTell, _) if effect.is_spoiled => "cannot tell, spoilt".to_owned(),
+        (Word::CannotTell, _) if effect.is_spoiled => "cannot tell, spoiled".to_owned(),
         (word, _) => word.name().to_owned(),
     }
 }
@@ -137,7 +137,7 @@ pub(super) fn word(effect: &Effect) -> String {
 pub(super) fn short_word(effect: &Effect) -> String {
     match (effect.word, effect.within) {
         (Word::Same, Some(within)) => format!("same +-{} %", percent(within)),
-        (Word::CannotTell, _) if effect.is_spoiled => "spoilt".to_owned(),
+        (Word::CannotTell, _) if effect.is_spoiled => "spoiled".to_owned(),
         (word, _) => word.name().to_owned(),
     }
 }
@@ -165,7 +165,12 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let together =
         format!("[a..b] is an interval; all {count} of the ratios{whole} are right together in 95 of 100 comparisons");
     let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
+    let mut effects = comparison.rows.iter().flat_map(|row| &row.effects).peekable();
     let needed = match comparison.runs_needed {
+        _ if effects.peek().is_some() && effects.all(|effect| effect.is_spoiled) => {
+            "All of these figures are spoiled, and more such runs would not help: measure again while nothing else runs."
+                .to_owned()
+        }
         Some(runs) if runs >= 100 => {
             format!("Not even 100 runs of each would show {ten} in the others: these figures scatter too much.")
         }

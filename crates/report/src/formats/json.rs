@@ -25,7 +25,7 @@ pub(crate) fn document(body: &impl Serialize) -> String {
 }
 
 /// Indented to a depth, in lines beyond it: whoever reads the document sees its parts, and it stays small. Figures have
-/// seven digits; what was measured, the record, is exact.
+/// nine digits; what was measured, the record, is exact.
 #[derive(Default)]
 struct Layout {
     depth: usize,
@@ -110,7 +110,7 @@ impl Formatter for Layout {
     }
 
     fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
-        let shown = if self.is_in_record { value } else { format!("{value:.6e}").parse().unwrap_or(value) };
+        let shown = if self.is_in_record { value } else { format!("{value:.8e}").parse().unwrap_or(value) };
         CompactFormatter.write_f64(writer, shown)
     }
 
@@ -250,15 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_seven_digits_and_the_record_has_all() {
+    fn figures_have_nine_digits_and_the_record_has_all() {
         let mut report = sample::slow_vps();
         report.summary.steps[0].streams[0].iops.value = Some(12_345.678_912_345);
         report.record.steps[0].steal = 0.012_345_678_912_345;
         let text = render(&report);
-        assert!(text.contains("\"value\":12345.68,") && text.contains("0.012345678912345"), "{text}");
+        assert!(text.contains("\"value\":12345.6789,") && text.contains("0.012345678912345"), "{text}");
         let body = serde_json::json!({"record": 1.0 / 3.0, "other": 1.0 / 3.0, "tiny": 1e-300, "large": 2.5e300});
         let all: Value = serde_json::from_str(&document(&body)).unwrap();
-        assert_eq!([&all["record"], &all["other"]].map(Value::as_f64), [Some(1.0 / 3.0), Some(0.333_333_3)]);
+        assert_eq!([&all["record"], &all["other"]].map(Value::as_f64), [Some(1.0 / 3.0), Some(0.333_333_333)]);
         assert_eq!([&all["tiny"], &all["large"]].map(Value::as_f64), [Some(1e-300), Some(2.5e300)]);
     }
 

@@ -26,7 +26,7 @@ pub fn dry_run(plan: &Plan) -> String {
         text,
         "steps     sizes and depths follow what is found; they end once their figures are settled; repeated after a rest if a burst ended"
     );
-    let [about, longest] = [plan.likely_ns(), plan.duration_max_ns()].map(format_span_ns);
+    let [about, longest] = [plan.likely_ns(), plan.longest_ns()].map(format_span_ns);
     let _ = writeln!(text, "time      about {about}, at most {longest} and the rests");
     let _ = writeln!(text, "writes    {}", super::writes(plan));
     let _ = writeln!(text, "space     {} while it runs, nothing after it", plan.space_max());

@@ -67,11 +67,26 @@ fn short(judged: &Judged) -> String {
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
     if judged.grade == Grade::NotResolved {
-        let why = judged.why.split([',', ';', ':']).next().filter(|why| !why.is_empty() && why.len() < 20);
-        return format!("{name} {}, {}", words::worded(metric.unit, value), why.unwrap_or("interval too wide"));
+        return format!("{name} {}, {}", words::worded(metric.unit, value), open_in_short(&judged.why));
     }
     let (value, bound) = (words::worded(metric.unit, value), words::threshold(metric.unit, bound));
     format!("{name} {value}, {word}{bound}")
+}
+
+/// Why a figure is not resolved, in a word or two: the screen's findings and the whole report say it in full.
+fn open_in_short(why: &str) -> &str {
+    const SHORT: [(&str, &str); 9] = [
+        ("processor", "busy machine"),
+        ("else used", "other traffic"),
+        ("cache answered", "a cache"),
+        ("barriers", "not durable"),
+        ("no flush", "not durable"),
+        ("not those of a disk", "no disk"),
+        ("failed", "failed"),
+        ("could not", "stopped"),
+        ("", "too uncertain"),
+    ];
+    SHORT.iter().find(|(said, _)| why.contains(said)).map_or("", |(_, short)| short)
 }
 
 #[cfg(test)]
