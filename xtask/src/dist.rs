@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// emulation; ten minutes, as root
     #[arg(long = "try", conflicts_with = "binary")]
     is_tried: bool,
+    /// Only the binary for this machine, twice: once more from a clone in another directory, which has to be the same
+    #[arg(long = "reproduce", conflicts_with_all = ["binary", "is_tried"])]
+    is_reproduced: bool,
 }
 
 /// The most that a binary may weigh, in bytes: 10 MB, a limit that pages and pictures were made with.
@@ -58,7 +61,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("sha256:   {}", sha256(&dist.binary)?);
     let start = start_time(&dist.binary)?;
     println!("start:    {:.2} ms (--version, median of {START_RUNS})", start.as_secs_f64() * 1e3);
-    if args.binary { Ok(()) } else { packages(&dist.binary, args.is_tried) }
+    match args {
+        Args { is_reproduced: true, .. } => reproduce(&dist),
+        Args { binary: true, .. } => Ok(()),
+        Args { is_tried, .. } => packages(&dist.binary, *is_tried),
+    }
+}
+
+/// Builds the binary from a clone elsewhere, with nothing of this build; fails where it is another.
+fn reproduce(dist: &Dist) -> Result<()> {
+    let changed = cmd::capture(cmd::command("git").args(["status", "--porcelain", "--untracked-files=no"]))?;
+    ensure!(changed.trim().is_empty(), "a clone has what is committed: commit first");
+    let elsewhere = tempfile::tempdir()?;
+    let clone = elsewhere.path().join("a clone of it");
+    cmd::capture(cmd::command("git").args(["clone", "--quiet"]).arg(cmd::root()).arg(&clone))?;
+    let target = elsewhere.path().join("target");
+    let mut build = cmd::cargo();
+    build.args(["build", "--quiet", "--release", "--target", setup::MUSL, "--package", "qd1", "--bin", "qd1"]);
+    cmd::run(build.current_dir(&clone).env("CARGO_TARGET_DIR", &target))?;
+    let again = sha256(&target.join(setup::MUSL).join("release/qd1"))?;
+    ensure!(again == sha256(&dist.binary)?, "built in another directory it is another: {again}");
+    println!("again:    {again}, built in another directory");
+    Ok(())
 }
 
 /// Makes all packages of all targets, and what goes with them.
