@@ -33,6 +33,7 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
     let fit = (page.style.width.saturating_sub(LABEL) / cell).max(1);
     let all: Vec<usize> = (0..table.filesystems.len()).collect();
     for columns in all.chunks(fit) {
+        page.line("");
         columns_of(&mut page, table, columns, cell);
     }
     page.line("");
@@ -65,13 +66,20 @@ pub(crate) fn human(report: &Report, table: &Comparison, style: &Style) -> Strin
 
 /// Writes what else differs for sure, and the table of the filesystems that fit beside each other.
 pub(crate) fn brief(page: &mut Page, table: &Comparison) {
-    for sentence in words::sure(table).iter().skip(1) {
+    let sure = words::sure(table);
+    for sentence in sure.iter().skip(1) {
         page.hang(2, "-", BOLD, 4, sentence);
+    }
+    if sure.len() > 1 {
+        page.line("");
     }
     let cell = cell_width(table);
     let fit = (page.style.width.saturating_sub(LABEL) / cell).max(1);
     let all: Vec<usize> = (0..table.filesystems.len()).collect();
     columns_of(page, table, &all[..fit.min(all.len())], cell);
+    if let Some(open) = words::open_cells(table) {
+        page.prose(2, open);
+    }
 }
 
 /// Returns the width of the widest cell, with a space before it.
@@ -85,7 +93,6 @@ fn cell_width(table: &Comparison) -> usize {
 /// Writes the table of the filesystems at `columns`.
 fn columns_of(page: &mut Page, table: &Comparison, columns: &[usize], width: usize) {
     let names: String = columns.iter().map(|at| format!("{:>width$}", table.filesystems[*at].name)).collect();
-    page.line("");
     let head = page.paint(BOLD, &format!("{:LABEL$}{names}", ""));
     page.line(&head);
     let mut step = "";

@@ -63,6 +63,13 @@ fn spread(figure: &Estimate) -> String {
     }
 }
 
+/// What a cell without a figure for its interval means, where there is one.
+pub(crate) fn open_cells(table: &Comparison) -> Option<&'static str> {
+    let mut cells = table.rows.iter().filter(|row| row.leads).flat_map(|row| &row.cells);
+    cells.any(|cell| spread(&cell.over_rounds).ends_with('?')).then_some("+-?: not known to within a factor of two.")
+}
+
+/// What the cells hold.
 pub(crate) fn legend(table: &Comparison) -> String {
     let leading = || table.rows.iter().filter(|row| row.leads);
     let mut text = "Geometric mean over the rounds, with its 95 % interval".to_owned();
@@ -74,8 +81,8 @@ pub(crate) fn legend(table: &Comparison) -> String {
         );
     }
     text += ".";
-    if leading().any(|row| row.cells.iter().any(|cell| spread(&cell.over_rounds).ends_with('?'))) {
-        text += " +-?: not known to within a factor of two.";
+    if let Some(open) = open_cells(table) {
+        text += &format!(" {open}");
     }
     if leading().any(|row| row.cells.iter().any(is_unresolved)) {
         text += " Not resolved: too few operations, or too uneven, in some round.";
