@@ -15,6 +15,7 @@ mod runs;
 mod session;
 mod signals;
 mod suite_job;
+mod terminal;
 
 use std::ffi::OsString;
 use std::path::Path;

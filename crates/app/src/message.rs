@@ -2,13 +2,13 @@
 //! terminal as it is.
 
 use std::fmt::Display;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 
 use anyhow::Error;
 use qd1_model::printable_lines;
 use qd1_report::fitted;
 
-use crate::output::terminal_size;
+use crate::terminal;
 
 /// Prints a text; a stderr that is closed or full changes nothing.
 pub(crate) fn print(text: impl Display) {
@@ -20,8 +20,7 @@ pub(crate) fn print_error(error: &Error) {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let text = printable_lines(&format!("qd1: {error:#}")).into_owned();
     // A log keeps what belongs together in one line.
-    let stderr = std::io::stderr();
-    let text = if stderr.is_terminal() { fitted(&text, terminal_size(&stderr).0) } else { text };
+    let text = fitted(&text, terminal::columns(std::io::stderr()));
     let text = text.trim_end().strip_prefix("qd1:").unwrap_or_default();
     let _ = writeln!(anstream::stderr().lock(), "{red}qd1:{red:#}{text}");
 }

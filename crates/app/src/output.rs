@@ -2,7 +2,6 @@
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,20 +11,17 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::args::{DestinationArgs, OutputArgs, When};
-use crate::{message, signals};
+use crate::{message, signals, terminal};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::{Detail, Style, redact, render};
 use qd1_system::destination::Destination;
 use qd1_system::state::default_path;
 
-/// Columns and lines of a terminal when they are not known.
-const WIDTH: usize = 80;
-const HEIGHT: usize = 24;
-
 /// Returns the style that the destination can show, and that was asked for.
 pub(crate) fn style(args: &DestinationArgs, detail: Detail) -> Style {
     let to_terminal = args.output.is_none() && std::io::stdout().is_terminal();
-    let (width, height) = if to_terminal { terminal_size(std::io::stdout()) } else { (WIDTH, None) };
+    let (width, height) = terminal::size(std::io::stdout());
+    let (width, height) = if to_terminal { (width, Some(height)) } else { (terminal::WIDTH, None) };
     let detail = match detail {
         _ if args.verbose => Detail::All,
         Detail::Screen { is_kept, .. } => Detail::Screen { is_kept, lines: height },
@@ -45,14 +41,6 @@ fn color(when: When, to_terminal: bool) -> bool {
         When::Auto if set("CLICOLOR_FORCE") => true,
         When::Auto => to_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
     }
-}
-
-/// Returns the columns of the terminal behind a stream, and its lines.
-pub(crate) fn terminal_size(stream: impl AsFd) -> (usize, Option<usize>) {
-    let size = rustix::termios::tcgetwinsize(stream);
-    let known = |number: u16| (number > 0).then_some(usize::from(number));
-    let (columns, lines) = size.map_or((None, None), |size| (known(size.ws_col), known(size.ws_row)));
-    (columns.unwrap_or(WIDTH), Some(lines.unwrap_or(HEIGHT)))
 }
 
 /// Checks that the file of `-o` can be written, so that a run does not fail after a minute of measuring.

@@ -1,7 +1,6 @@
 //! The procedure of a run, the same for all commands: destination, place, seed, plan, dry run, store, signals,
 //! progress, saving, analysis, report, exit code.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,6 +27,7 @@ use crate::message;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::{self, Signals};
+use crate::terminal;
 
 /// The settings of a run that every command specifies.
 pub(crate) struct Request<'a> {
@@ -146,10 +146,7 @@ impl<'a> Session<'a> {
             destroy::refuse_in_use(&machine, &plan.target.path)?;
         }
         if common.dry_run {
-            let text = job.dry_run(&plan);
-            let width =
-                if std::io::stdout().is_terminal() { output::terminal_size(std::io::stdout()).0 } else { usize::MAX };
-            return self.show_plan(&qd1_report::fitted(&text, width));
+            return self.show_plan(&qd1_report::fitted(&job.dry_run(&plan), terminal::columns(std::io::stdout())));
         }
         job.may_run(&place, &machine)?;
         let store = self.store();

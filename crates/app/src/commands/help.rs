@@ -66,8 +66,8 @@ pub(crate) fn run(args: &HelpArgs, mut root: clap::Command) -> Result<ExitCode> 
 fn overview(root: &clap::Command) -> String {
     let mut page = format!("{}\n", root.get_about().map(ToString::to_string).unwrap_or_default());
     page += "Usage: qd1 [OPTIONS] [PATH], which is `qd1 check`, or qd1 COMMAND\n";
-    let shown = || root.get_subcommands().filter(|command| !command.is_hide_set());
-    for command in shown().filter(|command| !MINOR.contains(&command.get_name())) {
+    let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in commands.filter(|command| !MINOR.contains(&command.get_name())) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         page += &format!("  {:<11}  {about}\n", command.get_name());
     }
