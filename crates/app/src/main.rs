@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bounds;
 mod cli;
 mod command_line;
 mod commands;

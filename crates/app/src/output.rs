@@ -13,8 +13,9 @@ use rustix::io::Errno;
 use crate::args::{DestinationArgs, OutputArgs, When};
 use crate::{message, signals, terminal};
 use qd1_model::{Problem, ProblemKind};
-use qd1_report::{Detail, Style, redact, render};
+use qd1_report::{Detail, Style, render};
 use qd1_system::destination::Destination;
+use qd1_system::inputs;
 use qd1_system::state::default_path;
 
 /// Returns the style that the destination can show, and that was asked for.
@@ -69,14 +70,15 @@ fn refuse_in_use(option: &str, path: &Path) -> Result<()> {
             Problem::usage(format!("{option} {}: is the history of runs; name another file", path.display())).into()
         );
     }
-    let Some(found) = std::fs::metadata(path).ok().filter(Metadata::is_file) else { return Ok(()) };
+    let found = std::fs::metadata(path).ok().filter(Metadata::is_file);
     let is_it = |other: &Path| {
-        std::fs::metadata(other).is_ok_and(|other| (found.dev(), found.ino()) == (other.dev(), other.ino()))
+        let other = std::fs::metadata(other).ok();
+        found.as_ref().zip(other).is_some_and(|(found, other)| (found.dev(), found.ino()) == (other.dev(), other.ino()))
     };
     let what = if history.is_some_and(|history| is_it(&history)) {
         "is the history of runs"
-    } else if arguments().iter().any(|argument| is_it(argument)) {
-        "is read by this command"
+    } else if inputs::has(path) || arguments().iter().any(|argument| is_it(argument)) {
+        "is read or measured by this command"
     } else {
         return Ok(());
     };
@@ -97,7 +99,8 @@ fn is_of_history(path: &Path, history: &Path) -> bool {
     })
 }
 
-/// Returns what may be paths among the arguments of this process, but for those that name what may be written.
+/// Returns what may be paths among the arguments of this process, but for those that name what may be written: known before
+/// anything is read. What arguments do not show, [`inputs`] knows once it is opened.
 fn arguments() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut words = std::env::args_os().skip(1);
@@ -108,7 +111,9 @@ fn arguments() -> Vec<PathBuf> {
             Some("-o" | "--output" | "--destroy") => _ = words.next(),
             Some(text) if ["--output=", "-o", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
             Some(text) => {
-                found.extend(text.split_once('=').into_iter().map(|(_, value)| value.into()).chain([text.into()]))
+                // `--group before=a.json,b.json`.
+                let parts = text.split_once('=').into_iter().flat_map(|(_, value)| value.split(',').chain([value]));
+                found.extend(parts.chain([text]).map(PathBuf::from));
             }
             None => found.push(word.into()),
         }
@@ -297,6 +302,7 @@ fn write_to(path: &Path, bytes: &[u8]) -> Result<()> {
     if is_special(path) {
         return create_in_place("-o", path)?.write_all(bytes).map_err(cannot);
     }
+    refuse_in_use("-o", path)?;
     let there = destination("-o", path)?;
     let mut file = create_temporary(path, &there)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(cannot)?;
@@ -310,10 +316,7 @@ fn write_to(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn report(args: &OutputArgs, report: &mut qd1_model::Report, detail: Detail) -> Result<()> {
-    if args.redact {
-        redact(report).context("this report cannot be redacted, and is not shown")?;
-    }
+pub(crate) fn report(args: &OutputArgs, report: &qd1_model::Report, detail: Detail) -> Result<()> {
     write(&args.to, &render(report, args.format(), &style(&args.to, detail)))
 }
 

@@ -12,6 +12,7 @@ use qd1_model::measured::Measured;
 use qd1_model::suggest::nearest;
 use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
+use qd1_system::inputs;
 
 use crate::{exports, session};
 
@@ -226,6 +227,7 @@ fn of_file(word: &str, path: &Path) -> Result<Found> {
         return Err(Problem::usage(format!("{}: is a fifo; name a file", path.display())).into());
     }
     let mut bytes = Vec::new();
+    inputs::note(path);
     let file = std::fs::File::open(path).map_err(cannot)?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
     let bytes = exports::unpacked(bytes, BYTES_MAX).map_err(cannot)?;

@@ -10,18 +10,19 @@ use qd1_analysis::trend::kept_figures;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, TargetKind};
 use qd1_model::record::StepRecord;
-use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, Thresholds, printable_lines};
+use qd1_model::{Grade, Problem, ProblemKind, Record, Report, Subject, printable_lines};
 use qd1_probe::Machine;
 use qd1_report::Detail;
 use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, RunFiles, destroy, id};
 use qd1_store::Store;
-use qd1_suites::thresholds;
+use qd1_system::inputs;
 use qd1_system::state::default_path;
 use qd1_system::trust;
 
 use crate::args::{CommonArgs, FailOn, OutputArgs};
+use crate::bounds::Bounds;
 use crate::command_line::{CommandLine, PATH};
 use crate::message;
 use crate::output;
@@ -110,7 +111,7 @@ impl From<(Record, RunFiles)> for Measured {
 /// A request whose thresholds and destination were checked, so that mistakes are reported before anything is measured.
 pub(crate) struct Session<'a> {
     request: Request<'a>,
-    thresholds: Thresholds,
+    bounds: Bounds,
 }
 
 impl<'a> Session<'a> {
@@ -119,11 +120,18 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When either is not usable.
     pub(crate) fn begin(request: Request<'a>) -> Result<Self> {
-        let thresholds = thresholds::of_run(request.subject, request.thresholds)?;
-        if let Some(path) = &request.common.output.to.output {
-            output::check_destination(path)?;
-        }
-        Ok(Self { request, thresholds })
+        let bounds = Bounds::of_run(request.subject, request.thresholds)?;
+        let session = Self { request, bounds };
+        session.check_output()?;
+        Ok(session)
+    }
+
+    /// Checks the destination: again where more is known of what the command reads.
+    ///
+    /// # Errors
+    /// When it cannot be written, or is one of the files that are read or measured.
+    pub(crate) fn check_output(&self) -> Result<()> {
+        self.request.common.output.to.output.iter().try_for_each(|path| output::check_destination(path))
     }
 
     /// Measures what the job plans, saves the run, and reports it.
@@ -145,6 +153,8 @@ impl<'a> Session<'a> {
         if plan.target.kind == TargetKind::BlockDestroy {
             destroy::refuse_in_use(&machine, &plan.target.path)?;
         }
+        inputs::note(&plan.target.path);
+        self.check_output()?;
         if common.dry_run {
             return self.show_plan(&qd1_report::fitted(&job.dry_run(&plan), terminal::columns(std::io::stdout())));
         }
@@ -208,7 +218,7 @@ impl<'a> Session<'a> {
 
     /// Analyses a run and reports it.
     fn report(&self, record: Record, detail: Detail) -> Result<Report> {
-        show(record, &self.thresholds, &self.request.common.output, detail)
+        show(record, &self.bounds, &self.request.common.output, detail)
     }
 }
 
@@ -249,10 +259,10 @@ pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, inspect: impl FnOn
 /// Analyses a run with the current analysis and reports it.
 ///
 /// # Errors
-/// When the report cannot be written.
-pub(crate) fn show(record: Record, thresholds: &Thresholds, to: &OutputArgs, detail: Detail) -> Result<Report> {
-    let mut report = qd1_analysis::analyse(record, thresholds);
-    output::report(to, &mut report, detail)?;
+/// When the report cannot be redacted or written.
+pub(crate) fn show(record: Record, bounds: &Bounds, to: &OutputArgs, detail: Detail) -> Result<Report> {
+    let report = bounds.judge(record, to.redact)?;
+    output::report(to, &report, detail)?;
     Ok(report)
 }
 

@@ -32,7 +32,7 @@ pub use history::{history_human, history_json};
 pub use html::{Prices, html, ranking_html};
 pub use page::{Detail, Style, fitted};
 pub use plot::{Charts, PictureFormat, Pictured, Size};
-pub use redact::redact;
+pub use redact::{redact, redact_measured, redact_thresholds};
 pub use sections::suite::suites;
 pub use trend::{trend_human, trend_json};
 pub use words::thousands;

@@ -7,6 +7,7 @@ mod change;
 pub mod child;
 pub mod destination;
 pub mod helper;
+pub mod inputs;
 pub mod janitor;
 pub mod journal;
 pub mod lock;

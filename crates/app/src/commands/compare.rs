@@ -58,6 +58,9 @@ pub(crate) struct CompareArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
+    /// Leave out names, addresses, models and paths, to share it: sides and runs are numbered
+    #[arg(long, conflicts_with = "fail_if")]
+    pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) to: DestinationArgs,
 }
@@ -68,13 +71,25 @@ pub(crate) struct CompareArgs {
 /// When a run cannot be read, or nothing of them can be compared; the message says what to do.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     args.to.output.iter().try_for_each(|path| output::check_destination(path))?;
-    let groups = groups(args)?;
+    let mut groups = groups(args)?;
+    if args.redact {
+        redact(&mut groups);
+    }
     let comparison = compare(&groups, &args.fail_if)?;
     let style = output::style(&args.to, Detail::Screen { is_kept: false, lines: None });
     let format = if args.json { CompareFormat::Json } else { args.format };
     output::write(&args.to, &qd1_report::comparison(&comparison, format, &style, &jiff::tz::TimeZone::system()))?;
     let is_beyond = comparison.limits.iter().any(|limit| limit.is_beyond || args.strict && !limit.is_within);
     Ok(if is_beyond { ExitCode::from(ProblemKind::Threshold.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+/// Numbers the sides and what is named in them.
+pub(crate) fn redact(groups: &mut [Group]) {
+    for (group, number) in groups.iter_mut().zip(1..) {
+        group.name = format!("side {number}");
+    }
+    let mut runs: Vec<&mut Measured> = groups.iter_mut().flat_map(|group| &mut group.runs).collect();
+    qd1_report::redact_measured(&mut runs);
 }
 
 /// Reads the sides: each run by itself, and each group.

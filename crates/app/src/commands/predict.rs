@@ -20,10 +20,10 @@ use qd1_report::Detail;
 use qd1_runner::place::Place;
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, execute};
-use qd1_suites::thresholds;
 use qd1_system::tool::memory;
 
 use crate::args::MeasureArgs;
+use crate::bounds::Bounds;
 use crate::command_line::CommandLine;
 use crate::output;
 use crate::session::{self, Job, Measured, Session};
@@ -96,13 +96,13 @@ pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
 fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let mut record = session::kept_runs()?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
-    let thresholds = thresholds::of_run(record.plan.subject, None)?;
-    let mut report = qd1_analysis::analyse(record, &thresholds);
+    let output = &args.how.common.output;
+    let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.redact)?;
     if report.prediction.is_none() {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
         return Err(Problem::usage(why).into());
     }
-    output::report(&args.how.common.output, &mut report, Detail::Screen { is_kept: false, lines: None })?;
+    output::report(output, &report, Detail::Screen { is_kept: false, lines: None })?;
     Ok(ExitCode::SUCCESS)
 }
 

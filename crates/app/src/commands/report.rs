@@ -4,18 +4,18 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 use jiff::tz::TimeZone;
+use qd1_analysis::charts;
 use qd1_analysis::compare::{Group, compare};
-use qd1_analysis::{analyse, charts};
 use qd1_model::comparison::Comparison;
 use qd1_model::measured::Measured;
 use qd1_model::{Problem, Record, printable};
-use qd1_report::{Pictured, html, redact};
-use qd1_suites::thresholds;
+use qd1_report::{Pictured, html};
 
 use crate::args::DestinationArgs;
+use crate::bounds::Bounds;
 use crate::commands::ranking;
 use crate::{message, output, runs};
 
@@ -117,17 +117,19 @@ fn names(args: &RunsArgs, runs: &[(&str, Record)]) -> Result<Vec<String>> {
     // A name by its time, as @latest, means another run tomorrow.
     let word = |(word, record): &(&str, Record)| {
         let is_of_now = args.redact || word.starts_with('@');
-        if is_of_now { record.id.chars().take(8).collect() } else { (*word).to_owned() }
+        if is_of_now { shown_id(&record.id) } else { (*word).to_owned() }
     };
     Ok(runs::names(&runs.iter().map(word).collect::<Vec<_>>()))
 }
 
+/// What is shown of an id: a run's own is random, and says nothing of it.
+fn shown_id(id: &str) -> String {
+    let is_random = !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if is_random { id.chars().take(8).collect() } else { "run".to_owned() }
+}
+
 fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {
-    let thresholds = thresholds::of_run(record.plan.subject, args.thresholds.as_deref())?;
-    let mut report = analyse(record, &thresholds);
-    if args.redact {
-        redact(&mut report).context("this run cannot be redacted, and is not shown")?;
-    }
+    let report = Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)?;
     let data = charts(&report.record, &report.summary);
     Ok(Pictured { name, report, data })
 }

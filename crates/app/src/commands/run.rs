@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use qd1_model::{Problem, Subject};
+use qd1_system::inputs;
 
 use crate::args::MeasureArgs;
 use crate::command_line::CommandLine;
@@ -37,7 +38,10 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let is_file = builtin.is_none();
     let suite = match builtin {
         Some(suite) => suite,
-        None if has("toml") => qd1_suites::load(file)?,
+        None if has("toml") => {
+            inputs::note(file);
+            qd1_suites::load(file)?
+        }
         None if file.is_file() || has("fio") || has("job") => return job_file(file, args, typed),
         None => return Err(qd1_suites::unknown(&args.what).into()),
     };
@@ -57,6 +61,7 @@ fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode
     }
     words.push(file.display().to_string());
     let invocation = fio::invocation(&words)?;
+    session.check_output()?;
     let is_used = |directory: &String| Path::new(directory) == args.path;
     if args.path != Path::new(".") && !invocation.jobs.iter().any(|job| job.directory.iter().any(is_used)) {
         let path = args.path.display();

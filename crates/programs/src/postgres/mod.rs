@@ -153,6 +153,7 @@ impl Driver for Postgres {
     fn check(&mut self) -> Result<()> {
         let tools = Tools::find(self.options.bindir.as_deref(), self.options.dsn.is_none())?;
         for script in &self.options.script {
+            qd1_system::inputs::note(script);
             if let Err(error) = std::fs::File::open(script) {
                 return Err(Problem::usage(format!("--script {}: {error}", script.display())).into());
             }

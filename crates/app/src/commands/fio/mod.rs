@@ -28,7 +28,7 @@ use crate::session;
 use crate::signals::Signals;
 use qd1_model::{Problem, ProblemKind};
 use qd1_runner::id::random_id;
-use qd1_system::trust;
+use qd1_system::{inputs, trust};
 use sink::Sink;
 use watch::Watch;
 use world::RealWorld;
@@ -66,6 +66,7 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     if flags.parse_only {
         return Ok(ExitCode::SUCCESS);
     }
+    note_files(&invocation.jobs);
     let mut sink = match &flags.output {
         Some(path) => Sink::file(Path::new(path))?,
         None => Sink::stdout(),
@@ -87,10 +88,24 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
 /// When it or a file it names is invalid, or there are no jobs.
 pub(crate) fn invocation(args: &[String]) -> Result<Box<Invocation>> {
     match parse_args(args, &RealWorld).map_err(|errors| Problem::usage(errors.to_string()))? {
-        Request::Run(invocation) if !invocation.jobs.is_empty() => Ok(invocation),
+        Request::Run(invocation) if !invocation.jobs.is_empty() => {
+            note_files(&invocation.jobs);
+            Ok(invocation)
+        }
         _ => Err(no_jobs().into()),
     }
 }
+
+/// Notes the files that jobs read or write: no report may take the place of one.
+fn note_files(jobs: &[FioJob]) {
+    for job in jobs.iter().filter(|job| job.ioengine.moves_data()) {
+        let names = (0..job.numjobs).flat_map(|clone| job.file_names(clone));
+        names.take(NOTED_MAX).for_each(|name| inputs::note(Path::new(&name)));
+    }
+}
+
+/// Files of a job that are noted: beyond, it takes longer than a user waits for a mistake to be found.
+const NOTED_MAX: usize = 1 << 16;
 
 fn no_jobs() -> Problem {
     Problem::usage("no jobs are defined; name a job file, or give --name= (see fio --help)")

@@ -4,6 +4,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use qd1_fio::{Limits, System, World};
+use qd1_system::inputs;
 
 /// The real world.
 pub(crate) struct RealWorld;
@@ -15,6 +16,7 @@ impl World for RealWorld {
         if path == Path::new("-") {
             io::stdin().lock().take(limit).read_to_end(&mut bytes)?;
         } else {
+            inputs::note(path);
             std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
         }
         Ok(bytes)

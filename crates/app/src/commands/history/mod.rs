@@ -13,9 +13,9 @@ use qd1_model::history::{Filter, NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, printable};
 use qd1_report::Detail;
 use qd1_store::Store;
-use qd1_suites::thresholds;
 
 use crate::args::{DestinationArgs, OutputArgs};
+use crate::bounds::Bounds;
 use crate::{output, runs, session};
 use filter::FilterArgs;
 
@@ -115,8 +115,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
             output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
             let store = session::kept_runs()?;
             let record = store.load(&runs::id(&store, id)?)?;
-            let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
-            session::show(record, &thresholds, output, Detail::All)?;
+            let bounds = Bounds::of_run(record.plan.subject, thresholds.as_deref())?;
+            session::show(record, &bounds, output, Detail::All)?;
         }
         Some(HistoryCommand::Tag { id, tags, remove }) => {
             if let Some(wrong) = tags.iter().find(|tag| !is_tag(tag)) {
@@ -180,8 +180,8 @@ const JUDGED_MAX: usize = 20;
 /// Returns what a run found; `None` where it cannot be read.
 fn judged(store: &Store, id: &str) -> Option<String> {
     let record = store.load(id).ok()?;
-    let thresholds = thresholds::of_run(record.plan.subject, None).ok()?;
-    Some(qd1_report::headline(&qd1_analysis::analyse(record, &thresholds)))
+    let report = Bounds::of_run(record.plan.subject, None).ok()?.judge(record, false).ok()?;
+    Some(qd1_report::headline(&report))
 }
 
 fn prune(keep: usize, conditions: &FilterArgs, is_dry_run: bool) -> Result<()> {

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use qd1_analysis::analyse;
 use qd1_model::history::{NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, Record, printable};
 use qd1_report::redact;
 use qd1_store::{Salvaged, Store, from_json};
-use qd1_suites::thresholds;
 
 use super::filter::FilterArgs;
 use super::{counted, with_hosts};
@@ -112,7 +110,7 @@ struct Export {
 impl Export {
     fn add(&mut self, record: Record, tags: &[String], note: Option<&str>) -> Result<()> {
         let id = record.id.clone();
-        let record = if self.is_redacted { redacted(record)? } else { record };
+        let record = if self.is_redacted { redact(&record).context("this run cannot be redacted")? } else { record };
         let (tags, note) = if self.is_redacted { (&[][..], None) } else { (tags, note) };
         serde_json::to_writer(&mut self.text, &Line { tags, note, record: &record })?;
         self.text.push(b'\n');
@@ -139,13 +137,6 @@ impl Export {
         }
         lost
     }
-}
-
-fn redacted(record: Record) -> Result<Record> {
-    let thresholds = thresholds::of_run(record.plan.subject, None)?;
-    let mut report = analyse(record, &thresholds);
-    redact(&mut report).context("this run cannot be redacted")?;
-    Ok(report.record)
 }
 
 /// Adds the runs of files to the history.
