@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::args::{DestinationArgs, OutputArgs, When};
 use crate::{message, signals, terminal};
-use qd1_model::{Problem, ProblemKind};
+use qd1_model::{Problem, ProblemKind, printable_output};
 use qd1_report::{Detail, Style, render};
 use qd1_system::destination::Destination;
 use qd1_system::inputs;
@@ -267,7 +267,7 @@ fn create_temporary(path: &Path, there: &Destination) -> Result<tempfile::NamedT
 /// # Errors
 /// When it cannot be written where it was to go. A closed pipe (`| head`) is not an error.
 pub(crate) fn write(args: &DestinationArgs, text: &str) -> Result<()> {
-    write_bytes(args, text.as_bytes())
+    write_bytes(args, printable_output(text).as_bytes())
 }
 
 /// The same of what may be no text.

@@ -45,7 +45,7 @@ pub use finding::{Finding, Severity};
 pub use hist::{CoarseHist, Hist};
 pub use op::OpClass;
 pub use plan::Plan;
-pub use printable::{printable, printable_lines};
+pub use printable::{printable, printable_lines, printable_output};
 pub use problem::{Problem, ProblemKind};
 pub use record::Record;
 pub use report::Report;

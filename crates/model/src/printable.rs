@@ -15,6 +15,40 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     written_out(text, |letter| letter != '\n' && is_hidden(letter))
 }
 
+/// Returns a whole output as a terminal may have it: with its lines, tabs and colours, and all else that a terminal would obey
+/// written out as JSON does (`\u001b`), so that a document stays the same document.
+pub fn printable_output(text: &str) -> Cow<'_, str> {
+    const COLOR: &str = "\u{1b}[";
+    let is_kept = |letter: char| matches!(letter, '\n' | '\t') || !is_hidden(letter);
+    let mut shown: Option<String> = None;
+    let mut rest = text;
+    while let Some(at) = rest.find(|letter| !is_kept(letter)) {
+        let (before, after) = rest.split_at(at);
+        let of_color =
+            after.strip_prefix(COLOR).map(|code| code.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'));
+        let (length, is_color) = match of_color.and_then(|end| end.strip_prefix('m')) {
+            Some(end) => (after.len() - end.len(), true),
+            None => (after.chars().next().map_or(1, char::len_utf8), false),
+        };
+        let shown = shown.get_or_insert_with(String::new);
+        shown.push_str(before);
+        if is_color {
+            shown.push_str(&after[..length]);
+        } else {
+            let letter = after.chars().next().map_or(0, u32::from);
+            write!(shown, "\\u{letter:04x}").expect("a String takes all");
+        }
+        rest = &after[length..];
+    }
+    match shown {
+        Some(mut shown) => {
+            shown.push_str(rest);
+            Cow::Owned(shown)
+        }
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// Whether a terminal shows something else than a letter for it.
 pub fn is_hidden(letter: char) -> bool {
     let separates = matches!(letter, '\u{2028}' | '\u{2029}');
@@ -60,6 +94,13 @@ mod tests {
             assert_eq!(printable(name), shown);
         }
         assert_eq!(printable_lines("a\nb\u{1b}c"), "a\nb\\x1bc");
+        for (whole, shown) in [
+            ("a\n\tb\u{1b}[1;31mred\u{1b}[0m", "a\n\tb\u{1b}[1;31mred\u{1b}[0m"),
+            ("\"\u{9b}2J\"", "\"\\u009b2J\""),
+            ("\u{1b}c\u{1b}[2J\u{202e}", "\\u001bc\\u001b[2J\\u202e"),
+        ] {
+            assert_eq!(printable_output(whole), shown);
+        }
     }
 
     proptest! {

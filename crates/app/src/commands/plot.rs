@@ -112,7 +112,11 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
     };
     let size = Size { width: f64::from(args.width), height: f64::from(args.height) };
     let picture = charts.picture(name, format, size).ok_or_else(|| unknown(&charts, name))?;
-    output::write_bytes(&to, &picture.map_err(|error| anyhow!("{name}: cannot be written as a picture: {error}"))?)?;
+    let picture = picture.map_err(|error| anyhow!("{name}: cannot be written as a picture: {error}"))?;
+    match str::from_utf8(&picture) {
+        Ok(text) => output::write(&to, text)?,
+        Err(_) => output::write_bytes(&to, &picture)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use crate::output::create_in_place;
+use qd1_model::printable_output;
 
 /// The destination. Each write reaches it at once, since interim reports are read while the jobs run.
 pub(crate) struct Sink {
@@ -32,6 +33,7 @@ impl Sink {
     /// # Errors
     /// When it cannot be written. A closed pipe (`| head`) is not an error.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
+        let text = printable_output(text);
         match &mut self.file {
             Some((path, file)) => {
                 file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))

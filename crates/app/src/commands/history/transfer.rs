@@ -80,12 +80,11 @@ pub(super) fn export(args: &ExportArgs) -> Result<()> {
     if written == 0 {
         anyhow::bail!("none of the runs can be read, and nothing is written");
     }
-    let bytes = match args.output.as_deref().and_then(Packing::of) {
-        Some(packing) => packing.packed(&export.text)?,
-        None => export.text,
-    };
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
-    output::write_bytes(&to, &bytes)?;
+    match args.output.as_deref().and_then(Packing::of) {
+        Some(packing) => output::write_bytes(&to, &packing.packed(&export.text)?)?,
+        None => output::write(&to, str::from_utf8(&export.text)?)?,
+    }
     if args.output.is_some() {
         message::print(format_args!("qd1: exported {}", counted(written)));
     }

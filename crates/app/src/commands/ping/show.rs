@@ -11,7 +11,7 @@ use qd1_model::plan::Sync;
 use qd1_model::record::Stream;
 use qd1_model::sync::SyncMethod;
 use qd1_model::units::{format_count, format_ns, format_rate, format_share, format_span_ns};
-use qd1_model::{Bytes, Estimate, SCHEMA_VERSION};
+use qd1_model::{Bytes, Estimate, SCHEMA_VERSION, printable_output};
 use serde::Serialize;
 
 use super::PingOutcome;
@@ -263,7 +263,7 @@ fn operation(request: &Request) -> &'static str {
 /// Prints and flushes. Returns false when the reader has closed the pipe (`| head`), which is not an error.
 fn print(text: &str) -> Result<bool> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable_output(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         outcome => outcome.map(|()| true).context("cannot write to stdout"),
     }
