@@ -1,16 +1,17 @@
 //! What commits and reads are like, in a word each.
 //!
 //! The words are labels and no verdicts: no program needs a disk to be like a local one. A word is given where the whole
-//! interval lies between its bounds, two where it lies across one.
+//! interval lies between its bounds, and the two ends of what is possible where it lies across one or has no end. Only a
+//! figure that is not the disk's has none.
 
 use qd1_model::finding::Finding;
 use qd1_model::metric::metric;
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
-use qd1_model::verdict::Impression;
+use qd1_model::verdict::{Impression, WordBound};
 use qd1_model::{Estimate, Record, StreamSummary, Summary};
 
-use crate::judge::{is_spoiled_by_waits_alone, why_not_the_disks};
+use crate::judge::{judged_figure, why_not_the_disks};
 
 /// The words for one kind of request, by one figure of one step.
 struct Scale {
@@ -21,8 +22,6 @@ struct Scale {
     /// Each up to its bound, ns, the best first.
     words: &'static [(f64, &'static str)],
     beyond: &'static str,
-    /// Follows the word.
-    of: &'static str,
     source: &'static str,
 }
 
@@ -34,7 +33,6 @@ const SCALES: [Scale; 2] = [
         metric: "lat_p99_ns",
         words: &[(2e6, "excellent"), (10e6, "good"), (50e6, "slow")],
         beyond: "very slow",
-        of: "",
         source: "OpenShift's etcd practices (2 ms); etcd docs: hardware (10 ms); Netdata's guide to CockroachDB: WAL fsync \
                  latency (50 ms)",
     },
@@ -43,9 +41,8 @@ const SCALES: [Scale; 2] = [
         step: "qd1",
         op: OpClass::Read,
         metric: "lat_p999_ns",
-        words: &[(300e3, "like"), (500e3, "nearly like")],
-        beyond: "unlike",
-        of: " local NVMe",
+        words: &[(300e3, "excellent"), (500e3, "acceptable")],
+        beyond: "poor or oversold",
         source: "VPS-Disk-Latency-Bench 2.0",
     },
 ];
@@ -59,7 +56,7 @@ pub(crate) fn of(record: &Record, summary: &Summary, findings: &[Finding]) -> Ve
 fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &Scale) -> Impression {
     let get = metric(scale.metric).expect("a test judges each scale").get;
     let stream = summary.stream(scale.step, scale.op);
-    let figure = stream.and_then(get);
+    let whole = stream.and_then(get);
     let criterion = Criterion {
         step: scale.step.to_owned(),
         op: scale.op,
@@ -71,26 +68,25 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         source: scale.source.to_owned(),
     };
     let spoiled = why_not_the_disks(record, summary, findings, &criterion);
-    // What this machine's processors added changes no word that the figure has with it and without.
-    let shorter = stream.and_then(|stream| get(&stream.without_waits()?));
-    let is_by_waits = is_spoiled_by_waits_alone(record, summary, findings, &criterion);
-    let same = |word: &String| shorter.and_then(|shorter| scale.word(&shorter)).is_some_and(|other| other == *word);
-    let said = figure.and_then(|figure| scale.word(&figure));
-    let word = said.filter(|word| spoiled.is_none() || is_by_waits && same(word));
+    let figure = judged_figure(record, summary, &criterion);
+    let word = figure.filter(|_| spoiled.is_none()).and_then(|figure| scale.word(&figure));
     let stalls = stream.is_some_and(is_stalled);
     let word = word.map(|word| if stalls { format!("{word}, with stalls") } else { word });
     let why = match (&word, spoiled, figure) {
         (Some(_), ..) => String::new(),
         (None, Some(why), _) => why,
         (None, None, None) => format!("step {} did not run", scale.step),
-        (None, None, Some(_)) => "its interval is too wide".to_owned(),
+        (None, None, Some(_)) => "too short a run, in which there is not even a median".to_owned(),
     };
     Impression {
         requests: scale.requests.to_owned(),
         word,
         why,
         metric: scale.metric.to_owned(),
+        with_waits: whole.filter(|whole| Some(*whole) != figure),
         figure,
+        median: stream.map(|stream| stream.lat_p50_ns),
+        bounds: scale.words.iter().map(|(bound, word)| WordBound { word: (*word).to_owned(), up_to: *bound }).collect(),
         source: scale.source.to_owned(),
     }
 }
@@ -107,18 +103,19 @@ fn is_stalled(stream: &StreamSummary) -> bool {
 }
 
 impl Scale {
-    /// The word for a figure, or two where its interval lies across a bound; `None` where it lies across two, or has no end.
+    /// The word for a figure, or the best and the worst that it may be; `None` where nothing is known of it.
     fn word(&self, figure: &Estimate) -> Option<String> {
         let place = |value: f64| self.words.iter().position(|(bound, _)| value <= *bound).unwrap_or(self.words.len());
         let name = |at: usize| self.words.get(at).map_or(self.beyond, |(_, word)| word);
-        // What is bad at its lower end already is no better further up.
-        let low = place(figure.low?);
-        let high = figure.high.map(place).or((low == self.words.len()).then_some(low))?;
-        match high - low {
-            0 => Some(format!("{}{}", name(low), self.of)),
-            1 => Some(format!("{} or {}{}", name(low), name(high), self.of)),
-            _ => None,
-        }
+        Some(match (figure.low.map(place), figure.high.map(place)) {
+            (None, None) => return None,
+            (Some(low), Some(high)) if low == high => name(low).to_owned(),
+            (Some(low), Some(high)) => format!("{} to {}", name(low), name(high)),
+            // What is bad at its lower end already is no better further up.
+            (Some(low), None) if low == self.words.len() => name(low).to_owned(),
+            (Some(low), None) => format!("{} or worse", name(low)),
+            (None, Some(high)) => format!("{} or better", name(high)),
+        })
     }
 }
 
@@ -140,12 +137,12 @@ mod tests {
         let [commits, reads] = &SCALES;
         let said = |scale: &Scale, low: f64, high| scale.word(&figure(low, high));
         assert_eq!(said(commits, 0.3e6, Some(0.4e6)).as_deref(), Some("excellent"));
-        assert_eq!(said(commits, 1.8e6, Some(2.4e6)).as_deref(), Some("excellent or good"));
-        assert_eq!(said(commits, 1e6, Some(12e6)), None);
+        assert_eq!(said(commits, 1.8e6, Some(2.4e6)).as_deref(), Some("excellent to good"));
+        assert_eq!(said(commits, 1e6, Some(12e6)).as_deref(), Some("excellent to slow"));
         assert_eq!(said(commits, 60e6, None).as_deref(), Some("very slow"), "however long it may be");
-        assert_eq!(said(commits, 6e6, None), None);
-        assert_eq!(said(reads, 458e3, Some(1264e3)).as_deref(), Some("nearly like or unlike local NVMe"));
-        assert_eq!(said(reads, 100e3, Some(200e3)).as_deref(), Some("like local NVMe"));
+        assert_eq!(said(commits, 16e6, None).as_deref(), Some("slow or worse"));
+        assert_eq!(said(reads, 458e3, Some(1264e3)).as_deref(), Some("acceptable to poor or oversold"));
+        assert_eq!(said(reads, 100e3, Some(200e3)).as_deref(), Some("excellent"));
     }
 
     #[test]
@@ -190,7 +187,7 @@ mod tests {
             of(&record, &summary, &findings).remove(0).word
         };
         let (waits, steal) = ("cpu_spoiled.run_delay", "cpu_spoiled.steal");
-        assert_eq!(word(&[waits]).as_deref(), Some("unlike local NVMe"));
+        assert_eq!(word(&[waits]).as_deref(), Some("poor or oversold"));
         assert_eq!((word(&[steal]), word(&[waits, steal])), (None, None));
     }
 }

@@ -73,6 +73,8 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         report.standings = reference::of(summary, &report.impressions);
     }
     report.criteria = judge_criteria(record, summary, &findings);
+    let judged = report.verdicts.iter().flat_map(|verdict| &verdict.judged).chain(&report.criteria);
+    detect::weigh_by_effect(&mut findings, &judged.collect::<Vec<_>>());
     report.over = over::summary(record, summary, &findings, thresholds);
     report.sweep = sweep::surface(record);
     if let Some(surface) = &report.sweep {

@@ -52,7 +52,7 @@ pub struct ThresholdClass {
     pub criterion: Vec<Criterion>,
 }
 
-/// What one kind of request is like, in a word that its whole interval bears out.
+/// What one kind of request is like: a word that its whole interval bears out, or the best and the worst that it may be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Impression {
     /// `commits` or `reads`.
@@ -65,11 +65,29 @@ pub struct Impression {
     pub why: String,
     /// What is judged: a name of [`crate::metric::METRICS`], and its figure where it was measured.
     pub metric: String,
-    /// The figure.
+    /// The figure, without what its slow operations waited for a processor where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Estimate>,
+    /// The figure with these waits, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_waits: Option<Estimate>,
+    /// The median latency of the same requests, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<Estimate>,
+    /// The words and up to where each holds, in the metric's unit; the last word holds beyond.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<WordBound>,
     /// Who drew the bounds between the words.
     pub source: String,
+}
+
+/// A word, and up to where it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WordBound {
+    /// The word.
+    pub word: String,
+    /// Largest figure that it is said of.
+    pub up_to: f64,
 }
 
 /// Whether flushes were seen to write out what was written.

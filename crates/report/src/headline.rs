@@ -51,8 +51,8 @@ fn words_of_check(report: &Report) -> Option<String> {
     }
     let figures = report.impressions.iter().filter_map(|impression| {
         let metric = metric(&impression.metric)?;
-        let value = impression.figure.filter(|_| impression.word.is_some())?.value?;
-        Some(format!("{} {} {}", impression.requests, metric.title, metric.unit.format(value)))
+        let figure = impression.figure.filter(|_| impression.word.is_some())?;
+        Some(format!("{} {} {}", impression.requests, metric.title, words::known(metric.unit, &figure)))
     });
     let figures: Vec<String> = figures.chain(stalls(report)).collect();
     let count = |grade: Grade| report.verdicts.iter().filter(|verdict| verdict.grade == grade).count();
@@ -135,16 +135,21 @@ fn impressions(report: &Report) -> Vec<String> {
         let mut requests = impression.requests.clone();
         requests[..1].make_ascii_uppercase();
         let metric = metric(&impression.metric);
-        let value = impression.figure.and_then(|figure| figure.value);
-        // Two words, or none, are for the interval.
-        let is_plain = impression.word.as_ref().is_some_and(|word| !word.contains(" or "));
-        let figure = metric.zip(value).map(|(metric, value)| match impression.figure.filter(|_| !is_plain) {
-            Some(figure) => format!("{} {}", metric.title, words::figure(metric.unit, &figure)),
-            None => format!("{} {}", metric.title, metric.unit.format(value)),
+        let known = |estimate: &Estimate| estimate.value.is_some() || estimate.low.is_some() || estimate.high.is_some();
+        let of = |title: &str, estimate: Option<Estimate>| {
+            let (metric, estimate) = metric.zip(estimate.filter(known))?;
+            Some(format!("{title} {}", words::known(metric.unit, &estimate)))
+        };
+        let median = of("median", impression.median);
+        let figure = of(metric.map_or("", |metric| metric.title), impression.figure);
+        let with_waits = impression.with_waits.and_then(|with| with.value).zip(metric);
+        let figure = figure.map(|figure| match with_waits {
+            Some((with, metric)) => format!("{figure}; {} with waits for a processor", metric.unit.format(with)),
+            None => figure,
         });
         let is_shown = impression.requests == "commits" && impression.word.is_some();
         let stalls = if is_shown { stalls(report) } else { None };
-        let seen: Vec<String> = [figure, stalls].into_iter().flatten().collect();
+        let seen: Vec<String> = [median, figure, stalls].into_iter().flatten().collect();
         let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
         match &impression.word {
             Some(word) => format!("{requests}: {word}{seen}."),

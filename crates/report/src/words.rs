@@ -93,6 +93,26 @@ pub(crate) fn figure(unit: Unit, estimate: &Estimate) -> String {
     }
 }
 
+/// Width of an interval, as a factor, from which its ends say more than the value in it.
+const WIDE: f64 = 1.5;
+
+/// Returns what is known of a figure, in few words: `1.24 ms`, `30 to 60 ms`, `above 31.6 ms`.
+pub(crate) fn known(unit: Unit, estimate: &Estimate) -> String {
+    let show = |value: f64| worded(unit, value);
+    match (estimate.value, estimate.low, estimate.high) {
+        (_, Some(low), Some(high)) if low > 0.0 && high > WIDE * low => {
+            let (from, to) = (show(low), show(high));
+            let is_one_unit = from.split_once(' ').zip(to.split_once(' ')).is_some_and(|((_, a), (_, b))| a == b);
+            let from = if is_one_unit { from.split(' ').next().unwrap_or_default().to_owned() } else { from };
+            format!("{from} to {to}")
+        }
+        (Some(value), ..) => show(value),
+        (None, Some(low), _) => format!("above {}", show(low)),
+        (None, None, Some(high)) => format!("below {}", show(high)),
+        (None, None, None) => "not known".to_owned(),
+    }
+}
+
 /// Returns the sample count, and how many are needed if they are too few.
 pub(crate) fn samples(estimate: &Estimate) -> String {
     let n = thousands(estimate.n);

@@ -29,6 +29,7 @@ mod suite;
 mod sweep;
 pub mod sync;
 pub mod traces;
+pub mod verdicts;
 pub mod virtual_disk;
 
 /// Which seeds to draw from.

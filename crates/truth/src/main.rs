@@ -6,6 +6,7 @@
 
 use qd1_truth::{
     Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, traces,
+    verdicts,
 };
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
@@ -22,6 +23,8 @@ const TABLES: &[(&str, Table)] = &[
     ("identify", |seeds, count, verbose| identify::table(seeds, count * 3 / 2, verbose)),
     // Five times as many: 1,000.
     ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
+    // A tenth as many: 20.
+    ("verdicts", |seeds, count, verbose| verdicts::table(seeds, count.div_ceil(10), verbose)),
     ("stalls", |seeds, count, _| repeat::stalls_table(seeds, count)),
     ("over", |seeds, count, _| over::table(seeds, count)),
     ("compare", compare::table),

@@ -40,6 +40,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A disk and its name.
+    pub(crate) fn of(name: &str, device: Device) -> Self {
+        Self { name: name.to_owned(), device }
+    }
+
     pub(crate) const fn device(&self) -> &Device {
         &self.device
     }
@@ -111,25 +116,26 @@ struct Part {
     runtime_ns: u64,
 }
 
-/// The check's steps as planned, without those on files: they are no work for a simulated disk, and come after the visits.
-fn planned() -> Record {
+/// The steps of a check as planned, without those on files: they are no work for a simulated disk, and come after the visits.
+pub(crate) fn planned(effort: Effort) -> Record {
     let table = suite::table(SUITE);
     let sizes: PerEffort<Bytes> = table["size"].clone().try_into().expect("a size for each effort");
-    let file = sizes.default;
+    let file = sizes.get(effort);
     let mut record = suite::record("check", Subject::Check, file, Environment::default());
     let jobs = suite::jobs(&table);
-    let of_disk = jobs.iter().filter(|job| job.runs_at(Effort::Default) && job.rw.is_some());
-    record.plan.steps = of_disk.map(|job| suite::step(job, Effort::Default, file.0)).collect();
+    let of_disk = jobs.iter().filter(|job| job.runs_at(effort) && job.rw.is_some());
+    record.plan.steps = of_disk.map(|job| suite::step(job, effort, file.0)).collect();
     record
 }
 
 /// One run of check's steps with visits, on a disk that is met at any time of its own.
 #[must_use]
 pub fn record(cell: &Cell, seed: u64) -> Record {
-    measured(cell, &planned(), seed)
+    measured(cell, &planned(Effort::Default), seed)
 }
 
-fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
+/// One run of planned steps with visits, as [`record`].
+pub(crate) fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
     let mut record = planned.clone();
     record.plan.seed = seed;
     let steps = &record.plan.steps;
@@ -230,7 +236,7 @@ impl Row {
 /// `count` runs of a disk: a row for each figure of each kind of operation of each step.
 #[must_use]
 pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
-    let planned = planned();
+    let planned = planned(Effort::Default);
     let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
     let first = runs.first().expect("at least one run");
     let mut rows = Vec::new();
@@ -271,7 +277,7 @@ pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
 /// How often the figures of stalls held: the longest against those of all other runs, the share against that of all runs.
 #[must_use]
 pub fn stalls(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
-    let planned = planned();
+    let planned = planned(Effort::Default);
     let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
     let mut rows = Vec::new();
     for class in [OpClass::Read, OpClass::Commit] {

@@ -36,7 +36,8 @@ pub(crate) use flush_cost::Flushes;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::record::{DeviceDelta, StepRecord};
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::verdict::Judged;
+use qd1_model::{Finding, Grade, Record, Severity, Summary};
 pub(crate) use rate_changed::{changes_of, in_short};
 pub(crate) use stalls::{Stall, TOGETHER_NS, stalls_of};
 
@@ -103,6 +104,22 @@ pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn
 /// Sorts the most severe first, and within a severity the surest.
 pub(crate) fn sort(findings: &mut [Finding]) {
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.confidence.total_cmp(&a.confidence)));
+}
+
+/// Gives what this machine's processors did the weight of what it does to the answer: it is critical where a grade is withheld
+/// for it, and only informs where the grades of its step stand all the same.
+pub(crate) fn weigh_by_effect(findings: &mut [Finding], judged: &[&Judged]) {
+    for finding in findings.iter_mut().filter(|finding| finding.id.starts_with("cpu_spoiled")) {
+        let mut of_step = judged.iter().filter(|judged| judged.criterion.step == finding.step).peekable();
+        let is_judged = of_step.peek().is_some();
+        let withholds = of_step.any(|judged| judged.grade == Grade::NotResolved && judged.why.contains("processor"));
+        finding.severity = match finding.severity {
+            Severity::Critical if withholds => Severity::Critical,
+            _ if is_judged && !withholds => Severity::Info,
+            severity => severity.min(Severity::Warning),
+        };
+    }
+    sort(findings);
 }
 
 /// Merges the same conclusion from several steps into one: the most severe, with the names of the others.

@@ -30,6 +30,8 @@ const STRETCHES: usize = 96;
 const STRETCHES_MIN: usize = 10;
 /// Fewest operations of a stretch with a median.
 const OPS_MIN: f64 = 4.0;
+/// Operations of a stretch that visits with few of them are cut for: their numbers vary.
+const OPS_AIMED: f64 = 6.0;
 /// Times in which the level forgets itself, s: from a stretch to twice a minute, each twice the one before.
 const TAU_MIN_S: f64 = 0.1;
 const TAUS: usize = 12;
@@ -89,8 +91,11 @@ pub(super) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64
     Estimate { high: Some(high * further.exp()), ..estimate }
 }
 
-/// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches.
+/// Cuts a visit, a range of batches, into at most `most` stretches of a similar number of batches; fewer where a disk is so
+/// slow that they would have no median.
 fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
+    let all_ios: f64 = series.batches()[visit.clone()].iter().map(|batch| batch.ios).sum();
+    let most = if of == Of::Latency { most.min((all_ios / OPS_AIMED) as usize).max(1) } else { most };
     let size = visit.len().div_ceil(most).max(1);
     let bounds = visit.clone().step_by(size).map(|from| from..(from + size).min(visit.end));
     let stretch = |range: Range<usize>| {

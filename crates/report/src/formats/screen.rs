@@ -108,6 +108,7 @@ fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
         let is_general = SETTINGS.contains(&finding.id.as_str());
         Some(*finding) != no_disk
             && !is_general
+            && !(finding.severity == Severity::Info && finding.id.starts_with("cpu_spoiled"))
             && (finding.severity >= Severity::Warning || !finding.advice.is_empty())
     };
     let mut all: Vec<&Finding> = report.findings.iter().filter(is_told).collect();

@@ -1,7 +1,7 @@
 //! The classes of workload of a check, a line each.
 
 use qd1_model::metric::{Better, Unit, metric};
-use qd1_model::verdict::Judged;
+use qd1_model::verdict::{Impression, Judged};
 use qd1_model::{Grade, Report, Verdict};
 
 use crate::page::{Page, shorten};
@@ -37,6 +37,34 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
             page.prose(TITLE + 2, &figure);
         }
     }
+    if let Some(reads) = report.impressions.iter().find(|impression| impression.requests == "reads") {
+        at_depth_1(page, reads, column);
+    }
+}
+
+/// Writes the row of single reads, which has words of its own: what each request waits for that comes alone.
+fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
+    let Some(metric) = metric(&reads.metric) else { return };
+    let figure = reads.figure.map_or_else(String::new, |figure| words::known(metric.unit, &figure));
+    let word = reads.word.as_deref().unwrap_or("not rated");
+    // The bound that the best word keeps, or the worst does not.
+    let place = reads.bounds.iter().position(|bound| bound.word == word);
+    let bound = match (place, reads.bounds.last()) {
+        (Some(at), _) => format!(", {word} <={}", words::threshold(metric.unit, reads.bounds[at].up_to)),
+        (None, Some(last)) if reads.word.is_some() => {
+            format!(", {} <={}", last.word, words::threshold(metric.unit, last.up_to))
+        }
+        _ => String::new(),
+    };
+    let title = "one read at a time";
+    let figure = format!("qd1 {} {figure}{bound}", metric.title);
+    let (shown, rest) =
+        if word.chars().count() < TITLE - 2 { (word, "") } else { (word.split(' ').next().unwrap_or(word), word) };
+    let gap = TITLE - 2 - shown.chars().count();
+    page.line(&format!("  {shown}{:gap$}{title:<w$}{figure}", "", w = column - TITLE));
+    if !rest.is_empty() {
+        page.prose(TITLE + 2, rest);
+    }
 }
 
 /// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
@@ -54,23 +82,18 @@ fn short(judged: &Judged) -> String {
         _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)),
     };
     let name = name.trim_end();
-    let Some(value) = judged.figure.and_then(|figure| figure.value) else {
-        return match judged.figure {
-            Some(_) => format!("{name}: too few samples"),
-            None => format!("{name}: not measured"),
-        };
-    };
+    let Some(figure) = judged.figure else { return format!("{name}: not measured") };
     let (word, bound) = match (judged.grade, metric.better) {
         (Grade::Fail, Better::Lower) => ("fail >", criterion.fail),
         (Grade::Fail, Better::Higher) => ("fail <", criterion.fail),
         (_, Better::Lower) => ("pass <=", criterion.pass),
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
+    let value = words::known(metric.unit, &figure);
     if judged.grade == Grade::NotResolved {
-        return format!("{name} {}, {}", words::worded(metric.unit, value), open_in_short(&judged.why));
+        return format!("{name} {value}, {}", open_in_short(&judged.why));
     }
-    let (value, bound) = (words::worded(metric.unit, value), words::threshold(metric.unit, bound));
-    format!("{name} {value}, {word}{bound}")
+    format!("{name} {value}, {word}{}", words::threshold(metric.unit, bound))
 }
 
 /// Why a figure is not resolved, in a word or two: the screen's findings and the whole report say it in full.
