@@ -12,6 +12,7 @@ mod fio_line;
 mod fio_verify;
 mod history;
 mod identify;
+mod install;
 mod kept;
 mod kept_anyway;
 mod meta;
