@@ -20,6 +20,7 @@ mod output;
 mod over;
 mod ping;
 mod plot;
+mod powercut;
 mod report;
 mod signals;
 mod suites;
