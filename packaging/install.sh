@@ -4,13 +4,13 @@
 #   sh install.sh [--from URL-OR-DIRECTORY] [--to DIRECTORY]
 #
 # --from  where the release lies: a directory, or an address without a slash at its end
-#         [default: $QD1_FROM, else the directory of this script]
+#         [default: $QD1_FROM, else the directory of this script; needed where it comes through a pipe]
 # --to    where the binary goes [default: /usr/local/bin for root, else ~/.local/bin]
 set -eu
 
 fail() { printf 'install.sh: %s\n' "$1" >&2; exit 1; }
 
-from=${QD1_FROM:-$(dirname -- "$0")}
+from=${QD1_FROM-}
 to=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -31,6 +31,17 @@ if [ -z "$to" ]; then
     if [ "$(id -u)" = 0 ]; then to=/usr/local/bin; else to=${HOME:?}/.local/bin; fi
 fi
 
+if [ -z "$from" ]; then
+    # Through a pipe ($0 is then the shell's name) there is no directory of the script, and that of whoever runs it may
+    # hold anybody's files.
+    case $0 in
+        *.sh) [ ! -f "$0" ] || from=$(dirname -- "$0") ;;
+    esac
+    [ -n "$from" ] || fail 'name the release, as a script from a pipe has none beside it: --from ADDRESS-OR-DIRECTORY'
+    [ -f "$from/SHA256SUMS" ] ||
+        fail "no release lies beside this script (no SHA256SUMS in $from); name one: --from ADDRESS-OR-DIRECTORY"
+fi
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -42,7 +53,7 @@ get() {
             if command -v curl >/dev/null; then curl -fsSL -o "$work/$1" "$from/$1"
             elif command -v wget >/dev/null; then wget -q -O "$work/$1" "$from/$1"
             else fail 'neither curl nor wget is there to fetch it'; fi ;;
-        *) cp -- "$from/$1" "$work/$1" ;;
+        *) [ -f "$from/$1" ] && cp -- "$from/$1" "$work/$1" ;;
     esac || fail "cannot get $1 from $from; name the release with --from"
 }
 
@@ -54,7 +65,6 @@ get "$name"
     fail "$name is not what SHA256SUMS says: it was damaged or changed; nothing was installed"
 
 tar -xzf "$work/$name" -C "$work"
-"$work/${name%.tar.gz}/qd1" --version >/dev/null || fail 'the binary does not run on this machine; nothing was installed'
 mkdir -p -- "$to"
 [ ! -d "$to/qd1" ] || fail "$to/qd1 is a directory; nothing was installed"
 # Renamed into place: an older one may be running.
@@ -62,6 +72,9 @@ fresh=$(mktemp "$to/.qd1.XXXXXX")
 trap 'rm -rf "$work" "$fresh"' EXIT
 cp -- "$work/${name%.tar.gz}/qd1" "$fresh"
 chmod 755 "$fresh"
+# Tried where it will be: the directory for temporary files may be mounted noexec.
+[ -x "$fresh" ] || fail "no program can be run in $to, which is probably mounted noexec; name another directory with --to"
+"$fresh" --version >/dev/null || fail 'the binary does not run on this machine; nothing was installed'
 mv -f -- "$fresh" "$to/qd1"
 printf 'installed %s (%s)\n' "$to/qd1" "$("$to/qd1" --version)"
 case :$PATH: in

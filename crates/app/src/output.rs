@@ -1,13 +1,13 @@
 //! Where results go: stdout or a file (whole or not at all), with or without colour, at the terminal's width.
 
 use std::fs::{File, Metadata, Permissions};
-use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rustix::fs::OFlags;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::args::{DestinationArgs, OutputArgs, When};
@@ -49,12 +49,11 @@ fn color(when: When, to_terminal: bool) -> bool {
 /// # Errors
 /// When it is a disk, or the directory is missing or cannot be written.
 pub(crate) fn check_destination(path: &Path) -> Result<()> {
-    refuse_disk("-o", path)?;
+    let there = destination("-o", path)?;
     refuse_in_use("-o", path)?;
-    if is_special(path) {
+    if is_special(&there) {
         return Ok(());
     }
-    let there = destination("-o", path)?;
     if there.is_frozen() {
         let error = std::io::Error::other("it, or its directory, is immutable or append-only (chattr)");
         return Err(Problem::usage(cannot_write("-o", path, &error)).into());
@@ -126,26 +125,14 @@ fn arguments() -> Vec<PathBuf> {
 /// # Errors
 /// When it cannot be opened, or is a disk. `option` is what names it.
 pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
-    refuse_disk(option, path)?;
+    let there = destination(option, path)?;
     refuse_in_use(option, path)?;
     let cannot = |error| Problem::usage(cannot_write(option, path, &error));
-    if is_descriptor(path) {
-        return Ok(File::options().append(true).open(path).map_err(cannot)?);
+    if is_special(&there) {
+        return Ok(open_special(&there).map_err(cannot)?);
     }
-    let special = is_special(path);
-    let opened = if special { open_special(path) } else { destination(option, path)?.open() };
-    let file = opened.map_err(cannot)?;
-    let found = file.metadata().map_err(cannot)?;
-    // Another one may have come to this name meanwhile.
-    if found.file_type().is_block_device() {
-        return Err(disk(option, path).into());
-    }
-    if found.is_file() && special {
-        return Err(cannot(std::io::Error::other("it has just become another file")).into());
-    }
-    if found.is_file() {
-        file.set_len(0).map_err(cannot)?;
-    }
+    let file = there.open().map_err(cannot)?;
+    file.set_len(0).map_err(cannot)?;
     Ok(file)
 }
 
@@ -155,29 +142,36 @@ pub(crate) fn create_in_place(option: &str, path: &Path) -> Result<File> {
 /// # Errors
 /// As it.
 pub(crate) fn check_in_place(option: &str, path: &Path) -> Result<()> {
-    refuse_disk(option, path)?;
+    let there = destination(option, path)?;
     refuse_in_use(option, path)?;
     let cannot = |error| Problem::usage(cannot_write(option, path, &error));
-    let checked = match std::fs::metadata(path) {
+    let checked = match there.kind().map_err(cannot)? {
         // Opening a fifo waits for its reader.
-        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
-        Ok(_) => File::options().write(true).open(destination(option, path)?.path()).map(drop),
-        Err(_) => tempfile::tempfile_in(destination(option, path)?.dir_path()).map(drop),
+        Some(kind) if kind != FileType::RegularFile => Ok(()),
+        Some(_) => there.open_found().map(drop),
+        None => tempfile::tempfile_in(there.dir_path()).map(drop),
     };
     Ok(checked.map_err(cannot)?)
 }
 
-/// Refuses a block device, whose data a result would overwrite, mounted or not; and a socket, which cannot be opened.
-fn refuse_disk(option: &str, path: &Path) -> Result<()> {
-    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
-    if found.file_type().is_block_device() {
-        return Err(disk(option, path).into());
+/// Follows links, so that a link remains a link; none of another user. What is there may be written: no directory, no
+/// socket, which cannot be opened, and no block device, mounted or not, whose data a result would overwrite.
+fn destination(option: &str, path: &Path) -> Result<Destination> {
+    let shown = path.display();
+    let directory = || Problem::usage(format!("{option} {shown}: is a directory; name a file"));
+    let found = Destination::of(path).and_then(|there| Ok((there.kind()?, there)));
+    let (kind, there) = found.map_err(|error| match error.kind() {
+        ErrorKind::IsADirectory => directory(),
+        _ => Problem::usage(cannot_write(option, path, &error)),
+    })?;
+    match kind {
+        Some(FileType::Directory) => Err(directory().into()),
+        Some(FileType::BlockDevice) => Err(disk(option, path).into()),
+        Some(FileType::Socket) if !there.is_descriptor() => {
+            Err(Problem::usage(format!("{option} {shown}: is a socket; name a file or a fifo")).into())
+        }
+        _ => Ok(there),
     }
-    if found.file_type().is_socket() && !is_descriptor(path) {
-        let message = format!("{option} {}: is a socket; name a file or a fifo", path.display());
-        return Err(Problem::usage(message).into());
-    }
-    Ok(())
 }
 
 fn disk(option: &str, path: &Path) -> Problem {
@@ -192,53 +186,29 @@ fn cannot_write(option: &str, path: &Path, error: &std::io::Error) -> String {
 
 /// Returns true for a special file: a fifo, a terminal, /dev/null, /dev/stdout. It is written in place: renaming a file
 /// over it would destroy it.
-fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) || is_descriptor(path)
-}
-
-/// Returns true for an open descriptor: /dev/stdout, /dev/fd/3. Behind it may be a file that a shell appends to.
-fn is_descriptor(path: &Path) -> bool {
-    let mut path = path.to_path_buf();
-    // /dev/stdout is a link to /proc/self/fd/1, which is one to the file.
-    for _ in 0..8 {
-        let Some(dir) = path.parent().and_then(|dir| dir.canonicalize().ok()) else { return false };
-        if dir.starts_with("/proc") && dir.ends_with("fd") {
-            return true;
-        }
-        let Ok(target) = std::fs::read_link(&path) else { return false };
-        path = dir.join(target);
-    }
-    false
+fn is_special(there: &Destination) -> bool {
+    there.is_descriptor() || there.kind().is_ok_and(|kind| kind.is_some_and(|kind| kind != FileType::RegularFile))
 }
 
 /// Opens a special file. A fifo waits for its reader; once a signal has come, not for long.
-fn open_special(path: &Path) -> std::io::Result<File> {
+fn open_special(there: &Destination) -> std::io::Result<File> {
     const PAUSE: Duration = Duration::from_millis(20);
+    let is_fifo = there.kind()? == Some(FileType::Fifo);
     let mut pauses_left = 100;
     loop {
-        let opened = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path);
-        let is_unread = opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error()));
-        if !is_unread {
-            let file = opened?;
-            rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-            return Ok(file);
+        let opened = there.open_found();
+        if !is_fifo || opened.as_ref().err().and_then(Errno::from_io_error) != Some(Errno::NXIO) {
+            return opened;
         }
         if signals::received().is_some() {
             pauses_left -= 1;
         }
-        if pauses_left == 0 {
+        // The reader of an open pipe does not come back.
+        if pauses_left == 0 || there.is_descriptor() {
             return Err(std::io::Error::other("nobody reads it"));
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-/// Follows links, so that a link remains a link; none of another user.
-fn destination(option: &str, path: &Path) -> Result<Destination> {
-    if path.is_dir() {
-        return Err(Problem::usage(format!("{option} {}: is a directory; name a file", path.display())).into());
-    }
-    Ok(Destination::of(path).map_err(|error| Problem::usage(cannot_write(option, path, &error)))?)
 }
 
 /// Creates a file that can be renamed over the one at `there`, with its permissions, or those of any new file.
@@ -299,11 +269,11 @@ fn write_to(path: &Path, bytes: &[u8]) -> Result<()> {
         let error = error.raw_os_error().map_or(error, std::io::Error::from_raw_os_error);
         anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
     };
-    if is_special(path) {
-        return create_in_place("-o", path)?.write_all(bytes).map_err(cannot);
-    }
     refuse_in_use("-o", path)?;
     let there = destination("-o", path)?;
+    if is_special(&there) {
+        return open_special(&there).and_then(|mut file| file.write_all(bytes)).map_err(cannot);
+    }
     let mut file = create_temporary(path, &there)?;
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(cannot)?;
     let Err(error) = file.persist(there.path()) else { return Ok(()) };

@@ -287,9 +287,6 @@ fn migrate(db: &mut Connection) -> Result<()> {
     if from == MIGRATIONS.len() && is_stamped(db)? {
         return Ok(());
     }
-    if (1..MIGRATIONS.len()).contains(&from) && look(db)? == Tables::Ours {
-        back_up(db, from)?;
-    }
     // Looked at again under the lock: another program may be creating tables.
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if look(&transaction)? == Tables::Others {
@@ -297,6 +294,9 @@ fn migrate(db: &mut Connection) -> Result<()> {
     }
     let from = version(&transaction)?;
     refuse_newer(from)?;
+    if (1..MIGRATIONS.len()).contains(&from) {
+        back_up(&transaction, from)?;
+    }
     for script in &MIGRATIONS[from..] {
         transaction.execute_batch(script)?;
     }
@@ -306,20 +306,70 @@ fn migrate(db: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Copies a history whose tables have an earlier version to a file beside it, unless that was done before.
+/// Copies a history whose tables have an earlier version to a file beside it, unless that was done before. The copy has
+/// its name only once it is whole and on the disk. `db` has the write lock: nobody else copies, and nothing is added
+/// between the copy and the change.
 fn back_up(db: &Connection, version: usize) -> Result<()> {
     let Some(path) = db.path().filter(|path| !path.is_empty()) else { return Ok(()) };
     let copy = format!("{path}.v{version}");
-    // Private from the start; SQLite writes into an empty file.
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),
-        made => drop(made.with_context(|| format!("cannot copy it to {copy} before its tables are changed"))?),
-    }
-    let copied = db.execute("VACUUM INTO ?", [&copy]);
+    let part = format!("{copy}.part");
+    let copied = copy_whole(Path::new(path), &part, &copy, version);
     if copied.is_err() {
-        let _ = std::fs::remove_file(&copy);
+        let _ = std::fs::remove_file(&part);
     }
-    copied.map(drop).with_context(|| format!("cannot copy it to {copy} before its tables are changed"))
+    copied.with_context(|| format!("cannot copy it to {copy} before its tables are changed"))
+}
+
+fn copy_whole(path: &Path, part: &str, copy: &str, version: usize) -> Result<()> {
+    // Of a run that was killed; so is a copy that is not whole, from before copies were renamed into place.
+    remove_if_there(part)?;
+    if is_whole(Path::new(copy), version)? {
+        return Ok(());
+    }
+    // Private from the start; SQLite writes into an empty file.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
+    // By a connection of its own, as no transaction may be open on it.
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?.execute("VACUUM INTO ?", [part])?;
+    // SQLite does not sync what it copies.
+    File::open(part)?.sync_all()?;
+    // Would be taken for parts of the new copy.
+    ["-wal", "-shm", "-journal"].iter().try_for_each(|end| remove_if_there(&format!("{copy}{end}")))?;
+    std::fs::rename(part, copy)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(File::open(directory)?.sync_all()?)
+}
+
+fn remove_if_there(path: &str) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is a whole history of ours with tables of this version.
+///
+/// # Errors
+/// When that cannot be known: nothing takes its place then.
+fn is_whole(copy: &Path, version: usize) -> Result<bool> {
+    match std::fs::metadata(copy) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+        Ok(found) if !found.is_file() => bail!(Foreign::Special),
+        Ok(_) => {}
+    }
+    let checked = || -> rusqlite::Result<bool> {
+        let db = if has_wal(copy) { connect(copy, OpenFlags::SQLITE_OPEN_READ_ONLY)? } else { immutable(copy)? };
+        let is_sound = db.query_row("PRAGMA quick_check(1)", [], |row| Ok(row.get::<_, String>(0)? == "ok"))?;
+        Ok(is_sound && self::version(&db)? == version && look(&db)? == Tables::Ours)
+    };
+    match checked() {
+        Err(error)
+            if matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)) =>
+        {
+            Ok(false)
+        }
+        checked => Ok(checked?),
+    }
 }
 
 fn refuse_newer(version: usize) -> Result<()> {
@@ -328,4 +378,98 @@ fn refuse_newer(version: usize) -> Result<()> {
         bail!("it was written by a newer qd1 (tables of version {version}, this one knows {known}); use that qd1");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION: usize = 3;
+
+    /// A history as an earlier version made it, with one run that has this id.
+    fn earlier(path: &Path, id: &str) {
+        let db = Connection::open(path).unwrap();
+        MIGRATIONS[..VERSION].iter().for_each(|script| db.execute_batch(script).unwrap());
+        db.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        db.pragma_update(None, "user_version", VERSION).unwrap();
+        db.execute("INSERT INTO run VALUES (?, 1, 1, 's', 'p', 'd', 'f', '0', 0, zeroblob(100000), 0, NULL)", [id])
+            .unwrap();
+    }
+
+    /// The ids of the runs in the copy of an earlier version.
+    fn copied(copy: &Path) -> Vec<String> {
+        assert!(is_whole(copy, VERSION).unwrap());
+        let db = immutable(copy).unwrap();
+        let mut statement = db.prepare("SELECT id FROM run ORDER BY id").unwrap();
+        let ids = statement.query_map([], |row| row.get(0)).unwrap();
+        ids.map(Result::unwrap).collect()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// What a kill during VACUUM INTO left was taken for the copy, and the tables were changed without one.
+    #[test]
+    fn a_copy_that_is_not_whole_is_replaced() {
+        let sample = tempfile::tempdir().unwrap();
+        earlier(&sample.path().join("whole"), "aaaa");
+        let whole = std::fs::read(sample.path().join("whole")).unwrap();
+        let mut torn = whole.clone();
+        torn[20_000..60_000].fill(0);
+        let mut others = whole.clone();
+        // The last byte of user_version.
+        others[63] = VERSION as u8 + 1;
+        for left in [&[][..], &whole[..4096], &whole[..whole.len() - 4096], &torn, &others, b"no database"] {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, copy) = (dir.path().join("h.db"), dir.path().join("h.db.v3"));
+            earlier(&path, "aaaa");
+            std::fs::write(&copy, left).unwrap();
+            // These would be read with the new copy.
+            std::fs::write(dir.path().join("h.db.v3-journal"), "left").unwrap();
+            std::fs::write(dir.path().join("h.db.v3.part"), "left").unwrap();
+            drop(open(&path).unwrap());
+            assert_eq!(copied(&copy), ["aaaa"]);
+            assert_eq!(names(dir.path()), ["h.db", "h.db.v3"]);
+        }
+    }
+
+    #[test]
+    fn a_whole_copy_is_never_replaced_and_what_a_kill_left_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, copy) = (dir.path().join("h.db"), dir.path().join("h.db.v3"));
+        earlier(&path, "aaaa");
+        earlier(&copy, "bbbb");
+        std::fs::write(dir.path().join("h.db.v3.part"), "left").unwrap();
+        drop(open(&path).unwrap());
+        assert_eq!(copied(&copy), ["bbbb"]);
+        assert_eq!(names(dir.path()), ["h.db", "h.db.v3"]);
+    }
+
+    /// The tables stay as they are where there can be no copy.
+    #[test]
+    fn without_a_copy_the_tables_are_not_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("h.db");
+        earlier(&path, "aaaa");
+        std::fs::create_dir(dir.path().join("h.db.v3")).unwrap();
+        let error = format!("{:#}", open(&path).err().unwrap());
+        assert!(error.contains("h.db.v3 before its tables are changed"), "{error}");
+        assert_eq!(version(&immutable(&path).unwrap()).unwrap(), VERSION);
+    }
+
+    #[test]
+    fn several_that_open_an_earlier_history_make_one_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("h.db");
+        earlier(&path, "aaaa");
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(|| drop(open(&path).unwrap())));
+        });
+        assert_eq!(copied(&dir.path().join("h.db.v3")), ["aaaa"]);
+        assert_eq!(names(dir.path()), ["h.db", "h.db.v3"]);
+    }
 }

@@ -1,18 +1,22 @@
 //! `qd1 powercut`: whether what was committed is there after the power was cut.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Read as _, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use qd1_experiment::powercut::{self, Ended, Outcome, POLL, Witness, Writer};
+use qd1_experiment::powercut::{self, Ended, Outcome, POLL, Stoppable, Witness, Writer};
 use qd1_model::{Problem, ProblemKind};
 use qd1_report::thousands;
 use qd1_runner::id;
+use qd1_system::destination::Destination;
+use rustix::fs::OFlags;
 
 use crate::args::DestinationArgs;
 use crate::message;
@@ -23,6 +27,10 @@ use crate::signals::Signals;
 const CONNECT: Duration = Duration::from_secs(10);
 /// Shortest token that is taken.
 const TOKEN_MIN: usize = 8;
+/// Longest line of a file that is looked at for one, bytes.
+const TOKEN_MAX: u64 = 4096;
+/// The variable that may have it.
+const TOKEN_VARIABLE: &str = "QD1_TOKEN";
 /// Silence after which the witness says that nothing comes any more.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -30,13 +38,14 @@ pub(crate) const EXAMPLE: &str = "\
 Over ssh, on the machine to test:
   qd1 powercut write /var/lib/db | ssh other qd1 powercut witness notes
 or over TCP, first on the other machine:
-  qd1 powercut witness notes --listen 192.0.2.7:7777 --token 3f0c91ab
-  qd1 powercut write /var/lib/db --to 192.0.2.7:7777 --token 3f0c91ab
+  (umask 077; head -c 16 /dev/urandom | base64 >token), and copy this file to the machine to test
+  qd1 powercut witness notes --listen 192.0.2.7:7777 --token-file token
+  qd1 powercut write /var/lib/db --to 192.0.2.7:7777 --token-file token
 Cut the power (not: shut down), start the machine again, copy the notes to it, and
   qd1 powercut check /var/lib/db notes
 
-Exit codes: 0 all is there, or done; 1 it failed, the witness is gone, or nothing was tested; 2 wrong usage; 3 acknowledged
-commits are lost.";
+Exit codes: 0 all is there, or done; 1 it failed, the witness is gone, or nothing was tested;
+2 wrong usage; 3 acknowledged commits are lost; 129, 130, 143 ended by a signal.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PowercutCommand {
@@ -53,10 +62,13 @@ pub(crate) struct WriteArgs {
     /// Directory on the disk to test
     path: PathBuf,
     /// The witness, if it is not at the other end of a pipe
-    #[arg(long, value_name = "HOST:PORT", requires = "token")]
+    #[arg(long, value_name = "HOST:PORT")]
     to: Option<String>,
-    /// Shared secret, the same as the witness's
-    #[arg(long, requires = "to", value_parser = token)]
+    /// File whose first line is the witness's token, which only you can read; or set QD1_TOKEN
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// The token itself, the same as the witness's; other users can see it (`ps`)
+    #[arg(long, value_parser = token)]
     token: Option<String>,
 }
 
@@ -65,10 +77,14 @@ pub(crate) struct WitnessArgs {
     /// File for the notes; it must not exist yet
     file: PathBuf,
     /// Wait here for the writer, instead of reading what comes on stdin
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "token")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Shared secret, at least 8 characters; the writer gives the same
-    #[arg(long, requires = "listen", value_parser = token)]
+    /// File whose first line is a token of at least 8 characters, which only you can read and the writer has to
+    /// present; or set QD1_TOKEN
+    #[arg(long, value_name = "FILE", conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// The token itself; other users can see it (`ps`)
+    #[arg(long, value_parser = token)]
     token: Option<String>,
 }
 
@@ -105,9 +121,45 @@ fn token(text: &str) -> Result<String, String> {
     }
 }
 
+/// Returns the token for the connection at `address`, which `option` asks for; an empty one for no connection. The
+/// variable may be set for other runs.
+fn shared(option: &str, address: Option<&str>, word: Option<&str>, file: Option<&Path>) -> Result<String> {
+    let found = match (address, word, file) {
+        (None, None, None) => Ok(String::new()),
+        (None, ..) => Err(format!("a token is for a connection; add {option}")),
+        (Some(_), Some(word), _) => Ok(word.to_owned()),
+        (Some(_), None, Some(file)) => token_of(file).map_err(|why| format!("--token-file {}: {why}", file.display())),
+        (Some(_), None, None) => match std::env::var_os(TOKEN_VARIABLE) {
+            Some(word) => token(&word.to_string_lossy()).map_err(|why| format!("{TOKEN_VARIABLE}: {why}")),
+            None => Err(format!("{option} needs a token: --token-file FILE, or the variable {TOKEN_VARIABLE}")),
+        },
+    };
+    Ok(found.map_err(Problem::usage)?)
+}
+
+/// Reads a token from the first line of a file that nobody else can read or change.
+fn token_of(path: &Path) -> Result<String, String> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let read = || -> std::io::Result<_> {
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        Ok((file.metadata()?, file))
+    };
+    let (found, file) = read().map_err(|error| error.to_string())?;
+    if !found.is_file() {
+        return Err(format!("it is not a regular file; name one, or set {TOKEN_VARIABLE}"));
+    }
+    if found.permissions().mode() & 0o066 != 0 {
+        return Err(format!("other users can read or change it; run: chmod 600 {}", path.display()));
+    }
+    let mut line = String::new();
+    BufReader::new(file.take(TOKEN_MAX)).read_line(&mut line).map_err(|error| error.to_string())?;
+    token(line.trim_end())
+}
+
 fn write(args: &WriteArgs) -> Result<ExitCode> {
-    let mut to: Box<dyn Write> = match &args.to {
-        Some(address) => Box::new(connect(address, args.token.as_deref().unwrap_or_default())?),
+    let secret = shared("--to HOST:PORT", args.to.as_deref(), args.token.as_deref(), args.token_file.as_deref())?;
+    let to = match &args.to {
+        Some(address) => File::from(std::os::fd::OwnedFd::from(connect(address, &secret)?)),
         None if std::io::stdout().is_terminal() => {
             return Err(Problem::usage(
                 "the acknowledgements go to stdout: pipe them to a witness on another machine (`| ssh HOST qd1 powercut \
@@ -115,11 +167,13 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
             )
             .into());
         }
-        None => Box::new(std::io::stdout()),
+        None => duplicate(std::io::stdout().as_fd())?,
     };
     let signals = Signals::install()?;
     let writer = Writer::create(&args.path, id::random_seed()?)?;
     message::print(format_args!("qd1: committing to {}; wait", writer.path().display()));
+    // A witness that stalls is not to keep the writer from ending.
+    let mut to = Stoppable::new(to, signals.stop());
     let written = writer.run(&mut to, signals.stop(), |acknowledged| {
         message::print(format_args!(
             "qd1: {} commits acknowledged; cut the power of this machine at any time, or end this with Ctrl-C",
@@ -147,6 +201,11 @@ fn write(args: &WriteArgs) -> Result<ExitCode> {
     Ok(signals.exit_code().map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
+/// Returns the same stream without a buffer.
+fn duplicate(stream: BorrowedFd<'_>) -> Result<File> {
+    Ok(stream.try_clone_to_owned().context("cannot take the stream")?.into())
+}
+
 fn connect(address: &str, token: &str) -> Result<TcpStream> {
     let wrong = |why: String| Problem::usage(format!("cannot reach a witness at {address}: {why}"));
     let mut last = wrong("it has no address".to_owned());
@@ -165,10 +224,13 @@ fn connect(address: &str, token: &str) -> Result<TcpStream> {
     if heard.is_err() || answer.trim_end() != powercut::WELCOME {
         return Err(wrong("it refused the token, or is no witness".to_owned()).into());
     }
+    stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
 fn witness(args: &WitnessArgs) -> Result<ExitCode> {
+    let secret =
+        shared("--listen ADDRESS:PORT", args.listen.as_deref(), args.token.as_deref(), args.token_file.as_deref())?;
     let listener = args.listen.as_ref().map(|address| {
         TcpListener::bind(address).map_err(|error| Problem::usage(format!("cannot listen at {address}: {error}")))
     });
@@ -180,18 +242,22 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
         )
         .into());
     }
-    let mut notes = OpenOptions::new().write(true).create_new(true).open(&args.file).map_err(|error| {
+    let made = Destination::of(&args.file).and_then(|there| Ok((there.create_new()?, there)));
+    let (mut notes, there) = made.map_err(|error| {
         Problem::usage(format!("cannot make {}: {error}; name a file that does not exist yet", args.file.display()))
     })?;
     let mut witness = Witness::default();
     let signals = Signals::install()?;
     let outcome = match listener {
-        // Ctrl-C ends the writer of a pipe as well, and with it what comes: what it still said is noted.
-        None => witness.keep(std::io::stdin().lock(), &mut notes, &false.into(), |_| ()),
+        // Ctrl-C ends the writer of a pipe as well, and with it what comes: what it still says is noted.
+        None => {
+            let lines = Stoppable::new(duplicate(std::io::stdin().as_fd())?, signals.stop());
+            witness.keep(lines, &mut notes, &false.into(), |_| ())
+        }
         Some(listener) => {
             message::print(format_args!("qd1: waiting for the writer at {}", listener.local_addr()?));
-            let refused = |from| message::print(format_args!("qd1: refused {from}, which does not know the token"));
-            match powercut::accept(&listener, args.token.as_deref().unwrap_or_default(), signals.stop(), refused)? {
+            let refused = |from| message::print(format_args!("qd1: refused {from}, which did not present the token"));
+            match powercut::accept(&listener, &secret, signals.stop(), refused)? {
                 Some(writer) => {
                     // Nobody else is to wait for an answer.
                     drop(listener);
@@ -210,7 +276,10 @@ fn witness(args: &WitnessArgs) -> Result<ExitCode> {
     ));
     outcome.and(synced)?;
     if witness.acknowledged == 0 {
-        let _ = std::fs::remove_file(&args.file);
+        let _ = std::fs::remove_file(there.path());
+        if let Some(code) = signals.exit_code() {
+            return Ok(ExitCode::from(code));
+        }
         return Err(Problem::new(ProblemKind::Failed, "no writer acknowledged anything").into());
     }
     Ok(ExitCode::SUCCESS)

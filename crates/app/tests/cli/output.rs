@@ -177,6 +177,32 @@ fn a_result_on_dev_stdout_goes_where_stdout_goes() {
     assert!(text.starts_with("first\n") && text.contains("read32"), "{text}");
 }
 
+/// What is behind a descriptor may have no name: a pipe, or a file that was deleted.
+#[test]
+fn a_result_goes_to_an_open_descriptor() {
+    let place = Place::new();
+    let id = place.report(&["--only", "read32"])["record"]["id"].as_str().unwrap().to_owned();
+    let line = |to: &str| format!("exec \"$0\" history show {id} -o {to}");
+    let said_by = |shell: &str, script: &str| {
+        let mut command = std::process::Command::new(shell);
+        let output = place.environment(&mut command).args(["-c", script, crate::common::qd1()]).output();
+        output.ok().map(|output| said(&output.stdout))
+    };
+    for to in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/fd/3 3>&1 >/dev/null"] {
+        assert!(said_by("sh", &line(to)).unwrap().contains("read32"), "{to}");
+    }
+    // Not every machine has a shell that knows it.
+    if let Some(text) = said_by("bash", &line(">(cat)").replace("exec ", "")) {
+        assert!(text.contains("read32"), "{text}");
+    }
+    let deleted = place.beside("deleted");
+    let script = format!("exec 3<>../deleted; rm ../deleted; \"$0\" history show {id} -o /dev/fd/3; cat <&3");
+    assert!(said_by("sh", &script).unwrap().contains("read32") && !deleted.exists());
+    // A closed one is known at once.
+    let closed = place.qd1(&["check", ".", "--only", "read32", "-o", "/dev/fd/99"]).output().unwrap();
+    refused(&closed, 2, &["/dev/fd/99", "choose another place"]);
+}
+
 #[test]
 fn a_link_to_a_result_file_stays_a_link() {
     let place = Place::new();

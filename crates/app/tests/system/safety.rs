@@ -10,7 +10,8 @@ use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::common::device::{Loop, Mounted, tool};
-use crate::common::fio::Side;
+use crate::common::fio::{Side, words};
+use crate::common::refusal::refused;
 use crate::common::{self, Place, find, int, is_root, list, or_skip, said, skip, test_name};
 
 const SIZE: u64 = 64 << 20;
@@ -248,4 +249,33 @@ fn links_of_another_user_lead_root_nowhere() {
     place.qd1(&run).assert().code(4).stderr(said);
     assert_eq!((fs::read_to_string(&precious).unwrap().as_str(), made.exists()), ("precious", false));
     place.qd1(&[&run[..], &["--destroy", theirs.to_str().unwrap()]].concat()).assert().success();
+}
+
+/// Root opened what another user's link led to, as long as it was no regular file.
+#[test]
+fn links_of_another_user_lead_root_to_no_special_file() {
+    let place = or_skip!(if is_root() { Ok(Place::new()) } else { Err("only root can make another user's link") });
+    let (theirs, fifo, log) = (place.beside("theirs"), place.beside("fifo"), place.beside("x_bw.1.log"));
+    fs::create_dir(&theirs).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let mut reader = File::from(rustix::fs::open(&fifo, flags, rustix::fs::Mode::empty()).unwrap());
+    let links = [theirs.join("out"), theirs.join("dev"), log];
+    for (link, target) in links.iter().zip([&fifo, Path::new("/dev"), &fifo]) {
+        symlink(target, link).unwrap();
+        std::os::unix::fs::lchown(link, Some(65_534), Some(65_534)).unwrap();
+    }
+    place.report(&["--only", "read32"]);
+    for line in [
+        "history export -o ../theirs/out",
+        "history export -o ../theirs/dev/null",
+        "check . --only read32 -o ../theirs/out",
+        "fio --name=j --rw=read --size=64k --output=../theirs/out",
+        "fio --name=j --rw=read --size=64k --output=../theirs/dev/null",
+        "fio --name=j --rw=read --size=64k --output-format=json --write_bw_log=../x",
+    ] {
+        refused(&place.qd1(&words(line)).output().unwrap(), 2, &["belongs to another user"]);
+    }
+    // The writers are gone: what is in it came from them.
+    assert_eq!(std::io::read_to_string(&mut reader).unwrap(), "");
 }

@@ -5,10 +5,12 @@
 //! the same.
 
 mod block;
+mod patience;
 mod verify;
 mod witness;
 mod writer;
 
+pub use patience::Stoppable;
 pub use verify::{Outcome, verify};
 pub use witness::{POLL, WELCOME, Witness, accept};
 pub use writer::{Ended, Writer, Written};

@@ -13,6 +13,9 @@ use rustix::io::Errno;
 use super::block::{self, BYTES};
 use super::{BLOCKS, END, Header, LINE_MAX, boot_id, file_of};
 
+/// More than the notes of days on the fastest disk, bytes.
+const NOTES_MAX: u64 = 64 << 30;
+
 /// What became of the commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -55,11 +58,7 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
         ));
     }
     let path = file_of(dir, header.run);
-    let file = match OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-        .open(&path)
-    {
+    let file = match open(&path, OFlags::NOFOLLOW) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(not_tested(format!(
@@ -102,6 +101,12 @@ pub fn verify(dir: &Path, notes: &Path, was_disk_alone: bool) -> Result<Outcome>
     Ok(Outcome { acknowledged, looked_for, lost: lost.len() as u64, first_lost, last_lost, newest, file: path })
 }
 
+/// Opens a file to read it, and waits for nobody.
+fn open(path: &Path, how: OFlags) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | how;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
 /// The block at this place of the file; `None` where it holds no commit of the run.
 fn read(file: &File, at: u64, run: u64) -> Result<Option<u64>> {
     let mut bytes = [0; BYTES];
@@ -123,10 +128,17 @@ struct Notes {
 
 /// Reads them: numbers from 1 on without a gap. The last line may be cut short.
 fn read_notes(notes: &Path) -> Result<Notes> {
-    let file = File::open(notes)
-        .map_err(|error| Problem::usage(format!("cannot read the notes {}: {error}", notes.display())))?;
+    let cannot = |why: String| Problem::usage(format!("cannot read the notes {}: {why}", notes.display()));
+    // A fifo would be waited for, and a device has no end.
+    let file = open(notes, OFlags::empty()).map_err(|error| cannot(error.to_string()))?;
+    let found = file.metadata().map_err(|error| cannot(error.to_string()))?;
+    if !found.is_file() || found.len() > NOTES_MAX {
+        let what = if found.is_file() { "larger than any notes" } else { "not a regular file" };
+        return Err(cannot(format!("it is {what}; name the file of `qd1 powercut witness`")).into());
+    }
     let none = || Problem::usage(format!("{} has no notes of `qd1 powercut witness`; name its file", notes.display()));
-    let mut lines = BufReader::new(file);
+    // What is added meanwhile is not read.
+    let mut lines = BufReader::new(file.take(found.len()));
     let mut next = || -> Result<Option<String>> {
         let mut line = Vec::new();
         (&mut lines).take(LINE_MAX).read_until(b'\n', &mut line).context("cannot read the notes")?;
@@ -283,5 +295,20 @@ mod tests {
         assert_eq!(verify(dir.path(), &notes, true).unwrap().lost, 1);
         std::fs::write(&notes, "no notes\n").unwrap();
         assert!(verify(dir.path(), &notes, true).unwrap_err().to_string().contains("has no notes"));
+    }
+
+    /// A fifo was waited for, without an end.
+    #[test]
+    fn notes_are_a_regular_file() {
+        let (dir, _, notes) = committed(3);
+        std::fs::remove_file(&notes).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &notes, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for wrong in [&notes, Path::new("/dev/zero"), dir.path()] {
+            let error = verify(dir.path(), wrong, true).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
+        std::fs::remove_file(&notes).unwrap();
+        File::create(&notes).unwrap().set_len(NOTES_MAX + 1).unwrap();
+        assert!(verify(dir.path(), &notes, true).unwrap_err().to_string().contains("larger than any notes"));
     }
 }

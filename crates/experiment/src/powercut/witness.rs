@@ -1,19 +1,24 @@
 //! The witness: notes what was acknowledged, on a machine whose power is not cut.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use qd1_engine::clock::now_ns;
 use qd1_model::Problem;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{END, Header, LINE_MAX, say};
 
 /// How often a connection without a word looks whether it is to end.
 pub const POLL: Duration = Duration::from_millis(200);
-/// Silences, of [`POLL`] each, in which a writer has to name itself.
-const SILENCES_MAX: u32 = 25;
+/// Time in which a writer has to name itself.
+const NAMING: Duration = Duration::from_secs(5);
+/// Connections that may be about to name themselves; beyond it the oldest goes.
+const PENDING_MAX: usize = 128;
 /// The answer to a writer that knows the token.
 pub const WELCOME: &str = "welcome";
 
@@ -86,7 +91,7 @@ fn not_ours(line: &[u8]) -> Problem {
 }
 
 /// Waits for a writer that knows `token`, and answers it with [`WELCOME`]; `None` when `stop` was set first. Others are
-/// turned away, and `refused` is called with their address.
+/// turned away, and `refused` is called with their address; those who say nothing keep nobody waiting.
 ///
 /// # Errors
 /// When the socket fails.
@@ -97,42 +102,88 @@ pub fn accept(
     refused: impl Fn(SocketAddr),
 ) -> Result<Option<TcpStream>> {
     listener.set_nonblocking(true)?;
+    // The oldest first.
+    let mut pending: VecDeque<Pending> = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {
-        match listener.accept() {
-            Ok((mut stream, from)) => {
-                if knows(&stream, token, stop).unwrap_or(false) && say(&mut stream, WELCOME).is_ok() {
-                    return Ok(Some(stream));
+        wait_for(listener, &pending)?;
+        // Before anybody has to go for a new one.
+        let now_ns = now_ns();
+        for mut one in std::mem::take(&mut pending) {
+            match one.hear(token, now_ns) {
+                Heard::Token if say(&mut one.stream, WELCOME).is_ok() => {
+                    one.stream.set_nonblocking(false)?;
+                    one.stream.set_read_timeout(Some(POLL))?;
+                    return Ok(Some(one.stream));
                 }
-                refused(from);
+                Heard::Token | Heard::Other => refused(one.from),
+                Heard::Part => pending.push_back(one),
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(POLL / 4),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+        }
+        match listener.accept() {
+            Ok((stream, from)) if stream.set_nonblocking(true).is_ok() => {
+                if pending.len() == PENDING_MAX {
+                    pending.pop_front().into_iter().for_each(|oldest| refused(oldest.from));
+                }
+                let until_ns = now_ns + NAMING.as_nanos() as u64;
+                pending.push_back(Pending { stream, from, said: Vec::new(), until_ns });
+            }
+            Ok(_) => {}
+            Err(error) if is_of_one_connection(error.kind()) => {}
             Err(error) => return Err(error).context("cannot take a connection"),
         }
     }
     Ok(None)
 }
 
-/// Whether the other side's first line is the token, and comes in time.
-fn knows(stream: &TcpStream, token: &str, stop: &AtomicBool) -> Result<bool> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(POLL))?;
-    let mut said = Vec::new();
-    // Byte by byte: what follows belongs to the notes.
-    let mut byte = [0];
-    let mut silences = 0;
-    while said.len() <= token.len() && said.last() != Some(&b'\n') {
-        match (&mut &*stream).read(&mut byte) {
-            Ok(0) => return Ok(false),
-            Ok(_) => said.push(byte[0]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => silences += 1,
-            Err(error) => return Err(error.into()),
-        }
-        if silences > SILENCES_MAX || stop.load(Ordering::Relaxed) {
-            return Ok(false);
-        }
+/// Nobody is there any more, or the connection failed before it was taken.
+fn is_of_one_connection(kind: ErrorKind) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionReset, HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ConnectionAborted | ConnectionReset)
+        || matches!(kind, HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
+}
+
+/// Waits a moment, or until somebody comes or says something.
+fn wait_for(listener: &TcpListener, pending: &VecDeque<Pending>) -> Result<()> {
+    let streams = pending.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN));
+    let mut all: Vec<PollFd<'_>> = [PollFd::new(listener, PollFlags::IN)].into_iter().chain(streams).collect();
+    let pause = Timespec::try_from(POLL / 4).expect("a moment is a time");
+    match poll(&mut all, Some(&pause)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("cannot wait for a connection"),
     }
-    Ok(said.strip_suffix(b"\n") == Some(token.as_bytes()))
+}
+
+/// A connection that has not presented the token yet.
+struct Pending {
+    stream: TcpStream,
+    from: SocketAddr,
+    said: Vec<u8>,
+    until_ns: u64,
+}
+
+/// What the first line of a connection is.
+enum Heard {
+    Token,
+    /// It may become the token.
+    Part,
+    Other,
+}
+
+impl Pending {
+    /// Reads what has come. Byte by byte: what follows the token belongs to the notes.
+    fn hear(&mut self, token: &str, now_ns: u64) -> Heard {
+        let mut byte = [0];
+        while self.said.len() <= token.len() && self.said.last() != Some(&b'\n') {
+            match self.stream.read(&mut byte) {
+                Ok(0) => return Heard::Other,
+                Ok(_) => self.said.push(byte[0]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && now_ns < self.until_ns => return Heard::Part,
+                Err(_) => return Heard::Other,
+            }
+        }
+        if self.said.strip_suffix(b"\n") == Some(token.as_bytes()) { Heard::Token } else { Heard::Other }
+    }
 }
 
 #[cfg(test)]
@@ -184,5 +235,44 @@ mod tests {
             assert_eq!(witness.acknowledged, 1);
             assert!(notes.ends_with(b"\n1\nend\n"));
         });
+    }
+
+    /// Each of them kept the writer from being heard for five seconds.
+    #[test]
+    fn those_who_say_nothing_do_not_lock_the_writer_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stop = AtomicBool::new(false);
+        let turned_away = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let witness = scope.spawn(|| {
+                accept(&listener, "secret", &stop, |_| _ = turned_away.fetch_add(1, Ordering::Relaxed)).unwrap()
+            });
+            let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
+            // Some with a part of the token, and more than may be waiting.
+            let idle: Vec<TcpStream> = (0..PENDING_MAX + 20).map(|_| connect()).collect();
+            idle.iter().step_by(2).for_each(|mut one| _ = one.write_all(b"sec"));
+            let mut writer = connect();
+            writer.write_all(b"sec").unwrap();
+            writer.write_all(b"ret\n").unwrap();
+            let mut answer = String::new();
+            BufReader::new(&writer).read_line(&mut answer).unwrap();
+            assert_eq!(answer.trim_end(), WELCOME);
+            assert_eq!(witness.join().unwrap().unwrap().peer_addr().unwrap(), writer.local_addr().unwrap());
+        });
+        // By the number of them, and not by the time that they took.
+        assert!(turned_away.into_inner() >= 20);
+    }
+
+    #[test]
+    fn a_connection_is_heard_until_its_time_is_over() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, from) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut one = Pending { stream, from, said: Vec::new(), until_ns: 1000 };
+        other.write_all(b"sec").unwrap();
+        assert!(matches!(one.hear("secret", 999), Heard::Part));
+        assert!(matches!(one.hear("secret", 1000), Heard::Other), "too late");
     }
 }
