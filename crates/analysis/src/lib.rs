@@ -18,6 +18,7 @@ mod charts;
 pub mod compare;
 mod detect;
 mod durability;
+pub mod extend;
 pub mod filesystems;
 pub mod identify;
 mod impression;

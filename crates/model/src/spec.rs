@@ -219,6 +219,8 @@ pub struct Job {
     pub rate_iops: Option<f64>,
     /// With `rate_iops`: exponential spacing instead.
     pub poisson: Option<bool>,
+    /// With `rate_iops`: at most this share, 0..1, of what the disk sustains one request at a time.
+    pub load_max: Option<f64>,
     /// Engine.
     pub ioengine: Option<EngineChoice>,
     /// Stop after this many bytes.

@@ -26,10 +26,15 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
 /// Returns the same in short, as one paragraph: the figures that decided and the findings are told below it.
 pub(crate) fn paragraph(report: &Report) -> String {
     let mut sentences: Vec<String> = interrupted(report).into_iter().collect();
+    sentences.extend(report.over.as_ref().map(|over| format!("Over {}.", format_span_ns(over.duration_ns))));
     sentences.extend(impressions(report));
     let no_disk = report.no_disk().filter(|_| !is_check(report));
     sentences.extend(no_disk.map(|finding| format!("This is no disk: {}.", finding.title.trim_end_matches('.'))));
-    sentences.push(answer(report, false));
+    // The classes stand below it, each with its grade.
+    let has_classes = is_check(report) && !report.verdicts.is_empty() && report.prediction.is_none();
+    if !has_classes {
+        sentences.push(answer(report, false));
+    }
     sentences.extend(report.durability.as_ref().map(|found| match found.is_seen {
         true => "Flushes write something out.".to_owned(),
         // What follows the first clause says how it could be otherwise.

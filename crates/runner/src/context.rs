@@ -44,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub(crate) files: Option<Files>,
     /// The files that belong to one step alone, by its name, kept from one of its visits to the next.
     pub(crate) kept: BTreeMap<String, Vec<TestFile>>,
+    /// What the disk sustains one request at a time, requests per second, by the steps whose pace it sets.
+    pub(crate) sustained: BTreeMap<String, f64>,
     pub(crate) counters: Counters<'a>,
     pub(crate) environment: Environment,
     /// When it began, or its round did, by the clock of requests.
@@ -80,6 +82,7 @@ impl<'a> Run<'a> {
             prepared: None,
             files: None,
             kept: BTreeMap::new(),
+            sustained: BTreeMap::new(),
             counters,
             environment,
             begin_ns: clock::now_ns(),

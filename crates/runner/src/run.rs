@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
+use qd1_analysis::extend;
 use qd1_engine::clock;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, Visit, Work};
@@ -47,6 +48,7 @@ fn run(
     watch.begin(&run.plan);
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
+    let mut is_extended = false;
     let mut first_error = None;
     let mut visits: VecDeque<Visit> = match adaptive.as_deref_mut() {
         Some(adaptive) => {
@@ -64,6 +66,12 @@ fn run(
             run.plan.steps.push(step);
             visits.push_back(Visit { step: index, number: 0 });
             pause(pause_ns, context.cancel);
+        }
+        if adaptive.is_none() && !is_extended && are_visits_over(&run.plan, &visits) {
+            is_extended = true;
+            let elapsed_ns = clock::now_ns() - begin_ns;
+            let more = extend::more_visits(&run.plan, &steps, visits.make_contiguous(), elapsed_ns);
+            more.into_iter().rev().for_each(|visit| visits.push_front(visit));
         }
         let Some(visit) = visits.pop_front().filter(|_| !context.is_cancelled()) else { break };
         let step = run.plan.steps[visit.step].clone();
@@ -109,6 +117,12 @@ fn run(
     let place = |step: &StepRecord| run.plan.steps.iter().position(|planned| planned.name == step.name);
     steps.sort_by_key(place);
     Ok((run.record(started_unix_ns, steps), run.into_files()))
+}
+
+/// Whether all planned visits of the steps that have several are over.
+fn are_visits_over(plan: &Plan, left: &VecDeque<Visit>) -> bool {
+    let has_several = |step: usize| plan.steps[step].visits > 1;
+    (0..plan.steps.len()).any(has_several) && !left.iter().any(|visit| has_several(visit.step))
 }
 
 /// Lets a run go on whose first step could not run, if that was drawn by lot and was the first to fail.

@@ -40,7 +40,37 @@ pub(crate) struct Follower<'a> {
 /// When its files or its engine are not available.
 pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower: Follower<'_>) -> Result<StepRecord> {
     let seed = step_seed(run.plan.seed, &step.name).wrapping_add(u64::from(visit.number) << 48);
-    let (part, follower) = (&step.visit(), &mut follower);
+    let (paced, pace) = match sustained(run, step, seed, &mut follower)? {
+        Some(sustained_iops) => {
+            let (paced, pace) = step.at_pace(sustained_iops);
+            (Some(paced), Some(pace))
+        }
+        None => (None, None),
+    };
+    let step = paced.as_ref().unwrap_or(step);
+    let record = of_visit(run, step, seed, &mut follower)?;
+    Ok(StepRecord { pace, ..record })
+}
+
+/// Returns what the disk sustains one request at a time, where that sets the pace of a step: measured once, before the first
+/// of its visits.
+fn sustained(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follower<'_>) -> Result<Option<f64>> {
+    let Some(probe) = step.pace_probe() else { return Ok(None) };
+    if let Some(known) = run.sustained.get(&step.name) {
+        return Ok(Some(*known));
+    }
+    let record = of_visit(run, &probe, seed ^ PROBE_SEED, follower)?;
+    let done: u64 = record.streams.iter().map(|stream| stream.lat.count()).sum();
+    let sustained_iops = done as f64 * 1e9 / record.runtime_ns.max(1) as f64;
+    run.sustained.insert(step.name.clone(), sustained_iops);
+    Ok(Some(sustained_iops))
+}
+
+/// Other offsets than those of the visit that follows.
+const PROBE_SEED: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn of_visit(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follower<'_>) -> Result<StepRecord> {
+    let part = &step.visit();
     match &part.work {
         Work::Io(work) => {
             io(run, part, work, seed, step.stop.interval_ns(), follower).with_context(|| format!("step {}", step.name))
@@ -281,6 +311,7 @@ fn record(
         runtime_ns: outcome.runtime_ns,
         end_fsync_ns: outcome.end_fsync_ns,
         ended: outcome.ended,
+        pace: None,
         fault: String::new(),
         streams: outcome.streams,
         background: Vec::new(),

@@ -32,6 +32,7 @@ pub(super) const JOB: &[&str] = &[
     "zipf_theta",
     "rate_iops",
     "poisson",
+    "load_max",
     "ioengine",
     "with_load",
     "files",

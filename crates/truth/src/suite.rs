@@ -57,7 +57,11 @@ pub(crate) fn step(job: &Job, effort: Effort, file: u64) -> StepPlan {
         file: place,
         size: Bytes(if place == FileUse::Shared { job.size.map_or(file, |size| size.0.min(file)) } else { own }),
         io_size: job.io_size.unwrap_or_default(),
-        arrival: job.rate_iops.map_or(Arrival::Closed, |iops| Arrival::Fixed { iops }),
+        arrival: match (job.rate_iops, job.load_max) {
+            (None, _) => Arrival::Closed,
+            (Some(iops), None) => Arrival::Fixed { iops },
+            (Some(iops), Some(load_max)) => Arrival::Paced { iops, load_max },
+        },
         data,
         writes_per_sync: 1,
     };

@@ -20,6 +20,7 @@ mod merged_or_split;
 mod mount_options;
 mod not_a_disk;
 mod other_traffic;
+mod pace;
 mod paired;
 mod periodic_stalls;
 mod prepare_shortened;
@@ -64,6 +65,7 @@ static DETECTORS: &[Detector] = &[
     Detector { name: "flush_cost", run: flush_cost::detect, follows: false },
     Detector { name: "data_reduction", run: data_reduction::detect, follows: false },
     Detector { name: "first_touch", run: first_touch::detect, follows: false },
+    Detector { name: "pace", run: pace::detect, follows: false },
     Detector { name: "cpu_spoiled", run: cpu_spoiled::detect, follows: false },
     Detector { name: "other_traffic", run: other_traffic::detect, follows: false },
     Detector { name: "throttled_cgroup", run: throttled_cgroup::detect, follows: false },
@@ -107,15 +109,14 @@ pub(crate) fn sort(findings: &mut [Finding]) {
 }
 
 /// Gives what this machine's processors did the weight of what it does to the answer: it is critical where a grade is withheld
-/// for it, and only informs where the grades of its step stand all the same.
+/// for it, and only informs where a run has grades and all of them stand.
 pub(crate) fn weigh_by_effect(findings: &mut [Finding], judged: &[&Judged]) {
     for finding in findings.iter_mut().filter(|finding| finding.id.starts_with("cpu_spoiled")) {
-        let mut of_step = judged.iter().filter(|judged| judged.criterion.step == finding.step).peekable();
-        let is_judged = of_step.peek().is_some();
+        let mut of_step = judged.iter().filter(|judged| judged.criterion.step == finding.step);
         let withholds = of_step.any(|judged| judged.grade == Grade::NotResolved && judged.why.contains("processor"));
         finding.severity = match finding.severity {
             Severity::Critical if withholds => Severity::Critical,
-            _ if is_judged && !withholds => Severity::Info,
+            _ if !judged.is_empty() && !withholds => Severity::Info,
             severity => severity.min(Severity::Warning),
         };
     }

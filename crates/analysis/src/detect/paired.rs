@@ -2,7 +2,7 @@
 //! disturbed.
 
 use qd1_model::op::OpClass;
-use qd1_model::plan::{Arrival, FileUse, IoWork};
+use qd1_model::plan::{FileUse, IoWork};
 use qd1_model::record::{DeviceDelta, StepRecord};
 use qd1_model::units::format_ns;
 use qd1_model::{Estimate, Record};
@@ -53,7 +53,7 @@ pub(super) fn rounds(step: &StepRecord, io: &IoWork) -> f64 {
 /// Whether requests queued behind each other although they came at a given rate: then latency is no longer the disk's
 /// own.
 pub(super) fn is_behind(step: &StepRecord, io: &IoWork) -> bool {
-    let (Arrival::Fixed { iops } | Arrival::Poisson { iops }) = io.arrival else { return false };
+    let Some(iops) = io.arrival.iops() else { return false };
     let ios: u64 = step.streams.iter().map(|stream| stream.lat.count()).sum();
     let median_ns = step.streams.first().map_or(0, |stream| stream.lat.quantile(0.5));
     (ios as f64) < PACE_KEPT * iops * step.runtime_ns as f64 / 1e9 || median_ns as f64 > 1e9 / iops

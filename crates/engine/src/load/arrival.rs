@@ -18,7 +18,7 @@ impl Arrivals {
     pub fn new(arrival: Arrival, start_ns: u64, phase: f64, seed: u64) -> Option<Self> {
         let (iops, poisson) = match arrival {
             Arrival::Closed => return None,
-            Arrival::Fixed { iops } => (iops, false),
+            Arrival::Fixed { iops } | Arrival::Paced { iops, .. } => (iops, false),
             Arrival::Poisson { iops } => (iops, true),
         };
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xA5A5_5A5A);

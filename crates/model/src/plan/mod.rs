@@ -155,6 +155,13 @@ pub enum Arrival {
         /// Mean requests per second of each worker.
         iops: f64,
     },
+    /// As `Fixed`, at a rate that the disk can keep: what it sustains one request at a time is measured first.
+    Paced {
+        /// Requests per second of each worker at most.
+        iops: f64,
+        /// Largest share of what the disk sustains that is offered.
+        load_max: f64,
+    },
 }
 
 impl Arrival {
@@ -166,6 +173,15 @@ impl Arrival {
             Self::Closed => Self::Closed,
             Self::Fixed { iops } => Self::Fixed { iops: share(iops) },
             Self::Poisson { iops } => Self::Poisson { iops: share(iops) },
+            Self::Paced { iops, load_max } => Self::Paced { iops: share(iops), load_max },
+        }
+    }
+
+    /// Returns the requests per second of each worker, of an open loop.
+    pub fn iops(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Fixed { iops } | Self::Poisson { iops } | Self::Paced { iops, .. } => Some(iops),
         }
     }
 

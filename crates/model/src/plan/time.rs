@@ -1,5 +1,6 @@
 //! How long a plan takes, what its steps take beside their own time included: what a run and its dry run promise.
 
+use super::schedule::PACE_PROBE_NS;
 use super::{Plan, StepPlan, Work};
 use crate::plan::program::Program;
 
@@ -20,7 +21,7 @@ impl StepPlan {
                 Program::Mysql | Program::Etcd => SERVER_NS,
                 _ => VISIT_NS,
             },
-            _ => VISIT_NS * u64::from(self.visits.max(1)),
+            _ => VISIT_NS * u64::from(self.visits.max(1)) + if self.pace_probe().is_some() { PACE_PROBE_NS } else { 0 },
         };
         self.duration_max_ns() + beside_ns
     }

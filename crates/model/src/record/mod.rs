@@ -119,6 +119,9 @@ pub struct StepRecord {
     pub end_fsync_ns: u64,
     /// Why it ended.
     pub ended: Ended,
+    /// Of requests at a pace that the disk can keep: which one that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// What prevented it from running, or stopped it before its end; usually empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
@@ -175,6 +178,17 @@ pub struct Background {
     pub streams: Vec<Stream>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,
+}
+
+/// How many requests a second a step was to offer, how many the disk sustained one at a time, and how many were offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pace {
+    /// What was asked for.
+    pub asked_iops: f64,
+    /// What one request after another came to, before the step.
+    pub sustained_iops: f64,
+    /// What was offered: at most the plan's share of that.
+    pub offered_iops: f64,
 }
 
 /// One kind of operation in one step.

@@ -258,6 +258,7 @@ fn step_record(step: &Step) -> StepRecord {
         runtime_ns: (step.seconds * 1e9) as u64,
         end_fsync_ns: 0,
         ended: step.ended,
+        pace: None,
         fault: String::new(),
         streams: streams.collect(),
         background: Vec::new(),

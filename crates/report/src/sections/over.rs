@@ -211,7 +211,7 @@ mod tests {
     fn the_worst_hour_is_the_slowest_or_that_with_the_lowest_rate() {
         let over = samples::over_a_day().over.unwrap();
         let hours = |name: &str| over.criteria.iter().find(|hours| hours.criterion.metric == name).unwrap();
-        assert_eq!(worst(hours("sync_p99_ns")).unwrap().0.grade, Grade::Marginal);
+        assert_eq!(worst(hours("sync_p99_ns")).unwrap().0.grade, Grade::Fail);
         let rates = hours("iops");
         let least = rates.hours.iter().filter_map(|hour| hour.figure?.value).fold(f64::INFINITY, f64::min);
         assert_eq!(worst(rates).unwrap().0.figure.unwrap().value, Some(least));

@@ -46,25 +46,14 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
 fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     let Some(metric) = metric(&reads.metric) else { return };
     let figure = reads.figure.map_or_else(String::new, |figure| words::known(metric.unit, &figure));
-    let word = reads.word.as_deref().unwrap_or("not rated");
-    // The bound that the best word keeps, or the worst does not.
-    let place = reads.bounds.iter().position(|bound| bound.word == word);
-    let bound = match (place, reads.bounds.last()) {
-        (Some(at), _) => format!(", {word} <={}", words::threshold(metric.unit, reads.bounds[at].up_to)),
-        (None, Some(last)) if reads.word.is_some() => {
-            format!(", {} <={}", last.word, words::threshold(metric.unit, last.up_to))
-        }
-        _ => String::new(),
-    };
-    let title = "one read at a time";
-    let figure = format!("qd1 {} {figure}{bound}", metric.title);
-    let (shown, rest) =
-        if word.chars().count() < TITLE - 2 { (word, "") } else { (word.split(' ').next().unwrap_or(word), word) };
-    let gap = TITLE - 2 - shown.chars().count();
-    page.line(&format!("  {shown}{:gap$}{title:<w$}{figure}", "", w = column - TITLE));
-    if !rest.is_empty() {
-        page.prose(TITLE + 2, rest);
-    }
+    // Of several words the best that it may be, in one word: the figure shows how far it may be from there.
+    let word = reads.word.as_deref().map_or("open", |word| word.split(' ').next().unwrap_or(word));
+    let bound = reads.bounds.iter().find(|bound| bound.word == word).or(reads.bounds.last());
+    let bound = bound
+        .map_or_else(String::new, |bound| format!(", {} <={}", bound.word, words::threshold(metric.unit, bound.up_to)));
+    let gap = (TITLE - 2).saturating_sub(word.chars().count());
+    let figure = format!("{} {figure}{bound}", metric.title);
+    page.line(&format!("  {word}{:gap$}{:<w$}{figure}", "", "one read at a time", w = column - TITLE));
 }
 
 /// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
@@ -90,6 +79,9 @@ fn short(judged: &Judged) -> String {
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
     let value = words::known(metric.unit, &figure);
+    if figure.value.is_none() && figure.low.is_none() && figure.high.is_none() {
+        return format!("{name}: too few to say");
+    }
     if judged.grade == Grade::NotResolved {
         return format!("{name} {value}, {}", open_in_short(&judged.why));
     }
@@ -123,7 +115,7 @@ mod tests {
         for report in [sample::slow_vps(), sample::fast_nvme()] {
             let mut page = Page::new(&Style::plain(80));
             brief(&mut page, &report);
-            assert_eq!(page.text.lines().count(), report.verdicts.len(), "{}", page.text);
+            assert_eq!(page.text.lines().count(), report.verdicts.len() + 1, "{}", page.text);
             assert!(page.text.lines().all(|line| line.chars().count() <= 80), "{}", page.text);
         }
     }

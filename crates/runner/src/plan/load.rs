@@ -75,7 +75,7 @@ pub(super) fn background(target: &TargetPlan) -> Vec<IoWork> {
 /// Returns the most bytes that a background job may write in a step's time.
 pub(super) fn writes_max(io: &IoWork, longest_ns: u64) -> u64 {
     match io.arrival {
-        Arrival::Fixed { iops } | Arrival::Poisson { iops } if io.rw.writes() => {
+        Arrival::Fixed { iops } | Arrival::Poisson { iops } | Arrival::Paced { iops, .. } if io.rw.writes() => {
             let seconds = longest_ns as f64 / 1e9;
             (iops * f64::from(io.block_max()) * seconds) as u64
         }

@@ -397,7 +397,13 @@ fn io_work(spec: &Spec, job: &Job, target: &TargetPlan) -> Result<std::result::R
                 return Err(Problem::usage(format!("{}: rate_iops must be above 0", job.name)).into());
             }
             (Some(iops), true) => Arrival::Poisson { iops },
-            (Some(iops), false) => Arrival::Fixed { iops },
+            (Some(iops), false) => match job.load_max {
+                None => Arrival::Fixed { iops },
+                Some(load_max) if load_max > 0.0 && load_max <= 1.0 => Arrival::Paced { iops, load_max },
+                Some(_) => {
+                    return Err(Problem::usage(format!("{}: load_max must be above 0 and at most 1", job.name)).into());
+                }
+            },
         },
         data,
         writes_per_sync,

@@ -33,7 +33,9 @@ pub(super) fn writes_max(work: &Work, longest_ns: u64) -> u64 {
             let requests = match io.arrival {
                 Arrival::Closed => f64::from(io.in_flight()) * 1e9 / WRITE_NS_MIN as f64,
                 // Spread at random, a tenth more may come.
-                Arrival::Fixed { iops } | Arrival::Poisson { iops } => 1.1 * iops * f64::from(io.numjobs),
+                Arrival::Fixed { iops } | Arrival::Poisson { iops } | Arrival::Paced { iops, .. } => {
+                    1.1 * iops * f64::from(io.numjobs)
+                }
             };
             let per_second = requests * f64::from(io.block_max());
             fill(io).saturating_add((per_second.min(WRITE_RATE_MAX as f64) * share * seconds) as u64)

@@ -240,6 +240,7 @@ fn step_of(run: Run) -> StepRecord {
         runtime_ns,
         end_fsync_ns: 0,
         ended: Ended::Time,
+        pace: None,
         fault: String::new(),
         streams: vec![stream],
         background: Vec::new(),

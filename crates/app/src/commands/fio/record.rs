@@ -249,6 +249,7 @@ fn step(job: &FioJob, name: &str, results: &[&ThreadResult], start_ns: u64) -> S
         runtime_ns,
         end_fsync_ns: 0,
         ended: if failed { Ended::Failed } else { Ended::Done },
+        pace: None,
         fault: String::new(),
         streams,
         background: Vec::new(),

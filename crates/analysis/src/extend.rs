@@ -1,0 +1,78 @@
+//! More visits for the steps that decide, where a disk is so slow that its planned ones have too few operations.
+//!
+//! A disk of 20 ms a commit does three hundred in the time in which a fast one does a hundred thousand, and the slow one is
+//! the one to judge with care. What is left of the time of the run goes to the steps whose p99 is not resolved.
+
+use qd1_model::plan::{Plan, StepPlan, Visit};
+use qd1_model::record::StepRecord;
+
+use crate::stats;
+
+/// Longest that a check takes, and a quick one, ns.
+const CHECK_NS: u64 = 75_000_000_000;
+const QUICK_NS: u64 = 20_000_000_000;
+/// A plan that takes longer than a quick check and less than a long one.
+const QUICK_MAX_NS: u64 = 30_000_000_000;
+const CHECK_MAX_NS: u64 = 100_000_000_000;
+/// The percentile that decides.
+const QUANTILE: f64 = 0.99;
+
+/// Returns further visits, in turn, of the steps whose p99 is not resolved, as many as they need and as there is time for:
+/// `elapsed_ns` of the run are over, and the visits in `left` are still to come.
+#[must_use]
+pub fn more_visits(plan: &Plan, steps: &[StepRecord], left: &[Visit], elapsed_ns: u64) -> Vec<Visit> {
+    let planned_ns = plan.longest_ns();
+    let most_ns = match planned_ns {
+        ..QUICK_MAX_NS => QUICK_NS,
+        ..CHECK_MAX_NS => CHECK_NS,
+        _ => return Vec::new(),
+    };
+    let left_ns: u64 = left.iter().map(|visit| one_visit_ns(&plan.steps[visit.step])).sum();
+    let mut spare_ns = most_ns.saturating_sub(elapsed_ns + left_ns);
+    let mut wanted: Vec<(usize, u32)> = plan
+        .steps
+        .iter()
+        .enumerate()
+        .filter_map(|(at, step)| {
+            let missing = missing_visits(step, steps.iter().find(|record| record.name == step.name)?)?;
+            Some((at, missing))
+        })
+        .collect();
+    let mut visits = Vec::new();
+    while wanted.iter().any(|(_, missing)| *missing > 0) {
+        let before = visits.len();
+        for (at, missing) in wanted.iter_mut().filter(|(_, missing)| *missing > 0) {
+            let takes_ns = one_visit_ns(&plan.steps[*at]);
+            if takes_ns > spare_ns {
+                continue;
+            }
+            spare_ns -= takes_ns;
+            let earlier = visits.iter().filter(|visit: &&Visit| visit.step == *at).count() as u32;
+            visits.push(Visit { step: *at, number: plan.steps[*at].visits + earlier });
+            *missing -= 1;
+        }
+        if visits.len() == before {
+            break;
+        }
+    }
+    visits
+}
+
+fn one_visit_ns(step: &StepPlan) -> u64 {
+    step.longest_ns() / u64::from(step.visits.max(1))
+}
+
+/// How many more visits a step needs for the percentile that decides, no more than it had; `None` of one that knows it, or
+/// whose requests come at their own times.
+fn missing_visits(step: &StepPlan, record: &StepRecord) -> Option<u32> {
+    if step.visits < 2 || step.is_open() || !record.fault.is_empty() {
+        return None;
+    }
+    let stream = record.streams.iter().max_by_key(|stream| stream.lat.count())?;
+    let p99 = stats::quantile(&stream.lat, &record.intervals, stream.class, QUANTILE);
+    if p99.value.is_some() {
+        return None;
+    }
+    let times = p99.n_needed as f64 / p99.n.max(1) as f64 - 1.0;
+    Some((times.clamp(0.0, 1.0) * f64::from(step.visits)).ceil() as u32)
+}
