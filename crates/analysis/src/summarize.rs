@@ -77,10 +77,15 @@ fn summarize_stream(
     let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
+    let medians = stream.sync_part.as_ref().map(|part| (part.quantile(0.5) as f64, stream.lat.quantile(0.5) as f64));
+    let share_of_sync = medians.filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| (part / whole).min(1.0));
     // No part takes longer than its whole, whatever the bins of the two are.
     let of_sync = of_sync.as_ref().map(|part| {
         let own = |q: f64| at_most(as_much(part.at(q), quantiles.at(q), quantile(q)), quantile(q));
-        ordered([0.5, 0.99].map(own))
+        let [p50, p99] = [0.5, 0.99].map(own);
+        // Where there are too few, the sync has its usual share of what is known of the whole.
+        let low = p50.low.or_else(|| Some(quantile(0.5).low? * share_of_sync?));
+        ordered([Estimate { low, ..p50 }, p99])
     });
     let is_as_asked = is_open && shortfall.is_none();
     let (iops, bytes_per_second) = rates(step, plan, stream, is_as_asked);
@@ -173,6 +178,8 @@ impl Percentiles {
     pub(crate) fn at(&self, q: f64) -> Estimate {
         let Some(shortfall) = &self.shortfall else {
             let seen = both(self.quantiles.at(q), self.around.as_ref().map(|around| around.quantile(q)));
+            let low = seen.low.or_else(|| self.quantiles.least_of_visits().filter(|_| q >= 0.5));
+            let seen = Estimate { low, ..seen };
             return if self.is_open { at_own_times(seen, q) } else { seen };
         };
         // Those without an answer are above it only where they are known to have waited longer.

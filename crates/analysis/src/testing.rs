@@ -107,6 +107,7 @@ pub(crate) fn step<'a>(
         writes_max: Bytes(0),
     });
     record.steps.push(StepRecord {
+        pace: None,
         name: name.to_owned(),
         engine: Some(EngineKind::Psync),
         engine_why: "depth 1: the smallest cost".to_owned(),

@@ -83,7 +83,20 @@ impl Quantiles {
         let within = quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank));
         level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, self.level)
     }
+
+    /// Returns what bounds the median from below, and so all higher quantiles, where there are too few operations to know more:
+    /// the least of the medians of the visits, which lie apart (a sign test); `None` of too few visits.
+    #[must_use]
+    pub fn least_of_visits(&self) -> Option<f64> {
+        let visits = self.series.visits();
+        let medians: Vec<f64> = visits.iter().map(|visit| self.series.median_of(visit.clone())).collect();
+        let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
+        (medians.len() >= VISITS_MIN && least.is_finite() && least > 0.0).then_some(least)
+    }
 }
+
+/// Fewest visits whose least median bounds the median: that all of six lie above it has a chance of 1.6 %.
+const VISITS_MIN: usize = 6;
 
 /// Quantile `q` of a part of each operation (the sync part of commits): `part` holds one value for each
 /// operation of `class`, and shares the dependence over time of the whole.
