@@ -7,6 +7,7 @@ mod command_line;
 mod commands;
 mod exit;
 mod exports;
+mod given;
 mod message;
 mod output;
 mod over_job;

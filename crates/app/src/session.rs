@@ -17,12 +17,12 @@ use qd1_runner::place::{self, Place};
 use qd1_runner::watch::Watch;
 use qd1_runner::{RunContext, RunFiles, destroy, id};
 use qd1_store::Store;
-use qd1_suites::thresholds;
 use qd1_system::state::default_path;
 use qd1_system::trust;
 
 use crate::args::{CommonArgs, FailOn, OutputArgs};
 use crate::command_line::{CommandLine, PATH};
+use crate::given;
 use crate::message;
 use crate::output;
 use crate::progress::Progress;
@@ -119,7 +119,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// When either is not usable.
     pub(crate) fn begin(request: Request<'a>) -> Result<Self> {
-        let thresholds = thresholds::of_run(request.subject, request.thresholds)?;
+        let thresholds = given::thresholds(request.subject, request.thresholds)?;
         if let Some(path) = &request.common.output.to.output {
             output::check_destination(path)?;
         }

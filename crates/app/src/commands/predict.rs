@@ -96,7 +96,7 @@ pub(crate) fn run(args: &PredictArgs, typed: &CommandLine) -> Result<ExitCode> {
 fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let mut record = session::kept_runs()?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
-    let thresholds = thresholds::of_run(record.plan.subject, None)?;
+    let thresholds = thresholds::of_run(record.plan.subject);
     let mut report = qd1_analysis::analyse(record, &thresholds);
     if report.prediction.is_none() {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");

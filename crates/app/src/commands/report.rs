@@ -13,11 +13,10 @@ use qd1_model::comparison::Comparison;
 use qd1_model::measured::Measured;
 use qd1_model::{Problem, Record, printable};
 use qd1_report::{Pictured, html, redact};
-use qd1_suites::thresholds;
 
 use crate::args::DestinationArgs;
 use crate::commands::ranking;
-use crate::{message, output, runs};
+use crate::{given, message, output, runs};
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -123,7 +122,7 @@ fn names(args: &RunsArgs, runs: &[(&str, Record)]) -> Result<Vec<String>> {
 }
 
 fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {
-    let thresholds = thresholds::of_run(record.plan.subject, args.thresholds.as_deref())?;
+    let thresholds = given::thresholds(record.plan.subject, args.thresholds.as_deref())?;
     let mut report = analyse(record, &thresholds);
     if args.redact {
         redact(&mut report).context("this run cannot be redacted, and is not shown")?;

@@ -16,7 +16,7 @@ use qd1_store::Store;
 use qd1_suites::thresholds;
 
 use crate::args::{DestinationArgs, OutputArgs};
-use crate::{output, runs, session};
+use crate::{given, output, runs, session};
 use filter::FilterArgs;
 
 /// What the help ends with.
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<ExitCode> {
             output.to.output.iter().try_for_each(|path| output::check_destination(path))?;
             let store = session::kept_runs()?;
             let record = store.load(&runs::id(&store, id)?)?;
-            let thresholds = thresholds::of_run(record.plan.subject, thresholds.as_deref())?;
+            let thresholds = given::thresholds(record.plan.subject, thresholds.as_deref())?;
             session::show(record, &thresholds, output, Detail::All)?;
         }
         Some(HistoryCommand::Tag { id, tags, remove }) => {
@@ -180,7 +180,7 @@ const JUDGED_MAX: usize = 20;
 /// Returns what a run found; `None` where it cannot be read.
 fn judged(store: &Store, id: &str) -> Option<String> {
     let record = store.load(id).ok()?;
-    let thresholds = thresholds::of_run(record.plan.subject, None).ok()?;
+    let thresholds = thresholds::of_run(record.plan.subject);
     Some(qd1_report::headline(&qd1_analysis::analyse(record, &thresholds)))
 }
 
