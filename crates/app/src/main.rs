@@ -15,6 +15,7 @@ mod progress;
 mod runs;
 mod session;
 mod signals;
+mod stored;
 mod suite_job;
 mod terminal;
 

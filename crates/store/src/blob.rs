@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use qd1_model::record::over::Round;
+use qd1_model::room::Room;
 use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -96,6 +97,10 @@ pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
         return Ok(None);
     }
     refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
+    let mut room = Room::of(json.len());
+    if room.take(&mut serde_json::Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
+        bail!("is damaged: it would take too much memory");
+    }
     let found = histograms(json);
     if found > most_histograms(json.len()) {
         bail!("is damaged: it has {found} histograms");

@@ -103,7 +103,8 @@ fn sum_of_squares(rows: &[Vec<f64>]) -> f64 {
     let product = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
     let runs = rows.first().map_or(0, Vec::len);
     if rows.len() <= runs {
-        let of = |(at, one): (usize, &Vec<f64>)| rows[..at].iter().map(|other| product(one, other).powi(2)).sum::<f64>();
+        let of =
+            |(at, one): (usize, &Vec<f64>)| rows[..at].iter().map(|other| product(one, other).powi(2)).sum::<f64>();
         return rows.iter().enumerate().map(of).sum();
     }
     let columns: Vec<Vec<f64>> = (0..runs).map(|run| rows.iter().map(|row| row[run]).collect()).collect();
