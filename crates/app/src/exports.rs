@@ -1,11 +1,8 @@
 //! Files of `history export`: a line of JSON for each run; and what else a file of runs may be.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result};
-use qd1_model::{Problem, Record, printable};
+use qd1_model::{Problem, Record};
 use qd1_store::from_json;
-use qd1_system::source::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -74,28 +71,25 @@ impl Export {
     }
 }
 
-/// Reads a file.
+/// Finds out what a file holds.
 ///
 /// # Errors
-/// When it cannot be read, is too large, or the run in it is damaged.
-pub(crate) fn content(path: &Path, kind: Kind) -> Result<Content> {
-    let stored = Stored::read(path, kind)?;
+/// When it cannot be unpacked, or the run in it is damaged.
+pub(crate) fn content(stored: Stored) -> Result<Content> {
     let has_more = stored.lines().nth(1).is_some();
     let first = stored.lines().next();
     if let Some(Ok((_, line))) = first.filter(|line| line.as_ref().is_ok_and(|(_, line)| is_export(line))) {
         // A report of one line is an export too, but for its name.
-        let only = if has_more { None } else { from_json(without_mark(&line)).with_context(|| shown(path))? };
+        let only =
+            if has_more { None } else { from_json(without_mark(&line)).with_context(|| stored.name().to_owned())? };
         drop(line);
         return Ok(only.map_or_else(|| Content::Export(Export(stored)), |record| Content::Run(Box::new(record))));
     }
+    let name = stored.name().to_owned();
     let text = stored.whole()?;
     let text = text.strip_prefix(MARK).map(<[u8]>::to_vec).unwrap_or(text);
-    let record = from_json(&text).with_context(|| shown(path))?;
+    let record = from_json(&text).with_context(|| name)?;
     Ok(record.map_or(Content::Other(text), |record| Content::Run(Box::new(record))))
-}
-
-fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy()).into_owned()
 }
 
 /// What some editors write before a text.

@@ -14,6 +14,7 @@ use qd1_system::source::Kind;
 
 use crate::exports::{self, Content, Export};
 use crate::session;
+use crate::stored::Stored;
 
 /// Names of runs by their time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
@@ -217,7 +218,7 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
 }
 
 fn of_file(word: &str, path: &Path) -> Result<Found> {
-    Ok(match exports::content(path, RESULT)? {
+    Ok(match exports::content(Stored::read(path, RESULT)?)? {
         Content::Run(record) => Found::Records(vec![*record]),
         Content::Export(export) => Found::Export(export),
         Content::Other(text) if text.starts_with(b"<!DOCTYPE html>") => {

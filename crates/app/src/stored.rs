@@ -106,6 +106,8 @@ pub(crate) struct Stored {
     name: String,
     bytes: Vec<u8>,
     packing: Option<Packing>,
+    /// What is unpacked to be read whole, and the longest line, at most.
+    most: u64,
 }
 
 /// A line and its number, from 1 on.
@@ -117,9 +119,17 @@ impl Stored {
     /// # Errors
     /// When it cannot be read, or is too large.
     pub(crate) fn read(path: &Path, kind: Kind) -> Result<Self, Problem> {
-        let bytes = source::read(path, kind)?;
-        let packing = Packing::found(&bytes);
-        Ok(Self { name: printable(&path.to_string_lossy()).into_owned(), bytes, packing })
+        Ok(Self::of(&printable(&path.to_string_lossy()), source::read(path, kind)?))
+    }
+
+    /// Returns the file that has these bytes; `name` is what messages call it.
+    pub(crate) fn of(name: &str, bytes: Vec<u8>) -> Self {
+        Self { name: name.to_owned(), packing: Packing::found(&bytes), bytes, most: WHOLE_MAX }
+    }
+
+    /// Returns what messages call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Returns the text as a whole.
@@ -129,9 +139,9 @@ impl Stored {
     pub(crate) fn whole(self) -> Result<Vec<u8>, Problem> {
         let Some(packing) = self.packing else { return Ok(self.bytes) };
         let mut text = Vec::new();
-        let mut unpacking = packing.unpacking(&self.bytes).take(WHOLE_MAX + 1);
+        let mut unpacking = packing.unpacking(&self.bytes).take(self.most + 1);
         unpacking.read_to_end(&mut text).map_err(|error| self.cannot(&error))?;
-        if text.len() as u64 > WHOLE_MAX { Err(self.too_large(WHOLE_MAX)) } else { Ok(text) }
+        if text.len() as u64 > self.most { Err(self.too_large(self.most)) } else { Ok(text) }
     }
 
     /// Returns the lines of the text that are not blank. A line that cannot be unpacked is an error, and the last.
@@ -146,7 +156,7 @@ impl Stored {
     }
 
     fn unpacked_lines(&self, packing: Packing) -> impl Iterator<Item = Result<Cow<'_, [u8]>, Problem>> {
-        let most = WHOLE_MAX.saturating_add(LINES_PER_BYTE.saturating_mul(self.bytes.len() as u64));
+        let most = self.most.saturating_add(LINES_PER_BYTE.saturating_mul(self.bytes.len() as u64));
         let mut text = BufReader::new(packing.unpacking(&self.bytes));
         let (mut left, mut is_over) = (most, false);
         std::iter::from_fn(move || {
@@ -154,7 +164,7 @@ impl Stored {
                 return None;
             }
             let mut line = Vec::new();
-            let length = left.min(WHOLE_MAX);
+            let length = left.min(self.most);
             let read = (&mut text).take(length + 1).read_until(b'\n', &mut line);
             let count = match read {
                 Ok(count) => count as u64,
@@ -165,7 +175,7 @@ impl Stored {
             };
             if count > length {
                 is_over = true;
-                return Some(Err(self.too_large(if length == WHOLE_MAX { WHOLE_MAX } else { most })));
+                return Some(Err(self.too_large(if length == self.most { length } else { most })));
             }
             left -= count;
             (count > 0).then_some(Ok(Cow::Owned(line)))
@@ -187,7 +197,7 @@ mod tests {
     use super::*;
 
     fn stored(bytes: Vec<u8>) -> Stored {
-        Stored { name: "file".to_owned(), packing: Packing::found(&bytes), bytes }
+        Stored { most: 1 << 20, ..Stored::of("file", bytes) }
     }
 
     fn lines(stored: &Stored) -> Result<Vec<(usize, Vec<u8>)>, Problem> {
@@ -213,11 +223,11 @@ mod tests {
     #[test]
     fn what_becomes_far_larger_than_its_file_is_refused() {
         for packing in [Packing::Gzip, Packing::Zstd] {
-            let bomb = |unit: &[u8]| packing.packed(&unit.repeat((80 << 20) / unit.len())).unwrap();
+            let bomb = |unit: &[u8]| packing.packed(&unit.repeat((2 << 20) / unit.len())).unwrap();
             let (long, many) = (stored(bomb(b"x")), stored(bomb(&[&[b' '; 4095][..], b"\n"].concat())));
-            assert!(lines(&long).unwrap_err().to_string().contains("more than 64 MiB when it is unpacked; unpack it"));
+            assert!(lines(&long).unwrap_err().to_string().contains("more than 1 MiB when it is unpacked; unpack it"));
             assert!(lines(&many).unwrap_err().to_string().contains("when it is unpacked; unpack it"));
-            assert!(long.whole().unwrap_err().to_string().contains("more than 64 MiB"));
+            assert!(long.whole().unwrap_err().to_string().contains("more than 1 MiB"));
         }
     }
 }

@@ -11,6 +11,7 @@ mod fio_coverage;
 mod fio_line;
 mod fio_verify;
 mod history;
+mod hostile;
 mod identify;
 mod kept;
 mod kept_anyway;

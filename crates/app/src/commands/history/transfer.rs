@@ -18,7 +18,7 @@ use super::filter::FilterArgs;
 use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
 use crate::exports::{self, Content, Exported, Line};
-use crate::stored::Packing;
+use crate::stored::{Packing, Stored};
 use crate::{message, output, runs, session};
 
 /// A file of `history export`, as it is kept.
@@ -202,7 +202,7 @@ fn keep_words(store: &Store, run: &Exported) -> Result<()> {
 /// Reads a file, and all of its runs once, so that nothing is added of files of which one is wrong.
 fn content(path: &Path) -> Result<Content> {
     let name = || printable(&path.to_string_lossy()).into_owned();
-    let found = exports::content(path, HISTORY)?;
+    let found = exports::content(Stored::read(path, HISTORY)?)?;
     match &found {
         Content::Run(record) => check(record).with_context(name)?,
         Content::Export(export) => {
