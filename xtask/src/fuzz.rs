@@ -12,7 +12,8 @@ use crate::tools::FUZZ;
 use crate::{cmd, metadata};
 
 /// The targets, as in fuzz/Cargo.toml.
-const TARGETS: &[&str] = &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
+const TARGETS: &[&str] =
+    &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
 
 /// What it takes.
 #[derive(Arguments)]

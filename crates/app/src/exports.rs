@@ -76,12 +76,14 @@ impl Export {
 /// # Errors
 /// When it cannot be unpacked, or the run in it is damaged.
 pub(crate) fn content(stored: Stored) -> Result<Content> {
-    let has_more = stored.lines().nth(1).is_some();
     let first = stored.lines().next();
     if let Some(Ok((_, line))) = first.filter(|line| line.as_ref().is_ok_and(|(_, line)| is_export(line))) {
         // A report of one line is an export too, but for its name.
-        let only =
-            if has_more { None } else { from_json(without_mark(&line)).with_context(|| stored.name().to_owned())? };
+        let only = if stored.lines().nth(1).is_some() {
+            None
+        } else {
+            from_json(without_mark(&line)).with_context(|| stored.name().to_owned())?
+        };
         drop(line);
         return Ok(only.map_or_else(|| Content::Export(Export(stored)), |record| Content::Run(Box::new(record))));
     }

@@ -21,6 +21,8 @@ const WHOLE_MAX: u64 = 64 << 20;
 /// What lines of a compressed file may be, besides that, for each byte of it. Records are packed in themselves and shrink to
 /// a third.
 const LINES_PER_BYTE: u64 = 8;
+/// Lines of an export at most, blank ones included.
+const LINES_MAX: usize = 1_000_000;
 /// How far back a compressed file may refer to itself; zstd keeps so much in memory. `zstd -19` goes 8 MiB back.
 const WINDOW_MAX: u64 = 32 << 20;
 
@@ -138,21 +140,29 @@ impl Stored {
     /// When it is damaged, or far larger than its file.
     pub(crate) fn whole(self) -> Result<Vec<u8>, Problem> {
         let Some(packing) = self.packing else { return Ok(self.bytes) };
-        let mut text = Vec::new();
+        // Were it to grow, there would be two of it for a moment.
+        let mut text = Vec::with_capacity(self.most as usize + 1);
         let mut unpacking = packing.unpacking(&self.bytes).take(self.most + 1);
         unpacking.read_to_end(&mut text).map_err(|error| self.cannot(&error))?;
         if text.len() as u64 > self.most { Err(self.too_large(self.most)) } else { Ok(text) }
     }
 
-    /// Returns the lines of the text that are not blank. A line that cannot be unpacked is an error, and the last.
+    /// Returns the lines of the text that are not blank. An error is the last: what cannot be unpacked, or has too many lines.
     pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + '_> {
         let lines: Box<dyn Iterator<Item = Result<Cow<'_, [u8]>, Problem>>> = match self.packing {
             None => Box::new(self.bytes.split(|byte| *byte == b'\n').map(|line| Ok(Cow::Borrowed(line)))),
             Some(packing) => Box::new(self.unpacked_lines(packing)),
         };
         let is_blank = |line: &Cow<'_, [u8]>| line.trim_ascii().is_empty();
-        let numbered = (1..).zip(lines).map(|(at, line)| Ok((at, line?)));
-        Box::new(numbered.filter(move |line| !line.as_ref().is_ok_and(|(_, line)| is_blank(line))))
+        let numbered = (1..).zip(lines).map(|(at, line)| match line {
+            Ok(_) if at > LINES_MAX => {
+                Err(Problem::usage(format!("{}: has more than {LINES_MAX} lines; that is no history", self.name)))
+            }
+            line => Ok((at, line?)),
+        });
+        let mut has_failed = false;
+        let whole = numbered.take_while(move |line| !std::mem::replace(&mut has_failed, line.is_err()));
+        Box::new(whole.filter(move |line| !line.as_ref().is_ok_and(|(_, line)| is_blank(line))))
     }
 
     fn unpacked_lines(&self, packing: Packing) -> impl Iterator<Item = Result<Cow<'_, [u8]>, Problem>> {

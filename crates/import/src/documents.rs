@@ -4,7 +4,7 @@ use qd1_model::room::Room;
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Value};
 
-use crate::gathered::TooMuch;
+use crate::gathered::{LINES_MAX, TooMuch};
 
 /// How often the text may be read in vain as a whole, where lines begin as JSON and are not.
 const VAIN_MAX: usize = 2;
@@ -13,6 +13,8 @@ const VAIN_MAX: usize = 2;
 pub(crate) struct Documents<'a> {
     text: &'a str,
     at: usize,
+    /// Lines, and documents, that were looked at.
+    looked_at: usize,
     /// Bytes that were read, and were no document.
     vain: usize,
     /// Whether the text ends within one.
@@ -21,7 +23,7 @@ pub(crate) struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     pub(crate) const fn of(text: &'a str) -> Self {
-        Self { text, at: 0, vain: 0, is_cut: false }
+        Self { text, at: 0, looked_at: 0, vain: 0, is_cut: false }
     }
 
     /// Where to go on after what begins at `begin` as a document and cannot be one from `end` on: with the next line, which
@@ -32,14 +34,12 @@ impl<'a> Documents<'a> {
         if self.vain <= VAIN_MAX * self.text.len() {
             return next;
         }
-        let bytes = self.text.as_bytes();
-        let line = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let line = self.text.as_bytes()[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         line.max(next)
     }
 
     fn next_line(&self, from: usize) -> usize {
-        let bytes = self.text.as_bytes();
-        bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| from + at + 1)
+        self.text[from..].find('\n').map_or(self.text.len(), |at| from + at + 1)
     }
 }
 
@@ -50,6 +50,10 @@ impl Iterator for Documents<'_> {
         while self.at < self.text.len() {
             let line = self.text[self.at..].trim_start();
             let begin = self.text.len() - line.len();
+            self.looked_at += 1;
+            if self.looked_at > LINES_MAX {
+                return Some(Err(TooMuch::Lines));
+            }
             if !line.starts_with(['{', '[']) {
                 self.at = self.next_line(begin);
                 continue;

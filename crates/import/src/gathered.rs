@@ -16,6 +16,8 @@ const RUNS_MAX: usize = 2000;
 /// Steps of a run, and of all runs of a file, at most.
 pub(crate) const STEPS_MAX: usize = 1000;
 pub(crate) const STEPS_OF_ALL_MAX: usize = 20_000;
+/// Lines that are looked at as what they may be.
+pub(crate) const LINES_MAX: usize = 1_000_000;
 /// Bytes of a step's name at most, and of any other text; the rest of the latter is cut off.
 const NAME_MAX: usize = 256;
 const TEXT_MAX: usize = 256;
@@ -30,6 +32,7 @@ pub(crate) enum TooMuch {
     StepsOfAll,
     Name,
     Values,
+    Lines,
 }
 
 impl fmt::Display for TooMuch {
@@ -44,6 +47,7 @@ impl fmt::Display for TooMuch {
             Self::StepsOfAll => {
                 write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give a part of the runs")
             }
+            Self::Lines => write!(f, "has more than {LINES_MAX} lines that are no result; give the result alone"),
             Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; give it a shorter one"),
             Self::Values => {
                 f.write_str("has a JSON document with too many values to be read; give a result of fewer jobs")

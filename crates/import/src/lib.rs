@@ -21,7 +21,7 @@ use qd1_model::Problem;
 use qd1_model::measured::Measured;
 
 use documents::Documents;
-use gathered::{Gathered, TooMuch};
+use gathered::{Gathered, LINES_MAX, TooMuch};
 
 /// Reads the runs of a file; `label` is what it is called.
 ///
@@ -82,6 +82,10 @@ fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
     let forms: [&dyn Fn() -> Result<Gathered, TooMuch>; 4] =
         [&|| fio_report::runs(text), &|| fio_terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
     let mut found = if yabs.is_empty() { fio.gathered(is_cut) } else { yabs };
+    // A document may have had most of them.
+    if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {
+        return Err(TooMuch::Lines);
+    }
     for form in forms {
         if !found.is_empty() {
             break;

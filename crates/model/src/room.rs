@@ -6,6 +6,8 @@
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
+use crate::hist::unpacked_len;
+
 /// What any document may take.
 const ROOM_MIN: usize = 128 << 20;
 /// And one that is larger than half of that, for each of its bytes.
@@ -18,6 +20,11 @@ const OBJECT: usize = 640;
 const MEMBER: usize = 128;
 /// What a text takes besides its letters.
 const TEXT: usize = 16;
+
+/// The name of a histogram's encoding, and what each byte of that becomes, once it is unpacked: a bin takes two of them, and
+/// sixteen in memory.
+const HISTOGRAM: &str = "hdr_v2";
+const HISTOGRAM_PER_BYTE: usize = 8;
 
 /// The room that is left for a document. What it takes is bounded by what generic values would; those of a type of their
 /// own are smaller.
@@ -106,9 +113,13 @@ impl<'de> Visitor<'de> for &mut Room {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         self.charge(VALUE)?;
         let mut is_first = true;
-        while object.next_key_seed(Name(self))?.is_some() {
+        while let Some(is_histogram) = object.next_key_seed(Name(self))? {
             self.charge(if std::mem::take(&mut is_first) { OBJECT } else { MEMBER })?;
-            object.next_value_seed(&mut *self)?;
+            if is_histogram {
+                object.next_value_seed(Histogram(self))?;
+            } else {
+                object.next_value_seed(&mut *self)?;
+            }
         }
         Ok(())
     }
@@ -118,22 +129,47 @@ impl<'de> Visitor<'de> for &mut Room {
 struct Name<'a>(&'a mut Room);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = ();
+    /// Whether it is that of a histogram.
+    type Value = bool;
 
-    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<(), D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
         name.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Name<'_> {
-    type Value = ();
+    type Value = bool;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<(), E> {
-        self.0.charge(TEXT + name.len())
+    fn visit_str<E: Error>(self, name: &str) -> Result<bool, E> {
+        self.0.charge(TEXT + name.len())?;
+        Ok(name == HISTOGRAM)
+    }
+}
+
+/// The encoding of a histogram, which takes what it becomes.
+struct Histogram<'a>(&'a mut Room);
+
+impl<'de> DeserializeSeed<'de> for Histogram<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Histogram<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the encoding of a histogram")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.charge(text.len() + HISTOGRAM_PER_BYTE * unpacked_len(text))
     }
 }
 
@@ -152,6 +188,18 @@ mod tests {
         assert_eq!(taken("\"abc\"").unwrap(), VALUE + TEXT + 3);
         assert_eq!(taken("[[], null]").unwrap(), 3 * VALUE);
         assert_eq!(taken("{\"a\": 1, \"b\": {}}").unwrap(), 3 * VALUE + OBJECT + MEMBER + 2 * (TEXT + 1));
+    }
+
+    /// Cause: ten megabytes of small histograms became four gigabytes.
+    #[test]
+    fn a_histogram_takes_what_it_becomes() {
+        let hist = crate::Hist::of_values((0..2000).map(|at| (at, 1)), 0);
+        let text = serde_json::to_string(&hist).unwrap();
+        let (mut small, mut large) = (Room::of(0), Room { left: 10_000, is_exceeded: false });
+        assert!(small.take(&mut serde_json::Deserializer::from_str(&text)).is_ok());
+        assert!(large.take(&mut serde_json::Deserializer::from_str(&text)).is_err() && text.len() < 1000, "{text}");
+        assert!(large.is_exceeded());
+        assert!(large.take(&mut serde_json::Deserializer::from_str("{\"hdr_v2\": []}")).is_err());
     }
 
     #[test]

@@ -14,11 +14,12 @@ use qd1_model::room::Room;
 use qd1_model::{Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Deserializer;
 
 /// JSON that any blob may become, and so many bytes more for each of its own: records shrink to a tenth or a twentieth.
 const JSON_MIN: u64 = 16 << 20;
 const JSON_PER_BYTE: u64 = 50;
-/// Histograms that any blob may hold, and one more for so many bytes: in memory each takes a quarter of a MiB.
+/// Histograms that any blob may hold, and one more for so many bytes: reading each takes a quarter of a MiB, for a while.
 const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;
 
@@ -98,7 +99,7 @@ pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
     }
     refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
     let mut room = Room::of(json.len());
-    if room.take(&mut serde_json::Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
+    if room.take(&mut Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
         bail!("is damaged: it would take too much memory");
     }
     let found = histograms(json);
