@@ -66,7 +66,7 @@ impl Export {
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
         self.0.lines().map(|line| {
             let (at, line) = line?;
-            exported(&line).with_context(|| format!("line {at}"))
+            exported(&line, self.0.size()).with_context(|| format!("line {at}"))
         })
     }
 }
@@ -82,15 +82,15 @@ pub(crate) fn content(stored: Stored) -> Result<Content> {
         let only = if stored.lines().nth(1).is_some() {
             None
         } else {
-            from_json(without_mark(&line)).with_context(|| stored.name().to_owned())?
+            from_json(without_mark(&line), stored.size()).with_context(|| stored.name().to_owned())?
         };
         drop(line);
         return Ok(only.map_or_else(|| Content::Export(Export(stored)), |record| Content::Run(Box::new(record))));
     }
-    let name = stored.name().to_owned();
+    let (name, size) = (stored.name().to_owned(), stored.size());
     let text = stored.whole()?;
     let text = text.strip_prefix(MARK).map(<[u8]>::to_vec).unwrap_or(text);
-    let record = from_json(&text).with_context(|| name)?;
+    let record = from_json(&text, size).with_context(|| name)?;
     Ok(record.map_or(Content::Other(text), |record| Content::Run(Box::new(record))))
 }
 
@@ -105,10 +105,10 @@ fn is_export(line: &[u8]) -> bool {
     serde_json::from_slice::<Read<'_>>(without_mark(line)).is_ok()
 }
 
-fn exported(line: &[u8]) -> Result<Exported> {
+fn exported(line: &[u8], file: usize) -> Result<Exported> {
     let none = || Problem::usage(NO_RUN);
     let Read { tags, note, record } = serde_json::from_slice(without_mark(line)).map_err(|_| none())?;
-    let record = from_json(record.get().as_bytes())?.ok_or_else(none)?;
+    let record = from_json(record.get().as_bytes(), file)?.ok_or_else(none)?;
     let tags = tags.map(RawValue::get).filter(|tags| tags.len() <= TAGS_MAX);
     let tags = tags.map_or(Ok(Vec::new()), serde_json::from_str).map_err(|_| none())?;
     Ok(Exported { record, tags, note })

@@ -4,7 +4,7 @@
 //! much longer, as long as it is not far larger than its file.
 
 use std::borrow::Cow;
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::Path;
 
 use anyhow::Result;
@@ -21,6 +21,8 @@ const WHOLE_MAX: u64 = 64 << 20;
 /// What lines of a compressed file may be, besides that, for each byte of it. Records are packed in themselves and shrink to
 /// a third.
 const LINES_PER_BYTE: u64 = 8;
+/// A line that is read without knowing how long it is.
+const LINE_SHORT: u64 = 1 << 20;
 /// Lines of an export at most, blank ones included.
 const LINES_MAX: usize = 1_000_000;
 /// How far back a compressed file may refer to itself; zstd keeps so much in memory. `zstd -19` goes 8 MiB back.
@@ -173,16 +175,16 @@ impl Stored {
             if is_over {
                 return None;
             }
-            let mut line = Vec::new();
             let length = left.min(self.most);
-            let read = (&mut text).take(length + 1).read_until(b'\n', &mut line);
-            let count = match read {
-                Ok(count) => count as u64,
+            let read = line_of(&mut text, length + 1);
+            let line = match read {
+                Ok(line) => line,
                 Err(error) => {
                     is_over = true;
                     return Some(Err(self.cannot(&error)));
                 }
             };
+            let count = line.len() as u64;
             if count > length {
                 is_over = true;
                 return Some(Err(self.too_large(if length == self.most { length } else { most })));
@@ -190,6 +192,11 @@ impl Stored {
             left -= count;
             (count > 0).then_some(Ok(Cow::Owned(line)))
         })
+    }
+
+    /// Returns how many bytes it has as it is kept.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     fn cannot(&self, error: &io::Error) -> Problem {
@@ -200,6 +207,19 @@ impl Stored {
         let most = Bytes(most);
         Problem::usage(format!("{}: becomes more than {most} when it is unpacked; unpack it, and give that", self.name))
     }
+}
+
+/// Reads a line of so many bytes at most. Room for a long one is made at once: were it to grow, there would be two of it for a
+/// moment.
+fn line_of(text: &mut impl BufRead, most: u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let short = most.min(LINE_SHORT);
+    let read = text.take(short).read_until(b'\n', &mut line)? as u64;
+    if read == short && read < most && line.last() != Some(&b'\n') {
+        line.reserve_exact((most - read) as usize);
+        text.take(most - read).read_until(b'\n', &mut line)?;
+    }
+    Ok(line)
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use crate::hist::unpacked_len;
 
 /// What any document may take.
 const ROOM_MIN: usize = 128 << 20;
-/// And one that is larger than half of that, for each of its bytes.
+/// And what is larger, for each byte of a document.
 const ROOM_PER_BYTE: usize = 2;
+/// The same for each byte of the file that a run of qd1 is in: the rounds of a check over days are many small histograms.
+const ROOM_PER_BYTE_OF_RUN: usize = 12;
 
 /// What a value takes in a list that grows.
 const VALUE: usize = 64;
@@ -38,6 +40,11 @@ impl Room {
     /// Returns the room for a text of so many bytes.
     pub fn of(text: usize) -> Self {
         Self { left: ROOM_MIN.max(text.saturating_mul(ROOM_PER_BYTE)), is_exceeded: false }
+    }
+
+    /// Returns the room for a run of qd1 in a file of so many bytes, as it is kept.
+    pub fn of_run(file: usize) -> Self {
+        Self { left: ROOM_MIN.max(file.saturating_mul(ROOM_PER_BYTE_OF_RUN)), is_exceeded: false }
     }
 
     /// Returns true if a document took more.

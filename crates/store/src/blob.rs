@@ -11,7 +11,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use qd1_model::record::over::Round;
 use qd1_model::room::Room;
-use qd1_model::{Record, SCHEMA_VERSION, Subject};
+use qd1_model::{Problem, Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;
@@ -69,11 +69,12 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     checked(serde_json::from_slice(&json).context("is damaged: it is not a record")?)
 }
 
-/// Returns the record in a file of `--json`, or of a record alone; `None` where it is neither.
+/// Returns the record in the text of `--json`, or of a record alone, from a file of so many bytes as it is kept; `None` where
+/// it is neither.
 ///
 /// # Errors
-/// When it is damaged, or its layout is newer than this qd1.
-pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
+/// When it is damaged, would take far more memory than its file says, or its layout is newer than this qd1.
+pub fn from_json(json: &[u8], file: usize) -> Result<Option<Record>> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,
@@ -98,9 +99,10 @@ pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
         return Ok(None);
     }
     refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
-    let mut room = Room::of(json.len());
+    let mut room = Room::of_run(file);
     if room.take(&mut Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
-        bail!("is damaged: it would take too much memory");
+        let message = "takes more memory than a run of qd1 in a file of this size; give a file that qd1 wrote";
+        return Err(Problem::usage(message).into());
     }
     let found = histograms(json);
     if found > most_histograms(json.len()) {
