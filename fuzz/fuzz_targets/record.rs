@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use flate2::{Compression, write::ZlibEncoder};
 use libfuzzer_sys::fuzz_target;
-use qd1_report::{Format, Style, render};
+use qd1_report::{Detail, Format, Style, render};
 
 fuzz_target!(|data: &[u8]| {
     let _ = qd1_store::unpack(data, "0.1.0");
@@ -16,6 +16,6 @@ fuzz_target!(|data: &[u8]| {
     let Ok(record) = qd1_store::unpack(&zlib.finish().unwrap(), "0.1.0") else { return };
     let report = qd1_analysis::analyse(record, &qd1_suites::thresholds::builtin());
     for format in [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown] {
-        assert!(!render(&report, format, &Style { color: false, width: 80 }).is_empty());
+        assert!(!render(&report, format, &Style { color: false, width: 80, detail: Detail::All }).is_empty());
     }
 });

@@ -12,7 +12,8 @@ use crate::tools::FUZZ;
 use crate::{cmd, metadata};
 
 /// The targets, as in fuzz/Cargo.toml.
-const TARGETS: &[&str] = &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record"];
+const TARGETS: &[&str] =
+    &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
 
 /// What it takes.
 #[derive(Arguments)]
@@ -44,13 +45,16 @@ fn one(target: &str, args: &Args) -> Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
     println!("fuzz: {target} for {} s; what it finds goes to {}", args.seconds, found.display());
-    // A record is longer than what people write.
-    let longest = if target == "record" { "-max_len=65536" } else { "-max_len=8192" };
+    // What programs write is longer than what people do.
+    let is_long = matches!(target, "record" | "import" | "export");
+    let longest = if is_long { "-max_len=65536" } else { "-max_len=8192" };
     let mut fuzz = cargo_fuzz()?;
     fuzz.args(["run", target]).arg(&found).arg(&seeds);
-    // The built-in ones are seeds as they are.
-    if matches!(target, "suite" | "thresholds") {
-        fuzz.arg(cmd::root().join("crates/suites/src"));
+    // The built-in ones are seeds as they are, and so is what other tools wrote.
+    match target {
+        "suite" | "thresholds" => drop(fuzz.arg(cmd::root().join("crates/suites/src"))),
+        "import" => drop(fuzz.arg(cmd::root().join("crates/import/tests/samples"))),
+        _ => {}
     }
     fuzz.arg("--");
     fuzz.args([&format!("-max_total_time={}", args.seconds), longest, "-timeout=10", "-rss_limit_mb=1024"]);

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use qd1_model::{Record, Report, Subject, Thresholds};
 use qd1_report::{redact, redact_thresholds};
-use qd1_suites::thresholds;
-use qd1_system::inputs;
+
+use crate::given;
 
 /// The thresholds of a run.
 pub(crate) struct Bounds {
@@ -21,8 +21,7 @@ impl Bounds {
     /// # Errors
     /// When the user's own cannot be read or are wrong.
     pub(crate) fn of_run(subject: Subject, own: Option<&Path>) -> Result<Self> {
-        own.iter().for_each(|path| inputs::note(path));
-        Ok(Self { thresholds: thresholds::of_run(subject, own)?, are_own: own.is_some() })
+        Ok(Self { thresholds: given::thresholds(subject, own)?, are_own: own.is_some() })
     }
 
     /// Analyses a run.

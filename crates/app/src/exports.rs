@@ -1,21 +1,15 @@
-//! Files of `history export`: a line of JSON for each run, plain or compressed.
-
-use std::io::{Read as _, Write as _};
-use std::path::Path;
+//! Files of `history export`: a line of JSON for each run; and what else a file of runs may be.
 
 use anyhow::{Context as _, Result};
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use qd1_model::{Problem, Record};
 use qd1_store::from_json;
-use ruzstd::decoding::StreamingDecoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A file unpacked at most: one that would be larger is no history.
-pub(crate) const BYTES_MAX: u64 = 4 << 30;
+use crate::stored::Stored;
+
+/// Said of what is none.
+pub(crate) const NO_RUN: &str = "is no run of qd1; give a file of `qd1 history export`, or of --json";
 
 /// A run as a line has it.
 #[derive(Serialize)]
@@ -28,101 +22,94 @@ pub(crate) struct Line<'a> {
 }
 
 /// A run of a file, and what was said of it.
-#[derive(Clone)]
 pub(crate) struct Exported {
     pub(crate) record: Record,
     pub(crate) tags: Vec<String>,
     pub(crate) note: Option<String>,
 }
 
+impl Exported {
+    /// A run of which nothing was said.
+    pub(crate) const fn alone(record: Record) -> Self {
+        Self { record, tags: Vec::new(), note: None }
+    }
+}
+
+/// Bytes of the tags of a run that are read: a list of empty ones takes ten times what its text does.
+const TAGS_MAX: usize = 64 << 10;
+
 #[derive(Deserialize)]
 struct Read<'a> {
-    #[serde(default)]
-    tags: Vec<String>,
+    #[serde(borrow, default)]
+    tags: Option<&'a RawValue>,
     #[serde(default)]
     note: Option<String>,
     #[serde(borrow)]
     record: &'a RawValue,
 }
 
-/// How a compressed file begins.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// How an export is compressed, by the end of its file's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
-    Gzip,
-    Zstd,
+/// What a file holds.
+pub(crate) enum Content {
+    /// One run of qd1, of --json or a record alone.
+    Run(Box<Record>),
+    /// Runs of an export, each read when it is asked for: many lines that are alike take little room, and their runs much.
+    Export(Export),
+    /// The text of something else.
+    Other(Vec<u8>),
 }
 
-impl Packing {
-    /// Returns that of a file; `None` for one that is not compressed.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "gz" => Some(Self::Gzip),
-            "zst" => Some(Self::Zstd),
-            _ => None,
-        }
-    }
+/// An export.
+pub(crate) struct Export(Stored);
 
-    /// Compresses a text.
-    ///
-    /// # Errors
-    /// Never, but for what the library says.
-    pub(crate) fn packed(self, text: &[u8]) -> std::io::Result<Vec<u8>> {
-        match self {
-            Self::Gzip => {
-                let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-                gzip.write_all(text)?;
-                gzip.finish()
-            }
-            Self::Zstd => Ok(compress_to_vec(text, CompressionLevel::Fastest)),
-        }
+impl Export {
+    /// Returns its runs. A line that is none is an error with its number.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
+        self.0.lines().map(|line| {
+            let (at, line) = line?;
+            exported(&line, self.0.size()).with_context(|| format!("line {at}"))
+        })
     }
 }
 
-/// Unpacks the bytes of a file if they are compressed; `most` bytes at most are returned, and one more if there are more.
+/// Finds out what a file holds.
 ///
 /// # Errors
-/// When they are damaged.
-pub(crate) fn unpacked(bytes: Vec<u8>, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    if bytes.starts_with(&GZIP) {
-        MultiGzDecoder::new(bytes.as_slice()).take(most + 1).read_to_end(&mut text)?;
-        return Ok(text);
+/// When it cannot be unpacked, or the run in it is damaged.
+pub(crate) fn content(stored: Stored) -> Result<Content> {
+    let first = stored.lines().next();
+    if let Some(Ok((_, line))) = first.filter(|line| line.as_ref().is_ok_and(|(_, line)| is_export(line))) {
+        // A report of one line is an export too, but for its name.
+        let only = if stored.lines().nth(1).is_some() {
+            None
+        } else {
+            from_json(without_mark(&line), stored.size()).with_context(|| stored.name().to_owned())?
+        };
+        drop(line);
+        return Ok(only.map_or_else(|| Content::Export(Export(stored)), |record| Content::Run(Box::new(record))));
     }
-    if !bytes.starts_with(&ZSTD) {
-        return Ok(bytes);
-    }
-    // Several frames are one after another, as after `cat`.
-    let mut rest = bytes.as_slice();
-    while !rest.is_empty() && text.len() as u64 <= most {
-        let frame = StreamingDecoder::new(&mut rest).map_err(std::io::Error::other)?;
-        let left = most + 1 - text.len() as u64;
-        frame.take(left).read_to_end(&mut text)?;
-    }
-    Ok(text)
+    let (name, size) = (stored.name().to_owned(), stored.size());
+    let text = stored.whole()?;
+    let text = text.strip_prefix(MARK).map(<[u8]>::to_vec).unwrap_or(text);
+    let record = from_json(&text, size).with_context(|| name)?;
+    Ok(record.map_or(Content::Other(text), |record| Content::Run(Box::new(record))))
 }
 
-/// Whether the text is an export: its first line is a run.
-pub(crate) fn is_export(text: &[u8]) -> bool {
-    lines(text).next().is_some_and(|(_, line)| serde_json::from_slice::<Read<'_>>(line).is_ok())
+/// What some editors write before a text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(MARK).unwrap_or(line)
 }
 
-/// Returns the runs of an export, each read when it is asked for: many lines that are alike take little room, and their runs
-/// much. One that is none is an error with the number of its line.
-pub(crate) fn runs(text: &[u8]) -> impl Iterator<Item = Result<Exported>> {
-    lines(text).map(|(at, line)| exported(line).with_context(|| format!("line {}", at + 1)))
+fn is_export(line: &[u8]) -> bool {
+    serde_json::from_slice::<Read<'_>>(without_mark(line)).is_ok()
 }
 
-fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty())
-}
-
-fn exported(line: &[u8]) -> Result<Exported> {
-    let none = || Problem::usage("is no run of qd1; give a file of `qd1 history export`, or of --json");
-    let Read { tags, note, record } = serde_json::from_slice(line).map_err(|_| none())?;
-    let record = from_json(record.get().as_bytes())?.ok_or_else(none)?;
+fn exported(line: &[u8], file: usize) -> Result<Exported> {
+    let none = || Problem::usage(NO_RUN);
+    let Read { tags, note, record } = serde_json::from_slice(without_mark(line)).map_err(|_| none())?;
+    let record = from_json(record.get().as_bytes(), file)?.ok_or_else(none)?;
+    let tags = tags.map(RawValue::get).filter(|tags| tags.len() <= TAGS_MAX);
+    let tags = tags.map_or(Ok(Vec::new()), serde_json::from_str).map_err(|_| none())?;
     Ok(Exported { record, tags, note })
 }

@@ -8,6 +8,7 @@ mod command_line;
 mod commands;
 mod exit;
 mod exports;
+mod given;
 mod message;
 mod output;
 mod over_job;
@@ -15,6 +16,7 @@ mod progress;
 mod runs;
 mod session;
 mod signals;
+mod stored;
 mod suite_job;
 mod terminal;
 

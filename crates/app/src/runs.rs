@@ -1,7 +1,5 @@
 //! Which run a word of the command line names: one of the history, or a file of qd1 or of another tool.
 
-use std::io::Read as _;
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -12,23 +10,25 @@ use qd1_model::measured::Measured;
 use qd1_model::suggest::nearest;
 use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
-use qd1_system::inputs;
+use qd1_system::source::Kind;
 
-use crate::{exports, session};
+use crate::exports::{self, Content, Export};
+use crate::session;
+use crate::stored::Stored;
 
 /// Names of runs by their time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
 /// Runs of a file at most.
 const RUNS_MAX: usize = 2000;
-/// Largest file that is read.
-const BYTES_MAX: u64 = 256 << 20;
+/// A file that is read, as it is kept.
+const RESULT: Kind = Kind { name: "a result", most: 256 << 20 };
 
 /// What a word names.
 enum Found {
     /// Runs of qd1: several where a tag names them.
     Records(Vec<Record>),
-    /// The text of an export.
-    Export(Vec<u8>),
+    /// An export, which may have many.
+    Export(Export),
     /// Runs of another tool.
     Others(Vec<Measured>),
 }
@@ -71,8 +71,8 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
     let name = printable(&word);
     let mut runs: Vec<Measured> = match of_file(&word, path)? {
         Found::Records(records) => records.iter().map(of_record).collect(),
-        Found::Export(text) => {
-            let runs = exports::runs(&text).take(RUNS_MAX + 1).map(|run| Ok(of_record(&run?.record)));
+        Found::Export(export) => {
+            let runs = export.runs().take(RUNS_MAX + 1).map(|run| Ok(of_record(&run?.record)));
             runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
         }
         Found::Others(runs) => return Ok(runs),
@@ -83,7 +83,7 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
     // Runs are called by their file, and those of one file also by their ids.
     let is_one = runs.len() == 1;
     for run in &mut runs {
-        run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", run.label) };
+        run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", printable(&run.label)) };
     }
     Ok(runs)
 }
@@ -95,8 +95,8 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
 pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
     match look_up(word)? {
         Found::Records(records) => Ok(records),
-        Found::Export(text) => {
-            let runs = exports::runs(&text).take(most + 1).map(|run| Ok(run?.record));
+        Found::Export(export) => {
+            let runs = export.runs().take(most + 1).map(|run| Ok(run?.record));
             let runs: Vec<Record> = runs.collect::<Result<_>>().with_context(|| printable(word).into_owned())?;
             if runs.len() > most {
                 let message = format!("{}: has more than {most} runs, too many to draw", printable(word));
@@ -218,34 +218,16 @@ fn named(rows: &[Row], name: &str, now: &Zoned) -> Result<String, Problem> {
 }
 
 fn of_file(word: &str, path: &Path) -> Result<Found> {
-    if path.is_dir() {
-        return Err(Problem::usage(format!("{}: is a directory; name a file", path.display())).into());
-    }
-    let cannot = |error: std::io::Error| Problem::usage(format!("{}: cannot be read: {error}", path.display()));
-    // Opening a fifo waits for its writer; that of a shell's `<(command)` is there.
-    if path.metadata().map_err(cannot)?.file_type().is_fifo() && !path.starts_with("/dev/fd") {
-        return Err(Problem::usage(format!("{}: is a fifo; name a file", path.display())).into());
-    }
-    let mut bytes = Vec::new();
-    inputs::note(path);
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(cannot)?;
-    let bytes = exports::unpacked(bytes, BYTES_MAX).map_err(cannot)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        let most = BYTES_MAX >> 20;
-        return Err(Problem::usage(format!("{}: is larger than {most} MiB; that is no result", path.display())).into());
-    }
-    let label = printable(word).into_owned();
-    if bytes.starts_with(b"<!DOCTYPE html>") {
-        let message = format!("{}: is a page; save the record in it with its button, and give that", path.display());
-        return Err(Problem::usage(message).into());
-    }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
-    match qd1_store::from_json(&bytes).with_context(|| label.clone())? {
-        Some(record) => Ok(Found::Records(vec![record])),
-        None if exports::is_export(&bytes) => Ok(Found::Export(bytes)),
-        None => Ok(Found::Others(qd1_import::read(&label, &bytes)?)),
-    }
+    Ok(match exports::content(Stored::read(path, RESULT)?)? {
+        Content::Run(record) => Found::Records(vec![*record]),
+        Content::Export(export) => Found::Export(export),
+        Content::Other(text) if text.starts_with(b"<!DOCTYPE html>") => {
+            let name = printable(word);
+            let message = format!("{name}: is a page; save the record in it with its button, and give that");
+            return Err(Problem::usage(message).into());
+        }
+        Content::Other(text) => Found::Others(qd1_import::read(&printable(word), &text)?),
+    })
 }
 
 /// Returns what can be compared of a run.

@@ -6,6 +6,7 @@ use qd1_model::OpClass;
 use qd1_model::measured::{Aspect, Circumstance, Measured, MeasuredStep, MeasuredStream};
 
 use crate::figures::bare;
+use crate::gathered::{Gathered, TooMuch};
 
 /// A test: its name, what it is, its field in format 1.96 and 1.97, and whether that is in KiB/s rather than per second.
 struct Test {
@@ -36,13 +37,18 @@ const SIZE: usize = 5;
 /// Fields that format 1.98 has before the figures: how many seeks and seekers.
 const MORE_OF_198: usize = 2;
 
+/// Fields of a line that are looked at.
+const FIELDS_MAX: usize = 64;
+
 /// Returns a run for each line.
-pub(crate) fn runs(text: &str) -> Vec<Measured> {
-    text.lines().filter_map(line).collect()
+pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
+    let mut found = Gathered::default();
+    text.lines().filter_map(line).try_for_each(|run| found.begin(run))?;
+    Ok(found)
 }
 
 fn line(line: &str) -> Option<Measured> {
-    let fields: Vec<&str> = line.trim().split(',').collect();
+    let fields: Vec<&str> = line.trim().split(',').take(FIELDS_MAX).collect();
     let more = match *fields.first()? {
         "1.96" | "1.97" => 0,
         "1.98" => MORE_OF_198,
@@ -89,7 +95,7 @@ mod tests {
         let head = "1.97,1.97,host,1,1,300M,";
         let figures = "900,99,250000,40,120000,20,3000,99,400000,30,250.5,5,\
                        16,,,,,9000,50,+++++,+++,12000,40,9100,50,+++++,+++,8000,30,1us";
-        let of = |line: String| runs(&line).remove(0);
+        let of = |line: String| runs(&line).unwrap().finish().remove(0);
         for run in
             [of(format!("{head},{figures}")), of(format!("{},8192,5,{figures}", head.replacen("1.97", "1.98", 1)))]
         {

@@ -56,7 +56,8 @@ pub(crate) struct Samples {
 /// digit. What tools state of single operations (their standard deviation) gives none: neighbours depend on each other.
 pub(crate) fn rate(value: f64, n: u64, samples: Samples) -> Estimate {
     let Samples { count, mean, deviation } = samples;
-    if count < 8.0 || mean <= 0.0 || deviation <= 0.0 {
+    let are_plausible = [count, mean, deviation].into_iter().all(is_plausible);
+    if !are_plausible || count < 8.0 || mean <= 0.0 || deviation <= 0.0 {
         return bare(value, n);
     }
     let factor = (Z_975 * deviation / mean / count.sqrt()).exp();

@@ -6,54 +6,22 @@ use std::collections::HashMap;
 use qd1_model::figure::QUANTILES;
 use qd1_model::measured::{Aspect, Circumstance, Does, Measured, MeasuredStep, MeasuredStream};
 use qd1_model::plan::Rw;
-use qd1_model::{Estimate, Hist, OpClass};
+use qd1_model::{Estimate, OpClass};
 use serde_json::{Map, Value};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
+use crate::gathered::{Gathered, STEPS_MAX, TooMuch, note, short};
 
-/// Lines that are read in vain, of what begins as JSON and is none.
-const LINES_MAX: usize = 2_000_000;
+/// Said of commits.
+pub(crate) const APART: &str = "fio times writes and their syncs apart: commits have no latency as a whole";
+/// Bytes of an option's value that is looked at.
+const OPTION_MAX: usize = 1024;
 /// Levels of nesting that are looked into for fio's documents.
 const DEPTH_MAX: usize = 8;
 /// How far apart the starts of two documents of one run may seem, s: fio rounds what has elapsed.
 const SAME_START_S: f64 = 1.6;
 /// How far a job's runtime may fall behind the clock from one report to the next, s.
 const FURTHER_S: f64 = 0.6;
-
-/// The JSON documents of a text, each beginning on a line of its own.
-#[derive(Default)]
-pub(crate) struct Documents {
-    pub(crate) all: Vec<Value>,
-    /// Whether the text ends within one.
-    pub(crate) is_cut: bool,
-}
-
-/// Finds the JSON documents of a text.
-pub(crate) fn documents(text: &str) -> Documents {
-    let (mut found, mut at, mut lines_left) = (Documents::default(), 0, LINES_MAX);
-    while at < text.len() && lines_left > 0 {
-        let line = text[at..].trim_start();
-        let begin = text.len() - line.len();
-        if line.starts_with(['{', '[']) {
-            let mut stream = serde_json::Deserializer::from_str(line).into_iter::<Value>();
-            match stream.next() {
-                Some(Ok(value)) => {
-                    at = begin + stream.byte_offset();
-                    found.all.push(value);
-                    continue;
-                }
-                // Lines of a log may begin so too; those that fail at once cost nothing.
-                Some(Err(error)) => {
-                    found.is_cut |= error.is_eof() && line.starts_with('{');
-                    lines_left = lines_left.saturating_sub(error.line().saturating_sub(1));
-                }
-                None => {}
-            }
-        }
-        at = line.find('\n').map_or(text.len(), |end| begin + end + 1);
-    }
-    found
-}
 
 /// One report of fio.
 struct Report {
@@ -79,39 +47,45 @@ impl Times {
     }
 }
 
-/// Returns the runs in these documents. Documents with other jobs belong to one run (VPS-Disk-Latency-Bench), later ones of
-/// the same start replace earlier ones (`--status-interval`), and the same jobs at another time are another run.
-pub(crate) fn runs(documents: &Documents) -> Vec<Measured> {
-    let mut reports = Vec::new();
-    documents.all.iter().for_each(|document| find_reports(document, 0, &mut reports));
-    // Each run with the time of each of its jobs' reports.
-    let mut runs: Vec<(Measured, HashMap<String, Times>)> = Vec::new();
-    for report in reports.into_iter().map(read) {
-        let times = report.times;
-        let names: Vec<String> = report.run.steps.iter().map(|step| step.name.clone()).collect();
-        let known = runs.last().and_then(|(_, known)| names.iter().find_map(|name| known.get(name))).copied();
-        match runs.last_mut() {
-            Some((last, of_jobs)) if known.is_none_or(|earlier| times.go_on(earlier)) => {
-                if known.is_some() {
-                    last.steps.retain(|step| !names.contains(&step.name));
-                    note(&mut last.missing, "several reports of one run: the last one counts");
-                }
-                last.steps.extend(report.run.steps);
-                of_jobs.extend(names.into_iter().map(|name| (name, times)));
-            }
-            _ => runs.push((report.run, names.into_iter().map(|name| (name, times)).collect())),
-        }
-    }
-    let mut runs: Vec<Measured> = runs.into_iter().map(|(run, _)| run).collect();
-    if let Some(last) = runs.last_mut().filter(|_| documents.is_cut) {
-        note(&mut last.missing, "the file ends within a report, which is lost");
-    }
-    runs
+/// The runs in JSON documents. Documents with other jobs belong to one run (VPS-Disk-Latency-Bench), later ones of the same
+/// start replace earlier ones (`--status-interval`), and the same jobs at another time are another run.
+#[derive(Default)]
+pub(crate) struct Runs {
+    found: Gathered,
+    /// When the last run's steps were reported, by their names.
+    times: HashMap<String, Times>,
 }
 
-fn note(notes: &mut Vec<String>, text: &str) {
-    if !notes.iter().any(|known| known == text) {
-        notes.push(text.to_owned());
+impl Runs {
+    /// Adds the reports in a document.
+    pub(crate) fn add(&mut self, document: &Value) -> Result<(), TooMuch> {
+        let mut reports = Vec::new();
+        find_reports(document, 0, &mut reports);
+        reports.into_iter().try_for_each(|report| self.report(read(report)?))
+    }
+
+    fn report(&mut self, Report { times, mut run }: Report) -> Result<(), TooMuch> {
+        let steps = std::mem::take(&mut run.steps);
+        let known = steps.iter().find_map(|step| self.times.get(&step.name)).copied();
+        if self.found.is_empty() || known.is_some_and(|earlier| !times.go_on(earlier)) {
+            self.found.begin(run)?;
+            self.times.clear();
+        } else if let Some(last) = self.found.last().filter(|_| known.is_some()) {
+            note(&mut last.missing, "several reports of one run: the last one counts");
+        }
+        for step in steps {
+            self.times.insert(step.name.clone(), times);
+            self.found.replace(step)?;
+        }
+        Ok(())
+    }
+
+    /// Returns them; `is_cut` says that the text ended within a report.
+    pub(crate) fn gathered(mut self, is_cut: bool) -> Gathered {
+        if let Some(last) = self.found.last().filter(|_| is_cut) {
+            note(&mut last.missing, "the file ends within a report, which is lost");
+        }
+        self.found
     }
 }
 
@@ -131,7 +105,7 @@ fn is_report(map: &Map<String, Value>) -> bool {
 }
 
 /// Reads one document.
-fn read(report: &Map<String, Value>) -> Report {
+fn read(report: &Map<String, Value>) -> Result<Report, TooMuch> {
     let version = report.get("fio version").and_then(Value::as_str).unwrap_or("fio, version not stated");
     let jobs = report.get("jobs").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let elapsed_s = jobs.iter().map(|job| number(job, "elapsed")).fold(0.0, f64::max);
@@ -146,6 +120,9 @@ fn read(report: &Map<String, Value>) -> Report {
     let mut seen: HashMap<String, u32> = HashMap::new();
     let is_named = |job: &&Value| job.get("jobname").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     for job in jobs.iter().filter(is_named) {
+        if steps.len() == STEPS_MAX {
+            return Err(TooMuch::Steps);
+        }
         let mut step = step(job, &Options { job: job.get("job options"), global }, &mut missing);
         // Without group_reporting each process of a job is one by itself.
         let number = seen.entry(step.name.clone()).or_default();
@@ -157,7 +134,7 @@ fn read(report: &Map<String, Value>) -> Report {
     }
     let mut circumstances = Vec::new();
     let sizes = jobs.iter().filter_map(|job| Options { job: job.get("job options"), global }.text("size"));
-    if let Some(size) = sizes.filter_map(|size| bytes(&size)).max() {
+    if let Some(size) = sizes.filter_map(bytes).max() {
         circumstances.push(Circumstance { aspect: Aspect::Size, value: qd1_model::Bytes(size).to_string() });
     }
     let started_unix_ns = (started_s > 0.0).then_some((started_s * 1e9) as u64);
@@ -166,7 +143,7 @@ fn read(report: &Map<String, Value>) -> Report {
         .flat_map(|job| ["read", "write", "trim"].map(|key| job.get(key).map_or(0.0, |part| number(part, "runtime"))));
     let runtime_s = runtimes.fold(0.0, f64::max) / 1e3;
     let run = Measured {
-        tool: version.to_owned(),
+        tool: short(version).to_owned(),
         started_unix_ns,
         circumstances,
         steps,
@@ -174,7 +151,7 @@ fn read(report: &Map<String, Value>) -> Report {
         is_without_course: true,
         ..Measured::default()
     };
-    Report { times: Times { started: started_s, stamp: stamp_s, runtime: runtime_s }, run }
+    Ok(Report { times: Times { started: started_s, stamp: stamp_s, runtime: runtime_s }, run })
 }
 
 /// The options of a job, its own before the global ones.
@@ -183,14 +160,15 @@ struct Options<'a> {
     global: Option<&'a Value>,
 }
 
-impl Options<'_> {
+impl<'a> Options<'a> {
     fn are_known(&self) -> bool {
         self.job.is_some()
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        let of = |options: Option<&Value>| options?.get(name)?.as_str().map(str::to_owned);
-        of(self.job).or_else(|| of(self.global))
+    fn text(&self, name: &str) -> Option<&'a str> {
+        let of = |options: Option<&'a Value>| options?.get(name)?.as_str();
+        // Every job looks at those that are global.
+        of(self.job).or_else(|| of(self.global)).filter(|value| value.len() <= OPTION_MAX)
     }
 
     fn is_set(&self, name: &str) -> bool {
@@ -213,26 +191,24 @@ impl Options<'_> {
 
     /// Whether the writes themselves are durable.
     fn is_in_the_write(&self) -> bool {
-        self.text("sync").is_some_and(|value| !matches!(value.as_str(), "0" | "none"))
+        self.text("sync").is_some_and(|value| !matches!(value, "0" | "none"))
     }
 
     fn does(&self) -> Option<Does> {
         let has_more = ["rate_iops", "rate", "bssplit", "bsrange", "thinktime", "zonemode", "random_distribution"]
             .iter()
             .any(|name| self.is_set(name));
-        let rw = self.text("rw").or_else(|| self.text("readwrite")).unwrap_or_else(|| "read".to_owned());
+        let rw = self.text("rw").or_else(|| self.text("readwrite")).unwrap_or("read");
         if !self.are_known() || has_more {
             return None;
         }
-        does(&rw, &self.text("bs").or_else(|| self.text("blocksize")).unwrap_or_else(|| "4k".to_owned())).map(|does| {
-            Does {
-                rwmixread: self.number("rwmixread").map_or(does.rwmixread, |mix| mixed(does.rw, mix as u8)),
-                in_flight: self.number("iodepth").unwrap_or(1).saturating_mul(self.number("numjobs").unwrap_or(1)),
-                commits: does.rw.writes() && (self.syncs_each() || self.is_in_the_write()),
-                sync_every: if self.syncs_each() || !does.rw.writes() { 0 } else { self.sync_every() },
-                direct: Some(self.is_set("direct")),
-                ..does
-            }
+        does(rw, self.text("bs").or_else(|| self.text("blocksize")).unwrap_or("4k")).map(|does| Does {
+            rwmixread: self.number("rwmixread").map_or(does.rwmixread, |mix| mixed(does.rw, mix as u8)),
+            in_flight: self.number("iodepth").unwrap_or(1).saturating_mul(self.number("numjobs").unwrap_or(1)),
+            commits: does.rw.writes() && (self.syncs_each() || self.is_in_the_write()),
+            sync_every: if self.syncs_each() || !does.rw.writes() { 0 } else { self.sync_every() },
+            direct: Some(self.is_set("direct")),
+            ..does
         })
     }
 }
@@ -292,7 +268,7 @@ fn step(job: &Value, options: &Options<'_>, missing: &mut Vec<String>) -> Measur
         name,
         title,
         does,
-        engine: options.text("ioengine").unwrap_or_default(),
+        engine: options.text("ioengine").unwrap_or_default().to_owned(),
         streams,
         fault,
         is_spoiled: false,
@@ -333,7 +309,7 @@ fn stream(
     ];
     let commits = class == OpClass::Write && (options.syncs_each() || options.is_in_the_write());
     if class == OpClass::Write && options.syncs_each() {
-        note(missing, "fio times writes and their syncs apart: commits have no latency as a whole");
+        note(missing, APART);
         figures.extend(sync_figures(syncs));
     } else {
         let (latency, completion) = (Latency::of(part, "lat"), Latency::of(part, "clat"));
@@ -377,16 +353,31 @@ impl<'a> Latency<'a> {
         let list = self.value.get("percentile").and_then(Value::as_object);
         let entry = |(percent, value): (&String, &Value)| Some((percent.parse().ok()?, value.as_f64()? * self.scale));
         let listed = list.into_iter().flatten().filter_map(entry).filter(|(_, ns)| figures::is_plausible(*ns));
-        let of_bins = self.hist().into_iter().flat_map(|hist| QUANTILES.map(|q| (100.0 * q, hist.quantile(q) as f64)));
+        let of_bins = QUANTILES.into_iter().zip(self.quantiles()).map(|(q, ns)| (100.0 * q, ns));
         listed.chain(of_bins).collect()
     }
 
-    fn hist(&self) -> Option<Hist> {
-        let bins = self.value.get("bins").and_then(Value::as_object)?;
-        let entry =
-            |(ns, count): (&String, &Value)| Some(((ns.parse::<f64>().ok()? * self.scale) as u64, count.as_u64()?));
-        let values: Vec<(u64, u64)> = bins.iter().filter_map(entry).collect();
-        let n = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))?;
-        (n > 0).then(|| Hist::of_values(values, 0))
+    /// [`QUANTILES`] of the bins of json+, ns; none where there are no bins.
+    fn quantiles(&self) -> Vec<f64> {
+        let bins = self.value.get("bins").and_then(Value::as_object);
+        let entry = |(ns, count): (&String, &Value)| {
+            let ns = ns.parse::<f64>().ok().filter(|ns| figures::is_plausible(*ns))?;
+            Some((ns * self.scale, count.as_u64().filter(|count| *count > 0)?))
+        };
+        let mut values: Vec<(f64, u64)> = bins.into_iter().flatten().filter_map(entry).collect();
+        values.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let Some(n) = values.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count)) else {
+            return Vec::new();
+        };
+        let quantile = |q: f64| {
+            let rank = (q * n as f64).ceil() as u64;
+            let mut below = 0;
+            let found = values.iter().find(|(_, count)| {
+                below += count;
+                below >= rank
+            });
+            found.or(values.last()).map(|(ns, _)| *ns)
+        };
+        QUANTILES.into_iter().filter_map(quantile).collect()
     }
 }

@@ -1,25 +1,30 @@
 //! fio's normal report, of versions 2 and 3.
 
+use std::collections::HashMap;
+
 use qd1_model::OpClass;
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
 use crate::fio_json;
+use crate::gathered::{Gathered, STEPS_OF_ALL_MAX, TooMuch, note, short};
 
 /// Least value of a percentile in its unit: below, rounding to whole ones is more than 5 % of it.
 const DIGITS_MIN: f64 = 10.0;
+/// Directions of a job, and percentiles of one, that are read: fio has no more.
+const PARTS_MAX: usize = 3;
+const PERCENTILES_MAX: usize = 64;
 
 /// Returns the runs of a report; a job that comes again is another run.
-pub(crate) fn runs(text: &str) -> Vec<Measured> {
+pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
     let mut reader = Reader::default();
-    text.lines().for_each(|line| reader.line(line));
-    reader.end_job();
-    reader.runs
+    text.lines().try_for_each(|line| reader.line(line))?;
+    reader.end_job()?;
+    Ok(reader.found)
 }
 
 /// What a line like `name: (g=0): rw=randread, bs=..., ioengine=libaio, iodepth=16` announces.
 struct Announced {
-    name: String,
     does: Option<Does>,
     engine: String,
 }
@@ -60,46 +65,54 @@ enum Of {
 #[derive(Default)]
 struct Reader {
     version: String,
-    announced: Vec<Announced>,
+    /// By their names; the last of a name counts.
+    announced: HashMap<String, Announced>,
     job: Option<Job>,
     /// The list of percentiles being read, and its unit in ns.
     list: Option<(Of, f64)>,
-    runs: Vec<Measured>,
+    found: Gathered,
 }
 
 impl Reader {
-    fn line(&mut self, line: &str) {
-        if let Some(announced) = announced(line) {
-            self.announced.push(announced);
-            return;
-        }
-        if line.starts_with("fio-") && !line.contains(' ') {
-            line.trim().clone_into(&mut self.version);
-            return;
-        }
-        if let Some(job) = self.begin(line) {
-            self.end_job();
+    fn line(&mut self, line: &str) -> Result<(), TooMuch> {
+        if let Some((name, announced)) = announced(line) {
+            self.announced.insert(name.to_owned(), announced);
+            if self.announced.len() > STEPS_OF_ALL_MAX {
+                return Err(TooMuch::StepsOfAll);
+            }
+        } else if line.starts_with("fio-") && !line.contains(' ') {
+            short(line.trim()).clone_into(&mut self.version);
+        } else if let Some(job) = self.begin(line) {
+            self.end_job()?;
             self.job = Some(job);
-            return;
+        } else {
+            if line.starts_with("Run status") || line.starts_with("Disk stats") {
+                self.end_job()?;
+            }
+            self.line_of_job(line);
         }
-        if line.starts_with("Run status") || line.starts_with("Disk stats") {
-            self.end_job();
-        }
+        Ok(())
+    }
+
+    fn line_of_job(&mut self, line: &str) {
         let (Some(job), list) = (&mut self.job, &mut self.list) else { return };
         let trimmed = line.trim_start();
         if let Some((rest, unit_ns)) = percentile_list(trimmed) {
             *list = Some((if rest == "sync" { Of::Syncs } else { Of::Part }, unit_ns));
         } else if trimmed.starts_with('|') {
             if let Some((of, unit_ns)) = *list {
-                let found = percentiles(trimmed, unit_ns);
-                match (of, job.parts.last_mut()) {
-                    (Of::Syncs, _) => job.syncs.extend(found),
-                    (Of::Part, Some(part)) => part.percentiles.extend(found),
-                    _ => {}
-                }
+                let known = match (of, job.parts.last_mut()) {
+                    (Of::Syncs, _) => &mut job.syncs,
+                    (Of::Part, Some(part)) => &mut part.percentiles,
+                    _ => return,
+                };
+                let left = PERCENTILES_MAX.saturating_sub(known.len());
+                known.extend(percentiles(trimmed, unit_ns).take(left));
             }
         } else if let Some(part) = direction(trimmed) {
-            job.parts.push(part);
+            if job.parts.len() < PARTS_MAX {
+                job.parts.push(part);
+            }
         } else if let Some(rest) = trimmed.strip_prefix("lat (").filter(|rest| rest.contains("avg=")) {
             let unit_ns = unit_ns(rest.split(')').next().unwrap_or_default());
             if let Some(part) = job.parts.last_mut() {
@@ -122,7 +135,7 @@ impl Reader {
         let (name, rest) = line.split_once(": (groupid=")?;
         let jobs: u32 = rest.split("jobs=").nth(1)?.split(')').next()?.trim().parse().ok()?;
         let error = rest.split("err=").nth(1)?.split([':', '(']).next()?.trim().to_owned();
-        let announced = self.announced.iter().rev().find(|announced| announced.name == name);
+        let announced = self.announced.get(name);
         Some(Job {
             name: name.to_owned(),
             does: announced
@@ -136,39 +149,36 @@ impl Reader {
         })
     }
 
-    fn end_job(&mut self) {
+    fn end_job(&mut self) -> Result<(), TooMuch> {
         self.list = None;
-        let Some(job) = self.job.take() else { return };
+        let Some(job) = self.job.take() else { return Ok(()) };
         let step = step(job);
-        let is_again = self.runs.last().is_some_and(|run| run.steps.iter().any(|known| known.name == step.name));
-        if self.runs.is_empty() || is_again {
+        if self.found.is_empty() || self.found.has(&step.name) {
             let tool = if self.version.is_empty() { "fio, version not stated" } else { &self.version }.to_owned();
             let missing = vec![
                 NO_TIMES.to_owned(),
                 NO_SPREAD.to_owned(),
                 "a report does not say whether the page cache was bypassed (direct)".to_owned(),
             ];
-            self.runs.push(Measured { tool, missing, is_without_course: true, ..Measured::default() });
+            self.found.begin(Measured { tool, missing, is_without_course: true, ..Measured::default() })?;
         }
-        let Some(run) = self.runs.last_mut() else { return };
         let splits = step.streams.iter().any(|stream| stream.figure("sync_p50_ns").is_some());
-        let apart = "fio times writes and their syncs apart: commits have no latency as a whole";
-        if splits && !run.missing.iter().any(|known| known == apart) {
-            run.missing.push(apart.to_owned());
+        if let Some(run) = self.found.last().filter(|_| splits) {
+            note(&mut run.missing, fio_json::APART);
         }
-        run.steps.push(step);
+        self.found.add(step)
     }
 }
 
 /// Reads what a job is announced with.
-fn announced(line: &str) -> Option<Announced> {
+fn announced(line: &str) -> Option<(&str, Announced)> {
     let (name, rest) = line.split_once(": (g=")?;
     let of = |key: &str| rest.split(key).nth(1).map(|value| value.split(", ").next().unwrap_or(value).trim());
     let depth = of("iodepth=")?.parse().unwrap_or(1);
     let bs = rest.split("bs=").nth(1)?.split(", ioengine").next()?;
     let does = block_size(bs).and_then(|block| fio_json::does(of("rw=")?, &block.to_string()));
     let does = does.map(|does| Does { in_flight: depth, ..does });
-    Some(Announced { name: name.to_owned(), does, engine: of("ioengine=").unwrap_or_default().to_owned() })
+    Some((name, Announced { does, engine: short(of("ioengine=").unwrap_or_default()).to_owned() }))
 }
 
 /// The one block size of `4K-4K/4K-4K/4K-4K` or `(R) 4096B-4096B, (W) ...`, bytes; `None` where there are several.
@@ -256,14 +266,14 @@ fn percentile_list(line: &str) -> Option<(&str, f64)> {
 }
 
 /// `|  1.00th=[  128],  5.00th=[  128],` as (percent, ns).
-fn percentiles(line: &str, unit_ns: f64) -> Vec<(f64, f64)> {
-    let entry = |entry: &str| {
+fn percentiles(line: &str, unit_ns: f64) -> impl Iterator<Item = (f64, f64)> + '_ {
+    let entry = move |entry: &str| {
         let (percent, value) = entry.split_once("th=[")?;
         let value = value.trim_end_matches(']').trim().parse::<f64>().ok()?;
         // In whole units: of 1 ms it may be a half or one and a half.
         (value >= DIGITS_MIN).then_some((percent.trim().parse().ok()?, value * unit_ns))
     };
-    line.trim_start_matches('|').split(',').filter_map(|part| entry(part.trim().trim_end_matches(']'))).collect()
+    line.trim_start_matches('|').split(',').filter_map(move |part| entry(part.trim().trim_end_matches(']')))
 }
 
 /// `issued rwts: total=0,512,0,511 short=...` and fio 2's `issued    : total=r=240130/w=0/d=0, ...`. fio 3.33 has the syncs
@@ -339,7 +349,7 @@ randread: (groupid=0, jobs=8): err= 0: pid=2197: Fri Apr  7 20:46:44 2017
 
     #[test]
     fn a_report_of_fio_2_has_its_figures_and_what_it_did() {
-        let runs = runs(FIO_2);
+        let runs = runs(FIO_2).unwrap().finish();
         let step = &runs[0].steps[0];
         assert_eq!((runs.len(), runs[0].tool.as_str(), step.name.as_str()), (1, "fio-2.2.10", "randread"));
         assert_eq!(step.does.unwrap().title(), "randread 4 KiB, 128 in flight");
@@ -357,6 +367,6 @@ randread: (groupid=0, jobs=8): err= 0: pid=2197: Fri Apr  7 20:46:44 2017
 
     #[test]
     fn the_same_job_again_is_another_run() {
-        assert_eq!(runs(&FIO_2.repeat(2)).len(), 2);
+        assert_eq!(runs(&FIO_2.repeat(2)).unwrap().finish().len(), 2);
     }
 }

@@ -4,12 +4,15 @@ use qd1_model::OpClass;
 use qd1_model::measured::{Measured, MeasuredStep, MeasuredStream};
 
 use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
+use crate::gathered::{Gathered, TooMuch};
 
 /// Fields of a line before those of the reads.
 const HEAD: usize = 5;
 /// Fields of a direction up to version 4, and the more that version 5 has: samples, and IOPS over time.
 const FIELDS: usize = 41;
 const MORE_OF_5: usize = 6;
+/// Fields of a line that are looked at.
+const FIELDS_MAX: usize = HEAD + 2 * (FIELDS + MORE_OF_5);
 /// Fields within those of a direction.
 const BANDWIDTH: usize = 1;
 const IOPS: usize = 2;
@@ -21,25 +24,22 @@ const BANDWIDTH_DEVIATION: usize = 40;
 const BANDWIDTH_SAMPLES: usize = 41;
 
 /// Returns the runs of the terse lines of a text; a job that comes again is another run.
-pub(crate) fn runs(text: &str) -> Vec<Measured> {
-    let mut runs: Vec<Measured> = Vec::new();
+pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
+    let mut found = Gathered::default();
     for (tool, step) in text.lines().filter_map(line) {
-        let is_again = runs.last().is_some_and(|run| run.steps.iter().any(|known| known.name == step.name));
-        if runs.is_empty() || is_again {
+        if found.is_empty() || found.has(&step.name) {
             let missing =
                 [NO_TIMES, NO_SPREAD, "a terse line does not say what the job did: it is compared by its name"];
             let missing = missing.map(str::to_owned).to_vec();
-            runs.push(Measured { tool, missing, is_without_course: true, ..Measured::default() });
+            found.begin(Measured { tool, missing, is_without_course: true, ..Measured::default() })?;
         }
-        if let Some(run) = runs.last_mut() {
-            run.steps.push(step);
-        }
+        found.add(step)?;
     }
-    runs
+    Ok(found)
 }
 
 fn line(line: &str) -> Option<(String, MeasuredStep)> {
-    let fields: Vec<&str> = line.trim().split(';').collect();
+    let fields: Vec<&str> = line.trim().split(';').take(FIELDS_MAX).collect();
     let version: u32 = fields.first()?.parse().ok().filter(|version| (2..=5).contains(version))?;
     let (tool, name) = (fields.get(1)?, fields.get(2)?);
     if !tool.starts_with("fio") {

@@ -7,23 +7,30 @@
 #![forbid(unsafe_code)]
 
 mod bonnie;
+mod documents;
 mod figures;
 mod fio_json;
 mod fio_report;
 mod fio_terse;
+mod gathered;
 mod yabs;
+
+use std::borrow::Cow;
 
 use qd1_model::Problem;
 use qd1_model::measured::Measured;
 
+use documents::Documents;
+use gathered::{Gathered, LINES_MAX, TooMuch};
+
 /// Reads the runs of a file; `label` is what it is called.
 ///
 /// # Errors
-/// When it is of no known form, or damaged; the message says what can be read.
+/// When it is of no known form, damaged, or has more than can be compared; the message says what can be read.
 pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
-    let text = String::from_utf8_lossy(bytes);
+    let text = text_of(bytes);
     let text = text.trim_start_matches('\u{feff}');
-    let mut runs = read_text(text);
+    let mut runs = read_text(text).map_err(|what| Problem::usage(format!("{label} {what}")))?;
     if runs.iter().all(|run| run.steps.is_empty()) {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let cut = serde_json::from_str::<serde::de::IgnoredAny>(text).err().filter(|_| is_json);
@@ -46,19 +53,46 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
     Ok(runs)
 }
 
+/// The text of these bytes; what is not UTF-8 in it is a question mark, which takes no more room than it did.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            text.push('?');
+        }
+    }
+    Cow::Owned(text)
+}
+
 /// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
 /// text has no form that fio's reports could be taken for.
-fn read_text(text: &str) -> Vec<Measured> {
-    let documents = fio_json::documents(text);
-    let forms: [&dyn Fn() -> Vec<Measured>; 6] = [
-        &|| yabs::from_json(&documents),
-        &|| fio_json::runs(&documents),
-        &|| fio_report::runs(text),
-        &|| fio_terse::runs(text),
-        &|| yabs::from_text(text),
-        &|| bonnie::runs(text),
-    ];
-    forms.iter().map(|form| form()).find(|runs| !runs.is_empty()).unwrap_or_default()
+fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
+    let (mut yabs, mut fio) = (Gathered::default(), fio_json::Runs::default());
+    let mut documents = Documents::of(text);
+    for document in &mut documents {
+        let document = document?;
+        yabs::run(&document).map_or(Ok(()), |run| yabs.begin(run))?;
+        fio.add(&document)?;
+    }
+    let is_cut = documents.is_cut;
+    let forms: [&dyn Fn() -> Result<Gathered, TooMuch>; 4] =
+        [&|| fio_report::runs(text), &|| fio_terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
+    let mut found = if yabs.is_empty() { fio.gathered(is_cut) } else { yabs };
+    // A document may have had most of them.
+    if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {
+        return Err(TooMuch::Lines);
+    }
+    for form in forms {
+        if !found.is_empty() {
+            break;
+        }
+        found = form()?;
+    }
+    Ok(found.finish())
 }
 
 #[cfg(test)]

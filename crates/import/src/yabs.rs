@@ -9,19 +9,20 @@ use qd1_model::plan::Rw;
 use serde_json::Value;
 
 use crate::figures::{bare, is_plausible};
-use crate::fio_json::{Documents, bytes};
+use crate::fio_json::bytes;
+use crate::gathered::{Gathered, STEPS_MAX, TooMuch};
 
 /// What is missing in all of it.
 const RATES_ONLY: &str = "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
 
-/// Returns the runs in these documents.
-pub(crate) fn from_json(documents: &Documents) -> Vec<Measured> {
-    documents.all.iter().filter_map(run).collect()
-}
+/// Block sizes that are printed beside each other at most.
+const COLUMNS_MAX: usize = 16;
 
-fn run(document: &Value) -> Option<Measured> {
+/// Returns the run in a document of its JSON.
+pub(crate) fn run(document: &Value) -> Option<Measured> {
     let list = document.get("fio")?.as_array()?;
-    let steps: Vec<MeasuredStep> = list.iter().filter_map(row).collect();
+    // One more than are compared tells that there are too many.
+    let steps: Vec<MeasuredStep> = list.iter().filter_map(row).take(STEPS_MAX + 1).collect();
     let text = |at: &[&str]| {
         let found = at.iter().try_fold(document, |value, key| value.get(key));
         found.and_then(Value::as_str).map(str::to_owned)
@@ -76,7 +77,8 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
 }
 
 /// Returns the run that a text shows, if it is of YABS. It cuts IOPS to two digits, so that they are taken from the rate.
-pub(crate) fn from_text(text: &str) -> Vec<Measured> {
+pub(crate) fn from_text(text: &str) -> Result<Gathered, TooMuch> {
+    let mut found = Gathered::default();
     let mut steps = Vec::new();
     // Two block sizes beside each other, and their rows of reads and writes.
     let mut sizes: Vec<String> = Vec::new();
@@ -85,10 +87,16 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
         let mut cells = line.split('|');
         let head = cells.next().unwrap_or_default().trim();
         match head {
-            "Block Size" => sizes = cells.filter_map(|cell| Some(cell.split_whitespace().next()?.to_owned())).collect(),
-            "Read" => reads = cells.filter_map(cell).collect(),
+            "Block Size" => {
+                sizes = cells
+                    .filter_map(|cell| cell.split_whitespace().next())
+                    .take(COLUMNS_MAX)
+                    .map(str::to_owned)
+                    .collect()
+            }
+            "Read" => reads = cells.filter_map(cell).take(COLUMNS_MAX).collect(),
             "Write" => {
-                let writes: Vec<(f64, f64)> = cells.filter_map(cell).collect();
+                let writes: Vec<(f64, f64)> = cells.filter_map(cell).take(COLUMNS_MAX).collect();
                 let rows = sizes.iter().zip(&reads).zip(&writes);
                 steps.extend(rows.map(|((size, reads), writes)| {
                     let exact =
@@ -96,12 +104,15 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
                     step(size, exact(*reads), exact(*writes))
                 }));
                 (sizes, reads) = (Vec::new(), Vec::new());
+                if steps.len() > STEPS_MAX {
+                    return Err(TooMuch::Steps);
+                }
             }
             _ => {}
         }
     }
     if steps.is_empty() {
-        return Vec::new();
+        return Ok(found);
     }
     let version = text.lines().map(|line| line.trim_matches(['#', ' '])).find(|line| {
         line.strip_prefix('v').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
@@ -111,7 +122,8 @@ pub(crate) fn from_text(text: &str) -> Vec<Measured> {
     let kernel = text.lines().find_map(|line| line.strip_prefix("Kernel")?.trim_start().strip_prefix(':'));
     circumstances.extend(kernel.map(|value| Circumstance { aspect: Aspect::Kernel, value: value.trim().to_owned() }));
     let missing = vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
-    vec![Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() }]
+    found.begin(Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() })?;
+    Ok(found)
 }
 
 /// `84.96 MB/s   (20.7k)` as bytes per second and IOPS.

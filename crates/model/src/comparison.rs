@@ -141,7 +141,7 @@ impl Word {
 }
 
 /// A step that is in no row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// The side's name.
     pub side: String,

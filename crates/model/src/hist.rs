@@ -18,48 +18,97 @@ pub const LATENCY_MAX_NS: u64 = 1 << 40;
 /// Serialized as `{"count", "min_ns", "max_ns", "sum_ns", "hdr_v2"}`, the last one being the base64 of
 /// HdrHistogram's V2 encoding, compressed, which its libraries in every language read. (Layouts 1 and 2 have it without
 /// compression.)
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Only bins that hold something take room: a quarter of a MiB for each would be gigabytes in a record of 10 MB, and in that
+/// of a check over hours. What is filled value by value is a [`Recorder`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hist {
-    inner: Histogram<u64>,
+    /// In rising order.
+    held: Vec<Held>,
+    count: u64,
     sum_ns: u128,
 }
 
-impl Default for Hist {
-    fn default() -> Self {
-        Self::new()
+/// A bin that holds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    /// Which of [`fine_index`].
+    index: u32,
+    count: u64,
+}
+
+impl Held {
+    fn of(value_ns: u64, count: u64) -> Self {
+        let index = fine_index(value_ns);
+        Self { index: if index < FINE_BINS { index } else { FINE_LAST } as u32, count }
+    }
+
+    fn low_ns(self) -> u64 {
+        fine_low_ns(self.index as usize)
+    }
+
+    fn width_ns(self) -> u64 {
+        1 << (self.index >> FINE_BITS).saturating_sub(1)
+    }
+
+    /// Its largest value.
+    fn high_ns(self) -> u64 {
+        self.low_ns() + self.width_ns() - 1
+    }
+
+    fn middle_ns(self) -> u64 {
+        self.low_ns() + self.width_ns() / 2
     }
 }
 
 impl Hist {
-    /// An empty histogram, its counters allocated up front so that recording never allocates.
+    /// An empty histogram.
     pub fn new() -> Self {
-        let inner = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant bounds are valid");
-        Self { inner, sum_ns: 0 }
+        Self::default()
     }
 
     /// Counts one value.
-    #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        self.inner.saturating_record(value_ns);
+        let one = Held::of(value_ns, 1);
+        match self.held.binary_search_by_key(&one.index, |held| held.index) {
+            Ok(at) => self.held[at].count = self.held[at].count.saturating_add(1),
+            Err(at) => self.held.insert(at, one),
+        }
+        self.count = self.count.saturating_add(1);
         self.sum_ns += u128::from(value_ns);
     }
 
     /// Returns so many of each value, whose sum is known better than from them.
     pub fn of_values(values: impl IntoIterator<Item = (u64, u64)>, sum_ns: u128) -> Self {
-        let mut hist = Self::new();
-        values.into_iter().for_each(|(value_ns, count)| hist.inner.saturating_record_n(value_ns, count));
-        Self { sum_ns, ..hist }
+        let held =
+            values.into_iter().filter(|(_, count)| *count > 0).map(|(value_ns, count)| Held::of(value_ns, count));
+        let mut hist = Self { held: held.collect(), count: 0, sum_ns };
+        hist.gather();
+        hist
     }
 
     /// Adds all of `other`: the same as recording its values here.
     pub fn merge(&mut self, other: &Hist) {
-        self.inner.add(&other.inner).expect("every Hist has the same bounds");
+        self.held.extend_from_slice(&other.held);
+        self.gather();
         self.sum_ns += other.sum_ns;
+    }
+
+    /// Puts bins in order, one of each.
+    fn gather(&mut self) {
+        // Two lists in order, one after the other, are put together in one pass.
+        self.held.sort_by_key(|held| held.index);
+        self.held.dedup_by(|next, kept| {
+            let is_same = next.index == kept.index;
+            kept.count = if is_same { kept.count.saturating_add(next.count) } else { kept.count };
+            is_same
+        });
+        self.count = self.held.iter().fold(0, |sum, held| sum.saturating_add(held.count));
     }
 
     /// Number of values.
     pub fn count(&self) -> u64 {
-        self.inner.len()
+        self.count
     }
 
     /// Exact sum of the values in nanoseconds.
@@ -74,34 +123,37 @@ impl Hist {
 
     /// Standard deviation in nanoseconds, from bin midpoints; 0 when empty.
     pub fn stdev_ns(&self) -> f64 {
-        self.inner.stdev()
+        if self.count == 0 {
+            return 0.0;
+        }
+        let count = self.count as f64;
+        let mean_ns = self.bins().fold(0.0, |sum, (ns, times)| sum + ns as f64 * times as f64 / count);
+        let squares = self.bins().fold(0.0, |sum, (ns, times)| {
+            let off_ns = ns as f64 - mean_ns;
+            sum + off_ns * off_ns * times as f64
+        });
+        (squares / count).sqrt()
     }
 
     /// Smallest value (its bin's low end); 0 when empty.
     pub fn min_ns(&self) -> u64 {
-        self.inner.min()
+        self.held.first().map_or(0, |held| held.low_ns())
     }
 
     /// Largest value (its bin's high end, at most 0.1 % above); 0 when empty.
     pub fn max_ns(&self) -> u64 {
-        self.inner.max()
+        self.held.last().map_or(0, |held| held.high_ns())
     }
 
     /// The value at 1-based rank `rank` in sorted order, as its bin's midpoint; 0 when empty.
     pub fn at_rank(&self, rank: u64) -> u64 {
-        let n = self.count();
-        if n == 0 {
-            return 0;
-        }
-        let wanted = rank.clamp(1, n);
-        let mut seen = 0;
-        for bin in self.inner.iter_recorded() {
-            seen += bin.count_since_last_iteration();
-            if seen >= wanted {
-                return self.inner.median_equivalent(bin.value_iterated_to());
-            }
-        }
-        self.max_ns()
+        let wanted = rank.clamp(1, self.count.max(1));
+        let mut seen = 0_u64;
+        let found = self.held.iter().find(|held| {
+            seen = seen.saturating_add(held.count);
+            seen >= wanted
+        });
+        found.map_or(self.max_ns(), |held| held.middle_ns())
     }
 
     /// The value at quantile `q` (0..=1): rank `ceil(q * n)`, as fio and HdrHistogram do.
@@ -111,31 +163,37 @@ impl Hist {
 
     /// Number of values above `value_ns`, to the resolution of a bin.
     pub fn count_above(&self, value_ns: u64) -> u64 {
-        let at_or_below = self.inner.count_between(0, value_ns.min(LATENCY_MAX_NS));
-        self.count() - at_or_below
+        let last = fine_index(value_ns.min(LATENCY_MAX_NS)) as u32;
+        let above = self.held.iter().rev().take_while(|held| held.index > last);
+        above.fold(0, |sum, held| sum.saturating_add(held.count))
     }
 
     /// Returns the same values with two significant digits: at most 0.45 % off, the least and the largest as they are. Its
     /// text is a third as long.
     #[must_use]
     pub fn to_two_digits(&self) -> Self {
-        let (least_ns, largest_ns) = (self.inner.min(), self.inner.max());
-        let values = self.inner.iter_recorded().map(|bin| {
-            let value_ns = self.inner.lowest_equivalent(bin.value_iterated_to());
+        let (least_ns, largest_ns) = (self.min_ns(), self.max_ns());
+        let values = self.held.iter().map(|held| {
+            let value_ns = held.low_ns();
             let width_bits = (value_ns | 0xff).ilog2() - 7;
             let middle_ns = (value_ns >> width_bits << width_bits) + (1 << width_bits >> 1);
-            let is_end = value_ns <= least_ns || bin.value_iterated_to() >= largest_ns;
+            let is_end = value_ns <= least_ns || held.high_ns() >= largest_ns;
             let shown_ns = if is_end { value_ns } else { middle_ns.clamp(least_ns, largest_ns) };
-            (shown_ns, bin.count_since_last_iteration())
+            (shown_ns, held.count)
         });
         Self::of_values(values, self.sum_ns)
     }
 
     /// Recorded bins in rising order: (midpoint in ns, count).
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.inner
-            .iter_recorded()
-            .map(|bin| (self.inner.median_equivalent(bin.value_iterated_to()), bin.count_since_last_iteration()))
+        self.held.iter().map(|held| (held.middle_ns(), held.count))
+    }
+
+    /// The same as HdrHistogram has it.
+    fn to_hdr(&self) -> Histogram<u64> {
+        let mut hdr = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant bounds are valid");
+        self.held.iter().for_each(|held| hdr.saturating_record_n(held.low_ns(), held.count));
+        hdr
     }
 }
 
@@ -214,13 +272,9 @@ impl Recorder {
 
     /// The values counted, as a [`Hist`]. Their exact sum is the caller's, or that of the bins' midpoints.
     pub fn finish(&self, sum_ns: Option<u64>) -> Hist {
-        let mut hist = Hist::new();
-        let mut middles_ns = 0;
-        for (low_ns, count) in self.bins() {
-            hist.inner.saturating_record_n(low_ns, count);
-            middles_ns += u128::from(hist.inner.median_equivalent(low_ns)) * u128::from(count);
-        }
-        hist.sum_ns = sum_ns.map_or(middles_ns, u128::from);
+        let mut hist = Hist::of_values(self.bins(), 0);
+        let middles_ns = |hist: &Hist| hist.bins().map(|(ns, count)| u128::from(ns) * u128::from(count)).sum();
+        hist.sum_ns = sum_ns.map_or_else(|| middles_ns(&hist), u128::from);
         hist
     }
 }
@@ -256,7 +310,7 @@ struct HistJson {
 impl Serialize for Hist {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.inner, &mut bytes).map_err(serde::ser::Error::custom)?;
+        V2DeflateSerializer::new().serialize(&self.to_hdr(), &mut bytes).map_err(serde::ser::Error::custom)?;
         HistJson {
             count: self.count(),
             min_ns: self.min_ns(),
@@ -275,18 +329,16 @@ impl<'de> Deserialize<'de> for Hist {
         let bytes = plain(bytes)
             .filter(|bytes| is_bounded(bytes))
             .ok_or_else(|| serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"))?;
-        let inner: Histogram<u64> =
+        let hdr: Histogram<u64> =
             HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
-        let mut hist = if inner.low() == 1 && inner.high() == LATENCY_MAX_NS {
-            Self { inner, sum_ns: 0 }
-        } else {
-            let mut hist = Self::new();
-            hist.inner.add(&inner).map_err(serde::de::Error::custom)?;
-            hist
-        };
-        hist.sum_ns = u128::from(json.sum_ns);
-        Ok(hist)
+        let values = hdr.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration()));
+        Ok(Self::of_values(values, u128::from(json.sum_ns)))
     }
+}
+
+/// Returns the bytes of an encoding, in base64, without its compression; 0 where it is damaged. Each bin takes one at least.
+pub(crate) fn unpacked_len(hdr_v2: &str) -> usize {
+    BASE64.decode(hdr_v2).ok().and_then(plain).map_or(0, |bytes| bytes.len())
 }
 
 /// Returns a V2 encoding without its compression; `None` where it is damaged, or longer than any of ours.
@@ -404,6 +456,22 @@ mod tests {
             }
         }
 
+        /// What was made of HdrHistogram is what it makes of the same values.
+        #[test]
+        fn a_hist_says_what_hdr_histogram_does(values in prop::collection::vec(0u64..1 << 42, 0..200), at in 0u64..1 << 41) {
+            let mut hist = Hist::new();
+            values.iter().for_each(|value| hist.record(*value));
+            let mut hdr = Histogram::<u64>::new_with_bounds(1, LATENCY_MAX_NS, 3).unwrap();
+            values.iter().for_each(|value| hdr.saturating_record(*value));
+            prop_assert_eq!(&hist.to_hdr(), &hdr);
+            prop_assert_eq!((hist.count(), hist.min_ns(), hist.max_ns()), (hdr.len(), hdr.min(), hdr.max()));
+            prop_assert_eq!(hist.stdev_ns(), hdr.stdev());
+            prop_assert_eq!(hist.count_above(at), hdr.len() - hdr.count_between(0, at.min(LATENCY_MAX_NS)));
+            let bins = hdr.iter_recorded();
+            let middles = bins.map(|bin| (hdr.median_equivalent(bin.value_iterated_to()), bin.count_since_last_iteration()));
+            prop_assert_eq!(hist.bins().collect::<Vec<_>>(), middles.collect::<Vec<_>>());
+        }
+
         #[test]
         fn a_recorder_counts_as_a_hist_does(values in prop::collection::vec(0u64..LATENCY_MAX_NS, 0..200)) {
             let (mut recorder, mut hist) = (Recorder::default(), Hist::new());
@@ -498,7 +566,7 @@ mod tests {
     /// The encoding without compression, as layouts 1 and 2 have it.
     fn uncompressed(hist: &Hist) -> Vec<u8> {
         let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&hist.inner, &mut bytes).unwrap();
+        V2Serializer::new().serialize(&hist.to_hdr(), &mut bytes).unwrap();
         bytes
     }
 

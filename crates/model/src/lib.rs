@@ -30,6 +30,7 @@ pub mod ranking;
 pub mod record;
 pub mod reference;
 pub mod report;
+pub mod room;
 pub mod spec;
 pub mod subject;
 pub mod suggest;

@@ -163,7 +163,7 @@ impl MeasuredStream {
 }
 
 /// What a step does, as far as steps of different tools can be compared by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Does {
     /// Direction and order.
     pub rw: Rw,

@@ -10,14 +10,16 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use qd1_model::record::over::Round;
-use qd1_model::{Record, SCHEMA_VERSION, Subject};
+use qd1_model::room::Room;
+use qd1_model::{Problem, Record, SCHEMA_VERSION, Subject};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Deserializer;
 
 /// JSON that any blob may become, and so many bytes more for each of its own: records shrink to a tenth or a twentieth.
 const JSON_MIN: u64 = 16 << 20;
 const JSON_PER_BYTE: u64 = 50;
-/// Histograms that any blob may hold, and one more for so many bytes: in memory each takes a quarter of a MiB.
+/// Histograms that any blob may hold, and one more for so many bytes: reading each takes a quarter of a MiB, for a while.
 const HISTOGRAMS_MIN: usize = 1024;
 const BYTES_PER_HISTOGRAM: usize = 64;
 
@@ -67,11 +69,12 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     checked(serde_json::from_slice(&json).context("is damaged: it is not a record")?)
 }
 
-/// Returns the record in a file of `--json`, or of a record alone; `None` where it is neither.
+/// Returns the record in the text of `--json`, or of a record alone, from a file of so many bytes as it is kept; `None` where
+/// it is neither.
 ///
 /// # Errors
-/// When it is damaged, or its layout is newer than this qd1.
-pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
+/// When it is damaged, would take far more memory than its file says, or its layout is newer than this qd1.
+pub fn from_json(json: &[u8], file: usize) -> Result<Option<Record>> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,
@@ -96,6 +99,11 @@ pub fn from_json(json: &[u8]) -> Result<Option<Record>> {
         return Ok(None);
     }
     refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
+    let mut room = Room::of_run(file);
+    if room.take(&mut Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
+        let message = "takes more memory than a run of qd1 in a file of this size; give a file that qd1 wrote";
+        return Err(Problem::usage(message).into());
+    }
     let found = histograms(json);
     if found > most_histograms(json.len()) {
         bail!("is damaged: it has {found} histograms");

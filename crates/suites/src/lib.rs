@@ -1,6 +1,6 @@
 //! Suites: lists of steps as TOML (docs/suites.md). Those built in are one file each, whose top comment is its
 //! documentation; a user's own is a file of the same form. The suites of `sweep`, `sync` and `meta` are generated.
-//! Thresholds are read here as well. Pure, except for reading a file of the user's.
+//! Thresholds are read here as well. Pure: whoever has a file of the user's gives its text.
 #![forbid(unsafe_code)]
 
 mod axes;
@@ -14,8 +14,6 @@ pub mod sync;
 pub mod thresholds;
 
 pub use order::order;
-
-use std::path::Path;
 
 use qd1_model::plan::FileUse;
 use qd1_model::spec::{Effort, Suite};
@@ -73,17 +71,6 @@ pub fn builtin(name: &str) -> Option<Suite> {
 /// Returns the rounds of `check --over`.
 pub fn over() -> Suite {
     read::suite(OVER).expect("the built-in suites are checked by a test")
-}
-
-/// Reads the suite in the file at `path`.
-///
-/// # Errors
-/// When it cannot be read or is not a suite; the message has the file and the line.
-pub fn load(path: &Path) -> Result<Suite, Problem> {
-    let file = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Problem::usage(format!("cannot read the suite {file}: {error}")))?;
-    parse(&file, &text)
 }
 
 /// Reads a suite's text; `file` is what messages call it.

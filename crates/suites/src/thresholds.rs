@@ -2,8 +2,6 @@
 //!
 //! A mistake in such a file would silently reverse verdicts, so everything that can be checked is checked here.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail, ensure};
 use qd1_model::Subject;
 use qd1_model::metric::{Better, METRICS, metric};
@@ -19,27 +17,23 @@ pub fn builtin() -> Thresholds {
     parse(BUILTIN).expect("thresholds.toml is checked by a test")
 }
 
-/// Returns the thresholds for a run about `subject`: the user's own, or the built-in ones if the run has their steps.
-///
-/// # Errors
-/// When the user's own cannot be read or are wrong.
-pub fn of_run(subject: Subject, own: Option<&Path>) -> Result<Thresholds> {
-    match own {
-        Some(path) => load(path),
-        None if subject == Subject::Check => Ok(builtin()),
+/// Returns the thresholds for a run about `subject`: the built-in ones if the run has their steps.
+pub fn of_run(subject: Subject) -> Thresholds {
+    match subject {
+        Subject::Check => builtin(),
         // Other suites have their own criteria; the classes would only be "not resolved".
-        None => Ok(Thresholds { class: Vec::new() }),
+        _ => Thresholds { class: Vec::new() },
     }
 }
 
-/// Reads the thresholds in the file at `path`. An error in it counts as wrong usage, not as a failed run.
-pub fn load(path: &Path) -> Result<Thresholds> {
-    let read = || {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read thresholds {}", path.display()))?;
-        parse(&text).with_context(|| format!("thresholds {}", path.display()))
-    };
-    read().map_err(|error: anyhow::Error| Problem::usage(format!("{error:#}").trim_end()).into())
+/// Reads the user's own thresholds; `file` is what messages call them. An error in them counts as wrong usage, not as a
+/// failed run.
+///
+/// # Errors
+/// As [`parse`].
+pub fn own(file: &str, text: &str) -> Result<Thresholds, Problem> {
+    let read = parse(text).with_context(|| format!("thresholds {file}"));
+    read.map_err(|error| Problem::usage(format!("{error:#}").trim_end()))
 }
 
 /// Reads the text of thresholds.
@@ -93,9 +87,7 @@ mod tests {
     use super::*;
 
     fn error_of(edit: impl Fn(&str) -> String) -> String {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), edit(BUILTIN)).unwrap();
-        format!("{:#}", load(file.path()).unwrap_err())
+        own("/mine.toml", &edit(BUILTIN)).unwrap_err().to_string()
     }
 
     #[test]
@@ -166,11 +158,5 @@ mod tests {
         );
         let error = error_of(|_| "[[class]]\nname = \"a\"\ntitle = \"a\"\ncriterion = []\n".into());
         assert!(error.contains("no [[class.criterion]]"), "{error}");
-    }
-
-    #[test]
-    fn a_missing_file_is_named() {
-        let error = format!("{:#}", load(Path::new("/nonexistent/t.toml")).unwrap_err());
-        assert!(error.contains("cannot read thresholds /nonexistent/t.toml"), "{error}");
     }
 }

@@ -16,6 +16,7 @@ pub mod mounts;
 pub mod schema;
 pub mod scratch;
 pub mod segments;
+pub mod source;
 pub mod state;
 pub mod tool;
 pub mod trust;

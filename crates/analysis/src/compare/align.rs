@@ -1,7 +1,9 @@
 //! Which steps of several runs are the same: by name, else by what they do.
 
+use std::collections::{HashMap, HashSet};
+
 use qd1_model::comparison::LeftOut;
-use qd1_model::measured::{Measured, MeasuredStep};
+use qd1_model::measured::{Does, Measured, MeasuredStep};
 
 use super::Group;
 
@@ -41,82 +43,124 @@ pub(super) struct Alignment<'a> {
 
 /// Aligns the steps of all groups with those of the first one.
 pub(super) fn align(groups: &[Group]) -> Alignment<'_> {
-    let mut left_out = Vec::new();
-    let mut leave = |side: &str, step: &str, why: String| {
-        let left = LeftOut { side: side.to_owned(), step: step.to_owned(), why };
-        if !left_out.contains(&left) {
-            left_out.push(left);
-        }
-    };
+    let mut left_out = LeftOuts::default();
     for group in groups {
         for step in group.runs.iter().flat_map(|run| &run.steps).filter(|step| !step.fault.is_empty()) {
-            leave(&group.name, &step.name, step.fault.clone());
+            left_out.add(&group.name, &step.name, step.fault.clone());
         }
     }
-    let mut steps: Vec<Aligned<'_>> = Vec::new();
-    let names = references(&groups[0]);
-    for first in names.iter().copied() {
-        let sides = groups.iter().map(|group| group.runs.iter().filter_map(|run| find(run, first, &names)).collect());
+    let firsts = Firsts::of(&groups[0]);
+    let mut indices: Vec<Vec<Index<'_>>> = Vec::with_capacity(groups.len());
+    for group in groups {
+        indices.push(group.runs.iter().map(|run| Index::of(run, &firsts)).collect());
+    }
+    let mut steps: Vec<Aligned<'_>> = Vec::with_capacity(firsts.steps.len());
+    for first in firsts.steps.iter().copied() {
+        let sides = indices.iter().map(|runs| runs.iter().filter_map(|run| run.find(first, &firsts)).collect());
         steps.push(Aligned { first, sides: sides.collect() });
     }
     for (side, group) in groups.iter().enumerate().skip(1) {
         for aligned in steps.iter().filter(|aligned| aligned.sides[side].is_empty()) {
-            let same_name = group.runs.iter().flat_map(usable).find(|step| step.name == aligned.first.name);
+            let same_name = indices[side].iter().find_map(|run| run.by_name.get(aligned.first.name.as_str()));
             let why = match same_name.and_then(|step| step.does) {
                 Some(does) => format!("that of {} does something else: {}", group.name, does.title()),
                 None => String::new(),
             };
-            leave(&groups[0].name, &aligned.first.name, why);
+            left_out.add(&groups[0].name, &aligned.first.name, why);
         }
-        for step in group.runs.iter().flat_map(usable) {
-            if !steps.iter().any(|aligned| aligned.of(side).any(|taken| taken.name == step.name)) {
-                leave(&group.name, &step.name, String::new());
-            }
+        let taken: HashSet<&str> =
+            steps.iter().flat_map(|aligned| aligned.of(side)).map(|step| step.name.as_str()).collect();
+        for step in group.runs.iter().flat_map(usable).filter(|step| !taken.contains(step.name.as_str())) {
+            left_out.add(&group.name, &step.name, String::new());
         }
     }
     steps.retain(|aligned| aligned.sides[1..].iter().any(|side| !side.is_empty()));
-    Alignment { steps, left_out }
+    Alignment { steps, left_out: left_out.in_order }
 }
 
 fn usable(run: &Measured) -> impl Iterator<Item = &MeasuredStep> {
     run.steps.iter().filter(|step| step.fault.is_empty())
 }
 
-/// The steps of a group, those of its first run first.
-fn references(group: &Group) -> Vec<&MeasuredStep> {
-    let mut found: Vec<&MeasuredStep> = Vec::new();
-    for step in group.runs.iter().flat_map(usable) {
-        if !found.iter().any(|known| known.name == step.name) {
-            found.push(step);
-        }
-    }
-    found
+/// What is left out, each once.
+#[derive(Default)]
+struct LeftOuts {
+    in_order: Vec<LeftOut>,
+    known: HashSet<LeftOut>,
 }
 
-/// The step of `run` that is like `first`: of the same name, unless it does something else; or one that does the same and
-/// bears none of `names`, those of the first side's steps.
-fn find<'a>(run: &'a Measured, first: &MeasuredStep, names: &[&MeasuredStep]) -> Option<&'a MeasuredStep> {
-    let is_like = |step: &MeasuredStep| step.does.zip(first.does).is_none_or(|(one, two)| one.is_like(&two));
-    if let Some(same) = usable(run).find(|step| step.name == first.name) {
-        return is_like(same).then_some(same);
+impl LeftOuts {
+    fn add(&mut self, side: &str, step: &str, why: String) {
+        let left = LeftOut { side: side.to_owned(), step: step.to_owned(), why };
+        if self.known.insert(left.clone()) {
+            self.in_order.push(left);
+        }
     }
-    // The first of the steps that do the same has it.
-    let is_first = |does| {
-        names
-            .iter()
-            .find(|step| step.does.is_some_and(|other| other == does))
-            .is_some_and(|step| step.name == first.name)
-    };
-    let does = first.does.filter(|does| is_first(*does))?;
-    usable(run).find(|step| {
-        step.does.is_some_and(|other| other.is_like(&does)) && !names.iter().any(|known| known.name == step.name)
-    })
+}
+
+/// The steps of the first side, those of its first run first, one of each name.
+struct Firsts<'a> {
+    steps: Vec<&'a MeasuredStep>,
+    names: HashSet<&'a str>,
+    /// The name of the first of those that do the same.
+    by_does: HashMap<Does, &'a str>,
+}
+
+impl<'a> Firsts<'a> {
+    fn of(group: &'a Group) -> Self {
+        let mut firsts = Self { steps: Vec::new(), names: HashSet::new(), by_does: HashMap::new() };
+        for step in group.runs.iter().flat_map(usable) {
+            if firsts.names.insert(&step.name) {
+                firsts.steps.push(step);
+                if let Some(does) = step.does {
+                    firsts.by_does.entry(does).or_insert(&step.name);
+                }
+            }
+        }
+        firsts
+    }
+}
+
+/// The steps of a run, to be found by their names and by what they do: each run has each step of the first side looked up.
+struct Index<'a> {
+    /// The first of each name.
+    by_name: HashMap<&'a str, &'a MeasuredStep>,
+    /// Those that bear no name of the first side's steps, with their places: by what they do, leaving aside whether they
+    /// bypass the page cache, the first of each answer to that.
+    by_does: HashMap<Does, Vec<(usize, &'a MeasuredStep)>>,
+}
+
+impl<'a> Index<'a> {
+    fn of(run: &'a Measured, firsts: &Firsts<'_>) -> Self {
+        let mut index = Self { by_name: HashMap::new(), by_does: HashMap::new() };
+        for (at, step) in usable(run).enumerate() {
+            index.by_name.entry(&step.name).or_insert(step);
+            let Some(does) = step.does.filter(|_| !firsts.names.contains(step.name.as_str())) else { continue };
+            let alike = index.by_does.entry(Does { direct: None, ..does }).or_default();
+            if !alike.iter().any(|(_, known)| known.does == step.does) {
+                alike.push((at, step));
+            }
+        }
+        index
+    }
+
+    /// The step that is like `first`: of the same name, unless it does something else; or the first one that does the same
+    /// and bears no name of the first side's steps.
+    fn find(&self, first: &MeasuredStep, firsts: &Firsts<'_>) -> Option<&'a MeasuredStep> {
+        let is_like = |step: &MeasuredStep| step.does.zip(first.does).is_none_or(|(one, two)| one.is_like(&two));
+        if let Some(same) = self.by_name.get(first.name.as_str()) {
+            return is_like(same).then_some(same);
+        }
+        // The first of the steps that do the same has it.
+        let does = first.does.filter(|does| firsts.by_does.get(does) == Some(&first.name.as_str()))?;
+        let alike = self.by_does.get(&Does { direct: None, ..does })?.iter();
+        alike.filter(|(_, step)| is_like(step)).min_by_key(|(at, _)| *at).map(|(_, step)| *step)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::measured::Does;
     use qd1_model::plan::Rw;
 
     fn does(block: u32) -> Does {
@@ -161,5 +205,40 @@ mod tests {
         let found = align(&groups);
         assert!(found.steps.is_empty());
         assert!(found.left_out[0].why.contains("64 KiB"), "{:?}", found.left_out);
+    }
+
+    /// Cause: each step was looked for among all others, and so was each that was left out; 20,000 took half a minute.
+    #[test]
+    fn many_steps_are_found_by_their_names_and_by_what_they_do() {
+        let count = 60_000;
+        let named = |prefix: &str, from: u32| -> Vec<(String, Option<Does>)> {
+            (from..count).map(|at| (format!("{prefix}{at}"), Some(does(512 * (at + 1))))).collect()
+        };
+        let make = |name: &str, steps: &[(String, Option<Does>)]| {
+            let steps: Vec<(&str, Option<Does>)> = steps.iter().map(|(name, does)| (name.as_str(), *does)).collect();
+            group(name, &steps)
+        };
+        let groups = [make("a", &named("x", 0)), make("b", &named("x", 1)), make("c", &named("y", 1))];
+        let found = align(&groups);
+        assert_eq!(found.steps.len(), count as usize - 1);
+        assert!(found.steps.iter().all(|step| step.sides.iter().all(|side| side.len() == 1)));
+        assert_eq!(found.steps[0].other_names(), ["y1"]);
+        assert_eq!(found.left_out.len(), 1, "{:?}", found.left_out);
+    }
+
+    #[test]
+    fn of_those_that_do_the_same_the_first_is_taken() {
+        let direct = |direct| Some(Does { direct, ..does(4096) });
+        let of = |asked, there: &[Option<bool>]| {
+            let named: Vec<(String, Option<Does>)> =
+                there.iter().enumerate().map(|(at, is)| (at.to_string(), direct(*is))).collect();
+            let named: Vec<(&str, Option<Does>)> = named.iter().map(|(name, does)| (name.as_str(), *does)).collect();
+            let groups = [group("a", &[("job", direct(asked))]), group("b", &named)];
+            align(&groups).steps.first().map(|step| step.sides[1][0].name.clone())
+        };
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(of(yes, &[no, no, None, yes]).as_deref(), Some("2"));
+        assert_eq!(of(None, &[no, yes]).as_deref(), Some("0"));
+        assert_eq!(of(yes, &[no]), None);
     }
 }

@@ -11,7 +11,7 @@ use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
-use super::together::{Figure, multiples};
+use super::together::{Figure, are_few, multiples};
 use crate::stats::{Z_975, t_quantile};
 
 /// Degrees of freedom of an interval within a run.
@@ -101,7 +101,7 @@ impl Width {
 }
 
 /// The widths of intervals of leading figures and of all others that hold together but for these chances, of `others` sides
-/// against the first. Each figure has its metric, and whether it leads.
+/// against the first. Each figure has its metric, and whether it leads. Of too many to be repeated, Bonferroni's.
 pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usize, chances: [f64; 2]) -> [Width; 2] {
     let count = |leads: bool| of.iter().filter(|row| row.1 == leads).count() * others;
     let mut widths = [true, false].map(|leads| Width::alone(chances[usize::from(!leads)] / count(leads).max(1) as f64));
@@ -117,7 +117,7 @@ pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usi
             Some((Figure { metric, leads: *leads, sigma: spread.value.sqrt(), residuals }, spread.df))
         })
         .collect();
-    if figures.is_empty() {
+    if figures.is_empty() || !are_few(figures.len(), runs.iter().sum()) {
         return widths;
     }
     let (figures, dfs): (Vec<Figure<'_>>, Vec<f64>) = figures.into_iter().unzip();

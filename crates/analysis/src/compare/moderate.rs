@@ -9,6 +9,8 @@
 //! That takes the figures for independent. Figures of one run rise and fall together, and forty of them may be worth two:
 //! what their residuals have in common bounds d0.
 
+use std::collections::BTreeMap;
+
 use statrs::function::gamma::digamma;
 
 /// Fewest figures that have something in common.
@@ -78,13 +80,12 @@ pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64, bound: Bound)
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
         (norm > 0.0).then(|| row.iter().map(|value| value / norm).collect::<Vec<f64>>())
     });
-    let normed: Vec<Vec<f64>> = normed.collect();
+    let mut by_runs: BTreeMap<usize, Vec<Vec<f64>>> = BTreeMap::new();
+    normed.for_each(|row| by_runs.entry(row.len()).or_default().push(row));
     let (mut sum, mut pairs) = (0.0, 0.0);
-    for (at, one) in normed.iter().enumerate() {
-        for other in normed[..at].iter().filter(|other| other.len() == one.len()) {
-            sum += one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>().powi(2);
-            pairs += 1.0;
-        }
+    for rows in by_runs.values() {
+        sum += sum_of_squares(rows);
+        pairs += rows.len() as f64 * (rows.len() as f64 - 1.0) / 2.0;
     }
     if pairs == 0.0 || df <= 1.0 {
         return 1.0;
@@ -94,6 +95,26 @@ pub(super) fn correlation_squared(residuals: &[Vec<f64>], df: f64, bound: Bound)
     let doubt = Z_95 * (2.0 * (df - 1.0) / (df * df * (df + 2.0)) / pairs).sqrt();
     let square = sum / pairs + if bound == Bound::Upper { doubt } else { -doubt };
     ((square - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
+}
+
+/// The squares of the products of all pairs of rows, which have as many values each and the length 1, added up. Over all rows
+/// and all columns the sum is the same; there are far more figures than runs, or the other way round.
+fn sum_of_squares(rows: &[Vec<f64>]) -> f64 {
+    let product = |one: &[f64], other: &[f64]| one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
+    let runs = rows.first().map_or(0, Vec::len);
+    if rows.len() <= runs {
+        let of =
+            |(at, one): (usize, &Vec<f64>)| rows[..at].iter().map(|other| product(one, other).powi(2)).sum::<f64>();
+        return rows.iter().enumerate().map(of).sum();
+    }
+    let columns: Vec<Vec<f64>> = (0..runs).map(|run| rows.iter().map(|row| row[run]).collect()).collect();
+    let of = |(at, one): (usize, &Vec<f64>)| {
+        let others: f64 = columns[..at].iter().map(|other| product(one, other).powi(2)).sum();
+        2.0 * others + product(one, one).powi(2)
+    };
+    let all: f64 = columns.iter().enumerate().map(of).sum();
+    // Each row with itself is 1, and each pair is there twice.
+    ((all - rows.len() as f64) / 2.0).max(0.0)
 }
 
 /// Derivative of the digamma function, by its recurrence and asymptotic series (NIST DLMF 5.15.5 and 5.15.8).

@@ -5,6 +5,9 @@
 //! What moves from one second to the next meets some steps and not others, and averages out: ten steps together show a
 //! difference that none of them shows by itself. With several runs of each side it is a plain Student's t of run means.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use qd1_model::comparison::Row;
 use qd1_model::metric::{Better, metric};
 use qd1_model::{Estimate, OpClass};
@@ -23,11 +26,19 @@ pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let is_lost =
         |figures: &Figures| (1..figures.runs().len()).any(|side| figures.is_lost(side, figures.between().as_ref()));
     let is_usable = |figures: &Figures| figures.is_whole() && !is_lost(figures);
-    let whole: Vec<&(Row, Figures)> = rows.iter().filter(|(_, figures)| is_usable(figures)).collect();
-    let figure = |(step, op): (&str, OpClass)| {
-        let mine = || whole.iter().filter(move |(row, _)| row.step == step && row.op == op);
-        let (row, figures) =
-            mine().find(|(row, _)| row.metric == MEAN).or_else(|| mine().find(|(row, _)| row.leads))?;
+    // The figure of each kind: its mean latency, else the first that leads.
+    let mut whole: HashMap<(&str, OpClass), &(Row, Figures)> = HashMap::new();
+    for usable in rows.iter().filter(|(_, figures)| is_usable(figures)) {
+        let row = &usable.0;
+        let is_mean = |of: &(Row, Figures)| of.0.metric == MEAN;
+        match whole.entry((row.step.as_str(), row.op)) {
+            Entry::Vacant(none) if is_mean(usable) || row.leads => drop(none.insert(usable)),
+            Entry::Occupied(mut known) if is_mean(usable) && !is_mean(known.get()) => drop(known.insert(usable)),
+            _ => {}
+        }
+    }
+    let figure = |kind: (&str, OpClass)| {
+        let (row, figures) = whole.get(&kind)?;
         let better = metric(&row.metric).map(|metric| metric.better);
         Some((figures, if better == Some(Better::Higher) { -1.0 } else { 1.0 }))
     };

@@ -16,6 +16,16 @@ const DRAWS: usize = 3000;
 /// Numbers drawn in all at most; beyond, there are fewer comparisons, and no fewer than a quarter.
 const NUMBERS_MAX: usize = 8_000_000;
 
+/// Numbers that are drawn and multiplied at most, in the fewest comparisons that are made up.
+const WORK_MAX: usize = 2_000_000_000;
+
+/// Whether so many figures of so many runs can be repeated: a few hundred of a few hundred runs would take minutes.
+pub(super) fn are_few(figures: usize, runs: usize) -> bool {
+    // The correlations of all pairs of figures, or of runs.
+    let pairs = figures.saturating_mul(runs).saturating_mul(figures.min(runs));
+    pairs.saturating_add(figures.saturating_mul(runs).saturating_mul(16)).saturating_mul(DRAWS / 4) <= WORK_MAX
+}
+
 /// One figure that every run of every side has.
 pub(super) struct Figure<'a> {
     /// The figures that its variance is moderated with have the same.

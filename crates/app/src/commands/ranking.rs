@@ -12,14 +12,17 @@ use qd1_model::ranking::Ranking;
 use qd1_model::suggest::nearest;
 use qd1_model::{Problem, printable};
 use qd1_report::{Prices, ranking_html};
+use qd1_system::source::{self, Kind};
 
 use crate::{message, runs};
 
 /// Runs and disks at most.
 const RUNS_MAX: usize = 2000;
 const DISKS_MAX: usize = 500;
-/// Bytes of a file of prices at most.
-const PRICES_MAX: u64 = 1 << 20;
+/// A file of prices.
+const PRICES: Kind = Kind { name: "a file of prices", most: 1 << 20 };
+/// A page, of which only the beginning is looked at.
+const PAGE: Kind = Kind { name: "a page", most: u64::MAX };
 /// Ends of names of files that are no part of a disk's name.
 const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".csv"];
 
@@ -29,7 +32,7 @@ const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".
 /// # Errors
 /// When the folder or the prices cannot be read, or no two disks have a figure in common.
 pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
-    let text = prices.map(read_prices).transpose()?;
+    let text = prices.map(|path| source::read_text(path, PRICES)).transpose()?;
     let (disks, mut left_out) = disks(dir, prices)?;
     let ranking = if disks.len() < 2 { None } else { Some(rank(&disks)?) };
     if let Some(ranking) = &ranking {
@@ -52,17 +55,6 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     Ok(ranking_html(&ranking, prices.as_ref(), &left_out))
 }
 
-/// The text of a file of prices, which is short.
-fn read_prices(path: &Path) -> Result<String, Problem> {
-    if !path.metadata().map_err(|error| cannot(path, &error))?.is_file() {
-        return Err(Problem::usage(format!("{}: is no file", shown(path))));
-    }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|error| cannot(path, &error))?;
-    file.take(PRICES_MAX).read_to_string(&mut text).map_err(|error| cannot(path, &error))?;
-    Ok(text)
-}
-
 /// Refuses to write the page over a result.
 ///
 /// # Errors
@@ -79,8 +71,8 @@ pub(super) fn check_output(dir: &Path, output: &Path) -> Result<(), Problem> {
 /// Whether the file is a page, as an earlier ranking.
 fn is_page(path: &Path) -> bool {
     let mut begin = [0; 15];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_ok() && begin == *b"<!DOCTYPE html>"
+    let read = source::open(path, PAGE).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok());
+    read && begin == *b"<!DOCTYPE html>"
 }
 
 fn shown(path: &Path) -> String {

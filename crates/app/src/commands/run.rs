@@ -6,14 +6,18 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use qd1_model::{Problem, Subject};
-use qd1_system::inputs;
+use qd1_system::source::{self, Kind};
 
 use crate::args::MeasureArgs;
 use crate::command_line::CommandLine;
 use crate::commands::fio;
+use crate::given;
 use crate::message;
 use crate::session::{Measured, Session};
 use crate::suite_job::{Overrides, SuiteJob, request};
+
+/// No larger than those that fio's dialect is read from.
+const JOB_FILE: Kind = Kind { name: "a job file", most: qd1_fio::Limits::FILE_BYTES as u64 };
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -38,10 +42,7 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let is_file = builtin.is_none();
     let suite = match builtin {
         Some(suite) => suite,
-        None if has("toml") => {
-            inputs::note(file);
-            qd1_suites::load(file)?
-        }
+        None if has("toml") => given::suite(file)?,
         None if file.is_file() || has("fio") || has("job") => return job_file(file, args, typed),
         None => return Err(qd1_suites::unknown(&args.what).into()),
     };
@@ -54,6 +55,10 @@ pub(crate) fn run(args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
 fn job_file(file: &Path, args: &RunArgs, typed: &CommandLine) -> Result<ExitCode> {
     let how = &args.how;
     only_of_suites(how)?;
+    // `qd1 fio` waits for whoever writes to a fifo, as fio does; here nobody means one.
+    if file.exists() {
+        source::open(file, JOB_FILE)?;
+    }
     let session = Session::begin(request(typed, Subject::Jobs, how))?;
     let mut words: Vec<String> = how.only.iter().map(|name| format!("--section={name}")).collect();
     if args.path != Path::new(".") {

@@ -12,6 +12,7 @@ mod fio_line;
 mod fio_verify;
 mod history;
 mod hostile;
+mod hostile_files;
 mod identify;
 mod inputs;
 mod install;

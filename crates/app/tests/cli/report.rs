@@ -194,5 +194,5 @@ fn a_ranking_reads_no_links_and_is_not_written_over_a_result() {
         .stderr(refused);
     assert!(fs::read_to_string(&over).unwrap().starts_with('{'));
     let prices = place.qd1(&["report", "--ranking", dir.to_str().unwrap(), "--prices", "/dev/zero"]).assert().code(2);
-    prices.stderr(predicate::str::contains("/dev/zero: is no file"));
+    prices.stderr(predicate::str::contains("/dev/zero: is a device; name a file"));
 }

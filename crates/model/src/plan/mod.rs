@@ -33,7 +33,7 @@ use crate::subject::Subject;
 use crate::units::Bytes;
 
 /// Direction and order of the requests: fio's `rw`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rw {
     /// Sequential reads.

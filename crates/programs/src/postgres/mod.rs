@@ -22,7 +22,7 @@ use qd1_model::plan::{StepPlan, Work};
 use qd1_model::record::program::Setting;
 
 use crate::options::PostgresOptions;
-use qd1_system::user;
+use qd1_system::{source, user};
 
 use crate::program::{Driver, Loaded, Site, client_steps, enough};
 use access::{Access, Tools};
@@ -153,10 +153,7 @@ impl Driver for Postgres {
     fn check(&mut self) -> Result<()> {
         let tools = Tools::find(self.options.bindir.as_deref(), self.options.dsn.is_none())?;
         for script in &self.options.script {
-            qd1_system::inputs::note(script);
-            if let Err(error) = std::fs::File::open(script) {
-                return Err(Problem::usage(format!("--script {}: {error}", script.display())).into());
-            }
+            source::open(script, pgbench::SCRIPT).map_err(|error| Problem::usage(format!("--script {error}")))?;
         }
         match &self.options.dsn {
             None => {

@@ -18,9 +18,12 @@ use crate::program::{Loaded, Site};
 use crate::text::number_after;
 use qd1_runner::watch::{Pacer, Watch};
 use qd1_system::child::{Cancelled, Running, last_lines, read_whole};
+use qd1_system::source::{self, Kind};
 
 /// Time between two reads of the log.
 const POLL: Duration = Duration::from_millis(20);
+/// A script of the user's own.
+pub(super) const SCRIPT: Kind = Kind { name: "a script", most: 1 << 20 };
 
 /// One load.
 pub(crate) struct PgbenchRun<'a> {
@@ -99,7 +102,7 @@ pub(crate) fn run(access: &Access, run: &PgbenchRun<'_>, site: &Site<'_>, watch:
 fn copied(scripts: &[PathBuf], dir: &Path) -> Result<Vec<PathBuf>> {
     let copy = |(number, script): (usize, &PathBuf)| {
         let to = dir.join(format!("script-{number}.sql"));
-        let text = std::fs::read(script).with_context(|| format!("cannot read {}", script.display()))?;
+        let text = source::read(script, SCRIPT)?;
         std::fs::write(&to, text)?;
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         std::fs::set_permissions(&to, readable)?;

@@ -1,6 +1,7 @@
 //! Runs from one history to another: a file with a line of JSON for each, compressed where its name ends with `.gz` or `.zst`.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -8,13 +9,23 @@ use clap::Args;
 use qd1_model::history::{NOTE_MAX, Row, is_tag};
 use qd1_model::{Problem, Record, printable};
 use qd1_report::redact;
-use qd1_store::{Salvaged, Store, from_json};
+use qd1_store::{Salvaged, Store};
+use qd1_system::source::Kind;
 
 use super::filter::FilterArgs;
 use super::{counted, with_hosts};
 use crate::args::DestinationArgs;
-use crate::exports::{self, Exported, Line, Packing};
+use crate::exports::{self, Content, Exported, Line};
+use crate::stored::{Packing, Stored};
 use crate::{message, output, runs, session};
+
+/// A file of `history export`, as it is kept.
+const HISTORY: Kind = Kind { name: "a history", most: 4 << 30 };
+/// Digits of a run's id.
+const ID_DIGITS: usize = 12;
+/// The years 2000 to 2200, ns since the Unix epoch, and a year, ns.
+const STARTS_NS: Range<u64> = 946_684_800_000_000_000..7_258_118_400_000_000_000;
+const ELAPSED_NS_MAX: u64 = 366 * 86_400_000_000_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
@@ -148,7 +159,12 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     let mut known: BTreeSet<String> = store.list(usize::MAX)?.into_iter().map(|row| row.id).collect();
     let (mut added, mut there) = (0, 0);
     for (content, path) in contents.into_iter().zip(files) {
-        for run in content.runs() {
+        let runs: Box<dyn Iterator<Item = Result<Exported>>> = match &content {
+            Content::Run(record) => Box::new(std::iter::once(Ok(Exported::alone(Record::clone(record))))),
+            Content::Export(export) => Box::new(export.runs()),
+            Content::Other(_) => continue,
+        };
+        for run in runs {
             let run = run?;
             // One run may be in several of the files.
             if !known.insert(run.record.id.clone()) {
@@ -164,21 +180,6 @@ pub(super) fn import(files: &[PathBuf]) -> Result<()> {
     output::write(&DestinationArgs::stdout(), &format!("{} added{already}\n", counted(added)))
 }
 
-/// What a file holds: a run, or the text of an export, which becomes much more when all of it is read at once.
-enum Content {
-    Run(Box<Exported>),
-    Export(Vec<u8>),
-}
-
-impl Content {
-    fn runs(&self) -> Box<dyn Iterator<Item = Result<Exported>> + '_> {
-        match self {
-            Self::Run(run) => Box::new(std::iter::once(Ok(Exported::clone(run)))),
-            Self::Export(text) => Box::new(exports::runs(text)),
-        }
-    }
-}
-
 fn keep_words(store: &Store, run: &Exported) -> Result<()> {
     let tags: Vec<String> = run.tags.iter().filter(|tag| is_tag(tag)).cloned().collect();
     store.tag(&run.record.id, &tags, true)?;
@@ -190,23 +191,62 @@ fn keep_words(store: &Store, run: &Exported) -> Result<()> {
 
 /// Reads a file, and all of its runs once, so that nothing is added of files of which one is wrong.
 fn content(path: &Path) -> Result<Content> {
-    let name = printable(&path.to_string_lossy()).into_owned();
-    let cannot = |error: std::io::Error| Problem::usage(format!("{name}: cannot be read: {error}"));
-    let bytes = exports::unpacked(std::fs::read(path).map_err(cannot)?, exports::BYTES_MAX).map_err(cannot)?;
-    if bytes.len() as u64 > exports::BYTES_MAX {
-        let most = exports::BYTES_MAX >> 30;
-        return Err(Problem::usage(format!("{name}: is larger than {most} GiB; that is no history")).into());
+    let name = || printable(&path.to_string_lossy()).into_owned();
+    let found = exports::content(Stored::read(path, HISTORY)?)?;
+    match &found {
+        Content::Run(record) => check(record).with_context(name)?,
+        Content::Export(export) => {
+            for (at, run) in (1..).zip(export.runs()) {
+                check(&run.with_context(name)?.record).with_context(|| format!("{}: run {at}", name()))?;
+            }
+        }
+        Content::Other(text) if text.trim_ascii().is_empty() => {
+            return Err(Problem::usage(format!("{}: is empty; name another file", name())).into());
+        }
+        Content::Other(_) => return Err(Problem::usage(format!("{}: line 1: {}", name(), exports::NO_RUN)).into()),
     }
-    if let Some(record) = from_json(&bytes).with_context(|| name.clone())? {
-        return Ok(Content::Run(Box::new(Exported { record, tags: Vec::new(), note: None })));
+    Ok(found)
+}
+
+/// Refuses what no qd1 has measured: a run is found by its id and listed by its times, and both are shown as they are.
+fn check(record: &Record) -> Result<(), Problem> {
+    let is_digit = |letter: u8| letter.is_ascii_digit() || (b'a'..=b'f').contains(&letter);
+    let is_id = record.id.len() == ID_DIGITS && record.id.bytes().all(is_digit);
+    let what = match record {
+        _ if !is_id => {
+            let id: String = record.id.chars().take(2 * ID_DIGITS).collect();
+            format!("its id {:?} is not {ID_DIGITS} lowercase hexadecimal digits", printable(&id))
+        }
+        _ if !STARTS_NS.contains(&record.started_unix_ns) => "it began before 2000 or after 2200".to_owned(),
+        _ if record.elapsed_ns > ELAPSED_NS_MAX => "it took longer than a year".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Problem::usage(format!("is damaged: {what}; export it again with `qd1 history export`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_no_qd1_measured_is_refused() {
+        let good = qd1_report::samples::slow_vps().record;
+        let good = Record { id: "0123456789ab".to_owned(), ..good };
+        check(&good).unwrap();
+        for id in
+            ["", "0123456789a", "0123456789abc", "0123456789aB", "@latest", "%", "\u{1b}c3456789ab", "0123456789\u{e9}"]
+        {
+            let error = check(&Record { id: id.to_owned(), ..good.clone() }).unwrap_err().to_string();
+            assert!(error.contains("12 lowercase hexadecimal digits") && !error.contains('\u{1b}'), "{error}");
+        }
+        let long = check(&Record { id: "x".repeat(5_000_000), ..good.clone() }).unwrap_err().to_string();
+        assert!(long.len() < 200, "{}", long.len());
+        for started_unix_ns in [0, 900_000_000_000_000_000, 7_300_000_000_000_000_000, u64::MAX] {
+            let error = check(&Record { started_unix_ns, ..good.clone() }).unwrap_err().to_string();
+            assert!(error.contains("before 2000 or after 2200"), "{error}");
+        }
+        assert!(
+            check(&Record { elapsed_ns: u64::MAX, ..good }).unwrap_err().to_string().contains("longer than a year")
+        );
     }
-    let mut count = 0;
-    for run in exports::runs(&bytes) {
-        run.with_context(|| name.clone())?;
-        count += 1;
-    }
-    if count == 0 {
-        return Err(Problem::usage(format!("{name}: is empty")).into());
-    }
-    Ok(Content::Export(bytes))
 }

@@ -1,0 +1,171 @@
+//! The runs of a file as they are found, and the one place where they are bounded and checked, whatever form they have.
+//!
+//! A comparison sets every step beside every other run's, so that a small file of many jobs takes minutes and gigabytes;
+//! and a text may state any number.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use qd1_model::Estimate;
+use qd1_model::measured::{Measured, MeasuredStep};
+
+use crate::figures::is_plausible;
+
+/// Runs of a file at most.
+const RUNS_MAX: usize = 2000;
+/// Steps of a run, and of all runs of a file, at most.
+pub(crate) const STEPS_MAX: usize = 1000;
+pub(crate) const STEPS_OF_ALL_MAX: usize = 20_000;
+/// Lines that are looked at as what they may be.
+pub(crate) const LINES_MAX: usize = 1_000_000;
+/// Bytes of a step's name at most, and of any other text; the rest of the latter is cut off.
+const NAME_MAX: usize = 256;
+const TEXT_MAX: usize = 256;
+/// The years 2000 to 2200, ns since the Unix epoch: clocks that are set show no other.
+const STARTS_NS: std::ops::Range<u64> = 946_684_800_000_000_000..7_258_118_400_000_000_000;
+
+/// A file has more than is read.
+#[derive(Debug)]
+pub(crate) enum TooMuch {
+    Runs,
+    Steps,
+    StepsOfAll,
+    Name,
+    Values,
+    Lines,
+}
+
+impl fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runs => write!(f, "has more than {RUNS_MAX} runs; give a part of them"),
+            Self::Steps => write!(
+                f,
+                "has a run of more than {STEPS_MAX} steps, too many to compare; fio's --group_reporting makes one of the \
+                 processes of a job"
+            ),
+            Self::StepsOfAll => {
+                write!(f, "has more than {STEPS_OF_ALL_MAX} steps in all runs together; give a part of the runs")
+            }
+            Self::Lines => write!(f, "has more than {LINES_MAX} lines that are no result; give the result alone"),
+            Self::Name => write!(f, "has a step whose name is longer than {NAME_MAX} bytes; give it a shorter one"),
+            Self::Values => {
+                f.write_str("has a JSON document with too many values to be read; give a result of fewer jobs")
+            }
+        }
+    }
+}
+
+/// The runs found so far.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    runs: Vec<Measured>,
+    /// Where the steps of the last run are, by their names.
+    places: HashMap<String, usize>,
+    steps: usize,
+}
+
+impl Gathered {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Begins another run.
+    pub(crate) fn begin(&mut self, mut run: Measured) -> Result<(), TooMuch> {
+        if self.runs.len() == RUNS_MAX {
+            return Err(TooMuch::Runs);
+        }
+        let steps = std::mem::take(&mut run.steps);
+        self.runs.push(run);
+        self.places.clear();
+        steps.into_iter().try_for_each(|step| self.add(step))
+    }
+
+    /// The run that steps are added to.
+    pub(crate) fn last(&mut self) -> Option<&mut Measured> {
+        self.runs.last_mut()
+    }
+
+    /// Whether the last run has a step of that name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
+    }
+
+    /// Adds a step to the last run.
+    pub(crate) fn add(&mut self, step: MeasuredStep) -> Result<(), TooMuch> {
+        let Some(run) = self.runs.last_mut() else { return Ok(()) };
+        if step.name.len() > NAME_MAX {
+            return Err(TooMuch::Name);
+        }
+        if run.steps.len() == STEPS_MAX {
+            return Err(TooMuch::Steps);
+        }
+        self.steps += 1;
+        if self.steps > STEPS_OF_ALL_MAX {
+            return Err(TooMuch::StepsOfAll);
+        }
+        self.places.entry(step.name.clone()).or_insert(run.steps.len());
+        run.steps.push(step);
+        Ok(())
+    }
+
+    /// Puts a step in the place of the one of its name in the last run, or adds it.
+    pub(crate) fn replace(&mut self, step: MeasuredStep) -> Result<(), TooMuch> {
+        let known = self.places.get(&step.name).copied();
+        match self.runs.last_mut().and_then(|run| run.steps.get_mut(known?)) {
+            Some(earlier) => *earlier = step,
+            None => self.add(step)?,
+        }
+        Ok(())
+    }
+
+    /// Returns the runs, with what can be a figure.
+    pub(crate) fn finish(mut self) -> Vec<Measured> {
+        self.runs.iter_mut().for_each(check);
+        self.runs
+    }
+}
+
+/// Notes a sentence once.
+pub(crate) fn note(notes: &mut Vec<String>, text: &str) {
+    if !notes.iter().any(|known| known == text) {
+        notes.push(text.to_owned());
+    }
+}
+
+/// The beginning of a text that may have any length.
+pub(crate) fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_MAX)]
+}
+
+/// Leaves out of a run what cannot be true.
+fn check(run: &mut Measured) {
+    run.started_unix_ns = run.started_unix_ns.filter(|start| STARTS_NS.contains(start));
+    run.tool.truncate(short(&run.tool).len());
+    run.circumstances.iter_mut().for_each(|known| known.value.truncate(short(&known.value).len()));
+    let mut left_out = 0;
+    run.steps.retain_mut(|step| {
+        let had_figures = !step.streams.is_empty();
+        step.fault.truncate(short(&step.fault).len());
+        step.engine.truncate(short(&step.engine).len());
+        for stream in &mut step.streams {
+            let before = stream.figures.len();
+            stream.figures.retain_mut(|(_, figure)| is_possible(figure));
+            left_out += before - stream.figures.len();
+        }
+        step.streams.retain(|stream| !stream.figures.is_empty());
+        !had_figures || !step.streams.is_empty()
+    });
+    if left_out > 0 {
+        run.missing
+            .push(format!("{left_out} of its numbers cannot be figures (negative, not finite or far too large)"));
+    }
+}
+
+/// Whether a figure can be one; an interval that cannot is left out.
+fn is_possible(figure: &mut Estimate) -> bool {
+    if ![figure.low, figure.high].into_iter().flatten().all(is_plausible) {
+        (figure.low, figure.high) = (None, None);
+    }
+    figure.value.is_none_or(is_plausible)
+}

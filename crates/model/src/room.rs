@@ -1,0 +1,223 @@
+//! How much memory a document takes once it is read, found out before it is.
+//!
+//! A byte of text becomes a hundred where it is all brackets, so that the size of a file says little of what reading it
+//! costs. The document is gone through once, as any parser would, and nothing of it is kept.
+
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+
+use crate::hist::unpacked_len;
+
+/// What any document may take.
+const ROOM_MIN: usize = 128 << 20;
+/// And what is larger, for each byte of a document.
+const ROOM_PER_BYTE: usize = 2;
+/// The same for each byte of the file that a run of qd1 is in: the rounds of a check over days are many small histograms.
+const ROOM_PER_BYTE_OF_RUN: usize = 12;
+
+/// What a value takes in a list that grows.
+const VALUE: usize = 64;
+/// What an object takes that has any member, and each member beside its name.
+const OBJECT: usize = 640;
+const MEMBER: usize = 128;
+/// What a text takes besides its letters.
+const TEXT: usize = 16;
+
+/// The name of a histogram's encoding, and what each byte of that becomes, once it is unpacked: a bin takes two of them, and
+/// sixteen in memory.
+const HISTOGRAM: &str = "hdr_v2";
+const HISTOGRAM_PER_BYTE: usize = 8;
+
+/// The room that is left for a document. What it takes is bounded by what generic values would; those of a type of their
+/// own are smaller.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    left: usize,
+    is_exceeded: bool,
+}
+
+impl Room {
+    /// Returns the room for a text of so many bytes.
+    pub fn of(text: usize) -> Self {
+        Self { left: ROOM_MIN.max(text.saturating_mul(ROOM_PER_BYTE)), is_exceeded: false }
+    }
+
+    /// Returns the room for a run of qd1 in a file of so many bytes, as it is kept.
+    pub fn of_run(file: usize) -> Self {
+        Self { left: ROOM_MIN.max(file.saturating_mul(ROOM_PER_BYTE_OF_RUN)), is_exceeded: false }
+    }
+
+    /// Returns true if a document took more.
+    pub const fn is_exceeded(&self) -> bool {
+        self.is_exceeded
+    }
+
+    /// Goes through a document, and takes what it needs from the room.
+    ///
+    /// # Errors
+    /// When it is none, or takes more than there is.
+    pub fn take<'de, D: Deserializer<'de>>(&mut self, document: D) -> Result<(), D::Error> {
+        self.deserialize(document)
+    }
+
+    fn charge<E: Error>(&mut self, bytes: usize) -> Result<(), E> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None => {
+                self.is_exceeded = true;
+                return Err(E::custom("it would take too much memory"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Room {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, document: D) -> Result<(), D::Error> {
+        document.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Room {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.charge(VALUE)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.charge(VALUE)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.charge(VALUE)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.charge(VALUE)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.charge(VALUE)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.charge(VALUE + TEXT + text.len())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        self.charge(VALUE)?;
+        while list.next_element_seed(&mut *self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
+        self.charge(VALUE)?;
+        let mut is_first = true;
+        while let Some(is_histogram) = object.next_key_seed(Name(self))? {
+            self.charge(if std::mem::take(&mut is_first) { OBJECT } else { MEMBER })?;
+            if is_histogram {
+                object.next_value_seed(Histogram(self))?;
+            } else {
+                object.next_value_seed(&mut *self)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a member.
+struct Name<'a>(&'a mut Room);
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    /// Whether it is that of a histogram.
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<bool, E> {
+        self.0.charge(TEXT + name.len())?;
+        Ok(name == HISTOGRAM)
+    }
+}
+
+/// The encoding of a histogram, which takes what it becomes.
+struct Histogram<'a>(&'a mut Room);
+
+impl<'de> DeserializeSeed<'de> for Histogram<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Histogram<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the encoding of a histogram")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.charge(text.len() + HISTOGRAM_PER_BYTE * unpacked_len(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(text: &str) -> Result<usize, serde_json::Error> {
+        let mut room = Room { left: 10_000, is_exceeded: false };
+        room.take(&mut serde_json::Deserializer::from_str(text)).map(|()| 10_000 - room.left)
+    }
+
+    #[test]
+    fn brackets_cost_more_than_letters() {
+        assert_eq!(taken("7").unwrap(), VALUE);
+        assert_eq!(taken("\"abc\"").unwrap(), VALUE + TEXT + 3);
+        assert_eq!(taken("[[], null]").unwrap(), 3 * VALUE);
+        assert_eq!(taken("{\"a\": 1, \"b\": {}}").unwrap(), 3 * VALUE + OBJECT + MEMBER + 2 * (TEXT + 1));
+    }
+
+    /// Cause: ten megabytes of small histograms became four gigabytes.
+    #[test]
+    fn a_histogram_takes_what_it_becomes() {
+        let hist = crate::Hist::of_values((0..2000).map(|at| (at, 1)), 0);
+        let text = serde_json::to_string(&hist).unwrap();
+        let (mut small, mut large) = (Room::of(0), Room { left: 10_000, is_exceeded: false });
+        assert!(small.take(&mut serde_json::Deserializer::from_str(&text)).is_ok());
+        assert!(large.take(&mut serde_json::Deserializer::from_str(&text)).is_err() && text.len() < 1000, "{text}");
+        assert!(large.is_exceeded());
+        assert!(large.take(&mut serde_json::Deserializer::from_str("{\"hdr_v2\": []}")).is_err());
+    }
+
+    #[test]
+    fn what_takes_more_than_there_is_room_is_told_from_what_is_no_document() {
+        let over = |text: &str| {
+            let mut room = Room { left: 10_000, is_exceeded: false };
+            let taken = room.take(&mut serde_json::Deserializer::from_str(text));
+            (taken.is_err(), room.is_exceeded())
+        };
+        assert_eq!(over(&format!("[{}0]", "0,".repeat(200))), (true, true));
+        assert_eq!(over("[1, 2"), (true, false));
+        assert_eq!(over("[1, 2]"), (false, false));
+    }
+}

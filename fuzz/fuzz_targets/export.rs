@@ -1,0 +1,31 @@
+//! What `history import` reads: runs and exports, plain or compressed, damaged in any way.
+//!
+//! The reader is part of the binary, which is no library.
+#![no_main]
+#![allow(dead_code)]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/app/src/exports.rs"]
+mod exports;
+#[path = "../../crates/app/src/stored.rs"]
+mod stored;
+
+use exports::Content;
+use stored::Stored;
+
+fuzz_target!(|data: &[u8]| {
+    match exports::content(Stored::of("file", data.to_vec())) {
+        Err(error) => assert!(!format!("{error:#}").is_empty()),
+        Ok(Content::Run(record)) => assert!(record.check().is_ok()),
+        Ok(Content::Export(export)) => {
+            for run in export.runs() {
+                match run {
+                    Ok(run) => assert!(run.record.check().is_ok()),
+                    Err(error) => assert!(format!("{error:#}").contains("line ")),
+                }
+            }
+        }
+        Ok(Content::Other(text)) => assert!(text.len() <= 64 << 20),
+    }
+});
