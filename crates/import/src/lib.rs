@@ -1,5 +1,5 @@
 //! Reads what other tools wrote and makes it figures that can be set beside those of qd1: fio's JSON, normal report and
-//! terse lines, YABS's JSON and text, bonnie++'s CSV. VPS-Disk-Latency-Bench writes a list of fio's documents.
+//! terse lines, YABS's JSON and text, bonnie++'s CSV, p99bench's results. VPS-Disk-Latency-Bench writes a list of fio's documents.
 //!
 //! Nothing is made up: a figure that a tool does not state is absent, one that rests on too few operations is not resolved,
 //! and an interval is given only where a tool states by how much its own samples differ. What is missing is said in
@@ -11,6 +11,7 @@ mod figures;
 mod fio_json;
 mod fio_report;
 mod fio_terse;
+mod p99bench;
 mod yabs;
 
 use qd1_model::Problem;
@@ -35,7 +36,7 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
             Some(error) => format!("{label} is no JSON that can be read: {error}"),
             None => format!(
                 "{label} is not a result that qd1 can read: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
-                 JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's JSON"
+                 JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's and p99bench's JSON"
             ),
         }));
     }
@@ -50,8 +51,9 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
 /// text has no form that fio's reports could be taken for.
 fn read_text(text: &str) -> Vec<Measured> {
     let documents = fio_json::documents(text);
-    let forms: [&dyn Fn() -> Vec<Measured>; 6] = [
+    let forms: [&dyn Fn() -> Vec<Measured>; 7] = [
         &|| yabs::from_json(&documents),
+        &|| p99bench::from_json(&documents),
         &|| fio_json::runs(&documents),
         &|| fio_report::runs(text),
         &|| fio_terse::runs(text),
