@@ -1,7 +1,7 @@
 //! Suites that give letters: criteria with the labels "band A", "band B" and so on, one for the edge of each band, become one
 //! line for each figure, and the worst letter is that of the disk.
 
-use qd1_model::metric::metric;
+use qd1_model::metric::{Unit, metric};
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report};
@@ -13,6 +13,7 @@ use crate::words;
 const LABEL: &str = "band ";
 /// The letter of what is in no band.
 const BEYOND: char = 'F';
+const MIB: f64 = (1 << 20) as f64;
 
 /// A figure and its bands, the best one first.
 struct Figure<'a> {
@@ -64,10 +65,12 @@ impl Figure<'_> {
     fn words(&self) -> String {
         let edge = |(letter, judged): &(char, &Judged)| {
             let Criterion { metric: name, pass, .. } = &judged.criterion;
-            format!(
-                "{letter} {}",
-                metric(name).map_or_else(|| pass.to_string(), |metric| words::threshold(metric.unit, *pass))
-            )
+            match metric(name).map(|metric| metric.unit) {
+                // As it was written, most likely: in round numbers.
+                Some(Unit::BytesPerSecond) if pass % MIB == 0.0 => format!("{letter} {} MiB/s", pass / MIB),
+                Some(unit) => format!("{letter} {}", words::threshold(unit, *pass)),
+                None => format!("{letter} {pass}"),
+            }
         };
         let edges: Vec<String> = self.bands.iter().map(edge).collect();
         let judged = self.bands.first().map_or_else(String::new, |(_, judged)| {
@@ -104,34 +107,28 @@ fn figures(report: &Report) -> Vec<Figure<'_>> {
     figures
 }
 
-/// Returns the letter of the disk: `p99bench: C, by the worst of 7 figures (wal_fsync commit: p99.9 4.42 ms).`; `None` where the
-/// suite has no bands.
+/// Returns the letter of the disk: `p99bench: C, the worst letter of 7 figures (wal_fsync).`; `None` where the suite has no
+/// bands. A figure that is not resolved may have any letter, so with one of them the disk's may be worse.
 pub(super) fn sentence(report: &Report) -> Option<String> {
     let figures = figures(report);
     let suite = &report.record.plan.suite;
-    let (known, open): (Vec<_>, Vec<_>) = figures.iter().partition(|figure| !figure.is_open());
+    let (open, known): (Vec<_>, Vec<_>) = figures.iter().partition(|figure| figure.is_open());
     let all: Vec<Letters> = known.iter().map(|figure| figure.letters()).collect();
-    let (best, worst) = (all.iter().map(|one| one.best).max(), all.iter().map(|one| one.worst).max());
-    let open = match open.len() {
-        0 => String::new(),
-        1 => "; 1 is not resolved".to_owned(),
-        count => format!("; {count} are not resolved"),
+    let bests = all.iter().map(|one| one.best).max();
+    let Some((best, worst)) = bests.zip(all.iter().map(|one| one.worst).max()) else {
+        return (!figures.is_empty()).then(|| format!("{suite}: no letter, since no figure is resolved."));
     };
-    match best.zip(worst) {
-        Some((best, worst)) => {
-            let (letters, count) = (Letters { best, worst }.words(), all.len());
-            let by: Vec<&str> = known
-                .iter()
-                .filter(|figure| figure.letters().worst == worst)
-                .map(|figure| figure.bands[0].1.criterion.step.as_str())
-                .collect();
-            let mut by = by;
-            by.dedup();
-            Some(format!("{suite}: {letters}, the worst letter of {count} figures ({}){open}.", by.join(", ")))
-        }
-        None if figures.is_empty() => None,
-        None => Some(format!("{suite}: no letter, for no figure is resolved.")),
-    }
+    let is_worst = |figure: &&&Figure<'_>| figure.letters().worst == worst;
+    let mut steps: Vec<&str> =
+        known.iter().filter(is_worst).map(|figure| figure.bands[0].1.criterion.step.as_str()).collect();
+    steps.dedup();
+    let letters = match (Letters { best, worst }) {
+        Letters { best, .. } if !open.is_empty() && best != BEYOND => format!("{best} or worse"),
+        letters => letters.words(),
+    };
+    let of = if all.len() == 1 { "the only figure".to_owned() } else { format!("{} figures", all.len()) };
+    let open = if open.is_empty() { String::new() } else { format!("; {} not resolved", open.len()) };
+    Some(format!("{suite}: {letters}, the worst letter of {of} ({}){open}.", steps.join(", ")))
 }
 
 /// Writes a line for each figure, the worst letters first.
@@ -180,7 +177,7 @@ mod tests {
             assert!(said.contains(&format!(": {letter}, the worst letter of 2 figures")), "{said}");
         }
         let open = sentence(&report([NotResolved; 4])).unwrap();
-        assert!(open.contains(": A, the worst letter of 1 figures") && open.ends_with("1 is not resolved."), "{open}");
+        assert!(open.ends_with(": A or worse, the worst letter of the only figure (read); 1 not resolved."), "{open}");
         assert_eq!(sentence(&sample::suite()), None);
     }
 }
