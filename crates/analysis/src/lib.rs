@@ -72,6 +72,7 @@ pub fn analyse(record: Record, thresholds: &Thresholds) -> Report {
         report.impressions = impression::of(record, summary, &findings);
         report.durability = durability::of(record, &findings);
         report.standings = reference::of(summary, &report.impressions);
+        report.among_vps = reference::among_vps(summary, &report.impressions);
     }
     report.criteria = judge_criteria(record, summary, &findings);
     let judged = report.verdicts.iter().flat_map(|verdict| &verdict.judged).chain(&report.criteria);
@@ -111,6 +112,7 @@ fn unjudged(record: Record, summary: Summary) -> Report {
         app: None,
         prediction: None,
         standings: Vec::new(),
+        among_vps: Vec::new(),
         over: None,
         summary,
         record,

@@ -1,5 +1,10 @@
 //! Where a disk stands among those that others published (`reference.tsv`): reads by their median, commits by that of their
-//! sync.
+//! sync; and among VPS that p99bench measured (`reference/vps.tsv`), by the tail of their durable appends.
+//!
+//! p99bench's times are those of an O_SYNC write into allocated space. Such a write is durable when it returns, and each
+//! changes metadata, as the first write to each block of check's `wal` does: these two can be compared, and recycled blocks
+//! (`commit1`) with neither. The fdatasync that follows there has nothing left to write; what it takes (1/iops less the mean,
+//! 1 to 13 % of the whole in these results) is in no percentile, and is not made up here. docs/verdicts.md has the whole reasoning.
 //!
 //! It judges nothing: the results are of products that somebody cared to publish, by other tools and on other machines, and
 //! no sample of what is sold.
@@ -7,10 +12,11 @@
 use qd1_model::Summary;
 use qd1_model::identity::StorageKind;
 use qd1_model::op::OpClass;
-use qd1_model::reference::{Published, Standing};
+use qd1_model::reference::{AmongVps, Published, Standing};
 use qd1_model::verdict::Impression;
 
 const ROWS: &str = include_str!("reference.tsv");
+const VPS: &str = include_str!("reference/vps.tsv");
 
 /// A published result.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +54,58 @@ pub(crate) fn of(summary: &Summary, impressions: &[Impression]) -> Vec<Standing>
         .collect()
 }
 
+/// A virtual machine that was measured, the median of its runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vps {
+    /// p99 of a durable append, ns.
+    pub p99_ns: f64,
+    /// p99.9 of it, ns.
+    pub p999_ns: f64,
+    /// How often it was measured.
+    pub runs: u32,
+    /// Provider, product and region.
+    pub product: &'static str,
+}
+
+/// Returns all virtual machines, each once.
+pub fn vps() -> impl Iterator<Item = Vps> {
+    VPS.lines().filter(|line| !line.starts_with('#')).skip(1).filter_map(|line| {
+        let mut fields = line.split('\t');
+        let mut number = || fields.next()?.parse::<f64>().ok();
+        let (p99_us, p999_us, runs) = (number()?, number()?, number()?);
+        Some(Vps { p99_ns: p99_us * 1e3, p999_ns: p999_us * 1e3, runs: runs as u32, product: fields.next()? })
+    })
+}
+
+/// Returns where the disk of a check stands among them, by each figure that it resolved, where its commits are rated.
+pub(crate) fn among_vps(summary: &Summary, impressions: &[Impression]) -> Vec<AmongVps> {
+    let is_rated = impressions.iter().any(|one| one.requests == "commits" && one.word.is_some());
+    let Some(wal) = summary.stream("wal", OpClass::Commit).filter(|_| is_rated) else { return Vec::new() };
+    [
+        among("lat_p99_ns", wal.lat_p99_ns.value, |vps| vps.p99_ns),
+        among("lat_p999_ns", wal.lat_p999_ns.value, |vps| vps.p999_ns),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn among(metric: &str, value_ns: Option<f64>, figure: fn(&Vps) -> f64) -> Option<AmongVps> {
+    let value_ns = value_ns?;
+    let mut times: Vec<f64> = vps().map(|vps| figure(&vps)).collect();
+    times.sort_by(f64::total_cmp);
+    let (least_ns, most_ns) = (*times.first()?, *times.last()?);
+    Some(AmongVps {
+        metric: metric.to_owned(),
+        value_ns,
+        slower: times.iter().filter(|ns| **ns > value_ns).count() as u32,
+        of: times.len() as u32,
+        least_ns,
+        median_ns: times[times.len() / 2],
+        most_ns,
+    })
+}
+
 fn standing(requests: &str, what: &str, median_ns: f64) -> Standing {
     let all: Vec<Row> = rows().filter(|row| row.what == what).collect();
     let kinds = StorageKind::ALL.into_iter().filter_map(|kind| {
@@ -73,6 +131,17 @@ mod tests {
     fn every_row_is_read() {
         let lines = ROWS.lines().filter(|line| !line.starts_with('#')).count() - 1;
         assert_eq!(rows().count(), lines);
+        assert_eq!(vps().count(), VPS.lines().filter(|line| !line.starts_with('#')).count() - 1);
+    }
+
+    #[test]
+    fn a_virtual_machine_counts_once_however_often_it_was_measured() {
+        let best = among("lat_p99_ns", Some(1.0), |vps| vps.p99_ns).unwrap();
+        assert_eq!((best.slower, best.of), (13, 13));
+        assert_eq!(vps().map(|vps| vps.runs).sum::<u32>(), 17);
+        // Slower than 1.2 ms are one of three at Hetzner, netcup, two at OVH, all three at UpCloud, windcloud.
+        assert_eq!(among("lat_p99_ns", Some(1.2e6), |vps| vps.p99_ns).unwrap().slower, 8);
+        assert!(among("lat_p999_ns", None, |vps| vps.p999_ns).is_none());
     }
 
     #[test]

@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_failed_verdict_is_an_exit_code_only_when_asked() {
-        let mut report = samples::slow_vps();
+        let mut report = samples::fast_nvme();
         assert_eq!(outcome_code(&report, Some(FailOn::Fail)), 0);
         report.verdicts[0].grade = Grade::Fail;
         assert_eq!(outcome_code(&report, None), 0);

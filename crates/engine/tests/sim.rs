@@ -291,10 +291,26 @@ fn a_cache_acknowledges_until_full_and_a_flush_waits_for_it() {
 fn two_modes_show_as_two_modes() {
     let modes =
         vec![Mode { weight: 0.9, median_ns: 100e3, sigma: 0.05 }, Mode { weight: 0.1, median_ns: 10e6, sigma: 0.05 }];
-    let device = Device { read: Service { modes, per_byte_ns: 0.0 }, ..Device::default() };
+    let device = Device { read: Service { modes, ..Service::default() }, ..Device::default() };
     let outcome = run(&work(Rw::Randread, 4096, 1), device, 100);
     let lat = &outcome.streams[0].lat;
     near(lat.count_above(1_000_000) as f64 / lat.count() as f64, 0.1, 0.03);
+}
+
+#[test]
+fn a_law_through_percentiles_has_them_and_what_lies_between() {
+    let service = Service::through(vec![(0.0, 1e5), (0.5, 4e5), (0.99, 2e6), (0.999, 2e7), (0.9999, 3e8)]);
+    let device = Device { read: service.clone(), ..Device::default() };
+    let outcome = run(&work(Rw::Randread, 4096, 1), device, 600);
+    let lat = &outcome.streams[0].lat;
+    for (p, ns) in [(0.5, 4e5), (0.99, 2e6), (0.999, 2e7)] {
+        near(service.quantile_ns(p), ns, 1e-9);
+        near(lat.quantile(p) as f64, ns, 0.1);
+    }
+    // Half the way in the logarithm of what is above, which is p99.684, is half the way in the logarithm of the time.
+    near(service.quantile_ns(1.0 - 10f64.powf(-2.5)), (2e6_f64 * 2e7).sqrt(), 1e-9);
+    near(service.quantile_ns(0.0), 1e5, 1e-9);
+    near(service.quantile_ns(1.0), 3e8, 1e-9);
 }
 
 #[test]
@@ -324,7 +340,7 @@ fn intervals_add_up_to_the_whole_and_have_no_gaps() {
 fn two_exponential_phases_have_their_mean_and_spread() {
     // H2: 0.9 of requests with a mean of 0.5 ms, 0.1 with 8 ms. Mean 1.25 ms; P(X > x) = sum of weight * exp(-x/mean).
     let modes = vec![Mode::exponential(0.9, 0.5e6), Mode::exponential(0.1, 8e6)];
-    let device = Device { read: Service { modes, per_byte_ns: 0.0 }, ..Device::default() };
+    let device = Device { read: Service { modes, ..Service::default() }, ..Device::default() };
     let outcome = run(&work(Rw::Randread, 4096, 1), device, 3600);
     let lat = &outcome.streams[0].lat;
     near(lat.mean_ns(), 1.25e6, 0.01);

@@ -1,5 +1,5 @@
 //! Reads what other tools wrote and makes it figures that can be set beside those of qd1: fio's JSON, normal report and
-//! terse lines, YABS's JSON and text, bonnie++'s CSV. VPS-Disk-Latency-Bench writes a list of fio's documents.
+//! terse lines, YABS's JSON and text, bonnie++'s CSV, p99bench's results. VPS-Disk-Latency-Bench writes a list of fio's documents.
 //!
 //! Nothing is made up: a figure that a tool does not state is absent, one that rests on too few operations is not resolved,
 //! and an interval is given only where a tool states by how much its own samples differ. What is missing is said in
@@ -13,6 +13,7 @@ mod fio_json;
 mod fio_report;
 mod fio_terse;
 mod gathered;
+mod p99bench;
 mod yabs;
 
 use std::borrow::Cow;
@@ -42,7 +43,7 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Measured>, Problem> {
             Some(error) => format!("{label} is no JSON that can be read: {error}"),
             None => format!(
                 "{label} is not a result that qd1 can read: a run of qd1 (--json), fio's JSON, report or terse lines, YABS's \
-                 JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's JSON"
+                 JSON or text, bonnie++'s CSV, VPS-Disk-Latency-Bench's and p99bench's JSON"
             ),
         }));
     }
@@ -71,17 +72,18 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 /// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
 /// text has no form that fio's reports could be taken for.
 fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
-    let (mut yabs, mut fio) = (Gathered::default(), fio_json::Runs::default());
+    let (mut others, mut fio) = (Gathered::default(), fio_json::Runs::default());
     let mut documents = Documents::of(text);
     for document in &mut documents {
         let document = document?;
-        yabs::run(&document).map_or(Ok(()), |run| yabs.begin(run))?;
+        let run = yabs::run(&document).or_else(|| p99bench::run(&document));
+        run.map_or(Ok(()), |run| others.begin(run))?;
         fio.add(&document)?;
     }
     let is_cut = documents.is_cut;
     let forms: [&dyn Fn() -> Result<Gathered, TooMuch>; 4] =
         [&|| fio_report::runs(text), &|| fio_terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
-    let mut found = if yabs.is_empty() { fio.gathered(is_cut) } else { yabs };
+    let mut found = if others.is_empty() { fio.gathered(is_cut) } else { others };
     // A document may have had most of them.
     if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {
         return Err(TooMuch::Lines);

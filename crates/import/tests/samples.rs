@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use qd1_model::OpClass;
-use qd1_model::measured::{Measured, MeasuredStep};
+use qd1_model::measured::{Aspect, Measured, MeasuredStep};
 
 fn read(name: &str) -> Vec<Measured> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
@@ -127,6 +127,43 @@ fn reports_in_a_list_are_one_run() {
     assert_eq!(run.steps[0].name, "randrw_70read_4k_qd1_jobs1");
     assert_eq!(run.steps[0].does.unwrap().title(), "randrw 70 % reads 4 KiB, 1 in flight");
     assert_eq!(value(&run.steps[0], OpClass::Read, "lat_p999_ns"), 659_456.0);
+}
+
+#[test]
+fn p99bench_has_its_tests_and_whose_machine_it_was() {
+    let run = only("p99bench-cpx32.json");
+    let of = |aspect| run.circumstances.iter().find(|known| known.aspect == aspect).map(|known| known.value.as_str());
+    assert_eq!((run.tool.as_str(), run.started_unix_ns), ("p99bench 0.2.1", Some(1_784_301_760_000_000_000)));
+    for (aspect, value) in [
+        (Aspect::Host, "afad71924d76"),
+        (Aspect::Instance, "hetzner CPX32"),
+        (Aspect::Region, "fsn-1"),
+        (Aspect::Price, "42.23 EUR/month"),
+        (Aspect::Processors, "4 x Intel Xeon Processor (Skylake, IBRS, no TSX)"),
+        (Aspect::Memory, "7.5 GiB"),
+    ] {
+        assert_eq!(of(aspect), Some(value), "{aspect:?}");
+    }
+    let step = |name: &str| run.steps.iter().find(|step| step.name == name).unwrap();
+    let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(value(step("rand_read_8k_qd1"), OpClass::Read, "lat_p99_ns"), 464_900.0);
+    assert_eq!(value(step("seq_read"), OpClass::Read, "bytes_per_second"), 5267.15 * 1_048_576.0);
+    let wal = step("wal_fsync");
+    assert_eq!(wal.does.unwrap().title(), "write 8 KiB, 1 in flight, each durable");
+    assert_eq!(value(wal, OpClass::Commit, "lat_p999_ns"), 4_423_680.0);
+    // The fdatasync is in the rate, and so in its mean; fio's own mean of 932 us leaves it out.
+    assert_eq!(value(wal, OpClass::Commit, "lat_mean_ns").round(), 1_036_506.0);
+    assert!((value(step("steady_state"), OpClass::Read, "iops") - 35_178.311).abs() < 1e-6);
+    for what in ["fdatasync that follows", "percentiles no interval", "last minute"] {
+        assert!(says(&run, what), "{what}");
+    }
+}
+
+#[test]
+fn a_result_of_p99bench_without_its_disk_part_is_refused() {
+    let text = br#"{"schema_version": "2.0", "run": {"tool_version": "0.2.1"}, "provider": {"name": "x"}, "disk": {"seq_read": null}}"#;
+    assert!(qd1_import::read("x", text).unwrap_err().to_string().contains("p99bench"));
 }
 
 #[test]

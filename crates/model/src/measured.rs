@@ -46,6 +46,10 @@ pub enum Aspect {
     Host,
     /// Vendor and product, an instance type on some clouds.
     Instance,
+    /// Where the machine stands, as its provider calls it.
+    Region,
+    /// What the machine costs, with currency and time.
+    Price,
     /// Model and size of the disk.
     Disk,
     /// Filesystem and how it is mounted.
@@ -80,6 +84,8 @@ impl Aspect {
         match self {
             Self::Host => "host",
             Self::Instance => "instance",
+            Self::Region => "region",
+            Self::Price => "price",
             Self::Disk => "disk",
             Self::Filesystem => "filesystem",
             Self::Kernel => "kernel",
@@ -100,7 +106,14 @@ impl Aspect {
     /// compared.
     pub const fn warning(self) -> Option<&'static str> {
         match self {
-            Self::Host | Self::Disk | Self::Filesystem | Self::Scheduler | Self::WriteCache | Self::Suite => None,
+            Self::Host
+            | Self::Region
+            | Self::Price
+            | Self::Disk
+            | Self::Filesystem
+            | Self::Scheduler
+            | Self::WriteCache
+            | Self::Suite => None,
             Self::Instance => Some("another machine type has other limits and processors"),
             Self::Kernel => Some("another kernel may take other ways to the disk"),
             Self::Processors => Some("short latencies are in part the processor's"),

@@ -13,6 +13,8 @@ pub struct Ranking {
     pub overall: Option<Vec<Place>>,
     /// One for each figure that two disks have at least, in the order of the steps.
     pub lists: Vec<RankList>,
+    /// Products of which there are several hosts, for each of the leading figures.
+    pub products: Vec<OfProduct>,
 }
 
 impl Ranking {
@@ -32,6 +34,27 @@ pub struct RankedDisk {
     pub runs: usize,
     /// Tools that ran them, each once.
     pub tools: Vec<String>,
+    /// The product that it is of, where its results say so.
+    pub product: Option<String>,
+}
+
+/// The hosts of a product by one figure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfProduct {
+    /// Provider and product.
+    pub product: String,
+    /// How many hosts have the figure.
+    pub hosts: usize,
+    /// The step's name.
+    pub step: String,
+    /// Kind of operation.
+    pub op: OpClass,
+    /// Which figure: the name of a [`crate::metric::Metric`].
+    pub metric: String,
+    /// The median of the hosts.
+    pub median: f64,
+    /// The worst of them.
+    pub worst: f64,
 }
 
 /// The disks in the order of one figure.

@@ -34,3 +34,23 @@ pub struct Published {
     /// The longest, ns.
     pub most_ns: f64,
 }
+
+/// Where it stands among virtual machines that were measured alike, by one figure of appends that are made durable one at a
+/// time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AmongVps {
+    /// Which figure: the name of a [`crate::metric::Metric`].
+    pub metric: String,
+    /// That measured here, ns.
+    pub value_ns: f64,
+    /// How many of them are slower.
+    pub slower: u32,
+    /// How many there are, each once however often it was measured.
+    pub of: u32,
+    /// The shortest of them, ns.
+    pub least_ns: f64,
+    /// The median of all, ns.
+    pub median_ns: f64,
+    /// The longest, ns.
+    pub most_ns: f64,
+}

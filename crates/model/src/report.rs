@@ -13,7 +13,7 @@ use crate::meta::Meta;
 use crate::over::OverSummary;
 use crate::prediction::Prediction;
 use crate::record::Record;
-use crate::reference::Standing;
+use crate::reference::{AmongVps, Standing};
 use crate::sweep::Surface;
 use crate::sync::SyncTable;
 use crate::verdict::{Durability, Impression, Judged, Verdict};
@@ -63,6 +63,9 @@ pub struct Report {
     /// Where the disk stands among those that others published; empty in other runs than a check of a disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub standings: Vec<Standing>,
+    /// Where it stands among VPS that somebody measured alike; empty in other runs than a check of a disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub among_vps: Vec<AmongVps>,
     /// The hours of a check over hours; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<OverSummary>,

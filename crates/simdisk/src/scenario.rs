@@ -197,7 +197,7 @@ impl ServiceText {
     fn service(&self) -> Result<Service> {
         ensure!(!self.modes.is_empty(), "a service has at least one mode");
         let modes = self.modes.iter().map(ModeText::mode).collect::<Result<_>>()?;
-        Ok(Service { modes, per_byte_ns: self.per_kib_us * 1e3 / 1024.0 })
+        Ok(Service { modes, per_byte_ns: self.per_kib_us * 1e3 / 1024.0, ..Service::default() })
     }
 }
 

@@ -38,6 +38,7 @@ static BUILTIN: &[Builtin] = builtin![
     "check",
     "vps-latency",
     "etcd-wal",
+    "p99bench",
     "digitalocean",
     "vultr-nvme",
     "vultr-hdd",

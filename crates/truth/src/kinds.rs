@@ -94,7 +94,7 @@ fn service(dice: &mut Dice, median_ns: (f64, f64), slow: (f64, f64), times: (f64
     let weight = dice.log_between(slow.0, slow.1);
     let slow = Mode { weight, median_ns: median_ns * dice.log_between(times.0, times.1), sigma: 0.3 };
     let usual = Mode { weight: 1.0 - weight, median_ns, sigma: dice.between(0.05, 0.2) };
-    Service { modes: vec![usual, slow], per_byte_ns }
+    Service { modes: vec![usual, slow], per_byte_ns, ..Service::default() }
 }
 
 fn plain(dice: &mut Dice, median_ns: (f64, f64), sigma: (f64, f64)) -> Service {
@@ -108,6 +108,7 @@ fn ready(dice: &mut Dice, read: &Service, chance: f64) -> Option<Service> {
     dice.chance(chance).then(|| Service {
         modes: vec![Mode { median_ns: read.modes[0].median_ns * factor, ..read.modes[0] }],
         per_byte_ns: read.per_byte_ns,
+        ..Service::default()
     })
 }
 

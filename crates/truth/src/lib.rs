@@ -31,6 +31,7 @@ pub mod sync;
 pub mod traces;
 pub mod verdicts;
 pub mod virtual_disk;
+pub mod vps;
 
 /// Which seeds to draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

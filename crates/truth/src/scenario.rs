@@ -109,7 +109,7 @@ pub(crate) fn own(dice: &mut Dice, kind: &DiskKind, seed: u64) -> Device {
             sigma: dice.between(0.2, 0.6),
         };
         let modes = vec![Mode { weight: 1.0 - slow.weight, median_ns, sigma }, slow];
-        Service { modes, per_byte_ns: channels * 1e9 / bytes }
+        Service { modes, per_byte_ns: channels * 1e9 / bytes, ..Service::default() }
     };
     let (read, write) = (service(1.0), service(0.8));
     // At most a tenth of the time: a bucket earns tokens through a stall, and beyond that is never seen empty.

@@ -137,7 +137,7 @@ fn service(roll: &mut impl FnMut() -> f64, kind: u64) -> (Service, f64) {
         modes.push(Mode { weight: 0.03, median_ns: median_ns * 8.0, sigma: 0.3 });
     }
     let mean = modes.iter().map(|mode| mode.weight * mode.median_ns * (mode.sigma.powi(2) / 2.0).exp()).sum();
-    (Service { modes, per_byte_ns: 0.0 }, mean)
+    (Service { modes, ..Service::default() }, mean)
 }
 
 fn grid(blocks: Vec<Bytes>, depths: Vec<u32>) -> Grid {
@@ -235,7 +235,7 @@ fn the_crossover_is_where_the_two_limits_meet() {
             // Each request takes a time of its own and one for each byte: the same two limits with a soft corner.
             let mean_ns = 8.0 / iops * 1e9;
             let mode = Mode { weight: 1.0, median_ns: mean_ns / (sigma * sigma / 2.0_f64).exp(), sigma };
-            let read = Service { modes: vec![mode], per_byte_ns: mean_ns / truth };
+            let read = Service { modes: vec![mode], per_byte_ns: mean_ns / truth, ..Service::default() };
             Device { read, channels: 8, ..Device::default() }
         };
         let sizes = [4, 16, 64, 256, 1024].map(Bytes::kib).to_vec();

@@ -25,7 +25,7 @@ const CLASSES: [&str; 3] = ["etcd", "database", "database-reads"];
 /// A pooled figure this near to a bound, relative, has two right grades: either side of it.
 const NEAR: f64 = 0.03;
 
-/// The disks of the seeds, and of their kinds.
+/// The disks of the seeds, and of their kinds; and real VPS, as far as their percentiles say.
 #[must_use]
 pub fn cells() -> Vec<Cell> {
     let of = |read_us: f64, write_us: f64, flush_us: f64, sigma: f64| Device {
@@ -46,7 +46,9 @@ pub fn cells() -> Vec<Cell> {
         ("oversold, 30 ms and stalls", oversold),
     ]
     .map(|(name, device)| Cell::of(name, device))
-    .into()
+    .into_iter()
+    .chain(crate::vps::cells())
+    .collect()
 }
 
 /// What one run said of a class.

@@ -15,6 +15,7 @@ mod condition;
 mod effects;
 mod moderate;
 mod overall;
+mod products;
 mod rank;
 mod together;
 
@@ -28,6 +29,7 @@ use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
+pub use products::{by_host, prices};
 pub use rank::rank;
 
 /// Chance of any false "better" or "worse" in a comparison of equal sides.

@@ -13,7 +13,7 @@ use qd1_model::ranking::{Place, RankList, RankedDisk, Ranking};
 use qd1_model::{Estimate, Problem};
 
 use super::effects::{self, Figures, Spread, Width};
-use super::{ALPHA, Group, align, nothing, overall, rows};
+use super::{ALPHA, Group, align, nothing, overall, products, rows};
 
 /// An interval whose ends are so many times apart is none.
 const SPAN_MAX: f64 = 100.0;
@@ -50,6 +50,7 @@ pub fn rank(disks: &[Group]) -> Result<Ranking, Problem> {
         }
         remove_ranked(&mut left);
     }
+    ranking.products = products::of_products(&ranking);
     if ranking.lists.is_empty() { Err(nothing(disks)) } else { Ok(ranking) }
 }
 
@@ -59,6 +60,7 @@ fn disk(group: &Group) -> RankedDisk {
         name: group.name.clone(),
         runs: group.runs.len(),
         tools: tools.into_iter().filter(|tool| !tool.is_empty()).cloned().collect(),
+        product: products::product(group),
     }
 }
 

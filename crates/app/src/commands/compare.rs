@@ -38,8 +38,8 @@ const RUNS_MAX: usize = 1000;
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// Runs, of which each is compared with the first: an id of `qd1 history` or its beginning, @latest, @previous,
-    /// @yesterday, @TAG, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV. Several
-    /// runs in a file count as repeats
+    /// @yesterday, @TAG, or a file: --json of qd1, fio's JSON, report or terse lines, YABS's JSON or text, bonnie++'s CSV,
+    /// p99bench's JSON. Several runs in a file count as repeats
     #[arg(value_name = "RUN", required_unless_present = "group")]
     pub(crate) runs: Vec<String>,
     /// A side of several runs under one name, to see how runs differ by themselves; plain RUNs go before it

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_analysis::compare::{Group, rank};
+use qd1_analysis::compare::{Group, by_host, prices as own_prices, rank};
 use qd1_model::measured::Measured;
 use qd1_model::ranking::Ranking;
 use qd1_model::suggest::nearest;
@@ -34,6 +34,7 @@ const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".
 pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     let text = prices.map(|path| source::read_text(path, PRICES)).transpose()?;
     let (disks, mut left_out) = disks(dir, prices)?;
+    let disks = by_host(disks);
     let ranking = if disks.len() < 2 { None } else { Some(rank(&disks)?) };
     if let Some(ranking) = &ranking {
         let unranked = ranking.disks.iter().enumerate().filter(|(at, _)| !ranking.has(*at));
@@ -51,7 +52,11 @@ pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
         return Err(Problem::usage(message).into());
     };
     let file = prices.map(shown).unwrap_or_default();
-    let prices = text.map(|text| parse_prices(&file, &text, &ranking)).transpose()?;
+    let prices = match text {
+        Some(text) => Some(parse_prices(&file, &text, &ranking)?),
+        // What results say themselves counts where no file says it: two currencies would make no order.
+        None => own_prices(&disks).map(|(header, of)| Prices { header, of }),
+    };
     Ok(ranking_html(&ranking, prices.as_ref(), &left_out))
 }
 

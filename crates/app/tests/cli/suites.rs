@@ -15,10 +15,11 @@ use crate::kept::kept;
 const DOCS: &str = include_str!("../../../../docs/suites.md");
 
 /// The suites that come with qd1, and how many steps each has.
-const BUILTIN: [(&str, usize); 9] = [
+const BUILTIN: [(&str, usize); 10] = [
     ("check", 16),
     ("vps-latency", 24),
     ("etcd-wal", 1),
+    ("p99bench", 8),
     ("digitalocean", 5),
     ("vultr-nvme", 15),
     ("vultr-hdd", 15),

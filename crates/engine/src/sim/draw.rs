@@ -1,4 +1,4 @@
-//! Service times: mixtures of modes, and the numbers drawn from them.
+//! Service times: mixtures of modes or laws drawn through percentiles, and the numbers drawn from them.
 
 use rand_distr::{Distribution, Exp1, LogNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,18 +25,43 @@ impl Mode {
 }
 
 /// Service time of one kind of request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Service {
     /// The mixture.
     pub modes: Vec<Mode>,
     /// Added per byte, ns.
     pub per_byte_ns: f64,
+    /// Points of the law as (probability, ns), both rising, which are used instead of the modes where there are any: what
+    /// is known of a disk whose percentiles somebody published.
+    pub quantiles: Vec<(f64, f64)>,
 }
 
 impl Service {
     /// One log-normal mode without a size dependence.
     pub fn log_normal(median_ns: f64, sigma: f64) -> Self {
-        Self { modes: vec![Mode { weight: 1.0, median_ns, sigma }], per_byte_ns: 0.0 }
+        Self { modes: vec![Mode { weight: 1.0, median_ns, sigma }], ..Self::default() }
+    }
+
+    /// The law through these points of (probability, ns), without a size dependence.
+    pub fn through(quantiles: Vec<(f64, f64)>) -> Self {
+        Self { quantiles, ..Self::default() }
+    }
+
+    /// The time below which this share of requests lies, ns, of a law through points. Between two of them the logarithm of
+    /// the time is linear in -ln(1 - p), so that a tail of decades of p is as smooth as its logarithm; below the first and
+    /// above the last it is theirs.
+    pub fn quantile_ns(&self, p: f64) -> f64 {
+        let after = self.quantiles.partition_point(|(known, _)| *known <= p);
+        let at = |number: usize| self.quantiles.get(number).copied();
+        match (after.checked_sub(1).and_then(at), at(after)) {
+            (Some((low, low_ns)), Some((high, high_ns))) => {
+                let depth = |p: f64| -(1.0 - p).ln();
+                let share = (depth(p) - depth(low)) / (depth(high) - depth(low));
+                (low_ns.ln() + share * (high_ns.ln() - low_ns.ln())).exp()
+            }
+            (Some((_, only_ns)), None) | (None, Some((_, only_ns))) => only_ns,
+            (None, None) => 0.0,
+        }
     }
 }
 
@@ -47,8 +72,11 @@ pub(super) fn draw(rng: &mut Xoshiro256PlusPlus, service: &Service, len: u32) ->
 
 /// Draws the service time of a request that moves `bytes`, which after compression is a fraction; ns.
 pub(super) fn draw_bytes(rng: &mut Xoshiro256PlusPlus, service: &Service, bytes: f64) -> f64 {
-    let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
     let uniform: f64 = StandardUniform.sample(rng);
+    if !service.quantiles.is_empty() {
+        return service.quantile_ns(uniform) + service.per_byte_ns * bytes;
+    }
+    let total: f64 = service.modes.iter().map(|mode| mode.weight).sum();
     let mut pick = uniform * total;
     let mut chosen = service.modes.last().copied();
     for mode in &service.modes {

@@ -45,7 +45,7 @@ pub(crate) fn render(report: &Report, style: &Style) -> String {
     prediction::section(&mut page, report);
     if words::is_check(report) {
         headline_figures(&mut page, report);
-        reference::section(&mut page, &report.standings);
+        reference::section(&mut page, report);
         steps(&mut page, report);
         tail::section(&mut page, report);
     } else if let Some(surface) = &report.sweep {

@@ -41,7 +41,7 @@ pub(crate) fn render(report: &Report) -> String {
     if let Some(prediction) = &report.prediction {
         prediction::markdown(&mut text, report, prediction);
     }
-    if let Some(sentence) = reference::sentence(&report.standings) {
+    if let Some(sentence) = reference::sentence(report) {
         text += &format!("{}\n\n", escaped(&sentence));
     }
     if words::is_check(report) {

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use qd1_model::metric::{Better, Unit, metric};
-use qd1_model::ranking::{Place, RankList, RankedDisk, Ranking};
+use qd1_model::ranking::{OfProduct, Place, RankList, RankedDisk, Ranking};
 use qd1_model::{Estimate, printable};
 
 use super::{STYLE, policy};
@@ -31,6 +31,7 @@ struct Page {
     how: String,
     first: Vec<List>,
     rest: Vec<List>,
+    products: Vec<Product>,
     disks: Vec<Disk>,
     price_header: Option<String>,
     left_out: Vec<String>,
@@ -42,6 +43,16 @@ struct Disk {
     runs: usize,
     price: String,
     tools: String,
+}
+
+/// The hosts of a product by one figure.
+struct Product {
+    name: String,
+    hosts: usize,
+    figure: String,
+    median: String,
+    worst: String,
+    times: String,
 }
 
 struct List {
@@ -97,6 +108,7 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
         how: format!("{HOW}{}", if prices.is_some() { HOW_PRICES } else { "" }),
         first,
         rest: others.into_iter().map(of).collect(),
+        products: ranking.products.iter().map(product).collect(),
         disks: ranking
             .disks
             .iter()
@@ -117,6 +129,21 @@ fn described(at: usize, disk: &RankedDisk, prices: Option<&Prices>) -> Disk {
         runs: disk.runs,
         price: price(prices, at),
         tools: disk.tools.iter().map(|tool| printable(tool)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn product(of: &OfProduct) -> Product {
+    let (title, unit) = metric(&of.metric).map_or(("?", Unit::Share), |metric| (metric.title, metric.unit));
+    let op = of.op.name();
+    let figure = if of.metric == "iops" { format!("{op}s per second") } else { format!("{title} of {op}s") };
+    let times = (of.worst / of.median).max(of.median / of.worst);
+    Product {
+        name: printable(&of.product).into_owned(),
+        hosts: of.hosts,
+        figure: format!("{}: {figure}", printable(&of.step)),
+        median: unit.format(of.median),
+        worst: unit.format(of.worst),
+        times: format!("{times:.1} x"),
     }
 }
 
@@ -254,7 +281,12 @@ mod tests {
     }
 
     fn ranking(names: &[&str]) -> Ranking {
-        let disk = |name: &&str| RankedDisk { name: (*name).to_owned(), runs: 3, tools: vec!["qd1 0.1.0".to_owned()] };
+        let disk = |name: &&str| RankedDisk {
+            name: (*name).to_owned(),
+            runs: 3,
+            tools: vec!["qd1 0.1.0".to_owned()],
+            product: Some("S of p".to_owned()),
+        };
         Ranking {
             disks: names.iter().map(disk).collect(),
             overall: None,
@@ -265,6 +297,15 @@ mod tests {
                 metric: "lat_p99_ns".to_owned(),
                 leads: true,
                 places: vec![place(1, Some(1), 1e6), place(0, Some(1), 1.1e6), place(2, Some(3), 9e6)],
+            }],
+            products: vec![OfProduct {
+                product: "S of p".to_owned(),
+                hosts: 3,
+                step: "commit1".to_owned(),
+                op: OpClass::Commit,
+                metric: "lat_p99_ns".to_owned(),
+                median: 1.1e6,
+                worst: 9e6,
             }],
         }
     }
@@ -280,6 +321,11 @@ mod tests {
         assert!(page.find(">b</th>").unwrap() < page.find(">a</th>").unwrap());
         assert!(row("b").contains("1.00 ms") && row("b").contains("[0.90..1.10]") && row("b").contains(">9.5<"));
         assert!(row("a").contains("best value") && !row("b").contains("best value"));
+        let product = row("S of p");
+        assert!(
+            product.contains("p99 of commits") && product.contains("1.10 ms") && product.contains("8.2 x"),
+            "{product}"
+        );
         assert!(page.contains("class=\"begins\"") && page.contains("notes.txt: is no result"));
         assert!(page.contains("script-src &#39;none&#39;") || page.contains("script-src 'none'"), "no script may run");
         assert!(!page.contains("<script"));

@@ -427,6 +427,7 @@ pub fn slow_vps() -> Report {
         app: None,
         prediction: None,
         standings: place::standings(),
+        among_vps: Vec::new(),
         over: None,
         summary,
         record,

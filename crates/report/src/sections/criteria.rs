@@ -5,6 +5,7 @@ use qd1_model::plan::criterion::Criterion;
 use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report};
 
+use super::bands;
 use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
 use crate::words;
 
@@ -40,6 +41,9 @@ pub(crate) fn bound(criterion: &Criterion) -> String {
 
 /// Returns the results of the criteria: `vps-latency, 48 criteria: 40 pass, 6 marginal, 2 fail.`
 pub(crate) fn sentence(report: &Report) -> String {
+    if let Some(letter) = bands::sentence(report) {
+        return letter;
+    }
     let suite = &report.record.plan.suite;
     let count = report.criteria.len();
     if count == 0 {
@@ -62,9 +66,11 @@ pub(crate) fn sentence(report: &Report) -> String {
 
 /// Writes a line for each criterion, those that failed first.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
+    bands::lines(page, report);
     let order = [Grade::Fail, Grade::Marginal, Grade::NotResolved, Grade::Pass];
     for grade in order {
-        for judged in report.criteria.iter().filter(|judged| judged.grade == grade) {
+        let of_grade = report.criteria.iter().filter(|judged| judged.grade == grade);
+        for judged in of_grade.filter(|judged| bands::letter(judged).is_none()) {
             let bound = bound(&judged.criterion);
             let label = grade.name().to_uppercase();
             page.hang(2, &label, paint(grade), 16, &format!("{} ({bound})", words::judged(judged)));
@@ -78,7 +84,8 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Criteria");
-    for group in groups(report) {
+    bands::lines(page, report);
+    for group in groups(report).into_iter().filter(|group| bands::letter(group.judged[0]).is_none()) {
         let Criterion { label, source, .. } = group.shared;
         page.prose(2, &bound(group.shared));
         page.prose(4, format!("{label} ({source})").trim());

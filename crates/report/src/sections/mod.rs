@@ -1,6 +1,7 @@
 //! The parts of a report that belong to one kind of run, or to one kind of statement.
 
 pub(crate) mod apps;
+mod bands;
 pub(crate) mod caches;
 pub(crate) mod criteria;
 pub(crate) mod filesystems;
@@ -36,7 +37,7 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
         if let Some(over) = &report.over {
             over::brief(page, over);
         }
-        reference::brief(page, &report.standings);
+        reference::brief(page, report);
     } else if !report.criteria.is_empty() {
         criteria::brief(page, report);
     } else if let Some(surface) = &report.sweep {

@@ -161,7 +161,7 @@ fn first_touch(dice: &mut Dice, write: &Service) -> FirstTouch {
         chunk: dice.pick(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]),
         penalty: Service {
             modes: vec![Mode { weight: 1.0, median_ns, sigma: dice.between(0.2, 0.6) }],
-            per_byte_ns: 0.0,
+            ..Service::default()
         },
         on_write: true,
         on_read: false,
