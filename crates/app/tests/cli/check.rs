@@ -55,7 +55,8 @@ fn intervals_have_gaps_between_visits_only(step: &Value, visits: u64) {
         gaps += u64::from(start > end);
         (end, covered) = (start + length, covered + length);
     }
-    assert_eq!(gaps, visits - 1, "{name}: gaps between visits");
+    // A disk that is slow gets more visits.
+    assert!((visits - 1..2 * visits).contains(&gaps), "{name}: {gaps} gaps between {visits} visits");
     // Where the step ends with one fsync, nothing completes in that, and no interval is needed.
     assert!(covered + int(&step["end_fsync_ns"]) >= int(&step["runtime_ns"]), "{name}: {covered} ns are covered");
 }

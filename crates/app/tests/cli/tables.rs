@@ -90,7 +90,7 @@ const REFUSED: [(&[&str], i32, &str); 41] = [
     (&["filesystems", "DIR", "--only", "ext4", "--destroy", "/dev/null"], 4, "same block device"),
     (&["filesystems", "DIR", "--only", "ext4", "--size", "16MiB", "--disk", "20MiB"], 2, "too small"),
     (&["run", "vultr-nvme", "DIR", "--with-load"], 2, "--with-load measures commits again"),
-    (&["run", "/nonexistent/mine.toml", "DIR"], 2, "cannot read the suite /nonexistent/mine.toml"),
+    (&["run", "/nonexistent/mine.toml", "DIR"], 2, "/nonexistent/mine.toml: cannot be read"),
     (&["run", "nosuch", "DIR"], 2, "there is no suite \"nosuch\""),
     (&["run", "kdiskmak", "DIR"], 2, "did you mean kdiskmark?"),
     (&["suites", "nosuch"], 2, "built-in suites are check"),

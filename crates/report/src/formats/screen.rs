@@ -2,7 +2,7 @@
 //! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back; a larger one shows more.
 
 use qd1_model::units::format_span_ns;
-use qd1_model::{Finding, Report, Severity};
+use qd1_model::{Finding, Grade, Report, Severity, Verdict};
 
 use crate::headline;
 use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style, wrap};
@@ -141,6 +141,9 @@ fn foot(page: &mut Page, report: &Report) {
     if report.record.is_unfinished() {
         page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
     } else if words::is_check(report) && report.over.is_none() && !report.verdicts.is_empty() {
+        if let Some(classes) = too_quick_for(report) {
+            dim(page, &format!("--quick was too quick for {classes}: leave it out."));
+        }
         let took = format_span_ns(report.record.elapsed_ns);
         dim(page, &format!("This speaks for the {took} it took: measure at busy hours too (check --over 24h)."));
     }
@@ -154,6 +157,16 @@ fn foot(page: &mut Page, report: &Report) {
         count => format!(", {count} findings"),
     };
     dim(page, &format!("All figures and intervals{found}, the machine: {rest}"));
+}
+
+/// The classes that a quick check left open for want of time; `None` of any other.
+fn too_quick_for(report: &Report) -> Option<String> {
+    if !report.record.command.iter().any(|word| word == "--quick") {
+        return None;
+    }
+    let is_open = |verdict: &&Verdict| verdict.grade == Grade::NotResolved;
+    let titles: Vec<String> = report.verdicts.iter().filter(is_open).map(|verdict| verdict.title.clone()).collect();
+    (!titles.is_empty()).then(|| words::join(&titles))
 }
 
 #[cfg(test)]
@@ -193,6 +206,15 @@ mod tests {
         let unkept =
             render(&report, &Style { detail: Detail::Screen { is_kept: false, lines: None }, ..Style::plain(80) });
         assert!(unkept.trim_end().ends_with("add -v"), "{unkept}");
+    }
+
+    #[test]
+    fn a_quick_check_says_which_classes_it_was_too_quick_for() {
+        let mut report = sample::slow_vps();
+        assert!(!screen(&report, 80).contains("too quick"));
+        report.record.command.push("--quick".to_owned());
+        let text = screen(&report, 80);
+        assert!(text.contains("--quick was too quick for databases in memory and databases that read"), "{text}");
     }
 
     #[test]
