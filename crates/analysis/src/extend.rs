@@ -22,11 +22,10 @@ const QUANTILE: f64 = 0.99;
 #[must_use]
 pub fn more_visits(plan: &Plan, steps: &[StepRecord], left: &[Visit], elapsed_ns: u64) -> Vec<Visit> {
     let planned_ns = plan.longest_ns();
-    let most_ns = match planned_ns {
-        ..QUICK_MAX_NS => QUICK_NS,
-        ..CHECK_MAX_NS => CHECK_NS,
-        _ => return Vec::new(),
-    };
+    if planned_ns > CHECK_MAX_NS {
+        return Vec::new();
+    }
+    let most_ns = if planned_ns < QUICK_MAX_NS { QUICK_NS } else { CHECK_NS };
     let left_ns: u64 = left.iter().map(|visit| one_visit_ns(&plan.steps[visit.step])).sum();
     let mut spare_ns = most_ns.saturating_sub(elapsed_ns + left_ns);
     let mut wanted: Vec<(usize, u32)> = plan

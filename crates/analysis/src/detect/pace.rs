@@ -1,11 +1,11 @@
 //! A disk does not sustain the requests that were to come at their own times.
 //!
-//! Concludes from what one request after another came to, just before the step ([`qd1_model::record::Pace`]): at most half of
+//! Concludes from what one request after another came to, just before the step ([`qd1_model::plan::Pace`]): at most half of
 //! it was offered, so that no queue of ours looks like stalls of the disk. It cannot tell a disk that is always so slow from
 //! one that was slow in that moment.
 
-use qd1_model::plan::Work;
-use qd1_model::record::{Pace, StepRecord};
+use qd1_model::plan::{Pace, Work};
+use qd1_model::record::StepRecord;
 use qd1_model::{Finding, Record, Severity, Summary};
 
 use super::{base_finding, plan_of};

@@ -1,6 +1,7 @@
 //! The plan of a run, with every default filled in and every check passed. Computes its duration, bytes written and
 //! space.
 
+mod arrival;
 pub mod criterion;
 mod engine;
 mod files;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use arrival::{Arrival, Pace};
 pub use engine::{EngineChoice, EngineKind};
 pub use over::OverPlan;
 pub use schedule::Visit;
@@ -136,59 +138,6 @@ pub enum FileUse {
     Allocated,
     /// A new, empty file for each worker, growing as it is written (what dd makes).
     Empty,
-}
-
-/// When requests are issued.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrival {
-    /// As soon as a slot is free: `iodepth` always in flight.
-    #[default]
-    Closed,
-    /// Open loop, evenly spaced; latency counts from when the request was due.
-    Fixed {
-        /// Requests per second of each worker.
-        iops: f64,
-    },
-    /// Open loop, exponentially spaced; latency counts from when the request was due.
-    Poisson {
-        /// Mean requests per second of each worker.
-        iops: f64,
-    },
-    /// As `Fixed`, at a rate that the disk can keep: what it sustains one request at a time is measured first.
-    Paced {
-        /// Requests per second of each worker at most.
-        iops: f64,
-        /// Largest share of what the disk sustains that is offered.
-        load_max: f64,
-    },
-}
-
-impl Arrival {
-    /// Returns what each of so many workers does, for all of them together to do this.
-    #[must_use]
-    pub fn shared_by(self, workers: u32) -> Self {
-        let share = |iops: f64| iops / f64::from(workers.max(1));
-        match self {
-            Self::Closed => Self::Closed,
-            Self::Fixed { iops } => Self::Fixed { iops: share(iops) },
-            Self::Poisson { iops } => Self::Poisson { iops: share(iops) },
-            Self::Paced { iops, load_max } => Self::Paced { iops: share(iops), load_max },
-        }
-    }
-
-    /// Returns the requests per second of each worker, of an open loop.
-    pub fn iops(self) -> Option<f64> {
-        match self {
-            Self::Closed => None,
-            Self::Fixed { iops } | Self::Poisson { iops } | Self::Paced { iops, .. } => Some(iops),
-        }
-    }
-
-    /// Whether requests are due at their own times, whether or not those before them are done.
-    pub fn is_open(self) -> bool {
-        self != Self::Closed
-    }
 }
 
 /// Order of random or sequential offsets.

@@ -6,9 +6,7 @@
 //! between the rounds, so that the visits span more of the run; those that write come after them, since what they leave
 //! in caches would disturb the others.
 
-use super::{Arrival, IoWork, Plan, StepPlan, Stop, Work};
-use crate::record::Pace;
-use crate::units::Bytes;
+use super::{Plan, StepPlan, Work};
 
 /// One part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,39 +70,6 @@ impl StepPlan {
         part
     }
 }
-
-impl StepPlan {
-    /// Returns what measures, before the first visit of a step at a pace that the disk can keep, what the disk sustains one
-    /// request at a time; `None` of other steps.
-    #[must_use]
-    pub fn pace_probe(&self) -> Option<Self> {
-        let Work::Io(io) = &self.work else { return None };
-        let Arrival::Paced { .. } = io.arrival else { return None };
-        let work = IoWork { arrival: Arrival::Closed, iodepth: 1, numjobs: 1, io_size: Bytes(0), ..io.clone() };
-        let stop = Stop { min_ns: 0, max_ns: PACE_PROBE_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.05 };
-        Some(Self { work: Work::Io(work), background: Vec::new(), stop, visits: 1, ..self.clone() })
-    }
-
-    /// Returns the step as it is run on a disk that sustains so many requests a second, and that pace.
-    ///
-    /// # Panics
-    /// Of a step without a [`pace_probe`](Self::pace_probe).
-    #[must_use]
-    pub fn at_pace(&self, sustained_iops: f64) -> (Self, Pace) {
-        let mut step = self.clone();
-        let Work::Io(io) = &mut step.work else { panic!("only I/O has a pace") };
-        let Arrival::Paced { iops, load_max } = io.arrival else { panic!("the step has a pace") };
-        let workers = f64::from(io.numjobs.max(1));
-        let offered_iops = (workers * iops).min(load_max * sustained_iops).max(PACE_MIN);
-        io.arrival = Arrival::Fixed { iops: offered_iops / workers };
-        (step, Pace { asked_iops: workers * iops, sustained_iops, offered_iops })
-    }
-}
-
-/// How long is measured what a disk sustains, ns.
-pub(super) const PACE_PROBE_NS: u64 = 700_000_000;
-/// Fewest requests a second that are offered: a disk that answers nothing is asked all the same.
-const PACE_MIN: f64 = 1.0;
 
 fn only_reads(step: &StepPlan) -> bool {
     matches!(&step.work, Work::Io(io) if !io.rw.writes()) && step.background.is_empty()

@@ -1,6 +1,6 @@
 //! How long a plan takes, what its steps take beside their own time included: what a run and its dry run promise.
 
-use super::schedule::PACE_PROBE_NS;
+use super::arrival::PACE_PROBE_NS;
 use super::{Plan, StepPlan, Work};
 use crate::plan::program::Program;
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::environment::{DeviceCounters, Environment, Pressure, ThreadCost};
 use crate::hist::Hist;
-use crate::plan::{EngineKind, Plan};
+use crate::plan::{EngineKind, Pace, Plan};
 use crate::record::machine::MachineInterval;
 use crate::record::mounts::MountRecord;
 use crate::record::over::OverRecord;
@@ -178,17 +178,6 @@ pub struct Background {
     pub streams: Vec<Stream>,
     /// Requests that failed, by error name.
     pub errors: Vec<IoErrors>,
-}
-
-/// How many requests a second a step was to offer, how many the disk sustained one at a time, and how many were offered.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Pace {
-    /// What was asked for.
-    pub asked_iops: f64,
-    /// What one request after another came to, before the step.
-    pub sustained_iops: f64,
-    /// What was offered: at most the plan's share of that.
-    pub offered_iops: f64,
 }
 
 /// One kind of operation in one step.

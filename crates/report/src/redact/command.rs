@@ -41,7 +41,7 @@ pub(super) fn redacted(record: &Record, names: &StepNames) -> Vec<String> {
         let is_option = !is_after_options && word.starts_with('-') && word.len() > 1;
         command.push(if at == 0 {
             "qd1".to_owned()
-        } else if is_option && before.is_empty() || is_option && !is_value_of(before, word) {
+        } else if is_option && (before.is_empty() || !is_negative(word)) {
             is_after_options = word == "--";
             let (shown, is_whole) = words.option(word);
             flag = if is_whole { word } else { "" };
@@ -55,8 +55,8 @@ pub(super) fn redacted(record: &Record, names: &StepNames) -> Vec<String> {
     command
 }
 
-/// Whether a word with a dash is the value of the option before it: a negative number.
-fn is_value_of(_option: &str, word: &str) -> bool {
+/// Whether a word with a dash is a number, and so the value of the option before it.
+fn is_negative(word: &str) -> bool {
     word[1..].starts_with(|letter: char| letter.is_ascii_digit())
 }
 

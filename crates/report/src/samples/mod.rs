@@ -18,7 +18,7 @@ use qd1_model::plan::{
     StepPlan, Stop, Sync, TargetKind, TargetPlan, Work,
 };
 use qd1_model::record::{Interval, IntervalStream, IoErrors, Prepare, Record, StepRecord, Stream};
-use qd1_model::verdict::{Durability, Impression, Judged, Thresholds, Verdict, WordBound};
+use qd1_model::verdict::{Durability, Judged, Thresholds, Verdict};
 use qd1_model::{Bytes, Estimate, Grade, Hist, OpClass, Report, SCHEMA_VERSION, Subject};
 
 /// A figure whose interval reaches `spread` (0..1) to either side.
@@ -375,33 +375,6 @@ fn verdicts(summary: &Summary) -> Vec<Verdict> {
         .collect()
 }
 
-fn impression(
-    requests: &str,
-    word: Option<&str>,
-    name: &str,
-    summary: &Summary,
-    step: &str,
-    op: OpClass,
-) -> Impression {
-    let stream = summary.stream(step, op);
-    let (words, [first, last]) = match requests {
-        "commits" => (["excellent", "good"], [2e6, 10e6]),
-        _ => (["excellent", "acceptable"], [300e3, 500e3]),
-    };
-    let bound = |word: &str, up_to| WordBound { word: word.to_owned(), up_to };
-    Impression {
-        requests: requests.to_owned(),
-        word: word.map(str::to_owned),
-        why: if word.is_some() { String::new() } else { "the figures are not those of a disk".to_owned() },
-        metric: name.to_owned(),
-        figure: stream.and_then(qd1_model::metric::metric(name).unwrap().get),
-        with_waits: None,
-        median: stream.map(|stream| stream.lat_p50_ns),
-        bounds: vec![bound(words[0], first), bound(words[1], last)],
-        source: "a test".to_owned(),
-    }
-}
-
 /// A VPS with a capped network volume: etcd fails, one percentile is not resolved, one step was skipped.
 pub fn slow_vps() -> Report {
     let steps = steps();
@@ -412,8 +385,8 @@ pub fn slow_vps() -> Report {
         schema_version: SCHEMA_VERSION,
         verdicts: verdicts(&summary),
         impressions: vec![
-            impression("commits", Some("slow"), "lat_p99_ns", &summary, "commit1", OpClass::Commit),
-            impression("reads", Some("poor or oversold"), "lat_p999_ns", &summary, "qd1", OpClass::Read),
+            place::impression("commits", Some("slow"), "lat_p99_ns", &summary, "commit1", OpClass::Commit),
+            place::impression("reads", Some("poor or oversold"), "lat_p999_ns", &summary, "qd1", OpClass::Read),
         ],
         durability: None,
         criteria: vec![],
@@ -465,8 +438,8 @@ pub fn fast_nvme() -> Report {
     report.verdicts = verdicts(&report.summary);
     let of = &report.summary;
     report.impressions = vec![
-        impression("commits", Some("excellent"), "lat_p99_ns", of, "commit1", OpClass::Commit),
-        impression("reads", Some("excellent"), "lat_p999_ns", of, "qd1", OpClass::Read),
+        place::impression("commits", Some("excellent"), "lat_p99_ns", of, "commit1", OpClass::Commit),
+        place::impression("reads", Some("excellent"), "lat_p999_ns", of, "qd1", OpClass::Read),
     ];
     report.durability = Some(Durability {
         is_seen: false,

@@ -2,8 +2,10 @@
 
 use qd1_model::environment::{Clock, Device, Environment, Filesystem, FilesystemClass};
 use qd1_model::identity::StorageKind;
+use qd1_model::metric::metric;
 use qd1_model::reference::{Published, Standing};
-use qd1_model::{Bytes, Finding, Severity};
+use qd1_model::verdict::{Impression, WordBound};
+use qd1_model::{Bytes, Finding, OpClass, Severity, Summary};
 
 pub(super) fn environment() -> Environment {
     let device = |name: &str, kind: &str| Device {
@@ -110,4 +112,32 @@ pub(super) fn standings() -> Vec<Standing> {
             kind(StorageKind::NetworkBlock, 20, [11e3, 620e3, 8.3e6]),
         ],
     }]
+}
+
+/// What one kind of request is like by its figure in `step`.
+pub(super) fn impression(
+    requests: &str,
+    word: Option<&str>,
+    name: &str,
+    summary: &Summary,
+    step: &str,
+    op: OpClass,
+) -> Impression {
+    let stream = summary.stream(step, op);
+    let words = if requests == "commits" {
+        [("excellent", 2e6), ("good", 10e6)]
+    } else {
+        [("excellent", 300e3), ("acceptable", 500e3)]
+    };
+    Impression {
+        requests: requests.to_owned(),
+        word: word.map(str::to_owned),
+        why: if word.is_some() { String::new() } else { "the figures are not those of a disk".to_owned() },
+        metric: name.to_owned(),
+        figure: stream.and_then(metric(name).unwrap().get),
+        with_waits: None,
+        median: stream.map(|stream| stream.lat_p50_ns),
+        bounds: words.map(|(word, up_to)| WordBound { word: word.to_owned(), up_to }).into(),
+        source: "a test".to_owned(),
+    }
 }

@@ -1,0 +1,104 @@
+//! When requests are issued, and the pace of those that a disk has to be able to keep.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{IoWork, StepPlan, Stop, Work};
+use crate::units::Bytes;
+
+/// When requests are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// As soon as a slot is free: `iodepth` always in flight.
+    #[default]
+    Closed,
+    /// Open loop, evenly spaced; latency counts from when the request was due.
+    Fixed {
+        /// Requests per second of each worker.
+        iops: f64,
+    },
+    /// Open loop, exponentially spaced; latency counts from when the request was due.
+    Poisson {
+        /// Mean requests per second of each worker.
+        iops: f64,
+    },
+    /// As `Fixed`, at a rate that the disk can keep: what it sustains one request at a time is measured first.
+    Paced {
+        /// Requests per second of each worker at most.
+        iops: f64,
+        /// Largest share of what the disk sustains that is offered.
+        load_max: f64,
+    },
+}
+
+impl Arrival {
+    /// Returns what each of so many workers does, for all of them together to do this.
+    #[must_use]
+    pub fn shared_by(self, workers: u32) -> Self {
+        let share = |iops: f64| iops / f64::from(workers.max(1));
+        match self {
+            Self::Closed => Self::Closed,
+            Self::Fixed { iops } => Self::Fixed { iops: share(iops) },
+            Self::Poisson { iops } => Self::Poisson { iops: share(iops) },
+            Self::Paced { iops, load_max } => Self::Paced { iops: share(iops), load_max },
+        }
+    }
+
+    /// Returns the requests per second of each worker, of an open loop.
+    pub fn iops(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Fixed { iops } | Self::Poisson { iops } | Self::Paced { iops, .. } => Some(iops),
+        }
+    }
+
+    /// Whether requests are due at their own times, whether or not those before them are done.
+    pub fn is_open(self) -> bool {
+        self != Self::Closed
+    }
+}
+
+/// How many requests a second a step was to offer, how many the disk sustained one at a time, and how many were offered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pace {
+    /// What was asked for.
+    pub asked_iops: f64,
+    /// What one request after another came to, before the step.
+    pub sustained_iops: f64,
+    /// What was offered: at most the plan's share of that.
+    pub offered_iops: f64,
+}
+
+impl StepPlan {
+    /// Returns what measures, before the first visit of a step at a pace that the disk can keep, what the disk sustains one
+    /// request at a time; `None` of other steps.
+    #[must_use]
+    pub fn pace_probe(&self) -> Option<Self> {
+        let Work::Io(io) = &self.work else { return None };
+        let Arrival::Paced { .. } = io.arrival else { return None };
+        let work = IoWork { arrival: Arrival::Closed, iodepth: 1, numjobs: 1, io_size: Bytes(0), ..io.clone() };
+        let stop = Stop { min_ns: 0, max_ns: PACE_PROBE_NS, ramp_ns: 0, quantile: 0.0, tolerance: 0.05 };
+        Some(Self { work: Work::Io(work), background: Vec::new(), stop, visits: 1, ..self.clone() })
+    }
+
+    /// Returns the step as it is run on a disk that sustains so many requests a second, and that pace.
+    ///
+    /// # Panics
+    /// Of a step without a [`pace_probe`](Self::pace_probe).
+    #[must_use]
+    pub fn at_pace(&self, sustained_iops: f64) -> (Self, Pace) {
+        let mut step = self.clone();
+        let Work::Io(io) = &mut step.work else { panic!("only I/O has a pace") };
+        let Arrival::Paced { iops, load_max } = io.arrival else { panic!("the step has a pace") };
+        let workers = f64::from(io.numjobs.max(1));
+        let offered_iops = (workers * iops).min(load_max * sustained_iops).max(PACE_MIN);
+        io.arrival = Arrival::Fixed { iops: offered_iops / workers };
+        (step, Pace { asked_iops: workers * iops, sustained_iops, offered_iops })
+    }
+}
+
+/// How long is measured what a disk sustains, ns.
+pub(super) const PACE_PROBE_NS: u64 = 700_000_000;
+/// Fewest requests a second that are offered: a disk that answers nothing is asked all the same.
+const PACE_MIN: f64 = 1.0;
