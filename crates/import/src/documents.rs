@@ -8,6 +8,8 @@ use crate::gathered::{LINES_MAX, TooMuch};
 
 /// Bytes that are read in vain, where lines begin as JSON and are not, before nothing is read again.
 const VAIN_MAX: usize = 4 << 20;
+/// And before no more is read.
+const VAIN_END: usize = 4 * VAIN_MAX;
 
 /// Finds one document after another. Each is read when it is asked for: many small ones take the room of one.
 pub(crate) struct Documents<'a> {
@@ -58,6 +60,9 @@ impl Iterator for Documents<'_> {
                 self.at = self.next_line(begin);
                 continue;
             }
+            if self.vain > VAIN_END {
+                return Some(Err(TooMuch::Lines));
+            }
             // Before any of it is kept.
             let (mut room, mut reader) = (Room::of(self.text.len()), Deserializer::from_str(line));
             let taken = room.take(&mut reader);
@@ -102,6 +107,15 @@ mod tests {
         assert!(documents.vain <= VAIN_MAX + 2 * text.len(), "{} of {}", documents.vain, text.len());
         // What follows is found all the same.
         assert_eq!(found(&format!("{text}x\n{{\"a\": 1}}\n")), [json!({"a": 1})]);
+    }
+
+    #[test]
+    fn a_text_of_brackets_is_given_up() {
+        let mut documents = Documents { vain: VAIN_END + 1, ..Documents::of("[\n[") };
+        assert!(matches!(documents.next(), Some(Err(TooMuch::Lines))));
+        // Where nothing follows that could be one, it is as damaged as it is.
+        let mut documents = Documents { vain: VAIN_END + 1, ..Documents::of("a\nb") };
+        assert!(documents.next().is_none());
     }
 
     #[test]
