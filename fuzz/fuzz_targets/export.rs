@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
             for run in export.runs() {
                 match run {
                     Ok(run) => assert!(run.record.check().is_ok()),
-                    Err(error) => assert!(format!("{error:#}").contains("line ")),
+                    Err(error) => assert!(!format!("{error:#}").is_empty()),
                 }
             }
         }
