@@ -75,3 +75,48 @@ fn missing_visits(step: &StepPlan, record: &StepRecord) -> Option<u32> {
     let times = p99.n_needed as f64 / p99.n.max(1) as f64 - 1.0;
     Some((times.clamp(0.0, 1.0) * f64::from(step.visits)).ceil() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use qd1_model::Record;
+    use qd1_model::plan::{Rw, Sync};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A step of twelve visits with so many commits in each interval.
+    fn record(commits: u64) -> Record {
+        let mut record = testing::empty();
+        let work = testing::io(Rw::Write, 4096, Sync::Fdatasync, true);
+        testing::step(&mut record, "commit1", work, commits, 20_000_000);
+        record.plan.steps[0].visits = 12;
+        record.plan.steps[0].stop.max_ns = 7 * SECOND;
+        record
+    }
+
+    fn more(record: &Record, elapsed_ns: u64) -> Vec<Visit> {
+        more_visits(&record.plan, &record.steps, &[], elapsed_ns)
+    }
+
+    #[test]
+    fn a_step_with_too_few_commits_gets_more_visits_while_there_is_time() {
+        let slow = record(3);
+        let visits = more(&slow, 5 * SECOND);
+        assert!((1..=12).contains(&visits.len()), "{}", visits.len());
+        assert_eq!(visits[0], Visit { step: 0, number: 12 });
+        assert!(visits.windows(2).all(|pair| pair[1].number == pair[0].number + 1));
+        assert!(more(&slow, 74 * SECOND).is_empty(), "there is no time left");
+        assert!(more(&record(400), 5 * SECOND).is_empty(), "its p99 is known");
+    }
+
+    #[test]
+    fn a_step_that_failed_or_is_measured_in_one_go_gets_none() {
+        let mut failed = record(3);
+        failed.steps[0].fault = "no space".to_owned();
+        assert!(more(&failed, 0).is_empty());
+        let mut once = record(3);
+        once.plan.steps[0].visits = 1;
+        assert!(more(&once, 0).is_empty());
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use qd1_analysis::extend;
 use qd1_engine::clock;
+use qd1_model::Subject;
 use qd1_model::op::Ended;
 use qd1_model::plan::{Plan, Visit, Work};
 use qd1_model::record::{Interval, Record, StepRecord};
@@ -48,6 +49,9 @@ fn run(
     watch.begin(&run.plan);
     run.open_shared(watch)?;
     let mut steps: Vec<StepRecord> = Vec::new();
+    // A time that the user gave is the time.
+    let has_own_time = context.command.iter().any(|word| word == "--runtime" || word.starts_with("--runtime="));
+    let may_extend = adaptive.is_none() && run.plan.subject == Subject::Check && !has_own_time;
     let mut is_extended = false;
     let mut first_error = None;
     let mut visits: VecDeque<Visit> = match adaptive.as_deref_mut() {
@@ -67,7 +71,7 @@ fn run(
             visits.push_back(Visit { step: index, number: 0 });
             pause(pause_ns, context.cancel);
         }
-        if adaptive.is_none() && !is_extended && are_visits_over(&run.plan, &visits) {
+        if may_extend && !is_extended && are_visits_over(&run.plan, &visits) {
             is_extended = true;
             let elapsed_ns = clock::now_ns() - begin_ns;
             let more = extend::more_visits(&run.plan, &steps, visits.make_contiguous(), elapsed_ns);

@@ -102,3 +102,63 @@ impl StepPlan {
 pub(super) const PACE_PROBE_NS: u64 = 700_000_000;
 /// Fewest requests a second that are offered: a disk that answers nothing is asked all the same.
 const PACE_MIN: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{BlockShare, Data, EngineChoice, FileUse, Order, Rw, Sync};
+
+    fn step(arrival: Arrival) -> StepPlan {
+        let io = IoWork {
+            ioengine: EngineChoice::Auto,
+            rw: Rw::Randrw,
+            rwmixread: 25,
+            order: Order::Random,
+            blocks: vec![BlockShare { bytes: 4096, weight: 1 }],
+            iodepth: 32,
+            numjobs: 2,
+            direct: true,
+            sync: Sync::Fdatasync,
+            writes_per_sync: 1,
+            file: FileUse::Shared,
+            size: Bytes(1 << 30),
+            io_size: Bytes(0),
+            arrival,
+            data: Data::Random,
+        };
+        let stop = Stop { min_ns: 0, max_ns: 6_000_000_000, ramp_ns: 0, quantile: 0.0, tolerance: 0.05 };
+        StepPlan {
+            name: "paced".to_owned(),
+            title: String::new(),
+            work: Work::Io(io),
+            background: Vec::new(),
+            stop,
+            visits: 12,
+            writes_max: Bytes(0),
+        }
+    }
+
+    /// 90 commits a second were offered to a disk that does 47, and its queue was called stalls.
+    #[test]
+    fn no_more_is_offered_than_half_of_what_a_disk_sustains() {
+        let step = step(Arrival::Paced { iops: 60.0, load_max: 0.5 });
+        let of_each = |step: &StepPlan| match &step.work {
+            Work::Io(io) => io.arrival.iops().unwrap(),
+            _ => unreachable!(),
+        };
+        let (slow, pace) = step.at_pace(62.0);
+        assert_eq!((pace.asked_iops, pace.sustained_iops, pace.offered_iops), (120.0, 62.0, 31.0));
+        assert_eq!(of_each(&slow), 15.5, "two workers share it");
+        let (fast, pace) = step.at_pace(20_000.0);
+        assert_eq!((of_each(&fast), pace.offered_iops), (60.0, 120.0));
+        assert!(step.at_pace(0.0).1.offered_iops > 0.0);
+    }
+
+    #[test]
+    fn the_probe_asks_for_one_request_after_another() {
+        let probe = step(Arrival::Paced { iops: 60.0, load_max: 0.5 }).pace_probe().unwrap();
+        let Work::Io(io) = &probe.work else { panic!("it is I/O") };
+        assert_eq!((io.arrival, io.iodepth, io.numjobs, probe.visits), (Arrival::Closed, 1, 1, 1));
+        assert_eq!(step(Arrival::Fixed { iops: 60.0 }).pace_probe(), None);
+    }
+}

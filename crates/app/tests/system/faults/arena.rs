@@ -178,7 +178,8 @@ impl Arena {
             .iter()
             .map(|word| word.replace("DIR", self.target.to_str().unwrap()).replace("BESIDE", beside.to_str().unwrap()))
             .collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = (case.fault == Fault::OutputIsInput).then(|| self.output_that_is_read(case));
+        let words: Vec<&str> = words.iter().chain(&output).map(String::as_str).collect();
         let others = if case.fault == Fault::Together { 1 + (draw() * 7.0) as usize } else { 0 };
         let (out, err) = (self.at("out"), self.at("err"));
         let mut first = self.start(case, &words, streams(case.fault, &out, &err));
@@ -221,7 +222,18 @@ impl Arena {
         }
         wrong.extend(judge::judged(self, case, &ended, others));
         wrong.extend(self.changed(case));
+        if fs::read_to_string(self.at("beside/job.fio")).ok().as_deref() != Some(JOB) {
+            wrong.push("the job file was replaced".to_owned());
+        }
         wrong
+    }
+
+    /// The option that sends the result to the job file of a job, and to the history of any other run.
+    fn output_that_is_read(&self, case: &Case) -> String {
+        let file = if case.command.is_job { "beside/job.fio" } else { "home/.local/state/qd1/history.db" };
+        let option = if case.command.name == "fio" { "--output" } else { "-o" };
+        let separator = if option == "-o" { "" } else { "=" };
+        format!("{option}{separator}{}", self.at(file).display())
     }
 
     fn start(&self, case: &Case, words: &[&str], [stdout, stderr]: [Stdio; 2]) -> Child {

@@ -53,11 +53,13 @@ pub(super) enum Fault {
     ReaderGone,
     /// Two to eight runs at once in one place.
     Together,
+    /// The result is to go to a file that the command reads.
+    OutputIsInput,
     /// Whoever owns the directory renames what root makes there, and puts links in its place.
     HostileOwner,
 }
 
-pub(super) const FAULTS: [Fault; 34] = [
+pub(super) const FAULTS: [Fault; 35] = [
     Fault::None,
     Fault::Interrupt,
     Fault::Terminate,
@@ -91,6 +93,7 @@ pub(super) const FAULTS: [Fault; 34] = [
     Fault::StderrClosed,
     Fault::ReaderGone,
     Fault::Together,
+    Fault::OutputIsInput,
     Fault::HostileOwner,
 ];
 
@@ -98,6 +101,8 @@ impl Fault {
     /// Whether the fault can come to this command.
     pub(super) fn concerns(self, command: &Tested) -> bool {
         match self {
+            // The others have no such option.
+            Self::OutputIsInput => command.is_job || command.words.contains(&"--json") && command.name != "history",
             // It reads the history alone, in a moment.
             _ if command.name == "history" => self.is_of_output() || matches!(self, Self::None | Self::ReadOnlyState),
             // It refuses the journals, as it should, and leaves what they name.

@@ -88,6 +88,7 @@ fn allowed(fault: Fault) -> Vec<i32> {
         Fault::Terminate => vec![0, 143],
         Fault::HangUp => vec![0, 129],
         Fault::StdoutFull => vec![1],
+        Fault::OutputIsInput => vec![2],
         // The standard library takes a closed stdout for one that nobody wants to read.
         Fault::StdoutClosed => vec![0, 1, 3],
         _ => DOCUMENTED.to_vec(),
