@@ -133,7 +133,10 @@ mod tests {
             ("qd1 check --only commit1,wal --size=1g", "qd1 check --only commit1,wal --size=1g"),
             ("qd1 app postgres --script acme.sql --user=alice", "qd1 app postgres --script <path> --user=<user>"),
             ("qd1 app postgres -c fsync=on --clients 4 -- acme", "qd1 app postgres -c fsync=on --clients 4 -- <path>"),
-            ("qd1 app postgres -c cluster_name=acme -c application_name=7", "qd1 app postgres -c <option> -c <option>"),
+            (
+                "qd1 app postgres -c cluster_name=acme -c application_name=7",
+                "qd1 app postgres -c cluster_name=<redacted> -c <option>",
+            ),
             ("qd1 app postgres -c primary_conninfo=password=x", "qd1 app postgres -c <option>"),
             ("qd1 check -- --acme", "qd1 check -- <path>"),
             ("qd1 check --size acme", "qd1 check --size <path>"),

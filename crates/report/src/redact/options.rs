@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(plain("errors=acme,size=512k"), "errors=<redacted>,size=512k");
         // A number may be a name as well as a word.
         assert_eq!(plain("label=7"), "label=<redacted>");
-        assert_eq!(plain("cluster_name=1234,wal_level=replica"), "<option>,wal_level=replica");
+        assert_eq!(plain("cluster_name=1234,wal_level=replica"), "cluster_name=<redacted>,wal_level=replica");
         assert_eq!(plain_command("mkfs.ext4 -q -L acme DEVICE"), "mkfs.ext4 -q -L <option> DEVICE");
     }
 }
