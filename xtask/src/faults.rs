@@ -24,6 +24,9 @@ pub(crate) struct Args {
     /// Only the run of this number
     #[arg(long, value_name = "NUMBER")]
     only: Option<u64>,
+    /// Only runs under this fault, as `OutputIsInput`
+    #[arg(long, value_name = "NAME")]
+    fault: Option<String>,
 }
 
 /// Runs the campaign. An error where a run lost, left or changed something, or hung.
@@ -38,5 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(number) => test.env("QD1_FAULTS_ONLY", number.to_string()),
         None => test.env("QD1_FAULTS_LOG", cmd::root().join(&args.log)),
     };
+    if let Some(fault) = &args.fault {
+        test.env("QD1_FAULTS_FAULT", fault);
+    }
     cmd::run(&mut test)
 }

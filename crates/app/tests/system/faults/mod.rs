@@ -79,9 +79,11 @@ fn no_fault_loses_leaves_or_changes_anything() {
     let known = log.as_ref().and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default();
     let done: BTreeSet<usize> = known.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();
     let only = std::env::var("QD1_FAULTS_ONLY").ok().and_then(|text| text.parse::<usize>().ok());
+    let fault = std::env::var("QD1_FAULTS_FAULT").ok();
     let mut wrong = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        if done.contains(&number) || only.is_some_and(|only| only != number) {
+        let is_other = fault.as_ref().is_some_and(|fault| *fault != format!("{:?}", case.fault));
+        if done.contains(&number) || is_other || only.is_some_and(|only| only != number) {
             continue;
         }
         let found = match Arena::new(case) {
