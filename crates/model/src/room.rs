@@ -7,6 +7,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
 use crate::hist::unpacked_len;
+use crate::record::packed;
 
 /// What any document may take.
 const ROOM_MIN: usize = 128 << 20;
@@ -120,63 +121,98 @@ impl<'de> Visitor<'de> for &mut Room {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         self.charge(VALUE)?;
         let mut is_first = true;
-        while let Some(is_histogram) = object.next_key_seed(Name(self))? {
+        while let Some(name) = object.next_key_seed(Name(self))? {
             self.charge(if std::mem::take(&mut is_first) { OBJECT } else { MEMBER })?;
-            if is_histogram {
-                object.next_value_seed(Histogram(self))?;
-            } else {
-                object.next_value_seed(&mut *self)?;
-            }
+            object.next_value_seed(Member { room: self, name })?;
         }
         Ok(())
     }
 }
 
-/// The name of a member.
+/// The name of a member, as far as it says what its text becomes.
 struct Name<'a>(&'a mut Room);
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
-    /// Whether it is that of a histogram.
-    type Value = bool;
+    type Value = Option<&'static str>;
 
-    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
         name.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Name<'_> {
-    type Value = bool;
+    type Value = Option<&'static str>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<bool, E> {
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
         self.0.charge(TEXT + name.len())?;
-        Ok(name == HISTOGRAM)
+        Ok(packed::LISTS.iter().chain([&HISTOGRAM]).copied().find(|packed| *packed == name))
     }
 }
 
-/// The encoding of a histogram, which takes what it becomes.
-struct Histogram<'a>(&'a mut Room);
+/// The value of a member: a text of some names takes what it becomes.
+struct Member<'a> {
+    room: &'a mut Room,
+    name: Option<&'static str>,
+}
 
-impl<'de> DeserializeSeed<'de> for Histogram<'_> {
+impl<'de> DeserializeSeed<'de> for Member<'_> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
-        text.deserialize_str(self)
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        match self.name {
+            Some(HISTOGRAM) => value.deserialize_str(self),
+            Some(_) => value.deserialize_any(self),
+            None => value.deserialize_any(self.room),
+        }
     }
 }
 
-impl Visitor<'_> for Histogram<'_> {
+impl<'de> Visitor<'de> for Member<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the encoding of a histogram")
+        f.write_str("a text, or a list")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        self.0.charge(text.len() + HISTOGRAM_PER_BYTE * unpacked_len(text))
+        let becomes = match self.name {
+            Some(HISTOGRAM) => HISTOGRAM_PER_BYTE * unpacked_len(text),
+            Some(list) => packed::room(list, text),
+            None => 0,
+        };
+        self.room.charge(VALUE + TEXT + text.len() + becomes)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<(), A::Error> {
+        self.room.visit_seq(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<(), A::Error> {
+        self.room.visit_map(object)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.room.visit_unit()
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.room.visit_u64(number)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<(), E> {
+        self.room.visit_i64(number)
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.room.visit_f64(number)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.room.visit_bool(value)
     }
 }
 
@@ -207,6 +243,20 @@ mod tests {
         assert!(large.take(&mut serde_json::Deserializer::from_str(&text)).is_err() && text.len() < 1000, "{text}");
         assert!(large.is_exceeded());
         assert!(large.take(&mut serde_json::Deserializer::from_str("{\"hdr_v2\": []}")).is_err());
+    }
+
+    /// Cause: ten megabytes of intervals without an operation became 1.4 GB.
+    #[test]
+    fn a_packed_list_takes_what_it_becomes() {
+        let intervals = vec![crate::record::Interval { start_ns: 0, length_ns: 0, streams: Vec::new() }; 300];
+        let mut text = b"{\"intervals\": ".to_vec();
+        packed::serialize(&intervals, &mut serde_json::Serializer::new(&mut text)).unwrap();
+        let text = String::from_utf8(text).unwrap() + "}";
+        let mut room = Room { left: 10_000, is_exceeded: false };
+        assert!(room.take(&mut serde_json::Deserializer::from_str(&text)).is_err() && room.is_exceeded());
+        for other in ["[[1, 2]]", "null", "7", "-7", "0.5", "true", "{\"a\": 1}"] {
+            assert!(taken(&format!("{{\"intervals\": {other}}}")).is_ok(), "{other}");
+        }
     }
 
     #[test]

@@ -7,11 +7,14 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::common::refusal::refused;
 use crate::common::{Place, json, qd1};
+use crate::kept::kept;
 
 /// Memory of a command, KiB.
 const MEMORY_KIB: u32 = 256 << 10;
@@ -201,4 +204,65 @@ fn a_run_that_no_qd1_made_is_refused_before_any_is_added() {
     place.assert_untouched();
     let file = written(&place, "runs.ndjson", good.as_bytes());
     place.qd1(&["history", "import", file.to_str().unwrap()]).assert().success();
+}
+
+/// A packed list of so many items, whose columns have a byte for each: `ones` of them 1, the second anything, others 0.
+fn packed_list(items: usize, columns: &[bool], ones: usize) -> String {
+    let number =
+        |number: usize| (0..5).map(move |at| (number >> (7 * at)) as u8 & 0x7f | if at < 4 { 0x80 } else { 0 });
+    let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), Compression::fast());
+    zlib.write_all(&number(items).collect::<Vec<u8>>()).unwrap();
+    for is_used in columns {
+        zlib.write_all(&number(if *is_used { items } else { 0 }).collect::<Vec<u8>>()).unwrap();
+    }
+    let mut seed = 1_u64;
+    for at in (0..columns.len()).filter(|at| columns[*at]) {
+        let mut byte = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            if at != 1 {
+                u8::from(at == ones)
+            } else if seed >> 61 == 0 {
+                (seed >> 40) as u8 & 0x7f
+            } else {
+                0
+            }
+        };
+        zlib.write_all(&(0..items).map(|_| byte()).collect::<Vec<u8>>()).unwrap();
+    }
+    format!("zlib:{}", BASE64_STANDARD.encode(zlib.finish().unwrap()))
+}
+
+/// Cause: two megabytes of packed intervals took 236 MiB, and ten would have taken 1.4 GB.
+#[test]
+fn packed_lists_that_become_too_much_are_refused() {
+    let place = Place::new();
+    let record = kept("check").report["record"].clone();
+    let first = |count: usize, of: usize| (0..of).map(|at| at < count).collect::<Vec<bool>>();
+    for (list, text) in [
+        ("intervals", packed_list(13_000_000, &first(3, 11), 99)),
+        ("intervals", packed_list(4_000_000, &first(9, 11), 2)),
+        ("machine", packed_list(2_400_000, &first(5, 24), 99)),
+    ] {
+        let mut record = record.clone();
+        record["steps"][0][list] = text.into();
+        let text = record.to_string();
+        assert!(text.len() < 10 << 20, "{list}: {}", text.len());
+        let file = written(&place, "run.json", text.as_bytes());
+        for args in [&["history", "import"][..], &["report"], &["compare"]] {
+            let output = limited(&place, &[args, &[file.to_str().unwrap()]].concat());
+            refused(&output, 2, &["run.json", "takes more memory than a run of qd1"]);
+        }
+    }
+    place.assert_untouched();
+}
+
+/// Half a day of intervals of one operation each, which take a hundredth of what others do in a file.
+#[test]
+fn half_a_day_of_equal_intervals_is_read() {
+    let place = Place::new();
+    let mut record = kept("check").report["record"].clone();
+    record["steps"][0]["intervals"] = packed_list(432_000, &(0..11).map(|at| at < 9).collect::<Vec<bool>>(), 2).into();
+    let file = written(&place, "half-a-day.json", record.to_string().as_bytes());
+    let output = limited(&place, &["report", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
 }

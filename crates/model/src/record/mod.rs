@@ -6,7 +6,7 @@ mod check;
 pub mod machine;
 pub mod mounts;
 pub mod over;
-mod packed;
+pub(crate) mod packed;
 pub mod program;
 mod visits;
 

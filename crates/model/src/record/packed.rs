@@ -34,7 +34,7 @@ const BYTES_MIN: u64 = 64 << 10;
 const BYTES_PER_BYTE: u64 = 50;
 
 /// An item of a packed list.
-pub(super) trait Item: Sized {
+pub(crate) trait Item: Sized {
     /// Items of a list at most: in memory they take far more than in the text.
     const MOST: usize;
     /// Columns of a list.
@@ -45,10 +45,15 @@ pub(super) trait Item: Sized {
 
     /// Reads it again; `None` where a column ends before, or has what is none.
     fn take(before: Option<&Self>, columns: &mut Columns<'_>) -> Option<Self>;
+
+    /// Memory that the lists within the items take, bytes at most, by the length of each column.
+    fn within(_lengths: &[usize]) -> usize {
+        0
+    }
 }
 
 /// The columns of a list: what is left to read of each.
-pub(super) struct Columns<'a> {
+pub(crate) struct Columns<'a> {
     /// One, with the numbers of all columns by turns, in layout 2.
     columns: Vec<Bytes<'a>>,
 }
@@ -126,9 +131,23 @@ impl Item for Interval {
         if count > STREAMS_MAX {
             return None;
         }
-        let streams = (0..count).map(|_| take_stream(columns)).collect::<Option<_>>()?;
-        Some(Self { start_ns, length_ns, streams })
+        Some(Self { start_ns, length_ns, streams: exactly(count, || take_stream(columns))? })
     }
+
+    /// A stream has a byte in the column of classes, and a bin one at least in that of its distance.
+    fn within(lengths: &[usize]) -> usize {
+        let streams = lengths[3].saturating_mul(size_of::<IntervalStream>() + 2 * ALLOCATION);
+        streams.saturating_add(lengths[9].saturating_mul(size_of::<(u16, u32)>()))
+    }
+}
+
+/// So many items, without room for more: an interval has one stream, and a list that grows has room for four.
+fn exactly<T>(count: usize, mut take: impl FnMut() -> Option<T>) -> Option<Vec<T>> {
+    let mut list = Vec::with_capacity(count);
+    for _ in 0..count {
+        list.push(take()?);
+    }
+    Some(list)
 }
 
 fn end_of(before: Option<&Interval>) -> u64 {
@@ -167,8 +186,7 @@ fn take_stream(columns: &mut Columns<'_>) -> Option<IntervalStream> {
         last = take_difference(columns.of(9), last)?;
         Some((u16::try_from(last).ok()?, columns.of(10).narrow::<u32>()?))
     };
-    let bins = (0..count).map(|_| bin()).collect::<Option<_>>()?;
-    Some(IntervalStream { class, ios, bytes, lat_sum_ns, lat_max_ns, bins })
+    Some(IntervalStream { class, ios, bytes, lat_sum_ns, lat_max_ns, bins: exactly(count, &mut bin)? })
 }
 
 /// Start, as the difference to that of the one before; latency, likewise.
@@ -209,7 +227,7 @@ impl Item for TimeSpent {
 }
 
 /// Writes a list as its text.
-pub(super) fn serialize<T: Item, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<T: Item, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
     let mut columns = vec![Vec::new(); T::COLUMNS];
     let mut before = None;
     for item in list {
@@ -233,6 +251,36 @@ fn deflate(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let small = packed(Compression::best())?;
     // What nothing but repeats itself would not be read again.
     if bytes.len() as u64 <= most_bytes(small.len()) { Ok(small) } else { packed(Compression::none()) }
+}
+
+/// What a list takes beside its items where memory is allocated for it, bytes.
+const ALLOCATION: usize = 16;
+/// What the analysis takes for each item in series of its own, bytes.
+const ANALYSIS_PER_ITEM: usize = 64;
+/// What each byte of layout 2 takes at most, bytes: the smallest item of all lists has five, and becomes 184.
+const LAYOUT_2_PER_BYTE: usize = 40;
+
+/// The names of packed lists.
+pub(crate) const LISTS: [&str; 4] = ["intervals", "machine", "slowest", "looked_at"];
+
+/// Returns the memory that the list of this name takes once its text is read, bytes at most.
+pub(crate) fn room(name: &str, text: &str) -> usize {
+    match name {
+        "intervals" => room_of::<Interval>(text),
+        "machine" => room_of::<super::machine::MachineInterval>(text),
+        "slowest" => room_of::<Slow>(text),
+        "looked_at" => room_of::<TimeSpent>(text),
+        _ => 0,
+    }
+}
+
+fn room_of<T: Item>(text: &str) -> usize {
+    let Some(text) = text.strip_prefix(MARK) else { return text.len().saturating_mul(LAYOUT_2_PER_BYTE) };
+    let Some(bytes) = BASE64.decode(text).ok().and_then(|packed| inflate(&packed)) else { return 0 };
+    let Some((count, lengths)) = head::<T>(&mut Bytes(&bytes)) else { return 0 };
+    // While it is read, what it is read from is there as well.
+    let items = count.min(bytes.len()).saturating_mul(size_of::<T>() + ANALYSIS_PER_ITEM);
+    bytes.len().saturating_add(items).saturating_add(T::within(&lengths))
 }
 
 const fn most_bytes(packed: usize) -> u64 {
@@ -281,11 +329,16 @@ fn inflate(packed: &[u8]) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= most).then_some(bytes)
 }
 
+/// The number of items, and the length of each column in bytes.
+fn head<T: Item>(bytes: &mut Bytes<'_>) -> Option<(usize, Vec<usize>)> {
+    let count = bytes.narrow()?;
+    Some((count, exactly(T::COLUMNS, || bytes.narrow())?))
+}
+
 fn unpacked<T: Item>(bytes: &[u8]) -> Option<Vec<T>> {
-    let mut head = Bytes(bytes);
-    let count: usize = head.narrow()?;
-    let lengths = (0..T::COLUMNS).map(|_| head.narrow::<usize>()).collect::<Option<Vec<_>>>()?;
-    let mut rest = head.0;
+    let mut bytes = Bytes(bytes);
+    let (count, lengths) = head::<T>(&mut bytes)?;
+    let mut rest = bytes.0;
     let mut columns = Vec::new();
     for length in lengths {
         let (column, others) = rest.split_at_checked(length)?;
@@ -309,7 +362,8 @@ fn items<T: Item>(count: usize, mut columns: Columns<'_>) -> Option<Vec<T>> {
     if count > T::MOST.min(columns.of(0).0.len()) {
         return None;
     }
-    let mut list: Vec<T> = Vec::new();
+    // In layout 2 a text holds fewer than it has bytes.
+    let mut list: Vec<T> = Vec::with_capacity(if columns.columns.len() > 1 { count } else { 0 });
     for _ in 0..count {
         let item = T::take(list.last(), &mut columns)?;
         list.push(item);
@@ -438,6 +492,25 @@ mod tests {
         zlib.write_all(&vec![0; 10 << 20]).unwrap();
         let text = format!("\"{MARK}{}\"", BASE64.encode(zlib.finish().unwrap()));
         assert!(read::<Slow>(&text).is_err());
+    }
+
+    #[test]
+    fn the_room_of_a_list_is_what_it_takes() {
+        let room_of = |list: &[Interval]| room("intervals", packed(list).trim_matches('"'));
+        let stream = IntervalStream {
+            class: OpClass::ALL[1],
+            ios: 3,
+            bytes: 9,
+            lat_sum_ns: 600,
+            lat_max_ns: 250,
+            bins: vec![(20, 2), (21, 1)],
+        };
+        let interval = |number: u64| Interval { start_ns: number, length_ns: 1, streams: vec![stream.clone()] };
+        let of = |count: u64| room_of(&(0..count).map(interval).collect::<Vec<_>>());
+        let each = size_of::<Interval>() + ANALYSIS_PER_ITEM + size_of::<IntervalStream>() + 2 * ALLOCATION + 2 * 8;
+        let bytes = 3 + 8 + 2 * 2;
+        assert_eq!(of(1000) - of(200), 800 * (each + bytes));
+        assert_eq!((room("slowest", "zlib:?"), room("command", "zlib:?"), room("machine", "12")), (0, 0, 80));
     }
 
     #[test]
