@@ -154,6 +154,8 @@ pub enum SyncAdvice {
     Choose,
     /// Possible; no better than another, or slower.
     Possible,
+    /// Durable where what the program does by itself is not: a decision about what a power cut may take, not about speed.
+    Decide,
     /// There is no choice.
     Only,
     /// Faster because it gives up durability.

@@ -134,8 +134,9 @@ fn classes(report: &Report, with_figures: bool) -> Vec<String> {
     .collect()
 }
 
-/// Returns what commits and reads are like, and the stalls that were met.
+/// Returns what commits and reads are like, the stalls that were met, and what a load does to commits.
 fn impressions(report: &Report) -> Vec<String> {
+    let mut loaded = under_load(report);
     let each = report.impressions.iter().map(|impression| {
         let mut requests = impression.requests.clone();
         requests[..1].make_ascii_uppercase();
@@ -156,12 +157,34 @@ fn impressions(report: &Report) -> Vec<String> {
         let stalls = if is_shown { stalls(report) } else { None };
         let seen: Vec<String> = [median, figure, stalls].into_iter().flatten().collect();
         let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join(", ")) };
-        match &impression.word {
+        let sentence = match &impression.word {
             Some(word) => format!("{requests}: {word}{seen}."),
             None => format!("{requests}: not rated{seen}: {}.", impression.why.trim_end_matches('.')),
-        }
+        };
+        let loaded = if impression.requests == "commits" { loaded.take() } else { None };
+        [sentence].into_iter().chain(loaded).collect::<Vec<_>>().join(" ")
     });
-    each.collect()
+    let mut sentences: Vec<String> = each.collect();
+    sentences.extend(loaded);
+    sentences
+}
+
+/// Returns what the first step of commits beside a load makes of them: `Under load (26.4 MB/s written): median 3.1 ms, p99
+/// 31.2 ms (alone 1.24 ms).`
+fn under_load(report: &Report) -> Option<String> {
+    let commits = |name: &str| report.summary.stream(name, OpClass::Commit);
+    let mut pairs = report.summary.steps.iter().filter_map(|loaded| {
+        let alone = report.record.plan.without_load(&loaded.name)?;
+        Some((loaded, commits(&loaded.name)?, commits(&alone.name)?))
+    });
+    let (step, loaded, alone) = pairs.next()?;
+    let known = |estimate: &Estimate| match estimate.value.or(estimate.low).or(estimate.high) {
+        Some(_) => words::known(Unit::Ns, estimate),
+        None => "not resolved".to_owned(),
+    };
+    let each = [("median", loaded.lat_p50_ns, alone.lat_p50_ns), ("p99", loaded.lat_p99_ns, alone.lat_p99_ns)];
+    let each = each.map(|(title, loaded, alone)| format!("{title} {}, alone {}", known(&loaded), known(&alone)));
+    Some(format!("Under load ({}): {}.", words::load(step), each.join("; ")))
 }
 
 fn durability(found: &Durability) -> String {
@@ -252,5 +275,37 @@ fn size(io: &IoWork) -> String {
     match io.blocks.as_slice() {
         [one] => Bytes(one.bytes.into()).to_string(),
         _ => "mixed-size".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+    use qd1_model::LoadSummary;
+    use qd1_model::plan::IoWork;
+
+    #[test]
+    fn the_second_sentence_says_what_a_load_does_to_commits() {
+        let mut report = samples::fast_nvme();
+        let is_commit = |step: &&StepSummary| step.streams.iter().any(|stream| stream.class == OpClass::Commit);
+        let alone = report.summary.steps.iter().find(is_commit).unwrap().clone();
+        let mut plan = report.record.plan.step(&alone.name).unwrap().clone();
+        let Work::Io(io) = &plan.work else { panic!("{} does I/O", alone.name) };
+        let load: Vec<IoWork> = vec![io.clone()];
+        (plan.name, plan.background) = ("commit-load".to_owned(), load);
+        report.record.plan.steps.push(plan);
+        let mut step = StepSummary { name: "commit-load".to_owned(), ..alone };
+        step.background.push(LoadSummary { class: OpClass::Write, iops: 20.0, bytes_per_second: 20e6 });
+        let stream = step.streams.iter_mut().find(|stream| stream.class == OpClass::Commit).unwrap();
+        (stream.lat_p50_ns, stream.lat_p99_ns) = (Estimate::exact(3.1e6, 900), Estimate::default());
+        stream.lat_p99_ns.low = Some(31e6);
+        report.summary.steps.push(step);
+        let said = impressions(&report);
+        let expected = "Under load (20.0 MB/s written): median 3.10 ms, alone ";
+        assert!(said[0].starts_with("Commits: ") && said[0].contains(expected), "{said:?}");
+        assert!(said[0].contains("p99 above 31 ms, alone "), "{said:?}");
+        report.record.plan.steps.last_mut().unwrap().background.clear();
+        assert!(!impressions(&report)[0].contains("Under load"));
     }
 }

@@ -9,7 +9,6 @@
 //! may do more.
 
 use qd1_model::op::OpClass;
-use qd1_model::plan::{IoWork, StepPlan, Work};
 use qd1_model::{Estimate, Finding, LoadSummary, Record, Severity, StepSummary, Summary};
 
 use super::base_finding;
@@ -23,20 +22,10 @@ const WARNING: f64 = 2.0;
 const STEADY: f64 = 1.5;
 
 pub(super) fn detect(record: &Record, summary: &Summary) -> Vec<Finding> {
-    let io = |plan: &StepPlan| match &plan.work {
-        Work::Io(io) if io.sync.commits() => Some(io.clone()),
-        _ => None,
-    };
-    let plans = &record.plan.steps;
-    let steps: Vec<(&StepSummary, IoWork)> = summary
-        .steps
-        .iter()
-        .filter_map(|step| Some((step, plans.iter().find(|plan| plan.name == step.name).and_then(io)?)))
-        .collect();
-    let loaded = steps.iter().filter(|(step, _)| !step.background.is_empty());
-    let pairs = loaded.filter_map(|(step, work)| {
-        let idle = steps.iter().find(|(other, same)| other.background.is_empty() && same == work)?;
-        compare(idle.0, step)
+    let step = |name: &str| summary.steps.iter().find(|step| step.name == name);
+    let pairs = summary.steps.iter().filter_map(|loaded| {
+        let idle = record.plan.without_load(&loaded.name)?;
+        compare(step(&idle.name)?, loaded)
     });
     pairs.collect()
 }
@@ -96,7 +85,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use qd1_model::Bytes;
-    use qd1_model::plan::{Rw, Sync};
+    use qd1_model::plan::{Rw, Sync, Work};
     use qd1_model::record::Background;
 
     /// Commits of 1.5 ms alone, and of `lat_ns` beside 32 MB/s.

@@ -176,6 +176,11 @@ pub(super) fn beats(a: &(Estimate, Estimate), b: &(Estimate, Estimate)) -> bool 
     is_above(&a.1, &b.1) || is_above(&b.0, &a.0) && a.1.value >= b.1.value
 }
 
+/// Whether a program by itself waits for nothing at a commit, so that a power cut takes the last ones.
+fn is_usually_lost(program: &str) -> bool {
+    SETTINGS.iter().any(|known| known.program == program && known.usual && matches!(known.commit, CommitWay::Nothing))
+}
+
 fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u32) -> SyncSetting {
     let figures = measured(known.commit, rows, files, block);
     let sync = match known.commit {
@@ -192,6 +197,7 @@ fn setting(known: &KnownSetting, rows: &[SyncRow], files: &[SyncFiles], block: u
         (_, CommitWay::Nothing) => SyncAdvice::Unsafe,
         (None, _) => SyncAdvice::Unknown,
         (Some(_), _) if others.len() == 1 && known.usual => SyncAdvice::Only,
+        (Some(_), _) if is_usually_lost(known.program) => SyncAdvice::Decide,
         (Some(own), _) => {
             let usual = others.iter().find(|other| other.usual).and_then(|other| figures_of(other));
             let fastest = others.iter().filter_map(|other| figures_of(other)).all(|other| other.1.value <= own.1.value);

@@ -87,6 +87,11 @@ fn a_change_is_advised_only_where_it_is_better_beyond_doubt() {
     assert_eq!(advice(&other, "open_datasync"), SyncAdvice::Choose);
     assert_eq!(advice(&other, "none to choose"), SyncAdvice::Only);
     assert_eq!(advice(&other, "trx_commit=2"), SyncAdvice::Unsafe);
+    assert_eq!(
+        advice(&alike, "appendfsync always"),
+        SyncAdvice::Decide,
+        "whether it is durable is no question of speed"
+    );
 }
 
 /// SQLite's WAL was only "possible" beside a journal that took twice as long, because the rates' intervals met.

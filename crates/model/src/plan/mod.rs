@@ -377,6 +377,13 @@ impl Plan {
         self.steps.iter().find(|step| step.name == name)
     }
 
+    /// Returns the step that does the same as a step beside a load, without the load; `None` where there is no load, or no
+    /// such step.
+    pub fn without_load(&self, name: &str) -> Option<&StepPlan> {
+        let loaded = self.step(name).filter(|step| !step.background.is_empty())?;
+        self.steps.iter().find(|step| step.background.is_empty() && step.work == loaded.work)
+    }
+
     /// Returns the longest duration of all steps and the preparation, ns; of a check over hours, the time between its
     /// rounds included.
     pub fn duration_max_ns(&self) -> u64 {

@@ -30,6 +30,9 @@ struct Row {
     cells: Vec<(Unit, Option<Estimate>)>,
 }
 
+/// The program whose setting is always named.
+const POSTGRES: &str = "PostgreSQL";
+
 /// Ways that are named where none is the fastest.
 const FEW: usize = 3;
 
@@ -68,15 +71,22 @@ pub(crate) fn sentence(table: &SyncTable) -> String {
     text + &to_set(table)
 }
 
-/// Returns the settings to write, in a sentence.
+/// Returns the settings to write, in a sentence; PostgreSQL's, which has most of them, in any case.
 fn to_set(table: &SyncTable) -> String {
-    let to_choose = table.settings.iter().filter(|setting| setting.advice == SyncAdvice::Choose);
-    let settings: Vec<String> = to_choose.map(|setting| format!("{} ({})", setting.setting, setting.program)).collect();
-    match (settings.is_empty(), table.settings.is_empty()) {
-        (_, true) => String::new(),
-        (true, _) => " Databases keep their defaults.".to_owned(),
-        (false, _) => format!(" Set {}.", words::join(&settings)),
+    let advised = |advice: SyncAdvice| table.settings.iter().filter(move |setting| setting.advice == advice);
+    let settings: Vec<String> =
+        advised(SyncAdvice::Choose).map(|setting| format!("{} ({})", setting.setting, setting.program)).collect();
+    let postgres = advised(SyncAdvice::Keep).find(|setting| setting.program == POSTGRES);
+    let mut text = match postgres {
+        Some(kept) => format!(" {POSTGRES}: keep {}.", kept.setting),
+        None => String::new(),
+    };
+    match (settings.is_empty(), postgres.is_some() || table.settings.is_empty()) {
+        (false, _) => text += &format!(" Set {}.", words::join(&settings)),
+        (true, false) => text += " No setting of a database is better than its default beyond doubt.",
+        (true, true) => {}
     }
+    text
 }
 
 /// Writes a line for each durable method, the fastest first.
@@ -92,6 +102,21 @@ pub(crate) fn brief(page: &mut Page, table: &SyncTable) {
     if !rows.is_empty() {
         compact(page, &["durable ways", "commits [95 %]", "p50 [95 %]", "p99 [95 %]"], &rows);
     }
+    let decided = table.settings.iter().filter(|setting| setting.advice == SyncAdvice::Decide);
+    let lines: Vec<String> = decided.map(|setting| decision(setting, table)).collect();
+    if !lines.is_empty() {
+        page.line("");
+        lines.iter().for_each(|line| page.hang(2, "", DIM, 2, line));
+    }
+}
+
+/// Returns what a durable setting costs whose program gives durability up by itself, and what that loses.
+fn decision(setting: &SyncSetting, table: &SyncTable) -> String {
+    let is_usual = |other: &&SyncSetting| other.program == setting.program && !other.durable;
+    let usual = table.settings.iter().find(is_usual);
+    let usual = usual.map_or_else(String::new, |other| format!(" {}: {}.", other.setting, other.note));
+    let cost = setting.lat_p50_ns.map_or_else(|| "a wait".to_owned(), |p50| words::figure(Unit::Ns, &p50));
+    format!("{}, where nothing may be lost: {}, {cost} a commit.{usual}", setting.program, setting.setting)
 }
 
 /// Writes the section of the human report.
@@ -353,7 +378,7 @@ fn settings(page: &mut Page, table: &SyncTable) {
         }
         let paint = match setting.advice {
             SyncAdvice::Keep | SyncAdvice::Choose | SyncAdvice::Only => GOOD,
-            SyncAdvice::Possible | SyncAdvice::Unknown => DIM,
+            SyncAdvice::Possible | SyncAdvice::Unknown | SyncAdvice::Decide => DIM,
             SyncAdvice::Unsafe if setting.durable => MIDDLING,
             SyncAdvice::Unsafe => BAD,
         };
@@ -373,6 +398,7 @@ const fn advice(setting: &SyncSetting) -> &'static str {
         SyncAdvice::Choose => "choose",
         SyncAdvice::Possible => "possible",
         SyncAdvice::Only => "fixed",
+        SyncAdvice::Decide => "durable",
         SyncAdvice::Unsafe => "NOT SAFE",
         SyncAdvice::Unknown => "?",
     }
@@ -403,7 +429,7 @@ fn notes(table: &SyncTable) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::formats::Format;
-    use crate::page::Style;
+    use crate::page::{Detail, Style};
     use crate::render;
     use crate::samples as sample;
 
@@ -428,6 +454,17 @@ mod tests {
             lat_p99_ns: Estimate { n: 300, n_needed: 1_200_000, ..Estimate::default() },
             sync_p50_ns: sync.has_call().then(|| estimate(us * 0.9e3)),
             sync_p99_ns: None,
+        };
+        let redis = |setting: &str, advice| SyncSetting {
+            program: "Redis".to_owned(),
+            setting: setting.to_owned(),
+            note: if advice == SyncAdvice::Decide { "" } else { "its default: a power cut takes the last second" }
+                .to_owned(),
+            method: SyncMethod { sync: Sync::Fdatasync, direct: false },
+            lat_p50_ns: (advice == SyncAdvice::Decide).then(|| estimate(401e3)),
+            commits_per_second: None,
+            durable: advice == SyncAdvice::Decide,
+            advice,
         };
         use SyncLayout::{Append, Overwrite};
         let fdatasync = Sync::Fdatasync;
@@ -455,16 +492,20 @@ mod tests {
             }],
             best: Some(SyncMethod { sync: fdatasync, direct: false }),
             tied: vec![SyncMethod { sync: fdatasync, direct: true }],
-            settings: vec![SyncSetting {
-                program: "PostgreSQL".to_owned(),
-                setting: "wal_sync_method=fdatasync".to_owned(),
-                note: "its default on Linux".to_owned(),
-                method: SyncMethod { sync: fdatasync, direct: false },
-                lat_p50_ns: Some(estimate(183e3)),
-                commits_per_second: Some(estimate(5464.0)),
-                durable: true,
-                advice: SyncAdvice::Keep,
-            }],
+            settings: vec![
+                redis("appendfsync always", SyncAdvice::Decide),
+                redis("appendfsync everysec", SyncAdvice::Unsafe),
+                SyncSetting {
+                    program: "PostgreSQL".to_owned(),
+                    setting: "wal_sync_method=fdatasync".to_owned(),
+                    note: "its default on Linux".to_owned(),
+                    method: SyncMethod { sync: fdatasync, direct: false },
+                    lat_p50_ns: Some(estimate(183e3)),
+                    commits_per_second: Some(estimate(5464.0)),
+                    durable: true,
+                    advice: SyncAdvice::Keep,
+                },
+            ],
         };
         let mut report = Report {
             sync: Some(table),
@@ -496,6 +537,20 @@ mod tests {
         let text = text(80);
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.starts_with("The fastest durable ways to commit 8 KiB here, fdatasync and fdatasync + O_DIRECT, cannot be told apart, with 5.46k"), "{text}");
+    }
+
+    #[test]
+    fn the_first_screen_has_postgresqls_setting_and_what_durable_redis_costs() {
+        let text = render(
+            &report(),
+            Format::Human,
+            &Style { detail: Detail::Screen { is_kept: false, lines: None }, ..Style::plain(80) },
+        );
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("PostgreSQL: keep wal_sync_method=fdatasync."), "{text}");
+        let redis = "Redis, where nothing may be lost: appendfsync always, 401 us [389..413] a commit. appendfsync everysec: its \
+                     default: a power cut takes the last second.";
+        assert!(flat.contains(redis) && !flat.contains("Set appendfsync"), "{text}");
     }
 
     #[test]
