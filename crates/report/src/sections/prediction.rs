@@ -6,6 +6,7 @@ use qd1_model::prediction::{Bound, Exactness, Predicted, Prediction, Predicts};
 use qd1_model::{Estimate, Report};
 
 use crate::page::{BAD, DIM, Page};
+use crate::words;
 
 /// Columns of the table: what, the figure, its interval, what was measured.
 const WHAT: usize = 32;
@@ -35,7 +36,8 @@ pub(crate) fn sentence(prediction: &Prediction) -> String {
             continue;
         }
         told.push(row.what.program());
-        let [what, figure, interval, bound] = cells(row);
+        let [what, figure, _, bound] = cells(row);
+        let interval = spoken(row);
         let what = match has_clients(row.what) {
             true => format!("{} transactions/s with {CLIENTS} clients", row.what.program().title()),
             false => what,
@@ -167,7 +169,7 @@ fn verified(page: &Page, row: &Predicted) -> String {
 
 fn measured(row: &Predicted) -> [String; 2] {
     let Some(verified) = &row.verified else { return ["-".to_owned(), String::new()] };
-    let figure = verified.value.value.map_or_else(|| "-".to_owned(), count);
+    let figure = verified.value.value.map_or_else(|| "-".to_owned(), |value| count(value, 3));
     let figure = match verified.exactness {
         Exactness::Measured => figure,
         Exactness::AtLeast => format!(">{figure}"),
@@ -182,7 +184,7 @@ fn moved(prediction: &Prediction) -> Option<String> {
         let (first, value) = (row.verified?.at_first?, row.value.value?);
         let ratio = first.max(f64::MIN_POSITIVE) / value.max(f64::MIN_POSITIVE);
         let has_moved = !(1.0 / MOVED..=MOVED).contains(&ratio);
-        has_moved.then(|| format!("{} {}", cells(row)[0], count(first)))
+        has_moved.then(|| format!("{} {}", cells(row)[0], count(first, digits_known(&row.value))))
     };
     let rows: Vec<String> = prediction.rows.iter().filter_map(of).collect();
     let figures = rows.join("; ");
@@ -200,26 +202,66 @@ fn cells(row: &Predicted) -> [String; 4] {
         1 if !has_clients(row.what) => String::new(),
         clients => format!(", {clients}"),
     };
+    let digits = digits_known(&row.value);
+    let round = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), |figure| count(figure, digits));
     let Estimate { value, low, high, .. } = row.value;
-    let round = |figure: Option<f64>| figure.map_or_else(|| "-".to_owned(), count);
     let bound = match row.bound {
         Bound::Commits => "commits",
         Bound::Processor => "processor",
         Bound::Locks => "row locks",
     };
     let figure = if value == Some(0.0) { "none".to_owned() } else { round(value) };
-    let interval = format!("{} to {}", round(low), round(high));
+    let interval = match low {
+        Some(0.0) => format!("up to {}", round(high)),
+        low => format!("{} to {}", round(low), round(high)),
+    };
     [format!("{}{clients}", row.what.title()), figure, interval, bound.to_owned()]
 }
 
-/// Formats a figure with three digits: a prediction is no more precise.
-fn count(figure: f64) -> String {
+/// Returns how many digits a prediction knows: three where its interval is narrow, one where its ends are more than a
+/// factor of three apart.
+fn digits_known(value: &Estimate) -> u32 {
+    match value.low.zip(value.high).map(|(low, high)| high / low) {
+        Some(factor) if factor <= 1.1 => 3,
+        Some(factor) if factor <= 3.0 => 2,
+        _ => 1,
+    }
+}
+
+/// Factor between the ends of an interval from which it is told in words.
+const IN_WORDS: f64 = 8.0;
+
+/// Returns the interval as one would say it: `700 to 1,200`, or, where that says no more, `hundreds to tens of thousands`.
+fn spoken(row: &Predicted) -> String {
+    let [_, _, interval, _] = cells(row);
+    let Some((low, high)) = row.value.low.zip(row.value.high).filter(|(low, high)| *low > 0.0 && high / low > IN_WORDS)
+    else {
+        return interval;
+    };
+    let (from, to) = (magnitude(low), magnitude(high));
+    if from == to { from.to_owned() } else { format!("{from} to {to}") }
+}
+
+fn magnitude(figure: f64) -> &'static str {
+    match figure {
+        ..10.0 => "a few",
+        ..100.0 => "tens",
+        ..1e3 => "hundreds",
+        ..1e4 => "thousands",
+        ..1e5 => "tens of thousands",
+        ..1e6 => "hundreds of thousands",
+        _ => "millions",
+    }
+}
+
+/// Formats a figure with so many digits.
+fn count(figure: f64, digits: u32) -> String {
     if figure <= 0.0 {
         return "0".to_owned();
     }
-    let unit = 10f64.powf(figure.log10().floor() - 2.0).max(0.1);
+    let unit = 10f64.powf(figure.log10().floor() - f64::from(digits) + 1.0);
     let rounded = (figure / unit).round() * unit;
-    if rounded < 100.0 { format!("{rounded:.1}") } else { format!("{rounded:.0}") }
+    if unit < 1.0 { format!("{rounded:.1}") } else { words::thousands(rounded.round() as u64) }
 }
 
 #[cfg(test)]
@@ -231,8 +273,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prediction_has_three_digits() {
-        assert_eq!([0.0, 1.234, 23.46, 1234.5, 98_765.0].map(count), ["0", "1.2", "23.5", "1230", "98800"]);
+    fn a_prediction_has_the_digits_that_it_knows() {
+        let with = |digits| [0.0, 1.234, 23.46, 1234.5, 98_765.0].map(|figure| count(figure, digits));
+        assert_eq!(with(3), ["0", "1.2", "23.5", "1,230", "98,800"]);
+        assert_eq!(with(1), ["0", "1", "20", "1,000", "100,000"]);
+        let row = |value: f64, low: f64, high: f64| Predicted {
+            what: Predicts::EtcdRate,
+            clients: 1,
+            value: Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() },
+            bound: Bound::Commits,
+            verified: None,
+        };
+        let said = |row: &Predicted| (cells(row)[1].clone(), cells(row)[2].clone(), spoken(row));
+        let of =
+            |figure: &str, interval: &str, spoken: &str| (figure.to_owned(), interval.to_owned(), spoken.to_owned());
+        assert_eq!(said(&row(1811.0, 1720.0, 1890.0)), of("1,810", "1,720 to 1,890", "1,720 to 1,890"));
+        assert_eq!(said(&row(1811.0, 1333.0, 2440.0)), of("1,800", "1,300 to 2,400", "1,300 to 2,400"));
+        assert_eq!(said(&row(1811.0, 733.0, 4440.0)), of("2,000", "700 to 4,000", "700 to 4,000"));
+        assert_eq!(said(&row(1533.0, 601.0, 11_000.0)), of("2,000", "600 to 10,000", "hundreds to tens of thousands"));
+        assert_eq!(said(&row(0.0, 0.0, 533.0)), of("none", "up to 500", "up to 500"));
     }
 
     /// A "-" stood in the column without a word.
@@ -285,7 +344,7 @@ mod tests {
         let prediction = Prediction { rows, missing: Vec::new() };
         assert_eq!(
             sentence(&prediction),
-            "Run: MySQL/MariaDB transactions/s with 10 clients: 1600 (predicted 1000, 500 to 2000). 1 of 2 measured figures lie \
+            "Run: MySQL/MariaDB transactions/s with 10 clients: 1,600 (predicted 1,000, 500 to 2,000). 1 of 2 measured figures lie \
              in the predicted intervals."
         );
         let mut page = Page::new(&crate::page::Style::plain(80));
@@ -310,6 +369,6 @@ mod tests {
         assert_eq!(measured(&row)[0], "-");
         row.verified = verified(Exactness::AtLeast);
         assert_eq!(measured(&row), [">100", "-20 %"].map(str::to_owned));
-        assert_eq!(cells(&row)[..3], ["etcd puts/s, p99 at 10 ms", "80.0", "60.0 to 110"].map(str::to_owned));
+        assert_eq!(cells(&row)[..3], ["etcd puts/s, p99 at 10 ms", "80", "60 to 110"].map(str::to_owned));
     }
 }
