@@ -39,13 +39,13 @@ pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> im
 /// How to measure, and where the result goes: the same for every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// The shortest times of the suite (check: about 20 seconds); wider intervals
+    /// The shortest times; wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// The longest times of the suite (check: minutes); tighter intervals
+    /// The longest times; tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
-    /// Size of the test file, for example 4G (check: 1GiB)
+    /// Size of the test file, for example 4G
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
     /// Longest time of each step, for example 30s
@@ -54,7 +54,7 @@ pub(crate) struct MeasureArgs {
     /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads (check --full does it)
+    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads
     #[arg(long)]
     pub(crate) with_load: bool,
     #[command(flatten)]

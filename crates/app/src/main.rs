@@ -10,6 +10,7 @@ mod exit;
 mod exports;
 mod given;
 mod message;
+mod option_help;
 mod output;
 mod over_job;
 mod progress;
