@@ -10,6 +10,7 @@ mod screen;
 pub(crate) use csv::quoted;
 pub(crate) use json::document;
 pub use json::{comparison_schema, schema};
+pub(crate) use screen::worth_telling;
 
 use qd1_model::{Report, printable_lines};
 
@@ -45,6 +46,14 @@ pub fn render(report: &Report, format: Format, style: &Style) -> String {
         Some(report) => rendered(&report, format, style),
         // A figure that JSON cannot hold, such as infinity.
         None => printable_lines(&rendered(report, format, &Style { color: false, ..*style })).into_owned(),
+    }
+}
+
+/// Returns what a page has below its first screen, as Markdown.
+pub(crate) fn body_of_page(report: &Report) -> String {
+    match &report.filesystems {
+        Some(table) => filesystems::markdown(report, table),
+        None => markdown::body(report),
     }
 }
 
