@@ -13,6 +13,7 @@ mod message;
 mod output;
 mod over_job;
 mod progress;
+mod run_names;
 mod runs;
 mod session;
 mod signals;

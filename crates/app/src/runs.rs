@@ -12,7 +12,7 @@ use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
 use qd1_system::source::Kind;
 
-use crate::exports::{self, Content, Export};
+use crate::exports::{self, Content, Export, Exported};
 use crate::session;
 use crate::stored::Stored;
 
@@ -92,12 +92,12 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
+pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
     match look_up(word)? {
-        Found::Records(records) => Ok(records),
+        Found::Records(records) => Ok(with_tags(records, is_file(word))),
         Found::Export(export) => {
-            let runs = export.runs().take(most + 1).map(|run| Ok(run?.record));
-            let runs: Vec<Record> = runs.collect::<Result<_>>().with_context(|| printable(word).into_owned())?;
+            let runs: Result<Vec<Exported>> = export.runs().take(most + 1).collect();
+            let runs = runs.with_context(|| printable(word).into_owned())?;
             if runs.len() > most {
                 let message = format!("{}: has more than {most} runs, too many to draw", printable(word));
                 return Err(Problem::usage(message).into());
@@ -112,7 +112,16 @@ pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
     }
 }
 
-fn is_file(word: &str) -> bool {
+/// The runs with the words that somebody gave them in the history; a file alone has none.
+fn with_tags(records: Vec<Record>, are_of_file: bool) -> Vec<Exported> {
+    let rows = if are_of_file { None } else { session::kept_runs().and_then(|store| store.list(usize::MAX)).ok() };
+    let tags = |id: &str| rows.iter().flatten().find(|row| row.id == id).map(|row| row.tags.clone());
+    let kept = |record: Record| Exported { tags: tags(&record.id).unwrap_or_default(), ..Exported::alone(record) };
+    records.into_iter().map(kept).collect()
+}
+
+/// Whether a word names a file rather than runs of the history.
+pub(crate) fn is_file(word: &str) -> bool {
     !word.starts_with('@') && Path::new(word).exists()
 }
 

@@ -197,7 +197,7 @@ fn pages_charts_and_comparisons_of_redacted_runs_name_nobody() {
         let comparison = compare(&[group(&pictured[4]), group(&pictured[4])], &[]).unwrap();
         let page = html(&pictured, Some(&comparison), &jiff::tz::TimeZone::UTC);
         assert_nothing_left(&page, "the page", text);
-        for (name, title) in qd1_report::Charts::of(&pictured).names() {
+        for (name, title) in qd1_report::Charts::of(&pictured, &jiff::tz::TimeZone::UTC).names() {
             assert_nothing_left(&format!("{name} {title}"), "a chart", text);
         }
     }

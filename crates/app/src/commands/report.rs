@@ -9,15 +9,17 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use qd1_analysis::charts;
 use qd1_analysis::compare::{Group, compare};
+use qd1_model::chart::ChartData;
 use qd1_model::comparison::Comparison;
 use qd1_model::measured::Measured;
-use qd1_model::{Problem, Record, printable};
+use qd1_model::{Problem, Record, Report, printable};
 use qd1_report::{Pictured, html};
 
 use crate::args::DestinationArgs;
 use crate::bounds::Bounds;
 use crate::commands::ranking;
-use crate::{message, output, runs};
+use crate::exports::Exported;
+use crate::{message, output, run_names, runs};
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -84,9 +86,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let pictured = pictured(&args.runs)?;
     let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();
     // Where somebody lives is nobody's business.
-    let zone = if args.runs.redact { TimeZone::UTC } else { TimeZone::system() };
+    let zone = zone(&args.runs);
     output::write(&to, &html(&pictured, beside.as_ref(), &zone))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The zone of times that are shown: where somebody lives is nobody's business.
+pub(crate) fn zone(args: &RunsArgs) -> TimeZone {
+    if args.redact { TimeZone::UTC } else { TimeZone::system() }
 }
 
 /// Reads and judges the runs that are asked for.
@@ -94,44 +101,47 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
 /// # Errors
 /// When one cannot be read, or they cannot be drawn together; the message says what to do.
 pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
-    let mut found: Vec<(&str, Record)> = Vec::new();
-    for word in &args.runs {
-        found.extend(runs::records(word, RUNS_MAX)?.into_iter().map(|record| (word.as_str(), record)));
-    }
-    if found.len() > RUNS_MAX {
-        let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", found.len());
-        return Err(Problem::usage(message).into());
-    }
-    let names = names(args, &found)?;
-    found.into_iter().zip(names).map(|((_, record), name)| judged(args, record, name)).collect()
+    let named = named(args, RUNS_MAX)?;
+    let drawn = |(name, record)| {
+        let report = judged(args, record)?;
+        let data = charts(&report.record, &report.summary);
+        Ok(Pictured { name, report, data })
+    };
+    named.into_iter().map(drawn).collect()
 }
 
-/// What each run is called; that of a shared page is no name of a file.
-fn names(args: &RunsArgs, runs: &[(&str, Record)]) -> Result<Vec<String>> {
-    for (at, (word, record)) in runs.iter().enumerate() {
-        if let Some((first, _)) = runs[..at].iter().find(|(_, other)| other.id == record.id) {
+/// Reads and judges the runs of which only the grades are drawn.
+///
+/// # Errors
+/// As [`pictured`].
+pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
+    let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
+    named(args, most)?.into_iter().map(of).collect()
+}
+
+/// The runs that are asked for, `most` of them at most, with their names beside each other.
+fn named(args: &RunsArgs, most: usize) -> Result<Vec<(String, Record)>> {
+    let mut found: Vec<(&str, Exported)> = Vec::new();
+    for word in &args.runs {
+        found.extend(runs::records(word, most)?.into_iter().map(|run| (word.as_str(), run)));
+    }
+    if found.len() > most {
+        let message = format!("{} runs are too many to draw; give at most {most}", found.len());
+        return Err(Problem::usage(message).into());
+    }
+    for (at, (word, run)) in found.iter().enumerate() {
+        if let Some((first, _)) = found[..at].iter().find(|(_, other)| other.record.id == run.record.id) {
             let [one, other] = [first, word].map(|word| printable(word));
             return Err(Problem::usage(format!("{one} and {other} are the same run; name another run")).into());
         }
     }
-    // A name by its time, as @latest, means another run tomorrow.
-    let word = |(word, record): &(&str, Record)| {
-        let is_of_now = args.redact || word.starts_with('@');
-        if is_of_now { shown_id(&record.id) } else { (*word).to_owned() }
-    };
-    Ok(runs::names(&runs.iter().map(word).collect::<Vec<_>>()))
+    let of: Vec<(&str, &Exported)> = found.iter().map(|(word, run)| (*word, run)).collect();
+    let names = run_names::of(&of, args.redact, &zone(args));
+    Ok(names.into_iter().zip(found.into_iter().map(|(_, run)| run.record)).collect())
 }
 
-/// What is shown of an id: a run's own is random, and says nothing of it.
-fn shown_id(id: &str) -> String {
-    let is_random = !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if is_random { id.chars().take(8).collect() } else { "run".to_owned() }
-}
-
-fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {
-    let report = Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)?;
-    let data = charts(&report.record, &report.summary);
-    Ok(Pictured { name, report, data })
+fn judged(args: &RunsArgs, record: Record) -> Result<Report> {
+    Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)
 }
 
 /// Compares each run with the first, where they have anything in common.
@@ -202,7 +212,10 @@ mod tests {
         let record = sixty_million();
         assert_eq!(record.steps[0].streams[0].lat.count(), 60_000_000);
         let args = RunsArgs { runs: Vec::new(), thresholds: None, redact: false };
-        let page = html(&[judged(&args, record, "a".to_owned()).unwrap()], None, &TimeZone::UTC);
+        let report = judged(&args, record).unwrap();
+        let data = charts(&report.record, &report.summary);
+        let drawn = Pictured { name: "a".to_owned(), report, data };
+        let page = html(&[drawn], None, &TimeZone::UTC);
         assert!(page.len() <= 1_500_000, "{} bytes", page.len());
         assert!(page.contains("latency of reads over time"));
     }
