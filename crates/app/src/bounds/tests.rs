@@ -112,7 +112,8 @@ fn plain(detail: Detail) -> Style {
 }
 
 fn in_all_forms(report: &qd1_model::Report, text: &str) {
-    let formats = [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown, Format::Openmetrics];
+    let formats =
+        [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown, Format::Openmetrics, Format::Post];
     for format in formats {
         for detail in [Detail::All, Detail::Screen { is_kept: true, lines: None }] {
             assert_nothing_left(&render(report, format, &plain(detail)), &format!("{format:?}"), text);

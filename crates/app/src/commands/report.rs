@@ -13,13 +13,13 @@ use qd1_model::chart::ChartData;
 use qd1_model::comparison::Comparison;
 use qd1_model::measured::Measured;
 use qd1_model::{Problem, Record, Report, printable};
-use qd1_report::{Pictured, html};
+use qd1_report::{Format, Pictured, Style, html, render};
 
-use crate::args::DestinationArgs;
+use crate::args::{Choice, DestinationArgs, choice};
 use crate::bounds::Bounds;
 use crate::commands::ranking;
 use crate::exports::Exported;
-use crate::{message, output, run_names, runs};
+use crate::{message, output, run_names, runs, terminal};
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -27,15 +27,26 @@ Examples:
   qd1 report -o report.html
   qd1 report @previous @latest -o both.html
   qd1 report run.json --redact -o public.html
+  qd1 report --format post
   qd1 report --ranking results/ --prices prices.csv -o ranking.html
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
+
+/// The forms of a report: name, help text and value.
+const FORMS: [Choice<Form>; 2] =
+    [("html", "One page with charts", Form::Html), ("post", "Plain lines for a forum", Form::Post)];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Html,
+    Post,
+}
 
 /// Runs in one chart at most: more lines than that cannot be told apart.
 const RUNS_MAX: usize = 16;
 
 /// Which runs are drawn, and how.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunsArgs {
     /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
     /// @yesterday, @TAG, or a file of --json
@@ -53,6 +64,9 @@ pub(crate) struct RunsArgs {
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
+    /// Form of it: a page with charts, or a dozen plain lines for a forum, which name no host and no path
+    #[arg(long, value_parser = choice(&FORMS), default_value = "html", conflicts_with = "ranking")]
+    pub(crate) format: Form,
     /// Rank disks instead: each file in this folder is a disk, each folder in it a disk with several runs. Files as RUN has
     /// them, of `qd1 history export`, or of other tools as `qd1 compare` reads them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["runs", "thresholds", "redact"])]
@@ -73,7 +87,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     match &args.output {
         Some(path) => output::check_destination(path)?,
-        None if std::io::stdout().is_terminal() => {
+        None if args.format == Form::Html && std::io::stdout().is_terminal() => {
             return Err(Problem::usage("stdout is a terminal; write the page to a file: -o report.html").into());
         }
         None => {}
@@ -81,6 +95,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
     if let Some(dir) = &args.ranking {
         args.output.iter().try_for_each(|path| ranking::check_output(dir, path))?;
         output::write(&to, &ranking::page(dir, args.prices.as_deref())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.format == Form::Post {
+        output::write(&to, &posts(&args.runs)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let pictured = pictured(&args.runs)?;
@@ -117,6 +135,15 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
 pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
     let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
     named(args, most)?.into_iter().map(of).collect()
+}
+
+/// Returns runs as plain lines, with an empty line between two.
+fn posts(args: &RunsArgs) -> Result<String> {
+    let args = RunsArgs { redact: true, ..args.clone() };
+    let style = Style::plain(terminal::WIDTH);
+    let post = |(_, record)| Ok(render(&judged(&args, record)?, Format::Post, &style));
+    let posts: Result<Vec<String>> = named(&args, RUNS_MAX)?.into_iter().map(post).collect();
+    Ok(posts?.join("\n"))
 }
 
 /// The runs that are asked for, `most` of them at most, with their names beside each other.

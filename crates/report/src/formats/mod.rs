@@ -5,6 +5,7 @@ mod human;
 mod json;
 mod markdown;
 mod openmetrics;
+mod post;
 mod screen;
 
 pub(crate) use csv::quoted;
@@ -34,6 +35,8 @@ pub enum Format {
     Markdown,
     /// OpenMetrics, for Prometheus.
     Openmetrics,
+    /// A dozen plain lines for a forum, without names of hosts and places.
+    Post,
 }
 
 /// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are: a
@@ -77,5 +80,6 @@ fn rendered(report: &Report, format: Format, style: &Style) -> String {
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report),
         Format::Openmetrics => openmetrics::render(report),
+        Format::Post => post::render(report),
     }
 }
