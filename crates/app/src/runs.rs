@@ -67,22 +67,31 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
 /// # Errors
 /// When it has none.
 pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
+    Ok(looked_at(path, |_| Ok(()))?.into_iter().map(|(run, _)| run).collect())
+}
+
+/// Returns the runs of a file, each of qd1 with what `look` makes of its record.
+///
+/// # Errors
+/// When it has none, or `look` fails.
+pub(crate) fn looked_at<T>(path: &Path, look: impl Fn(&Record) -> Result<T>) -> Result<Vec<(Measured, Option<T>)>> {
     let word = path.to_string_lossy();
     let name = printable(&word);
-    let mut runs: Vec<Measured> = match of_file(&word, path)? {
-        Found::Records(records) => records.iter().map(of_record).collect(),
+    let of = |record: &Record| Ok((of_record(record), Some(look(record)?)));
+    let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
+        Found::Records(records) => records.iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) => {
-            let runs = export.runs().take(RUNS_MAX + 1).map(|run| Ok(of_record(&run?.record)));
+            let runs = export.runs().take(RUNS_MAX + 1).map(|run| of(&run?.record));
             runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
         }
-        Found::Others(runs) => return Ok(runs),
+        Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
     };
     if runs.len() > RUNS_MAX {
         return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
     }
     // Runs are called by their file, and those of one file also by their ids.
     let is_one = runs.len() == 1;
-    for run in &mut runs {
+    for (run, _) in &mut runs {
         run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", printable(&run.label)) };
     }
     Ok(runs)
