@@ -126,6 +126,40 @@ struct Look {
 struct Site {
     host: String,
     path: String,
+    /// Whether its names were taken out, so that only what many have tells it from others.
+    is_redacted: bool,
+}
+
+impl Site {
+    fn of(record: &Record) -> Self {
+        let env = &record.environment;
+        if !env.hostname.starts_with('<') {
+            let path = record.plan.target.path.to_string_lossy().into_owned();
+            return Self { host: env.hostname.clone(), path, is_redacted: false };
+        }
+        let device =
+            env.devices.first().map_or_else(String::new, |device| format!(" on {} of {}", device.name, device.size));
+        let host = format!("a machine of {} x {}, {}", env.cpus, env.cpu_model, env.memory);
+        Self { host, path: format!("{}{device}", env.filesystem.kind), is_redacted: true }
+    }
+
+    /// `/srv on db-1`.
+    fn words(&self) -> String {
+        let words = if self.host.is_empty() { self.path.clone() } else { format!("{} on {}", self.path, self.host) };
+        printable(&words).into_owned()
+    }
+
+    /// How to export the runs of this place alone.
+    fn export(&self) -> String {
+        let quoted = |text: &str| format!("'{}'", printable(text).replace('\'', r"'\''"));
+        let host = if self.host.is_empty() { String::new() } else { format!(" --host {}", quoted(&self.host)) };
+        let conditions = if self.is_redacted {
+            " --path PATH --redact".to_owned()
+        } else {
+            format!("{host} --path {}", quoted(&self.path))
+        };
+        format!("qd1 history export{conditions} -o disk-a.ndjson")
+    }
 }
 
 fn look(record: &Record) -> Result<Look> {
@@ -133,8 +167,7 @@ fn look(record: &Record) -> Result<Look> {
         Subject::Check => Bounds::of_run(record.plan.subject, None)?.judge(record.clone(), false)?.verdicts,
         _ => Vec::new(),
     };
-    let path = record.plan.target.path.to_string_lossy().into_owned();
-    Ok(Look { site: Site { host: record.environment.hostname.clone(), path }, verdicts })
+    Ok(Look { site: Site::of(record), verdicts })
 }
 
 /// Refuses runs of several places or machines as those of one disk.
@@ -146,21 +179,15 @@ fn of_one_site(place: &str, sites: &[Site]) -> Result<(), Problem> {
         }
     }
     let [first, _, ..] = found.as_slice() else { return Ok(()) };
-    let shown =
-        |site: &&Site| printable(format!("{} on {}", site.path, site.host).trim_end_matches(" on ")).into_owned();
-    let mut names: Vec<String> = found.iter().map(shown).take(SITES_SHOWN).collect();
+    let mut names: Vec<String> = found.iter().map(|site| site.words()).take(SITES_SHOWN).collect();
     if found.len() > SITES_SHOWN {
         names.push(format!("{} more", found.len() - SITES_SHOWN));
     }
-    // As an option of the export; a run whose machine has no name is found by its place.
-    let quoted = |text: &str| format!("'{}'", printable(text).replace('\'', r"'\''"));
-    let host = if first.host.is_empty() { String::new() } else { format!(" --host {}", quoted(&first.host)) };
     Err(Problem::usage(format!(
-        "{place}: has runs of {} places ({}), and a file or folder is one disk; export each to a file of its own: qd1 history \
-         export{host} --path {} -o disk-a.ndjson",
+        "{place}: has runs of {} places ({}), and a file or folder is one disk; export each to a file of its own: {}",
         found.len(),
         names.join(", "),
-        quoted(&first.path)
+        first.export()
     )))
 }
 
@@ -319,15 +346,25 @@ mod tests {
 
     #[test]
     fn runs_of_several_places_are_no_disk_and_the_message_says_how_to_part_them() {
-        let site = |host: &str, path: &str| Site { host: host.to_owned(), path: path.to_owned() };
+        let site = |host: &str, path: &str| Site { host: host.to_owned(), path: path.to_owned(), is_redacted: false };
         assert!(of_one_site("a.ndjson", &[site("db-1", "/srv"), site("db-1", "/srv")]).is_ok());
-        // Of redacted ones nobody can tell.
-        assert!(of_one_site("a.ndjson", &[site("<host>", "<path>"), site("<host>", "<path>")]).is_ok());
         for other in [site("db-2", "/srv"), site("db-1", "/it's")] {
             let error = of_one_site("a.ndjson", &[site("db-1", "/srv"), other]).unwrap_err().to_string();
             assert!(error.starts_with("a.ndjson: has runs of 2 places (/srv on db-1, "), "{error}");
             assert!(error.ends_with("qd1 history export --host 'db-1' --path '/srv' -o disk-a.ndjson"), "{error}");
         }
+    }
+
+    #[test]
+    fn runs_without_names_are_told_apart_by_machine_and_device() {
+        let record = qd1_report::samples::slow_vps().record;
+        let shared = qd1_report::redact(&record).unwrap();
+        assert!(of_one_site("a", &[Site::of(&shared), Site::of(&shared)]).is_ok());
+        let mut other = shared.clone();
+        other.environment.devices[0].name = "vdb1".to_owned();
+        let error = of_one_site("a", &[Site::of(&shared), Site::of(&other)]).unwrap_err().to_string();
+        assert!(error.contains("ext4 on vda1 of") && error.contains("ext4 on vdb1 of"), "{error}");
+        assert!(error.ends_with("qd1 history export --path PATH --redact -o disk-a.ndjson"), "{error}");
     }
 
     #[test]
