@@ -11,7 +11,7 @@ use qd1_model::units::parse_duration_ns;
 use qd1_report::Format;
 
 /// The forms of a result: name, help text and value.
-const FORMATS: [Choice<Format>; 6] = [
+const FORMATS: [Choice<Format>; 7] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
     (
@@ -20,7 +20,8 @@ const FORMATS: [Choice<Format>; 6] = [
         Format::Ndjson,
     ),
     ("csv", "One row per step, kind of operation and metric", Format::Csv),
-    ("markdown", "Tables for an issue or a forum post", Format::Markdown),
+    ("markdown", "Tables for an issue or a pull request", Format::Markdown),
+    ("post", "A dozen plain lines for a forum; names no host and no path, as with --redact", Format::Post),
     ("openmetrics", "OpenMetrics, for Prometheus or node_exporter's textfile collector", Format::Openmetrics),
 ];
 
@@ -150,6 +151,11 @@ impl OutputArgs {
     /// The form of the result.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
+    }
+
+    /// Whether names are left out: where it was asked for, and in what is made to be shared.
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.redact || self.format() == Format::Post
     }
 }
 

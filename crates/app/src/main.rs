@@ -14,6 +14,7 @@ mod option_help;
 mod output;
 mod over_job;
 mod progress;
+mod run_names;
 mod runs;
 mod session;
 mod signals;

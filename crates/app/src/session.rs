@@ -206,7 +206,7 @@ impl<'a> Session<'a> {
             // Without them the list judges the run anew, and so do its trend and comparisons.
             let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
             let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
-            if !self.request.common.output.redact && !report.record.is_unfinished() {
+            if !self.request.common.output.is_redacted() && !report.record.is_unfinished() {
                 let spoilers = compare::spoilers(&report.record, &report.summary);
                 let run = compare::measured(&report.record, &report.summary, &spoilers);
                 let _ = store.note_measured(&report.record.id, compare::MEASURED_BY, &run);
@@ -261,7 +261,7 @@ pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, inspect: impl FnOn
 /// # Errors
 /// When the report cannot be redacted or written.
 pub(crate) fn show(record: Record, bounds: &Bounds, to: &OutputArgs, detail: Detail) -> Result<Report> {
-    let report = bounds.judge(record, to.redact)?;
+    let report = bounds.judge(record, to.is_redacted())?;
     output::report(to, &report, detail)?;
     Ok(report)
 }

@@ -13,6 +13,7 @@ mod align;
 mod circumstances;
 mod condition;
 mod effects;
+mod grades;
 mod moderate;
 mod overall;
 mod products;
@@ -29,6 +30,7 @@ use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
+pub use grades::grade;
 pub use products::{by_host, prices};
 pub use rank::rank;
 

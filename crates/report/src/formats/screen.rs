@@ -101,7 +101,7 @@ fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
 const SETTINGS: [&str; 3] = ["mount_options.discard", "mount_options.commit", "dirty_limits"];
 
 /// The findings by weight. Those that only inform are worth a line where there is something to do about them.
-fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
+pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
     // A check says it in its first line.
     let no_disk = report.no_disk().filter(|_| words::is_check(report));
     let is_told = move |finding: &&Finding| {

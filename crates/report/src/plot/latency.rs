@@ -3,7 +3,7 @@
 use qd1_model::OpClass;
 use qd1_model::chart::{Distribution, Part};
 
-use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, named};
+use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, bounds, look, named};
 
 /// Lines of the overview that are shown at first, of all runs together.
 const SHOWN: usize = 6;
@@ -24,26 +24,32 @@ struct Curve<'a> {
 pub(super) fn overview(runs: &[Pictured]) -> Group {
     let decisive = decisive(runs);
     let most = (SHOWN / runs.len().max(1)).max(1);
-    let mut curves: Vec<Curve<'_>> = Vec::new();
-    let mut kinds: Vec<String> = Vec::new();
+    let rank = |found: &Distribution| decisive.iter().position(|step| *step == found.step);
+    let mut curves: Vec<(usize, Curve<'_>, String)> = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        let mut shown = 0;
-        for found in run.data.distributions.iter().filter(|found| found.part == Part::Whole) {
-            let is_alone = run.data.distributions.iter().filter(|other| is_of_same_step(found, other)).count() == 1;
+        let mut of_run: Vec<&Distribution> =
+            run.data.distributions.iter().filter(|found| found.part == Part::Whole).collect();
+        // The steps that decide come first, in the order of the classes.
+        of_run.sort_by_key(|found| (rank(found).is_none(), rank(found)));
+        for (place, found) in of_run.iter().enumerate() {
+            let is_alone = of_run.iter().filter(|other| is_of_same_step(found, other)).count() == 1;
             let what = if is_alone { found.step.clone() } else { format!("{} {}", found.step, found.class.name()) };
-            let is_shown = shown < most && (decisive.is_empty() || decisive.contains(&found.step));
-            shown += usize::from(is_shown);
-            let kind = kinds.iter().position(|kind| *kind == what).unwrap_or_else(|| {
-                kinds.push(what.clone());
-                kinds.len() - 1
-            });
-            // The same step of several runs has one colour.
-            let look = (runs.len() > 1).then_some((kind, number));
-            curves.push(Curve { is_shown, name: named(runs, run, &what), look, found });
+            let is_shown = place < most && (decisive.is_empty() || rank(found).is_some());
+            curves.push((number, Curve { is_shown, name: named(runs, run, &what), look: None, found }, what));
         }
     }
-    // These get the colours that are easiest to tell apart.
-    curves.sort_by_key(|curve| !curve.is_shown);
+    // These get the looks that are easiest to tell apart.
+    curves.sort_by_key(|(_, curve, _)| !curve.is_shown);
+    let mut kinds: Vec<String> = Vec::new();
+    let mut curves_with_looks = Vec::new();
+    for (number, curve, what) in curves {
+        let kind = kinds.iter().position(|kind| *kind == what).unwrap_or_else(|| {
+            kinds.push(what);
+            kinds.len() - 1
+        });
+        curves_with_looks.push(Curve { look: look(runs, number, kind), ..curve });
+    }
+    let curves = curves_with_looks;
     let series = |of: fn(&Distribution) -> Series| -> Vec<Series> {
         let line = |curve: &Curve<'_>| Series {
             name: curve.name.clone(),
@@ -64,6 +70,8 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
             y: LATENCY,
             body: Body::Lines { series: series(percentiles) },
             time: None,
+            bounds: bounds::of_overview(runs),
+            made: String::new(),
         },
         Chart {
             id: "distributions".to_owned(),
@@ -73,6 +81,8 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
             y: SHARE,
             body: Body::Lines { series: series(distribution) },
             time: None,
+            bounds: Vec::new(),
+            made: String::new(),
         },
     ];
     let charts = if curves.is_empty() { Vec::new() } else { charts };
@@ -103,7 +113,7 @@ pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
 
 fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
     let mut series = Vec::new();
-    for run in runs {
+    for (number, run) in runs.iter().enumerate() {
         for found in run.data.distributions.iter().filter(|found| found.step == step && found.class == class) {
             let part = match found.part {
                 Part::Whole if runs.len() > 1 => "",
@@ -112,7 +122,14 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
                 Part::Sync => "sync part",
             };
             let is_hidden = runs.len() > 1 && found.part != Part::Whole;
-            series.push(Series { name: named(runs, run, part), band: band(found), is_hidden, ..percentiles(found) });
+            let look = look(runs, number, found.part as usize);
+            series.push(Series {
+                name: named(runs, run, part),
+                band: band(found),
+                look,
+                is_hidden,
+                ..percentiles(found)
+            });
         }
     }
     Chart {
@@ -123,6 +140,8 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
         y: LATENCY,
         body: Body::Lines { series },
         time: None,
+        bounds: bounds::of_percentiles(runs, step, class),
+        made: String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use qd1_model::{Grade, Report};
 
 use super::bands;
 use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
+use crate::reasons::Reasons;
 use crate::words;
 
 /// Criteria with the same bound for several steps.
@@ -66,14 +67,15 @@ pub(crate) fn sentence(report: &Report) -> String {
 
 /// Writes a line for each criterion, those that failed first.
 pub(crate) fn brief(page: &mut Page, report: &Report) {
-    bands::lines(page, report);
+    let mut reasons = Reasons::default();
+    bands::lines(page, report, &mut reasons);
     let order = [Grade::Fail, Grade::Marginal, Grade::NotResolved, Grade::Pass];
     for grade in order {
         let of_grade = report.criteria.iter().filter(|judged| judged.grade == grade);
         for judged in of_grade.filter(|judged| bands::letter(judged).is_none()) {
             let bound = bound(&judged.criterion);
             let label = grade.name().to_uppercase();
-            page.hang(2, &label, paint(grade), 16, &format!("{} ({bound})", words::judged(judged)));
+            page.hang(2, &label, paint(grade), 16, &format!("{} ({bound})", reasons.judged(judged)));
         }
     }
 }
@@ -84,14 +86,15 @@ pub(crate) fn section(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Criteria");
-    bands::lines(page, report);
+    let mut reasons = Reasons::default();
+    bands::lines(page, report, &mut reasons);
     for group in groups(report).into_iter().filter(|group| bands::letter(group.judged[0]).is_none()) {
         let Criterion { label, source, .. } = group.shared;
         page.prose(2, &bound(group.shared));
         page.prose(4, format!("{label} ({source})").trim());
         for judged in group.judged {
             let paint = paint(judged.grade);
-            page.hang(4, &judged.grade.name().to_uppercase(), paint, 18, &words::judged(judged));
+            page.hang(4, &judged.grade.name().to_uppercase(), paint, 18, &reasons.judged(judged));
         }
     }
 }

@@ -64,28 +64,71 @@ fn decided_by(verdict: &Verdict) -> String {
 fn short(judged: &Judged) -> String {
     let criterion = &judged.criterion;
     let Some(metric) = metric(&criterion.metric) else { return words::judged(judged) };
-    let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
-    let name = match criterion.metric.as_str() {
-        "stall_share" => "time in stalls".to_owned(),
-        "stall_longest_ns" => "longest stall".to_owned(),
-        _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)),
-    };
-    let name = name.trim_end();
-    let Some(figure) = judged.figure else { return format!("{name}: not measured") };
+    let figure = figure(judged);
+    if !is_known(judged) {
+        return figure;
+    }
+    if judged.grade == Grade::NotResolved {
+        return format!("{figure}, {}", open_in_short(&judged.why));
+    }
     let (word, bound) = match (judged.grade, metric.better) {
         (Grade::Fail, Better::Lower) => ("fail >", criterion.fail),
         (Grade::Fail, Better::Higher) => ("fail <", criterion.fail),
         (_, Better::Lower) => ("pass <=", criterion.pass),
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
-    let value = words::known(metric.unit, &figure);
-    if figure.value.is_none() && figure.low.is_none() && figure.high.is_none() {
-        return format!("{name}: too few to say");
+    format!("{figure}, {word}{}", words::threshold(metric.unit, bound))
+}
+
+/// Whether anything is known of the figure.
+fn is_known(judged: &Judged) -> bool {
+    judged.figure.is_some_and(|figure| figure.value.is_some() || figure.low.is_some() || figure.high.is_some())
+}
+
+/// Returns the figure of a criterion in few words: `wal sync p99 12.0 ms`, `longest stall above 1.2 s`.
+pub(crate) fn figure(judged: &Judged) -> String {
+    let (name, value) = figure_parts(judged);
+    let is_number = is_known(judged);
+    if is_number { format!("{name} {value}") } else { format!("{name}: {value}") }
+}
+
+/// Returns the same in two parts: what it is of, and how much.
+pub(crate) fn figure_parts(judged: &Judged) -> (String, String) {
+    let criterion = &judged.criterion;
+    let Some(metric) = metric(&criterion.metric) else { return (criterion.step.clone(), "not known".to_owned()) };
+    let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
+    let name = match criterion.metric.as_str() {
+        "stall_share" => "time in stalls".to_owned(),
+        "stall_longest_ns" => "longest stall".to_owned(),
+        _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)).trim_end().to_owned(),
+    };
+    let value = match judged.figure {
+        None => "not measured".to_owned(),
+        Some(_) if !is_known(judged) => "too few to say".to_owned(),
+        Some(figure) => words::known(metric.unit, &figure),
+    };
+    (name, value)
+}
+
+/// Returns the name of a grade's colour.
+pub(crate) const fn color(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Pass => "good",
+        Grade::Marginal => "middling",
+        Grade::Fail => "bad",
+        Grade::NotResolved => "open",
     }
-    if judged.grade == Grade::NotResolved {
-        return format!("{name} {value}, {}", open_in_short(&judged.why));
+}
+
+/// Returns the same of what single reads are like: by where their whole interval lies.
+pub(crate) fn color_of_reads(reads: &Impression) -> &'static str {
+    let Some((first, last)) = reads.bounds.first().zip(reads.bounds.last()) else { return "open" };
+    match reads.figure.filter(|_| reads.word.is_some()) {
+        None => "open",
+        Some(figure) if figure.high.is_some_and(|high| high <= first.up_to) => "good",
+        Some(figure) if figure.low.is_some_and(|low| low > last.up_to) => "bad",
+        Some(_) => "middling",
     }
-    format!("{name} {value}, {word}{}", words::threshold(metric.unit, bound))
 }
 
 /// Why a figure is not resolved, in a word or two: the screen's findings and the whole report say it in full.
