@@ -14,8 +14,13 @@ pub(crate) struct Reasons(Vec<(String, String)>);
 impl Reasons {
     /// Returns a criterion's figure in words, as [`words::judged`] does, unless its reason was said already.
     pub(crate) fn judged(&mut self, judged: &Judged) -> String {
-        let why = self.once(&judged.why, &name(judged));
+        let why = self.of(judged);
         words::judged(&Judged { why, ..judged.clone() })
+    }
+
+    /// Returns the reason of a criterion's grade, or where it stands.
+    pub(crate) fn of(&mut self, judged: &Judged) -> String {
+        self.once(&judged.why, &name(judged))
     }
 
     /// Returns the reason, or the row that has it.
@@ -35,7 +40,7 @@ impl Reasons {
 }
 
 /// What a reader finds the row by.
-fn name(judged: &Judged) -> String {
+pub(crate) fn name(judged: &Judged) -> String {
     let step = &judged.criterion.step;
     let op = judged.criterion.op.name();
     if step.contains(op) { step.clone() } else { format!("{step} {op}") }
