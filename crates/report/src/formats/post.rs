@@ -6,11 +6,12 @@ use jiff::tz::TimeZone;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::metric::{Unit, metric};
 use qd1_model::units::format_span_ns;
-use qd1_model::{Estimate, OpClass, Record, Report, Severity, StreamSummary};
+use qd1_model::{Estimate, Grade, OpClass, Record, Report, Severity, StreamSummary};
 
+use super::worth_telling;
 use crate::headline;
 use crate::page::{Page, Style};
-use crate::sections::{self, verdicts};
+use crate::sections::{self, bands, verdicts};
 use crate::words;
 
 /// Columns: what a forum shows without a bar to scroll.
@@ -135,6 +136,9 @@ fn is_known(figure: &Estimate) -> bool {
 /// What another kind of run answers, and the first lines of its table.
 fn other(page: &mut Page, report: &Report) {
     page.prose(2, &headline::paragraph(report));
+    if !report.criteria.is_empty() {
+        return criteria(page, report);
+    }
     let mut table = Page::new(&Style::plain(WIDTH));
     sections::brief(&mut table, report);
     let count = table.text.lines().count();
@@ -145,8 +149,27 @@ fn other(page: &mut Page, report: &Report) {
     }
 }
 
+/// The criteria of a suite, the worst first: letters, then grades.
+fn criteria(page: &mut Page, report: &Report) {
+    let letters =
+        bands::lettered(report).into_iter().map(|lettered| (lettered.letter, verdicts::figure(lettered.judged)));
+    let graded = [Grade::Fail, Grade::Marginal, Grade::NotResolved, Grade::Pass].into_iter().flat_map(|grade| {
+        let of_grade =
+            report.criteria.iter().filter(move |judged| judged.grade == grade && bands::letter(judged).is_none());
+        of_grade.map(move |judged| (grade.name().to_uppercase(), verdicts::short(judged)))
+    });
+    let mut lines: Vec<(String, String)> = letters.chain(graded).collect();
+    // What is in several bands or groups with one figure is one line.
+    lines.dedup();
+    let shown = if lines.len() <= LINES_MAX { lines.len() } else { LINES_MAX - 1 };
+    lines[..shown].iter().for_each(|(label, text)| line(page, label, text));
+    if shown < lines.len() {
+        page.line(&format!("  ({} more criteria)", lines.len() - shown));
+    }
+}
+
 fn warnings(page: &mut Page, report: &Report) {
-    let severe: Vec<_> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
+    let severe: Vec<_> = worth_telling(report).filter(|finding| finding.severity >= Severity::Warning).collect();
     for finding in severe.iter().take(WARNINGS_MAX) {
         line(page, words::severity(finding.severity), &sections::sentence(&finding.title));
     }

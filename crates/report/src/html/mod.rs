@@ -30,7 +30,7 @@ use crate::compare::{CompareFormat, comparison};
 use crate::formats::body_of_page;
 use crate::headline;
 use crate::packed::packed_text;
-use crate::page::Style;
+use crate::page::{Style, unbroken};
 use crate::plot::{Group, Matrix, Pictured, groups, matrix};
 
 use crate::words;
@@ -110,13 +110,21 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
             prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone), HeadingLevel::H3)
         }),
         runs: runs.iter().zip(&shown).map(|(run, shown)| section(run, shown, runs.len())).collect(),
-        matrix: matrix(&shown).filter(|_| shown.len() > 1),
+        matrix: matrix(&shown).filter(|_| shown.len() > 1).map(unbroken_matrix),
         first,
         charts,
         groups,
         version: env!("CARGO_PKG_VERSION"),
     };
     page.render().expect("writing to a String cannot fail")
+}
+
+/// The same with the units bound to their numbers.
+fn unbroken_matrix(mut matrix: Matrix) -> Matrix {
+    for cell in matrix.cells.iter_mut().flatten().flatten() {
+        cell.value = unbroken(&cell.value);
+    }
+    matrix
 }
 
 fn section<'a>(run: &Pictured, shown: &'a Pictured, runs: usize) -> Section<'a> {

@@ -119,7 +119,7 @@
     const short = bound.text.split(" (")[0], gap = 5 * unit;
     const before = bound.x && [bound.text, short].find(text => left - gap - wide(text) > from);
     const after = bound.x && !before && right + gap + wide(short) < to;
-    const text = before || (after ? short : wide(bound.text) < to - from ? bound.text : short);
+    const text = before || (bound.x || wide(bound.text) > to - from ? short : bound.text);
     let at = before || after ? y + 4 * unit : y - 5 * unit;
     while (names.some(other => Math.abs(other - at) < 11 * unit)) at += 11 * unit;
     names.push(at);

@@ -61,6 +61,13 @@ fn criteria(runs: &[Pictured]) -> impl Iterator<Item = (&str, &Criterion)> {
     of_classes.chain(of_suites.map(|judged| (judged.criterion.label.as_str(), &judged.criterion)))
 }
 
+/// Returns the steps and operations by which the runs were judged, those of percentiles first: they are what a chart of these
+/// shows.
+pub(super) fn decisive(runs: &[Pictured]) -> Vec<(&str, OpClass)> {
+    let of_percentiles = criteria(runs).filter(|(_, criterion)| nines(&criterion.metric).is_some());
+    of_percentiles.chain(criteria(runs)).map(|(_, criterion)| (criterion.step.as_str(), criterion.op)).collect()
+}
+
 impl Edge<'_> {
     /// `p99: fail above 10 ms (etcd / Kubernetes)`.
     fn text(&self, has_title: bool) -> String {

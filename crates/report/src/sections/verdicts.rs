@@ -61,7 +61,8 @@ fn decided_by(verdict: &Verdict) -> String {
     words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged))
 }
 
-fn short(judged: &Judged) -> String {
+/// Returns the same of one criterion.
+pub(crate) fn short(judged: &Judged) -> String {
     let criterion = &judged.criterion;
     let Some(metric) = metric(&criterion.metric) else { return words::judged(judged) };
     let figure = figure(judged);
