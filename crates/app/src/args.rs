@@ -200,6 +200,10 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
-fn engine(text: &str) -> Result<EngineChoice, String> {
+/// Parses the name of an engine.
+///
+/// # Errors
+/// When there is no such engine.
+pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
     text.parse()
 }
