@@ -30,7 +30,9 @@ use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
 use crate::commands::version::VersionArgs;
-use crate::option_help::worded;
+use option_help::worded;
+
+mod option_help;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \

@@ -11,7 +11,6 @@ mod exports;
 mod given;
 mod in_turn;
 mod message;
-mod option_help;
 mod output;
 mod over_job;
 mod progress;
