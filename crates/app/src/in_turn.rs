@@ -118,7 +118,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
     };
     let [of_first, of_second] = runs;
     let groups = [group(of_first, first)?, group(of_second, second)?];
-    Ok(Outcome::Measured(Box::new(Measured { groups, pairs: Pairs::of(&pairs), has_failed })))
+    Ok(Outcome::Measured(Box::new(Measured { groups, pairs: Pairs::new(&pairs), has_failed })))
 }
 
 /// Two places on one filesystem have half of its room each.

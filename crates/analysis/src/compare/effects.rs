@@ -234,10 +234,6 @@ impl Figures {
 
     /// How far `side` is from the first one; `None` where either has none of it.
     fn gap(&self, side: usize, spread: Option<&Spread>) -> Option<Gap> {
-        let (first, other) = (&self.sides[0], &self.sides[side]);
-        if first.is_empty() || other.is_empty() {
-            return None;
-        }
         let slack = Slack::default();
         if let Some(pairs) = self.pairs(side) {
             let count = pairs.len() as f64;
@@ -246,6 +242,10 @@ impl Figures {
             let error = (squares / (count - 1.0)).max(VARIANCE_MIN).sqrt() / count.sqrt();
             let (down, up) = (Some(error), Some(error));
             return Some(Gap { difference, down, up, df: count - 1.0, floor: 0.0, slack });
+        }
+        let (first, other) = (&self.sides[0], &self.sides[side]);
+        if first.is_empty() || other.is_empty() {
+            return None;
         }
         let difference = mean(other) - mean(first);
         Some(match spread {

@@ -10,11 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use qd1_model::comparison::{Comparison, Row};
+use qd1_model::comparison::Comparison;
 use qd1_model::record::{StepRecord, Stream};
 use qd1_model::{Hist, OpClass, Problem};
 
-use super::effects::Figures;
 use super::{Condition, Group, compared};
 
 /// Operations beyond a percentile that a visit has to have, on average.
@@ -63,7 +62,7 @@ impl Pairs {
     /// Returns the differences of these visits: each of the first place with that of the second which was made next to it, in
     /// the order of the run.
     #[must_use]
-    pub fn of(visits: &[(StepRecord, StepRecord)]) -> Self {
+    pub fn new(visits: &[(StepRecord, StepRecord)]) -> Self {
         let mut steps: Vec<&str> = visits.iter().map(|(first, _)| first.name.as_str()).collect();
         steps.sort_unstable();
         steps.dedup();
@@ -83,16 +82,11 @@ impl Pairs {
         pairs
     }
 
-    /// Gives a figure its differences.
-    pub(super) fn put_in(&self, row: Row, figures: Figures) -> (Row, Figures) {
-        let found = self
-            .of
-            .iter()
-            .find(|((step, class, metric), _)| *step == row.step && *class == row.op && *metric == row.metric);
-        match found {
-            Some((_, pairs)) => (row, figures.in_turn(vec![pairs.clone()])),
-            None => (row, figures),
-        }
+    /// Returns the differences of a figure, where there are any.
+    pub(super) fn of(&self, step: &str, class: OpClass, metric: &str) -> Option<&[f64]> {
+        let is_it =
+            |(of, of_class, name): &(String, OpClass, &str)| of == step && *of_class == class && *name == metric;
+        self.of.iter().find(|(key, _)| is_it(key)).map(|(_, pairs)| pairs.as_slice())
     }
 }
 
@@ -169,7 +163,7 @@ mod tests {
                 (visit(1e6 * level, 100), visit(1.25e6 * level, 100))
             })
             .collect();
-        let pairs = Pairs::of(&visits);
+        let pairs = Pairs::new(&visits);
         let of = |metric| &pairs.of[&("reads".to_owned(), OpClass::Read, metric)];
         assert_eq!(of("lat_p50_ns").len(), 12);
         assert!(of("lat_p50_ns").iter().all(|one| (one - 1.25_f64.ln()).abs() < 0.003), "{pairs:?}");
@@ -179,7 +173,7 @@ mod tests {
     #[test]
     fn visits_with_too_few_operations_are_joined() {
         let visits: Vec<(StepRecord, StepRecord)> = (0..13).map(|_| (visit(1e6, 400), visit(1e6, 400))).collect();
-        let pairs = Pairs::of(&visits);
+        let pairs = Pairs::new(&visits);
         let count = |metric| pairs.of.get(&("reads".to_owned(), OpClass::Read, metric)).map_or(0, Vec::len);
         // p99 wants a thousand: three visits of 400, and the thirteenth is left over.
         assert_eq!((count("lat_mean_ns"), count("lat_p99_ns"), count("lat_p999_ns")), (13, 4, 0));

@@ -127,12 +127,9 @@ fn compared(groups: &[Group], conditions: &[Condition], pairs: Option<&Pairs>) -
     let is_repeated = groups.iter().any(|group| group.runs.len() > 1);
     let alignment = align::align(groups);
     let mut rows: Vec<(Row, Figures)> =
-        alignment.steps.iter().flat_map(|aligned| rows(aligned, groups, is_repeated)).collect();
+        alignment.steps.iter().flat_map(|aligned| rows_with(aligned, groups, is_repeated, pairs)).collect();
     if rows.is_empty() {
         return Err(nothing(groups));
-    }
-    if let Some(pairs) = pairs {
-        rows = rows.into_iter().map(|(row, figures)| pairs.put_in(row, figures)).collect();
     }
     family::mark(&mut rows);
     let spreads =
@@ -204,6 +201,11 @@ fn side(group: &Group) -> Side {
 
 /// The rows of an aligned step: each figure that two sides have, one of them the first.
 fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row, Figures)> {
+    rows_with(aligned, groups, is_repeated, None)
+}
+
+/// The same with the differences of neighbouring visits, which may tell what neither run resolves.
+fn rows_with(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool, pairs: Option<&Pairs>) -> Vec<(Row, Figures)> {
     let sides = groups.len();
     // A single run of a tool that keeps no course over time does not say how much of a difference is chance.
     let proves = |side: usize| is_repeated || !groups[side].runs.iter().any(|run| run.is_without_course);
@@ -224,7 +226,8 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
         let has_figures = ["lat_p50_ns", "iops"].map(has);
         for metric in METRICS.iter().filter(|metric| !NOT_COMPARED.contains(&metric.name)) {
             let all: Vec<Vec<Estimate>> = (0..sides).map(|side| of(side, metric.name)).collect();
-            if !is_comparable(&all) {
+            let in_turn = pairs.and_then(|pairs| pairs.of(&aligned.first.name, class, metric.name));
+            if !is_comparable(&all) && (in_turn.is_none() || all.iter().any(Vec::is_empty)) {
                 continue;
             }
             let row = Row {
@@ -245,7 +248,8 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
                 of.try_fold(1.0_f64, |most, factor| Some(most.max(factor?)))
             };
             let slack = (1..sides).map(|side| spoiling::slack(metric, explained(0), explained(side)));
-            found.push((row, figures.explained(slack.collect())));
+            let in_turn = in_turn.map(<[f64]>::to_vec).into_iter().collect();
+            found.push((row, figures.explained(slack.collect()).in_turn(in_turn)));
         }
     }
     found

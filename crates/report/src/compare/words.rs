@@ -71,18 +71,17 @@ pub(super) fn explored(comparison: &Comparison, side: usize) -> Option<String> {
         comparison.rows.iter().filter(|row| !row.is_primary).map(|row| &row.effects[side - 1]).collect();
     let count = |word: Word| effects.iter().filter(|effect| effect.word == word).count();
     let (better, worse) = (count(Word::Better), count(Word::Worse));
+    let all = effects.len();
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
     let said = match (better, worse) {
-        _ if effects.is_empty() => return None,
-        (0, 0) => "none differs".to_owned(),
-        (_, 0) => format!("{better} better"),
-        (0, _) => format!("{worse} worse"),
-        _ => format!("{better} better, {worse} worse"),
+        _ if all == 0 => return None,
+        (0, 0) => return Some(format!("Exploratory figures, which decide nothing: none of {all} differs.")),
+        (_, 0) => format!("{better} of {all} {} better", be(better)),
+        (0, _) => format!("{worse} of {all} {} worse", be(worse)),
+        _ => format!("of {all} {better} {} better and {worse} worse", be(better)),
     };
-    let chance = match better + worse {
-        0 => String::new(),
-        _ => format!(" (of such, {:.0} in 100 are chance)", 100.0 * comparison.false_discovery_rate),
-    };
-    Some(format!("Exploratory, and decides nothing: of {} other figures {said}{chance}.", effects.len()))
+    let chance = 100.0 * comparison.false_discovery_rate;
+    Some(format!("Exploratory figures, which decide nothing: {said}; about {chance:.0} in 100 such are chance."))
 }
 
 /// How much what spoiled runs explains at most, of the figures where that is known.
@@ -93,14 +92,15 @@ pub(super) fn explained(comparison: &Comparison, side: usize) -> Vec<String> {
             let effect = &row.effects[side - 1];
             let is_like = effect.is_spoiled != is_judged && (is_judged == is_apart(effect) || !is_judged);
             let factor = effect.explained.filter(|_| is_like)?;
-            Some(format!("{} {} {} times", row.step, title(row), digits(factor)))
+            Some(format!("{} ({} {})", digits(factor), row.step, title(row)))
         });
         rows.collect()
     };
     let said = |figures: Vec<String>, what: &str| {
-        (!figures.is_empty()).then(|| format!("What spoiled runs explains at most {}: {what}.", figures.join(", ")))
+        let figures = (!figures.is_empty()).then(|| figures.join(", "))?;
+        Some(format!("What spoiled the runs explains a factor of at most {figures}: {what}."))
     };
-    [said(of(true), "the difference is larger"), said(of(false), "the difference is not judged")]
+    [said(of(true), "the difference is larger"), said(of(false), "the difference may be that, and is not judged")]
         .into_iter()
         .flatten()
         .collect()
@@ -206,8 +206,9 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
     let has_others = comparison.rows.iter().any(|row| !row.is_primary);
     let others = if has_others {
         format!(
-            "; of the others that differ {:.0} % are (a false discovery rate)",
-            100.0 * (1.0 - comparison.false_discovery_rate)
+            "; of the others that are said to differ about {:.0} in 100 do (false discovery rate {:.0} %)",
+            100.0 * (1.0 - comparison.false_discovery_rate),
+            100.0 * comparison.false_discovery_rate
         )
     } else {
         String::new()

@@ -65,7 +65,7 @@ pub(super) fn comparison(cell: &Cell, factor: f64, seed: u64) -> Comparison {
     records.iter_mut().for_each(|record| sort(record, &turns));
     let [first, other] = records.map(|record| measured(&record, &qd1_analysis::summarize(&record), &[]));
     let groups = [("a", first), ("b", other)].map(|(name, run)| Group { name: name.to_owned(), runs: vec![run] });
-    compare_in_turn(&groups, &[], &Pairs::of(&pairs)).expect("both have the same steps")
+    compare_in_turn(&groups, &[], &Pairs::new(&pairs)).expect("both have the same steps")
 }
 
 fn sort(record: &mut Record, turns: &InTurn) {

@@ -200,7 +200,8 @@ pub fn study(case: Case, seeds: Seeds, count: u64, oracles: &[Oracle]) -> Total 
     total
 }
 
-/// The table: `count` pairs of equal disks, of single runs, three runs and in turn; then differences, half as many each.
+/// The table: `count` pairs of equal disks with three runs a side, half as many of single runs and in turn; then differences, a
+/// quarter as many each.
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut text = format!("compare: check's visits on {} disks, {seeds:?} seeds\n", disks().len());
     let _ = writeln!(
@@ -209,9 +210,13 @@ pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
         "", "pairs", "found", "oracle", "wrong", "exploratory wrong", "hold"
     );
     let oracles = oracle::of_disks(&disks(), 3);
-    let cases = [(1, 1.0), (3, 1.0), (0, 1.0), (1, 1.1), (3, 1.1), (3, 1.25), (3, 2.0), (0, 1.1), (0, 1.25)];
+    let cases = [(3, 1.0), (1, 1.0), (0, 1.0), (1, 1.1), (3, 1.1), (3, 1.25), (3, 2.0), (0, 1.1), (0, 1.25)];
     for (runs, factor) in cases {
-        let count = if factor == 1.0 { count } else { count / 2 };
+        let count = match (runs, factor == 1.0) {
+            (3, true) => count,
+            (_, true) => count / 2,
+            (_, false) => count / 4,
+        };
         let oracles: &[Oracle] = if runs == 3 { &oracles } else { &[] };
         let total = study(Case { runs, factor }, seeds, count, oracles);
         let sides = match runs {
