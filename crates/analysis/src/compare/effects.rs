@@ -12,7 +12,7 @@ use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
-use super::spoiling::Slack;
+use crate::spoiling::Slack;
 use crate::stats::{Z_975, t_beyond, t_quantile};
 
 /// Degrees of freedom of an interval within a run.

@@ -6,7 +6,7 @@
 //!
 //! How much two runs of one disk differ is seen where a side has several runs. Where no side has, the intervals are those
 //! within the runs, which span what visits spread over a run saw of the disk; a disk that is another one tomorrow is not in
-//! them, and of a step that something else spoilt only what that cannot explain is concluded ([`spoiling`]). Two runs that
+//! them, and of a step that something else spoilt only what that cannot explain is concluded ([`crate::spoiling`]). Two runs that
 //! were measured in turn are compared visit by visit ([`in_turn`]).
 
 mod align;
@@ -21,7 +21,6 @@ mod moderate;
 mod overall;
 mod products;
 mod rank;
-mod spoiling;
 mod together;
 
 use qd1_model::comparison::{Basis, Comparison, Limit, Row, RunName, Side, Word};
@@ -91,7 +90,7 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
             fault: kept.map(|step| step.fault.clone()).unwrap_or_default(),
             is_spoiled: !spoiling.is_empty(),
             explained: match kept {
-                Some(kept) if !spoiling.is_empty() => spoiling::explained(record, kept, &spoiling),
+                Some(kept) if !spoiling.is_empty() => crate::spoiling::explained(record, kept, &spoiling),
                 _ => Vec::new(),
             },
         }
@@ -247,7 +246,7 @@ fn rows_with(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool, pairs: 
                 let mut of = aligned.of(side).map(|step| step.explained(class, metric.name));
                 of.try_fold(1.0_f64, |most, factor| Some(most.max(factor?)))
             };
-            let slack = (1..sides).map(|side| spoiling::slack(metric, explained(0), explained(side)));
+            let slack = (1..sides).map(|side| crate::spoiling::slack(metric, explained(0), explained(side)));
             let in_turn = in_turn.map(<[f64]>::to_vec).into_iter().collect();
             found.push((row, figures.explained(slack.collect()).in_turn(in_turn)));
         }

@@ -1,4 +1,4 @@
-//! How much of a difference what spoiled a run explains at most.
+//! How much of a figure, or of a difference, what spoiled a run explains at most.
 //!
 //! What spoils a run mostly makes it slower by an amount that is not known. Waits for a processor are: the kernel counts what
 //! the workers waited, and the hypervisor what it took from them. Both are a sum of time, and however it was spread over the
@@ -10,7 +10,8 @@
 //!   distance between the two distributions, since waits only add).
 //!
 //! An operation that is in flight while its worker waits is delayed as well, so waits count once for each request in flight. A
-//! difference that is larger than that is one of the disks; of a smaller one nothing is concluded. What others read and wrote
+//! difference that is larger than that is one of the disks, and a figure that misses a bound by more is the disk's;
+//! of less nothing is concluded. What others read and wrote
 //! meanwhile, a limit that cut in, a cache that answered: how much these explain nobody knows.
 
 use qd1_model::measured::Explained;
@@ -26,14 +27,14 @@ const FACTOR_MAX: f64 = 100.0;
 
 /// How far an interval of the logarithm of a ratio has to be widened, downwards and upwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Slack {
-    pub(super) down: f64,
-    pub(super) up: f64,
+pub(crate) struct Slack {
+    pub(crate) down: f64,
+    pub(crate) up: f64,
 }
 
 impl Slack {
     /// Of a side over the first one, whose figures may both be so many times as good.
-    pub(super) fn of(first: f64, other: f64, better: Better) -> Self {
+    pub(crate) fn of(first: f64, other: f64, better: Better) -> Self {
         let (first, other) = (first.ln(), other.ln());
         match better {
             Better::Lower => Self { down: other, up: first },
@@ -42,14 +43,14 @@ impl Slack {
     }
 
     /// The larger of both as a factor; `None` where there is nothing to allow for.
-    pub(super) fn factor(self) -> Option<f64> {
+    pub(crate) fn factor(self) -> Option<f64> {
         let most = self.down.max(self.up);
         (most > 0.0).then(|| most.exp())
     }
 }
 
 /// How much of each figure of a step these findings explain at most; empty where one of them may explain anything.
-pub(super) fn explained(record: &Record, step: &StepRecord, findings: &[&Finding]) -> Vec<Explained> {
+pub(crate) fn explained(record: &Record, step: &StepRecord, findings: &[&Finding]) -> Vec<Explained> {
     let Some(io) = detect::io_of(record, step) else { return Vec::new() };
     let Some(waited) = Waited::of(record, step, io, findings) else { return Vec::new() };
     let of_stream = |stream: &Stream| {
@@ -61,7 +62,7 @@ pub(super) fn explained(record: &Record, step: &StepRecord, findings: &[&Finding
 }
 
 /// Returns the metric's direction if it is one of those that are bounded.
-pub(super) fn slack(metric: &Metric, first: Option<f64>, other: Option<f64>) -> Option<Slack> {
+pub(crate) fn slack(metric: &Metric, first: Option<f64>, other: Option<f64>) -> Option<Slack> {
     Some(Slack::of(first?, other?, metric.better))
 }
 
