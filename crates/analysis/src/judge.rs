@@ -520,9 +520,9 @@ mod tests {
         let (grade, why) = outcome(&record, of_commits("lat_p99_ns", 2e6, 10e6));
         assert_eq!(grade, Grade::Fail, "{why}");
         assert!(why.ends_with("waits for a processor explain at most a factor of 1.4"), "{why}");
-        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 2e6, 18e6)).0, Grade::NotResolved);
+        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 2e6, 18e6)).0, Grade::Marginal);
         record.steps[0].steal = 0.3;
-        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 2e6, 10e6)).0, Grade::NotResolved);
+        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 12e6, 18e6)).0, Grade::NotResolved);
     }
 
     #[test]

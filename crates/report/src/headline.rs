@@ -61,8 +61,12 @@ fn words_of_check(report: &Report) -> Option<String> {
     });
     let figures: Vec<String> = figures.chain(stalls(report)).collect();
     let count = |grade: Grade| report.verdicts.iter().filter(|verdict| verdict.grade == grade).count();
-    let grades =
-        [(Grade::Pass, "pass"), (Grade::Marginal, "marginal"), (Grade::Fail, "fail"), (Grade::NotResolved, "open")];
+    let grades = [
+        (Grade::Pass, "pass"),
+        (Grade::Marginal, "marginal"),
+        (Grade::Fail, "fail"),
+        (Grade::NotResolved, "not resolved"),
+    ];
     let grades = grades.into_iter().filter(|(grade, _)| count(*grade) > 0);
     let grades: Vec<String> = grades.map(|(grade, word)| format!("{} {word}", count(grade))).collect();
     Some(

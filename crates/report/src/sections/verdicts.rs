@@ -42,18 +42,22 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
     }
 }
 
+/// The row of single reads.
+const READS: &str = "one read at a time";
+
 /// Writes the row of single reads, which has words of its own: what each request waits for that comes alone.
 fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     let Some(metric) = metric(&reads.metric) else { return };
-    let figure = reads.figure.map_or_else(String::new, |figure| words::known(metric.unit, &figure));
+    let figure = reads.figure.map_or_else(|| "not measured".to_owned(), |figure| words::known(metric.unit, &figure));
     // Of several words the best that it may be, in one word: the figure shows how far it may be from there.
-    let word = reads.word.as_deref().map_or("open", |word| word.split(' ').next().unwrap_or(word));
+    let word = reads.word.as_deref().map_or("not rated", |word| word.split(' ').next().unwrap_or(word));
     let bound = reads.bounds.iter().find(|bound| bound.word == word).or(reads.bounds.last());
     let bound = bound
         .map_or_else(String::new, |bound| format!(", {} <={}", bound.word, words::threshold(metric.unit, bound.up_to)));
     let gap = (TITLE - 2).saturating_sub(word.chars().count());
     let figure = format!("{} {figure}{bound}", metric.title);
-    page.line(&format!("  {word}{:gap$}{:<w$}{figure}", "", "one read at a time", w = column - TITLE));
+    let width = (column - TITLE).max(READS.len() + 2);
+    page.line(&format!("  {word}{:gap$}{READS:<width$}{figure}", ""));
 }
 
 /// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
