@@ -92,34 +92,34 @@ pub(crate) struct InTurnArgs {
     #[arg(long, num_args = 2, value_names = ["PATH", "PATH"], conflicts_with_all = ["runs", "group"])]
     pub(crate) in_turn: Vec<PathBuf>,
     /// In turn: the shortest times, about 40 seconds
-    #[arg(long, requires = "in_turn", conflicts_with = "full")]
+    #[arg(long, conflicts_with_all = ["runs", "group", "full"])]
     pub(crate) quick: bool,
     /// In turn: the longest times, minutes
-    #[arg(long, requires = "in_turn")]
+    #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) full: bool,
     /// In turn: size of each test file, for example 4G (1GiB)
-    #[arg(long, value_name = "SIZE", requires = "in_turn")]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["runs", "group"])]
     pub(crate) size: Option<Bytes>,
     /// In turn: longest time of each step, for example 30s
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "in_turn")]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["runs", "group"])]
     pub(crate) runtime: Option<u64>,
     /// In turn: only these steps of check, separated by commas; * stands for any letters
-    #[arg(long, value_name = "STEP", value_delimiter = ',', requires = "in_turn")]
+    #[arg(long, value_name = "STEP", value_delimiter = ',', conflicts_with_all = ["runs", "group"])]
     pub(crate) only: Vec<String>,
     /// In turn: how I/O is issued: auto, psync, libaio or io_uring
-    #[arg(long, value_name = "ENGINE", value_parser = engine, requires = "in_turn")]
+    #[arg(long, value_name = "ENGINE", value_parser = engine, conflicts_with_all = ["runs", "group"])]
     pub(crate) engine: Option<EngineChoice>,
     /// In turn: seed of all random choices
-    #[arg(long, requires = "in_turn")]
+    #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) seed: Option<u64>,
     /// In turn: show what would be done: steps, time, bytes written, space
-    #[arg(long, requires = "in_turn")]
+    #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) dry_run: bool,
     /// In turn: do not save the runs in the history
-    #[arg(long, requires = "in_turn")]
+    #[arg(long, conflicts_with_all = ["runs", "group"])]
     pub(crate) no_save: bool,
     /// In turn: no progress on stderr
-    #[arg(long, short, requires = "in_turn")]
+    #[arg(long, short, conflicts_with_all = ["runs", "group"])]
     pub(crate) quiet: bool,
 }
 

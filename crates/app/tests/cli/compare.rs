@@ -229,7 +229,7 @@ fn in_turn_wants_two_places_that_can_be_measured() {
         (vec!["--in-turn", place.dir_str(), "/nonexistent"], "does not exist"),
         (vec!["--in-turn", place.dir_str(), "/proc"], "no disk to measure"),
         (vec!["--in-turn", place.dir_str(), place.dir_str(), "--only", "nosuch"], "nosuch"),
-        (vec!["@latest", "@previous", "--quick"], "--in-turn"),
+        (vec!["@latest", "@previous", "--quick"], "cannot be used with"),
         (vec!["@latest", "--in-turn", place.dir_str(), place.dir_str()], "cannot be used with"),
     ] {
         let args: Vec<&str> = std::iter::once("compare").chain(args).collect();
