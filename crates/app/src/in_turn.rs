@@ -14,7 +14,6 @@ use qd1_probe::Machine;
 use qd1_runner::in_turn::{MeasuredInTurn, as_one, execute_in_turn, plans_in_turn};
 use qd1_runner::place::Place;
 use qd1_runner::{RunContext, id, plan};
-use qd1_system::inputs;
 
 use crate::args::DestinationArgs;
 use crate::bounds::Bounds;
@@ -76,7 +75,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
         let message = "the two places have no step in common; choose two directories, or two devices";
         return Err(Problem::usage(message).into());
     }
-    places.iter().for_each(|place| inputs::note(&place.path));
+    places.iter().for_each(|place| session::note_place(&machine, &place.path));
     request.to.output.iter().try_for_each(|path| output::check_destination(path))?;
     if request.dry_run {
         let text = qd1_report::fitted(&dry_run(&plans), terminal::columns(std::io::stdout()));

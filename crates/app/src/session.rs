@@ -114,6 +114,15 @@ pub(crate) struct Session<'a> {
     bounds: Bounds,
 }
 
+/// Notes what a command measures as what no output may replace: the path, and the files in which loop devices below it keep
+/// its data.
+pub(crate) fn note_place(machine: &Machine, path: &Path) {
+    inputs::note(path);
+    for device in machine.environment(path).devices.iter().filter(|device| !device.backing.is_empty()) {
+        inputs::note(Path::new(&device.backing));
+    }
+}
+
 impl<'a> Session<'a> {
     /// Reads the thresholds and checks the destination.
     ///
@@ -149,7 +158,7 @@ impl<'a> Session<'a> {
         if plan.target.kind == TargetKind::BlockDestroy {
             destroy::refuse_in_use(&machine, &plan.target.path)?;
         }
-        inputs::note(&plan.target.path);
+        note_place(&machine, &plan.target.path);
         self.check_output()?;
         if common.dry_run {
             return self.show_plan(&qd1_report::fitted(&job.dry_run(&plan), terminal::columns(std::io::stdout())));

@@ -37,7 +37,8 @@ Examples:
   qd1 compare fio.json other-fio.txt
 
 Exit codes: 0 done; 1 a run cannot be read, or a request failed; 2 wrong usage; 3 a limit is exceeded for sure (--fail-if), \
-that cannot be told (--strict), or a primary figure is worse (--fail-on worse).";
+that cannot be told (--strict), or a primary figure is worse (--fail-on worse); with --in-turn also 4 the place is not safe \
+to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted.";
 
 /// Runs and sides at most.
 const RUNS_MAX: usize = 1000;
