@@ -69,8 +69,11 @@ pub fn execute_in_turn(
 ) -> Result<Option<MeasuredInTurn>> {
     let order = plans[0].clone();
     let [first, second] = plans;
-    let mut runs = [Run::new(first.plan, contexts[0]), Run::new(second.plan, contexts[1])];
-    let started_unix_ns = clock::wall_ns();
+    // The second begins after the first, in the history too.
+    let begin = |plan: Plan, context| (clock::wall_ns(), Run::new(plan, context));
+    let (first_ns, first) = begin(first.plan, contexts[0]);
+    let (second_ns, second) = begin(second.plan, contexts[1]);
+    let mut runs = [first, second];
     watch.begin(&as_one([&runs[0].plan, &runs[1].plan]));
     for run in &mut runs {
         run.open_shared(watch)?;
@@ -115,11 +118,11 @@ pub fn execute_in_turn(
     }
     let [first, second] = runs;
     let [of_first, of_second] = steps;
-    let end = |run: Run<'_>, mut steps: Vec<StepRecord>| {
+    let end = |run: Run<'_>, started_unix_ns: u64, mut steps: Vec<StepRecord>| {
         steps.sort_by_key(|step| run.plan.steps.iter().position(|planned| planned.name == step.name));
         (run.record(started_unix_ns, steps), run.into_files())
     };
-    Ok(Some(MeasuredInTurn { runs: [end(first, of_first), end(second, of_second)], pairs }))
+    Ok(Some(MeasuredInTurn { runs: [end(first, first_ns, of_first), end(second, second_ns, of_second)], pairs }))
 }
 
 /// One visit at one place.
