@@ -176,11 +176,12 @@ fn the_file_below_a_loop_device_stays() {
     let (image, mount) = (mounted.disk.file().to_str().unwrap(), place.dir_str());
     let before = fs::metadata(image).unwrap().ino();
     for args in [
-        &["check", mount, "--dry-run", "-o", image][..],
-        &["check", mounted.disk.path(), "--dry-run", "-o", image],
-        &["compare", "--in-turn", mount, mount, "--dry-run", "-o", image],
-        &["compare", "--in-turn", mount, mount, "--dry-run", "-vo", image],
+        &["check", mount, "-o", image][..],
+        &["check", mounted.disk.path(), "-o", image],
+        &["compare", "--in-turn", mount, mount, "-o", image],
+        &["compare", "--in-turn", mount, mount, "-vo", image],
     ] {
+        let args = &[args, &["--dry-run", "--size", "16MiB", "--runtime", "100ms", "--only", "qd1"]].concat();
         refused(&place.qd1(args).output().unwrap(), 2, &["is read or measured by this command"]);
     }
     assert_eq!(fs::metadata(image).unwrap().ino(), before);
