@@ -165,7 +165,12 @@ fn beyond_waits(
     let (grade, why) = grade_figure(metric, criterion, &figure, step.runtime_ns);
     let waits = format!("waits for a processor explain at most a factor of {factor:.1}");
     let why = [why, waits].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
-    (grade != Grade::NotResolved && grade != Grade::Pass).then(|| Judged { grade, why, figure: Some(figure), ..judged })
+    (grade != Grade::NotResolved && grade != Grade::Pass).then_some(Judged {
+        grade,
+        why,
+        figure: Some(figure),
+        ..judged
+    })
 }
 
 /// Whether what slow operations waited for a processor is known of each, and taken out of the figure.
