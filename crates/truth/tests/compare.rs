@@ -37,7 +37,8 @@ fn in_turn_a_quarter_is_found_on_a_disk_that_moves() {
     let moves = 3;
     let found = outcome(Case { runs: 0, factor: 1.25 }, Seeds::Tuning, moves, &[]);
     assert!(found.right > 3 && found.wrong.is_empty(), "{found:?}");
-    assert!(found.held as f64 >= 0.93 * found.intervals as f64, "{found:?}");
+    // Of fifty intervals that hold with 95 % two standard errors fewer may.
+    assert!(found.held as f64 >= 0.88 * found.intervals as f64, "{found:?}");
     let equal = outcome(Case { runs: 0, factor: 1.0 }, Seeds::Tuning, moves, &[]);
     assert!(equal.wrong.is_empty() && equal.right == 0, "{equal:?}");
 }
