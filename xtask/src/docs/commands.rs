@@ -119,7 +119,7 @@ fn kept(place: &Path) -> Result<Vec<String>> {
         return Ok(ids.lines().map(str::to_owned).collect());
     }
     let made = |_| {
-        let check = "qd1 check --quick --size 16M --only commit1 --runtime 200ms --json";
+        let check = "qd1 check --quick --size 16M --only commit1 --runtime 1s --json";
         let report: serde_json::Value =
             serde_json::from_str(&cmd::capture(in_place(place).arg(check))?).context("qd1 printed no report")?;
         Ok(report["record"]["id"].as_str().context("the report has no id")?.to_owned())
