@@ -22,7 +22,7 @@ const DOCUMENTS: [&str; 9] = [
     "docs/tutorials/bonnie-and-fio.md",
 ];
 /// Directories that the documents measure; each lies below the scratch directory when its command is run.
-const PLACES: [&str; 6] = ["/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
+const PLACES: [&str; 8] = ["/mnt/old", "/mnt/new", "/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
 /// The ids that the documents use for runs.
 const IDS: [&str; 6] = ["3f2a", "77aa", "9c01", "b211", "c0de", "d00d"];
 /// Results of fio that they name.
