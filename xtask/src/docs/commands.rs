@@ -22,7 +22,8 @@ const DOCUMENTS: [&str; 9] = [
     "docs/tutorials/bonnie-and-fio.md",
 ];
 /// Directories that the documents measure; each lies below the scratch directory when its command is run.
-const PLACES: [&str; 8] = ["/mnt/old", "/mnt/new", "/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
+const PLACES: [&str; 8] =
+    ["/mnt/old", "/mnt/new", "/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
 /// The ids that the documents use for runs.
 const IDS: [&str; 6] = ["3f2a", "77aa", "9c01", "b211", "c0de", "d00d"];
 /// Results of fio that they name.
@@ -148,9 +149,8 @@ fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
     let words: Vec<String> = text.split(' ').map(word).collect();
     let is_long = words.iter().any(|word| word == "--over");
     let is_measuring = match words.get(1).map(String::as_str) {
-        Some("compare" | "history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => {
-            false
-        }
+        Some("compare") => words.iter().any(|word| word == "--in-turn"),
+        Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
         Some("fio") => {
             return if how == How::Whole { words.join(" ") } else { format!("{} --parse-only", words.join(" ")) };
         }
