@@ -2,7 +2,7 @@
 //!
 //! Whoever looks at a hundred figures finds five by chance, and whoever allows for a hundred finds nothing. So a dozen *primary*
 //! figures are tested first, by Holm's procedure (1979, A Simple Sequentially Rejective Multiple Test Procedure): in 95 of 100
-//! comparisons of equal sides none of them is said to differ. Each has a weight, its share of the 5 %, and what is told leaves
+//! comparisons of equal sides no figure is said to differ. Each has a weight, its share of the 5 %, and what is told leaves
 //! its share to the others. Figures of several runs, which rise and fall together, share theirs: the farthest of them is held
 //! against the farthest of made up comparisons (`together.rs`), then the farthest of the rest. All other figures are
 //! *exploratory*: of those that are said to differ one in twenty is so by chance, on average (Benjamini and Hochberg 1995,
@@ -70,7 +70,7 @@ pub(super) fn holm(tests: &[Test], draws: Option<(&Draws, f64)>) -> Told {
         let left: Vec<usize> = (0..tests.len()).filter(|at| !differs[*at]).collect();
         let mut members: Vec<usize> = left.iter().filter_map(|at| Some(tests[*at].drawn?.0)).collect();
         members.dedup();
-        // Those that are held against made up comparisons keep their share until all of them are told.
+        // Figures held against simulated comparisons keep their share until all of them are rejected.
         let alone: f64 =
             left.iter().map(|at| &tests[*at]).filter(|test| test.drawn.is_none()).map(|test| test.weight).sum();
         let total = alone + if members.is_empty() { 0.0 } else { of_drawn };
@@ -152,14 +152,14 @@ mod tests {
         // Four figures: the least is held to 0.05 / 4 = 0.0125, the next to 0.05 / 3 = 0.0167, the next to 0.025, where it ends.
         let told = holm(&tests_of(&[0.015, 0.9, 0.012, 0.03], &[1.0; 4]), None);
         assert_eq!(told.differs, [true, false, true, false]);
-        // The same without the least: 0.015 is not below 0.0125, and nothing is told.
+        // The same without the least: 0.015 is not below 0.0125, so that nothing is rejected.
         assert_eq!(holm(&tests_of(&[0.015, 0.9, 0.013, 0.03], &[1.0; 4]), None).differs, [false; 4]);
         assert!(told.widths.iter().all(|width| (width.chance - 0.0125).abs() < 1e-12), "Bonferroni's hold together");
     }
 
     #[test]
     fn a_weight_is_a_share_of_what_may_be_wrong() {
-        // 0.6 of 0.05 is 0.03, 0.2 of it 0.01; once the first is told, each of the others has 0.025, and then 0.05.
+        // 0.6 of 0.05 is 0.03, 0.2 of it 0.01; once the first is rejected, each of the others has 0.025, and then 0.05.
         let differs = |chances: [f64; 3]| holm(&tests_of(&chances, &[0.6, 0.2, 0.2]), None).differs;
         assert_eq!(differs([0.029, 0.024, 0.049]), [true, true, true]);
         assert_eq!(differs([0.031, 0.024, 0.049]), [false, false, false]);

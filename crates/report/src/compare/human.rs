@@ -15,7 +15,7 @@ const STEP: usize = 13;
 const METRIC: usize = 10;
 const FIGURE: usize = 10;
 const RATIO: usize = 21;
-/// Steps that are listed as left out, where not all are told.
+/// Steps that are listed as left out, where some are.
 const LEFT_OUT_MAX: usize = 8;
 
 /// Returns the whole comparison.
@@ -139,7 +139,7 @@ fn figures<'a>(page: &mut Page, comparison: &Comparison, rows: impl Iterator<Ite
     }
 }
 
-/// Whether a row is worth its line: where not all are told, one that decides, or that says something. Of requests per second
+/// Whether a row is worth its line: where some are left out, one that decides, or that says something. Of requests per second
 /// and bytes per second, which say the same of one block size, the one that leads is enough.
 fn is_shown(row: &Row, is_all: bool) -> bool {
     let is_rate = words::of(row).is_some_and(|metric| metric.unit.is_rate());
