@@ -8,8 +8,9 @@ use anyhow::Result;
 use qd1_analysis::compare::{Group, Pairs};
 use qd1_model::plan::{EngineChoice, InTurn, Plan};
 use qd1_model::spec::{Effort, Spec};
+use qd1_model::suggest::nearest;
 use qd1_model::units::format_span_ns;
-use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, printable_lines};
+use qd1_model::{Bytes, Problem, ProblemKind, Record, Subject, printable, printable_lines};
 use qd1_probe::Machine;
 use qd1_runner::in_turn::{MeasuredInTurn, as_one, execute_in_turn, plans_in_turn};
 use qd1_runner::place::Place;
@@ -36,6 +37,8 @@ pub(crate) struct Request<'a> {
     pub(crate) dry_run: bool,
     pub(crate) no_save: bool,
     pub(crate) quiet: bool,
+    /// Steps that limits name, of which each has to be measured.
+    pub(crate) limited: Vec<&'a str>,
     pub(crate) to: &'a DestinationArgs,
 }
 
@@ -75,6 +78,7 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
         let message = "the two places have no step in common; choose two directories, or two devices";
         return Err(Problem::usage(message).into());
     }
+    knows_all(&plans[0].plan, &request.limited)?;
     places.iter().for_each(|place| session::note_place(&machine, &place.path));
     request.to.output.iter().try_for_each(|path| output::check_destination(path))?;
     if request.dry_run {
@@ -118,6 +122,17 @@ pub(crate) fn measure(request: &Request<'_>) -> Result<Outcome> {
     let [of_first, of_second] = runs;
     let groups = [group(of_first, first)?, group(of_second, second)?];
     Ok(Outcome::Measured(Box::new(Measured { groups, pairs: Pairs::new(&pairs), has_failed })))
+}
+
+/// Refuses a limit of a step that is not measured, before anything is.
+fn knows_all(plan: &Plan, limited: &[&str]) -> Result<()> {
+    let Some(unknown) = limited.iter().find(|name| plan.step(name).is_none()) else { return Ok(()) };
+    let names: Vec<&str> = plan.steps.iter().map(|step| step.name.as_str()).collect();
+    let hint = match nearest(unknown, names.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("the steps are {}", names.join(", ")),
+    };
+    Err(Problem::usage(format!("--fail-if: no step {} is measured; {hint}", printable(unknown))).into())
 }
 
 /// Two places on one filesystem have half of its room each.

@@ -157,6 +157,7 @@ fn in_turn(args: &CompareArgs, typed: &CommandLine, [first, second]: [&PathBuf; 
         dry_run: how.dry_run,
         no_save: how.no_save,
         quiet: how.quiet,
+        limited: args.fail_if.iter().map(Condition::step).collect(),
         to: &args.to,
     };
     let mut measured = match in_turn::measure(&request)? {
