@@ -171,11 +171,12 @@ fn shared_reasons(tiles: &mut [Tile]) -> Vec<String> {
     reasons
 }
 
-/// What to do, by weight, the disk before the machine.
+/// What to do: by weight, and of one weight the disk before the machine. What withholds a grade is critical, and never left
+/// out for less.
 fn advice(report: &Report) -> Vec<Advice> {
     let of_machine = |finding: &&Finding| NOT_OF_THE_DISK.iter().any(|id| finding.id.starts_with(id));
     let mut findings: Vec<&Finding> = worth_telling(report).filter(|finding| !finding.advice.is_empty()).collect();
-    findings.sort_by_key(of_machine);
+    findings.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), of_machine(finding)));
     let told = |finding: &Finding| Advice {
         severity: words::severity(finding.severity),
         color: match finding.severity {
@@ -243,9 +244,14 @@ mod tests {
         let mut waits = report.findings[0].clone();
         (waits.id, waits.title) = ("cpu_spoiled".to_owned(), "the workers waited for a processor".to_owned());
         report.findings.insert(0, waits);
-        let told: Vec<String> = of(&report).advice.into_iter().map(|advice| advice.title).collect();
-        assert!(told[0].starts_with("Flushes do not reach the device"), "{told:?}");
-        assert_eq!(told.last().unwrap(), "The workers waited for a processor.");
+        let told =
+            |report: &Report| -> Vec<String> { of(report).advice.into_iter().map(|advice| advice.title).collect() };
+        let critical = told(&report);
+        assert!(critical[0].starts_with("Flushes do not reach the device"), "{critical:?}");
+        assert_eq!(critical[1], "The workers waited for a processor.", "before what only warns");
+        report.findings[0].severity = Severity::Warning;
+        report.findings.retain(|finding| finding.severity >= Severity::Warning);
+        assert_eq!(told(&report).last().unwrap(), "The workers waited for a processor.");
     }
 
     #[test]
