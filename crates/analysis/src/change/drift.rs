@@ -30,9 +30,10 @@ pub struct Drift {
     pub high: f64,
 }
 
-/// Drift of `values`, logarithms at equal distances; `None` if they are few, or move by less than `least` (a logarithm)
-/// over the whole, so that no time is spent on how sure that is.
-pub(super) fn drift(values: &[f64], least: f64) -> Option<Drift> {
+/// Drift of `values`, logarithms at equal distances; `None` if they are few, or move over the whole by less than `least`
+/// (a logarithm) or than `certain` half widths of the interval. The bootstrap is left out where the regression's
+/// interval, which is the least, is too wide for that: it is what takes time.
+pub(super) fn drift(values: &[f64], least: f64, certain: f64) -> Option<Drift> {
     let merge = values.len().div_ceil(POINTS).max(1);
     let y: Vec<f64> = values.chunks_exact(merge).map(|chunk| median(&mut chunk.to_vec())).collect();
     let count = y.len();
@@ -44,6 +45,10 @@ pub(super) fn drift(values: &[f64], least: f64) -> Option<Drift> {
         return None;
     }
     let residuals = residuals_of(&y, slope);
+    let of_regression = regression_half_width(&residuals)?;
+    if slope.abs() < certain * of_regression {
+        return None;
+    }
     let longest = (count / 8).max(1);
     let block = ((count as f64).cbrt() * inflation(&residuals)).ceil().clamp(1.0, longest as f64) as usize;
     let mut random = Random::new(count as u64);
@@ -60,7 +65,10 @@ pub(super) fn drift(values: &[f64], least: f64) -> Option<Drift> {
         .collect();
     slopes.sort_unstable_by(f64::total_cmp);
     let bootstrap = slopes[REPEATS / 40].abs().max(slopes[REPEATS - 1 - REPEATS / 40].abs());
-    let half = bootstrap.max(regression_half_width(&residuals)?);
+    let half = bootstrap.max(of_regression);
+    if slope.abs() < certain * half {
+        return None;
+    }
     let whole = count as f64;
     Some(Drift {
         factor: (slope * whole).exp(),
@@ -128,7 +136,7 @@ mod tests {
     fn a_slope_is_found_though_a_tenth_of_the_points_are_wild() {
         let mut values: Vec<f64> = noise(300, 2).iter().enumerate().map(|(i, v)| v - 0.3 * i as f64 / 300.0).collect();
         values.iter_mut().step_by(10).for_each(|v| *v -= 5.0);
-        let found = drift(&values, 0.0).unwrap();
+        let found = drift(&values, 0.0, 0.0).unwrap();
         assert!((found.factor / (-0.3f64).exp() - 1.0).abs() < 0.06, "{found:?}");
         assert!(found.low < (-0.3f64).exp() && (-0.3f64).exp() < found.high && found.high < 1.0, "{found:?}");
     }

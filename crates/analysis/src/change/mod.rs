@@ -84,11 +84,7 @@ fn course(intervals: &[Interval], trace: &Trace, class: OpClass, returning: Opti
 /// The drift of `values`, where it is beyond doubt, large enough to report, and a line describes them as well as steps
 /// do.
 fn confirmed_drift(values: &[f64]) -> Option<Drift> {
-    let found = drift::drift(values, DRIFT_MIN)?;
-    let half = (found.high / found.low).ln() / 2.0;
-    if found.factor.ln().abs() < CERTAIN * half {
-        return None;
-    }
+    let found = drift::drift(values, DRIFT_MIN, CERTAIN)?;
     let places: Vec<usize> = points::confirmed(values).iter().map(|place| place.at).collect();
     let margin = 1.0 + STEP_EARNS * places.len().saturating_sub(1).min(3) as f64;
     let line_fits = misfit_of_line(values) <= margin * misfit_of_steps(values, &places);
