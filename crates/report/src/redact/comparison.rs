@@ -53,11 +53,31 @@ pub(super) fn redact(runs: &mut [&mut Measured]) {
                 values.len() - 1
             });
             let numbers = &mut values[at].1;
+            // What spoiled a run is to be read; its words of others' go.
+            if aspect == Aspect::Spoiled {
+                circumstance.value = plain_words(&circumstance.value);
+            }
             if aspect == Aspect::Host {
                 circumstance.value = numbers.number(&circumstance.value);
             } else {
                 numbers.hide(&mut circumstance.value);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qd1_model::measured::Circumstance;
+
+    use super::*;
+
+    #[test]
+    fn what_spoiled_a_run_is_read_without_its_names() {
+        let value = "acme-step, qd1: the hypervisor took 18 % of the processor time".to_owned();
+        let mut run =
+            Measured { circumstances: vec![Circumstance { aspect: Aspect::Spoiled, value }], ..Measured::default() };
+        redact(&mut [&mut run]);
+        assert_eq!(run.circumstances[0].value, "qd1: the hypervisor took 18 % of the processor time");
     }
 }
