@@ -10,6 +10,9 @@ use crate::page::{BAD, GOOD, MIDDLING, NOTE, Page};
 use crate::reasons::{self, Reasons};
 use crate::words;
 
+/// From so many on, rows that stay open for one reason are one row.
+const ALIKE_MIN: usize = 4;
+
 /// Criteria with the same bound for several steps.
 pub(crate) struct Group<'a> {
     /// One of the criteria, for what they share: metric, bound, label and source.
@@ -79,11 +82,42 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
             let grade = order.iter().position(|grade| *grade == judged.grade);
             (Some(judged.criterion.step.as_str()) != first, grade)
         });
-        for judged in group.judged {
+        let (alone, alike) = by_reason(group.judged, first);
+        for judged in alone {
             let label = judged.grade.name().to_uppercase();
             page.hang(2, &label, paint(judged.grade), 16, &row(report, judged, &mut reasons));
         }
+        for (reason, rows) in alike {
+            let names: Vec<String> = rows.iter().map(|judged| reasons::name(judged)).collect();
+            let text = format!("{} rows: {reason}: {}", rows.len(), names.join(", "));
+            page.hang(2, &Grade::NotResolved.name().to_uppercase(), paint(Grade::NotResolved), 16, &text);
+        }
     }
+}
+
+/// Rows that stay open for one reason, with that reason.
+type Alike<'a> = (&'a str, Vec<&'a Judged>);
+
+/// Returns the rows that stand by themselves, and those that stay open for the same reason as many others: a screen of
+/// them says it once. The rows of the step `first` always stand.
+fn by_reason<'a>(rows: Vec<&'a Judged>, first: Option<&str>) -> (Vec<&'a Judged>, Vec<Alike<'a>>) {
+    let may_join = |judged: &Judged| {
+        judged.grade == Grade::NotResolved && !judged.why.is_empty() && Some(judged.criterion.step.as_str()) != first
+    };
+    let mut alike: Vec<Alike<'a>> = Vec::new();
+    for judged in rows.iter().copied().filter(|judged| may_join(judged)) {
+        // What it would take differs from row to row.
+        let reason = judged.why.split(':').next().unwrap_or_default();
+        match alike.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, of_reason)) => of_reason.push(judged),
+            None => alike.push((reason, vec![judged])),
+        }
+    }
+    alike.retain(|(_, of_reason)| of_reason.len() >= ALIKE_MIN);
+    let is_joined =
+        |judged: &&Judged| alike.iter().any(|(_, of_reason)| of_reason.iter().any(|one| std::ptr::eq(*one, *judged)));
+    let alone = rows.into_iter().filter(|judged| !is_joined(judged)).collect();
+    (alone, alike)
 }
 
 /// Returns a criterion's figure below its bound: `randread-4k: 58.1k/s [34.9..96.8], mean 275 us`.
@@ -141,6 +175,25 @@ mod tests {
         assert_eq!(sizes, [1, 1, 2, 1]);
         assert_eq!(sizes.iter().sum::<usize>(), report.criteria.len());
         assert_eq!(bound(groups[2].shared), "per second: at least 500/s (475/s, 5 % less, counts)");
+    }
+
+    #[test]
+    fn many_rows_that_stay_open_for_one_reason_are_one() {
+        let report = sample::suite();
+        let open = |number: usize| {
+            let mut judged = report.criteria[0].clone();
+            judged.criterion.step = format!("step{number}");
+            Judged { grade: Grade::NotResolved, why: format!("too few samples: it takes {number} s"), ..judged }
+        };
+        let all: Vec<Judged> = (0..6).map(open).chain([report.criteria[0].clone()]).collect();
+        let (alone, alike) = by_reason(all.iter().collect(), Some("step0"));
+        assert_eq!(alone.len(), 2);
+        assert_eq!(
+            alike.iter().map(|(reason, rows)| (*reason, rows.len())).collect::<Vec<_>>(),
+            [("too few samples", 5)]
+        );
+        let (alone, alike) = by_reason(all.iter().take(4).collect(), Some("step0"));
+        assert_eq!((alone.len(), alike.len()), (4, 0));
     }
 
     #[test]
