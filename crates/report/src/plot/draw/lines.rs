@@ -8,7 +8,7 @@ use super::{ALERT, COLORS, INK, Look, QUIET, SHADES, line, shade, text};
 use crate::plot::chart::{Band, Bound, Chart, Heat, Mark, Series};
 
 const LEFT: f64 = 84.0;
-const RIGHT: f64 = 18.0;
+const RIGHT: f64 = 32.0;
 const TOP: f64 = 38.0;
 /// Room below the axis for its numbers and its label.
 const BELOW: f64 = 42.0;
