@@ -36,9 +36,9 @@ const STRETCHES_MIN: usize = 10;
 const OPS_MIN: f64 = 4.0;
 /// Operations of a stretch that visits with few of them are cut for: their numbers vary.
 const OPS_AIMED: f64 = 6.0;
-/// Times in which the level forgets itself, s: from a stretch to a minute, each twice the one before.
+/// Times in which the level forgets itself, s: from a stretch to the length of a check, each twice the one before.
 const TAU_MIN_S: f64 = 0.1;
-const TAUS: usize = 10;
+const TAUS: usize = 11;
 /// Standard deviations of the level, as logarithms: each a factor of the square root of 2 above the one before.
 const SIGMA_MIN: f64 = 0.002;
 const SIGMAS: usize = 20;
@@ -59,7 +59,7 @@ const OTHERS_POWER: f64 = 0.3;
 /// A figure that moves with the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
-    /// Median or mean latency.
+    /// Median latency.
     Latency,
     /// Latencies above the median.
     Tail,
@@ -119,6 +119,11 @@ impl Belief {
         let theirs = given(&VAGUE.weights, &sum);
         let mixed = theirs.iter().zip(&VAGUE.weights).map(|(theirs, vague)| SHARED * theirs + (1.0 - SHARED) * vague);
         Self { weights: mixed.collect(), theirs: is_informed.then_some(theirs), is_apart: false }
+    }
+
+    /// What the mean latency moves with: one that a limit holds is known as the rate is, and better than a median within a bin.
+    pub(super) fn of_mean(&self) -> Of {
+        if self.is_apart { Of::Rate } else { Of::Latency }
     }
 
     /// Whether the median and rate of the step do not move as those of others.
@@ -429,5 +434,55 @@ mod tests {
         assert!(long > 1.5 * short, "{short} {long}");
         // Twelve independent visits alone would say 0.13.
         assert!(long > 0.2, "{long}");
+    }
+
+    /// What four other steps of a run say, each with visits of its own of the same disk.
+    fn others(random: &mut Random, sigma: f64, tau_s: f64) -> Belief {
+        let evidence: Vec<Evidence> =
+            (0..4).map(|_| Evidence::of_stretches(&visits(random, sigma, tau_s, 0.02).0)).collect();
+        Belief::from_others(&evidence)
+    }
+
+    /// Half width of a visit of 4 s, by what others say alone.
+    fn of_one_visit(belief: &Belief) -> f64 {
+        let times: Vec<(f64, f64)> = (0..40).map(|at| (f64::from(at) / 10.0, 1.0)).collect();
+        over(belief.theirs.as_ref().unwrap(), &times)
+    }
+
+    /// The average of a level over 4 s has a known law: the half width from others comes near 1.96 of its deviations.
+    #[test]
+    fn a_step_with_one_visit_has_the_spread_of_the_others() {
+        let mut random = Random::new(14);
+        for tau_s in [0.3, 1.0, 3.0, 10.0] {
+            let ratio_of = |belief: &Belief| {
+                let x = 4.0 / tau_s;
+                let truth = 0.2 * (2.0 / x * (1.0 - (1.0 - f64::exp(-x)) / x)).sqrt();
+                of_one_visit(belief) / (Z_975 * truth)
+            };
+            let mut ratios: Vec<f64> = (0..15).map(|_| ratio_of(&others(&mut random, 0.2, tau_s))).collect();
+            ratios.sort_by(f64::total_cmp);
+            assert!((0.8..1.7).contains(&ratios[7]), "tau {tau_s} s: {ratios:?}");
+        }
+        let still = of_one_visit(&others(&mut random, 0.0, 1.0));
+        assert!(still < 0.03, "{still}");
+    }
+
+    #[test]
+    fn what_others_saw_makes_a_half_width_sharper_and_the_own_still_decides() {
+        let mut random = Random::new(15);
+        let of = |belief: &Belief, stretches: &[Stretch]| {
+            let times: Vec<(f64, f64)> = stretches.iter().map(|stretch| (stretch.at_s, stretch.ios)).collect();
+            over(&given(&belief.weights, &Evidence::of_stretches(stretches).logs), &times)
+        };
+        let still = others(&mut random, 0.0, 1.0);
+        let narrower = (0..20).filter(|_| {
+            let own = visits(&mut random, 0.0, 1.0, 0.02).0;
+            of(&still, &own) < half_width_of(&own)
+        });
+        assert!(narrower.count() >= 15);
+        // A step that moves on a disk whose others do not keeps a width of its own.
+        let moving = visits(&mut random, 0.2, 3.0, 0.02).0;
+        let (alone, among) = (half_width_of(&moving), of(&still, &moving));
+        assert!(among > 0.8 * alone, "{among} {alone}");
     }
 }

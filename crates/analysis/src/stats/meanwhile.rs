@@ -36,10 +36,11 @@ const STALL: f64 = 20.0;
 const STALL_PARTS: u32 = 16;
 /// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
 const AT_ONCE_MIN: f64 = 0.05;
-/// Range of a level, as a logarithm, that passes for none.
-const SAME_MAX: f64 = 0.03;
+/// Range of a step's own level, as a logarithm, that passes for none, and that of the others, who have noise of their own.
+const SAME_MAX: f64 = 0.02;
+const OTHERS_SAME_MAX: f64 = 0.06;
 /// Share of the others' time below which a level that stays as it is shows a step that goes its own way.
-const APART_MAX: f64 = 0.1;
+const APART_MAX: f64 = 0.03;
 /// How far before or after a step with one visit the others' level is that of its own time, ns.
 const NEAR_NS: f64 = 7e8;
 /// Requests at their own times that a percentile above the median takes, over what independent ones would take.
@@ -172,12 +173,17 @@ impl Meanwhile {
         let each_ns = levels.iter().map(|(_, length_ns, _)| length_ns).sum::<f64>() / levels.len().max(1) as f64;
         let parts = ((length_ns / each_ns.max(1.0)) as usize).clamp(2, 8);
         let size = visit.len().div_ceil(parts).max(1);
-        let medians = visit.clone().step_by(size).map(|from| own.median_of(from..(from + size).min(visit.end)).ln());
-        if range(medians) > SAME_MAX {
+        // Its rate, since the median of what differs by less than a bin is not known so well.
+        let rates = visit.clone().step_by(size).map(|from| {
+            let part = &own.batches()[from..(from + size).min(visit.end)];
+            let sum = |of: fn(&Batch) -> f64| part.iter().map(of).sum::<f64>();
+            (sum(|batch| batch.ios).max(0.5) / sum(|batch| batch.length_ns).max(1.0)).ln()
+        });
+        if range(rates) > SAME_MAX {
             return false;
         }
         let windows: Vec<f64> = levels.windows(parts).map(|window| range(window.iter().map(|one| one.2))).collect();
-        let alike = windows.iter().filter(|range| **range <= SAME_MAX).count();
+        let alike = windows.iter().filter(|range| **range <= OTHERS_SAME_MAX).count();
         !windows.is_empty() && (alike as f64) < APART_MAX * windows.len() as f64
     }
 
@@ -210,7 +216,16 @@ impl Meanwhile {
         let stalled = base.is_open.then(|| base.stalled_ns / latencies_ns);
         let (level, level_of_tail) = level::half_widths(belief, &own, &series);
         let level_of_rate = belief.half_width(&own, Of::Rate, &series);
-        Some(Around { episodes: Episodes::new(&series), level, level_of_tail, level_of_rate, series, stalled })
+        let level_of_mean = if is_apart { level_of_rate } else { level };
+        Some(Around {
+            episodes: Episodes::new(&series),
+            level,
+            level_of_tail,
+            level_of_mean,
+            level_of_rate,
+            series,
+            stalled,
+        })
     }
 }
 
@@ -221,6 +236,7 @@ pub struct Around {
     /// As in [`super::Quantiles`].
     level: f64,
     level_of_tail: f64,
+    level_of_mean: f64,
     level_of_rate: f64,
     /// Of requests at their own times, the share of stalls in the sum of all latencies.
     stalled: Option<f64>,
@@ -245,7 +261,7 @@ impl Around {
         if self.stalled.is_some_and(|share| share.is_nan() || share > STALLED_MAX) {
             return Estimate { n: self.series.n, n_needed: 2 * self.series.n, ..Estimate::default() };
         }
-        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level)
+        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level_of_mean)
     }
 
     /// Operations per second.
@@ -506,7 +522,11 @@ mod tests {
     }
 
     fn around(steps: &[StepRecord; 2]) -> Around {
-        around_of(&meanwhile(steps), steps)
+        around_in(&meanwhile(steps), steps).unwrap()
+    }
+
+    fn around_in(seen: &Meanwhile, steps: &[StepRecord]) -> Option<Around> {
+        seen.around(&steps[0], OpClass::Read, &seen.belief(&steps[0], OpClass::Read))
     }
 
     fn meanwhile(steps: &[StepRecord]) -> Meanwhile {
@@ -553,7 +573,7 @@ mod tests {
             let steps = [reads(), commits(latencies)];
             let mut seen = meanwhile(&steps);
             seen.is_open.insert("reads".to_owned());
-            seen.around(&steps[0], OpClass::Read).unwrap()
+            around_in(&seen, &steps).unwrap()
         };
         let steady = others_with(|_| busy(1_000_000));
         assert!(steady.quantile(0.5).is_resolved() && steady.mean().is_resolved());
@@ -576,11 +596,11 @@ mod tests {
     #[test]
     fn without_visits_or_without_others_there_is_nothing_around() {
         let steps = [reads()];
-        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(around_in(&meanwhile(&steps), &steps).is_none());
         let mut steps = [reads(), commits(|_| busy(1_000_000))];
         for step in &mut steps {
             step.intervals.iter_mut().enumerate().for_each(|(at, one)| one.start_ns = at as u64 * 100_000_000);
         }
-        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(around_in(&meanwhile(&steps), &steps).is_none());
     }
 }

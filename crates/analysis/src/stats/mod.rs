@@ -42,6 +42,8 @@ const PILOT_EXCEEDANCES: f64 = 60.0;
 const VIF_DOUBTFUL: f64 = 2.0;
 /// A mean or rate known no better than within this factor is not resolved.
 const FACTOR_MAX: f64 = 10.0;
+/// Degrees of freedom that few residuals leave at least.
+const FEWEST: f64 = 2.0;
 /// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
 const EXCESS_SIGMA: f64 = 1.5;
 
@@ -141,7 +143,7 @@ pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
 pub fn mean_knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
     let series = Series::while_active(intervals, class);
     let within = ratio(&series, Quantity::LatSum, Quantity::Ios);
-    let mut estimate = widened(within, level::half_width(&series, level::Of::Latency, belief));
+    let mut estimate = widened(within, level::half_width(&series, belief.of_mean(), belief));
     if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
@@ -263,9 +265,10 @@ fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     }
     let value = x.iter().sum::<f64>() / total;
     let residuals = residuals(&x, &y, value);
-    let Some(run) = series.run(&residuals) else {
+    let Some(mut run) = series.run(&residuals) else {
         return Estimate { value: Some(value), n, ..Estimate::default() };
     };
+    run.df = run.df.min(few_that_weigh(&residuals));
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
     let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
     let rests = ratio_basis(series, &residuals, run, x.iter().sum());
@@ -277,6 +280,14 @@ fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     }
     let factor = exponent.exp();
     Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective, n_needed: 0 }
+}
+
+/// Degrees of freedom that a variance has which is made by few residuals: (sum d^2)^2 / sum d^4, as many as there would be
+/// of one size. Two stalls among hundreds of still moments tell as much of the stalls to come as two numbers do.
+fn few_that_weigh(residuals: &[f64]) -> f64 {
+    let power = |of: i32| residuals.iter().map(|d| d.powi(of)).sum::<f64>();
+    let (squares, fourths) = (power(2), power(4));
+    if fourths > 0.0 { (squares * squares / fourths).max(FEWEST) } else { f64::INFINITY }
 }
 
 /// What a ratio rests on, whose numerators add up to `sum`.
