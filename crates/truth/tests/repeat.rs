@@ -33,7 +33,7 @@ fn holds(name: &str) -> (f64, Sharpness) {
         );
     }
     let mean = rows.iter().filter(|row| row.step.starts_with("paced") && row.figure == "mean");
-    let most = if name == "a stall in 5 s" { 0..=1 } else { 1..=RUNS as usize };
+    let most = if name == "a stall in 5 s" { 0..=3 } else { 1..=RUNS as usize };
     mean.for_each(|row| assert!(most.contains(&row.printed), "{name}: {}: {} means", row.step, row.printed));
     let once = ["read32", "write32", "seqread", "seqwrite"];
     let is_visited = |row: &&Row| !row.step.starts_with("paced") && !once.iter().any(|step| row.step.starts_with(step));
@@ -45,14 +45,14 @@ fn holds(name: &str) -> (f64, Sharpness) {
 fn figures_of_a_steady_disk_hold_and_are_narrow() {
     let (widest, sharpness) = holds("independent");
     assert!(widest < 1.2, "{widest}");
-    // 1.0 with these seeds; 1.4 when each step knew itself alone.
+    // 1.0 of 25 runs; 1.7 when each step knew itself alone.
     assert!(sharpness.mean() < 1.3, "{sharpness:?}");
 }
 
 #[test]
 fn figures_of_a_disk_whose_level_moves_in_seconds_hold() {
     let (_, sharpness) = holds("level, 3 s");
-    // 2.0 with these seeds; 4.2 when each step knew itself alone.
+    // 2.1 of 25 runs; 4.1 when each step knew itself alone.
     assert!(sharpness.mean() < 2.6, "{sharpness:?}");
 }
 
