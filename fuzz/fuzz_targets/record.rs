@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     zlib.write_all(data).unwrap();
     let Ok(record) = qd1_store::unpack(&zlib.finish().unwrap(), "0.1.0") else { return };
     let report = qd1_analysis::analyse(record, &qd1_suites::thresholds::builtin());
-    for format in [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown] {
+    for format in [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown, Format::Post] {
         assert!(!render(&report, format, &Style { color: false, width: 80, detail: Detail::All }).is_empty());
     }
 });

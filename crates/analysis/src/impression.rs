@@ -76,7 +76,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
         (Some(_), ..) => String::new(),
         (None, Some(why), _) => why,
         (None, None, None) => format!("step {} did not run", scale.step),
-        (None, None, Some(_)) => "too short a run, in which there is not even a median".to_owned(),
+        (None, None, Some(_)) => "too uncertain; a longer run on an idle machine would tell".to_owned(),
     };
     Impression {
         requests: scale.requests.to_owned(),
@@ -113,6 +113,8 @@ impl Scale {
             (Some(low), Some(high)) => format!("{} to {}", name(low), name(high)),
             // What is bad at its lower end already is no better further up.
             (Some(low), None) if low == self.words.len() => name(low).to_owned(),
+            // That it is the best word or any other is no answer.
+            (Some(0), None) => return None,
             (Some(low), None) => format!("{} or worse", name(low)),
             (None, Some(high)) => format!("{} or better", name(high)),
         })

@@ -2,6 +2,7 @@
 //! not say that the figures are not those of a disk.
 
 use qd1_model::finding::{Finding, Severity};
+use qd1_model::measured::Explained;
 use qd1_model::metric::{Better, Metric, metric};
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
@@ -32,6 +33,9 @@ use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Ver
 /// Figures that a critical finding says are not those of a disk (see [`SPOILING`]) are not resolved either. Where there
 /// is a disk, and a cache answered or commits were not flushed, they can only be faster than the disk: there a failure
 /// stands. In memory there is no disk to fail, and failed requests show nothing about the others.
+///
+/// Waits for a processor are a sum of time that is known: where the figure has the same grade without the most that they can
+/// explain of it (see `spoiling.rs`), that grade stands.
 ///
 /// Where slow operations waited for a processor (counted for each of them), the figure without these waits is graded, and the
 /// reason has the whole one.
@@ -118,8 +122,12 @@ pub(crate) fn why_not_the_disks(
 fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], criterion: &Criterion) -> Judged {
     let judged = judge_corrected(record, summary, criterion);
     let are_waits_out = are_waits_counted(summary, criterion);
-    let mut spoiling = spoiled(criterion, findings).filter(|spoiling| spoiling.id != RUN_DELAY || !are_waits_out);
-    match spoiling.next() {
+    let spoiling: Vec<_> =
+        spoiled(criterion, findings).filter(|spoiling| spoiling.id != RUN_DELAY || !are_waits_out).collect();
+    if let Some(decided) = beyond_waits(record, summary, findings, criterion, &spoiling) {
+        return decided;
+    }
+    match spoiling.first() {
         Some(spoiling) if spoiling.spoils.contains(&judged.grade) => {
             // What did not run has its own reason; a figure that did is spoiled, whatever it shows.
             let why = if judged.figure.is_some() { spoiling.why.to_owned() } else { judged.why };
@@ -127,6 +135,42 @@ fn judge_unspoiled(record: &Record, summary: &Summary, findings: &[Finding], cri
         }
         _ => judged,
     }
+}
+
+/// The grade of a figure that only waits for a processor spoil, where it is the same without the most that they can explain:
+/// half of the commits do not take 20 ms because a tenth of the processors' time was taken.
+fn beyond_waits(
+    record: &Record,
+    summary: &Summary,
+    findings: &[Finding],
+    criterion: &Criterion,
+    spoiling: &[&Spoiling],
+) -> Option<Judged> {
+    let are_waits = !spoiling.is_empty() && spoiling.iter().all(|one| one.id.starts_with("cpu_spoiled"));
+    let step = record.step(&criterion.step).filter(|_| are_waits)?;
+    let judged = judge_one(record, summary, criterion);
+    let (metric, seen) = (metric(&criterion.metric)?, judged.figure?);
+    let waits: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| spoiling.iter().any(|one| one.id == finding.id))
+        .filter(|finding| finding.step.is_empty() || finding.step == criterion.step)
+        .collect();
+    let explained = crate::spoiling::explained(record, step, &waits);
+    let is_of = |one: &&Explained| one.class == criterion.op && one.metric == criterion.metric;
+    let factor = explained.iter().find(is_of)?.factor.max(1.0);
+    let figure = match metric.better {
+        Better::Lower => Estimate { low: seen.low.map(|low| low / factor), ..seen },
+        Better::Higher => Estimate { high: seen.high.map(|high| high * factor), ..seen },
+    };
+    let (grade, why) = grade_figure(metric, criterion, &figure, step.runtime_ns);
+    let waits = format!("waits for a processor explain at most a factor of {factor:.1}");
+    let why = [why, waits].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
+    (grade != Grade::NotResolved && grade != Grade::Pass).then_some(Judged {
+        grade,
+        why,
+        figure: Some(figure),
+        ..judged
+    })
 }
 
 /// Whether what slow operations waited for a processor is known of each, and taken out of the figure.
@@ -468,6 +512,22 @@ mod tests {
         let verdict = judged(&record, criterion("lat_p999_ns", 2e6, 10e6));
         assert_eq!(verdict.grade, Grade::Fail);
         assert!(verdict.judged[0].figure.unwrap().value.is_none(), "100 operations do not resolve p99.9");
+    }
+
+    /// Cause: on a machine whose processors were stolen, a disk with commits of 20 ms was "not resolved" for etcd.
+    #[test]
+    fn what_waits_for_a_processor_cannot_explain_is_graded() {
+        let mut record = testing::empty();
+        record.environment.cpus = 2;
+        testing::step(&mut record, "commits", testing::io(Rw::Write, 4096, Sync::Fdatasync, false), 5, 20_000_000);
+        record.steps[0].steal = 0.12;
+        // A quarter of the time was taken from two processors, so that these commits took 17 ms at least.
+        let (grade, why) = outcome(&record, of_commits("lat_p99_ns", 2e6, 10e6));
+        assert_eq!(grade, Grade::Fail, "{why}");
+        assert!(why.ends_with("waits for a processor explain at most a factor of 1.4"), "{why}");
+        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 2e6, 18e6)).0, Grade::Marginal);
+        record.steps[0].steal = 0.3;
+        assert_eq!(outcome(&record, of_commits("lat_p99_ns", 12e6, 18e6)).0, Grade::NotResolved);
     }
 
     #[test]

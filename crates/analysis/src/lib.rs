@@ -29,6 +29,7 @@ mod over;
 pub mod predict;
 mod random;
 pub mod reference;
+mod spoiling;
 pub mod stats;
 mod steal;
 mod summarize;

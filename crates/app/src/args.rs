@@ -11,7 +11,7 @@ use qd1_model::units::parse_duration_ns;
 use qd1_report::Format;
 
 /// The forms of a result: name, help text and value.
-const FORMATS: [Choice<Format>; 6] = [
+const FORMATS: [Choice<Format>; 7] = [
     ("human", "Text for people", Format::Human),
     ("json", "The whole report as one JSON document", Format::Json),
     (
@@ -20,7 +20,8 @@ const FORMATS: [Choice<Format>; 6] = [
         Format::Ndjson,
     ),
     ("csv", "One row per step, kind of operation and metric", Format::Csv),
-    ("markdown", "Tables for an issue or a forum post", Format::Markdown),
+    ("markdown", "Tables for an issue or a pull request", Format::Markdown),
+    ("post", "A dozen plain lines for a forum; names no host and no path, as with --redact", Format::Post),
     ("openmetrics", "OpenMetrics, for Prometheus or node_exporter's textfile collector", Format::Openmetrics),
 ];
 
@@ -39,13 +40,13 @@ pub(crate) fn choice<T: Copy + Send + Sync>(choices: &'static [Choice<T>]) -> im
 /// How to measure, and where the result goes: the same for every command that measures.
 #[derive(Debug, Args)]
 pub(crate) struct MeasureArgs {
-    /// The shortest times of the suite (check: about 20 seconds); wider intervals
+    /// The shortest times; wider intervals
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
-    /// The longest times of the suite (check: minutes); tighter intervals
+    /// The longest times; tighter intervals
     #[arg(long)]
     pub(crate) full: bool,
-    /// Size of the test file, for example 4G (check: 1GiB)
+    /// Size of the test file, for example 4G
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<Bytes>,
     /// Longest time of each step, for example 30s
@@ -54,7 +55,7 @@ pub(crate) struct MeasureArgs {
     /// Only these steps, separated by commas; * stands for any letters. --dry-run lists them
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
-    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads (check --full does it)
+    /// Measure commits again during buffered writes and reads: an idle disk's fsync misleads
     #[arg(long)]
     pub(crate) with_load: bool,
     #[command(flatten)]
@@ -151,6 +152,11 @@ impl OutputArgs {
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
+
+    /// Whether names are left out: where it was asked for, and in what is made to be shared.
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.redact || self.format() == Format::Post
+    }
 }
 
 /// When to colour.
@@ -194,6 +200,10 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
     }
 }
 
-fn engine(text: &str) -> Result<EngineChoice, String> {
+/// Parses the name of an engine.
+///
+/// # Errors
+/// When there is no such engine.
+pub(crate) fn engine(text: &str) -> Result<EngineChoice, String> {
     text.parse()
 }

@@ -15,6 +15,7 @@ use crate::commands::filesystems::FilesystemsArgs;
 use crate::commands::help::HelpArgs;
 use crate::commands::helpers::HelperCommand;
 use crate::commands::history::{self, HistoryArgs};
+use crate::commands::identify::IdentifyArgs;
 use crate::commands::limits::LimitsArgs;
 use crate::commands::meta::MetaArgs;
 use crate::commands::ping::{self, PingArgs};
@@ -29,38 +30,22 @@ use crate::commands::suites::SuitesArgs;
 use crate::commands::sweep::SweepArgs;
 use crate::commands::sync::SyncArgs;
 use crate::commands::version::VersionArgs;
+use option_help::worded;
+
+mod option_help;
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the run failed; 2 wrong usage; 3 a threshold failed (--fail-on); 4 the target is not safe \
 to use; 5 the machine or this user cannot do it; 129, 130, 143 interrupted (what was measured so far is printed and \
 kept).";
 
-/// What `--only` of each command takes.
-const ONLY: [(&str, &str); 6] = [
-    (
-        "check",
-        "cold, touch-16m, again-16m, flush-4k, flush-1m, qd1, commit1, commit4, wal, paced, read32, write32, seqread, seqwrite, files, buffered",
-    ),
-    ("identify", "far, near, forward, middle, large, deep, commit"),
-    ("predict", "commit1, commit-large, wal, checkpoint, reread, journal"),
-    ("sweep", "names such as randread-4k-d8-p1 (rw, block size, depth, pass): randread-4k-*"),
-    ("sync", "names such as fdatasync-p1, size-64k, own-4, append: fdatasync*"),
-    ("run", "those of the suite"),
-];
+const ALL_OPTIONS: &str = "\
+All options of a check: `qd1 check --help`. Pages on verdicts, units, exit codes and safety: `qd1 help`.";
 
 impl Cli {
     /// Returns the definition of the command line.
     pub(crate) fn definition() -> clap::Command {
-        let only = |names: &str| {
-            format!("Only these steps, separated by commas; * stands for any letters. --dry-run lists them: {names}")
-        };
-        let with = |command: clap::Command, names: &str| command.mut_arg("only", |arg| arg.help(only(names)));
-        let root = with(Self::command(), ONLY[0].1);
-        // `mut_subcommand` would put each at the end of the list.
-        root.mut_subcommands(|command| match ONLY.iter().find(|(name, _)| *name == command.get_name()) {
-            Some((_, names)) => with(command, names),
-            None => command,
-        })
+        worded(Self::command())
     }
 
     /// Reads the command line, parsed and as typed. Ends the program on a usage error or a request for help.
@@ -133,7 +118,7 @@ fn no_number(error: &clap::Error) -> Option<clap::Error> {
 /// Tells what a disk will feel like to the programs on it, and proves it.
 #[derive(Debug, Parser)]
 #[command(name = "qd1", version, args_conflicts_with_subcommands = true, args_override_self = true)]
-#[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, after_help = ALL_OPTIONS)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -180,7 +165,7 @@ pub(crate) enum Command {
     ///
     /// NVMe, SATA, rotating, network, RAID, oversold, file-backed or memory.
     #[command(after_help = EXIT_CODES, args_override_self = true)]
-    Identify(CheckArgs),
+    Identify(IdentifyArgs),
     /// Compare ext4, xfs, btrfs and zfs on this disk (root)
     ///
     /// The same work on each, in rounds, with one table.
@@ -348,20 +333,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::definition().debug_assert();
-    }
-
-    /// The help of every command listed the steps of `check`.
-    #[test]
-    fn the_steps_that_the_help_names_are_those_of_the_suite() {
-        for (name, names) in ONLY.iter().filter(|(name, _)| ["check", "identify", "predict"].contains(name)) {
-            let suite = qd1_suites::builtin(name).unwrap();
-            for step in names.split(", ") {
-                assert!(suite.job.iter().any(|job| job.name == step), "{name}: {step}");
-            }
-            let help = Cli::definition().find_subcommand_mut(name).unwrap().render_long_help().to_string();
-            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(help.contains(names) && (*name == "check" || !help.contains("commit4")), "{help}");
-        }
     }
 
     fn again(typed: &str, changes: &[(&str, String)]) -> String {

@@ -9,10 +9,12 @@ mod commands;
 mod exit;
 mod exports;
 mod given;
+mod in_turn;
 mod message;
 mod output;
 mod over_job;
 mod progress;
+mod run_names;
 mod runs;
 mod session;
 mod signals;
@@ -83,7 +85,7 @@ fn run(cli: Cli, typed: &CommandLine) -> Result<ExitCode> {
         Some(Command::Powercut { command }) => powercut::run(command),
         Some(Command::Predict(args)) => predict::run(args, typed),
         Some(Command::Suites(args)) => suites::run(args),
-        Some(Command::Compare(args)) => compare::run(args),
+        Some(Command::Compare(args)) => compare::run(args, typed),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Plot(args)) => plot::run(args),
         Some(Command::History(args)) => history::run(args),

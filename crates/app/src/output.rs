@@ -107,8 +107,14 @@ fn arguments() -> Vec<PathBuf> {
         match word.to_str() {
             // After it come no options.
             Some("--") => found.extend(words.by_ref().map(PathBuf::from)),
-            Some("-o" | "--output" | "--destroy") => _ = words.next(),
-            Some(text) if ["--output=", "-o", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
+            Some("--output" | "--destroy") => _ = words.next(),
+            Some(text) if ["--output=", "--destroy="].iter().any(|option| text.starts_with(option)) => {}
+            // `-o FILE`, `-oFILE`, and after letters without a value: `-vo FILE`.
+            Some(text) if text.starts_with('-') && !text.starts_with("--") && text.contains('o') => {
+                if text.ends_with('o') && text.matches('o').count() == 1 {
+                    words.next();
+                }
+            }
             Some(text) => {
                 // `--group before=a.json,b.json`.
                 let parts = text.split_once('=').into_iter().flat_map(|(_, value)| value.split(',').chain([value]));

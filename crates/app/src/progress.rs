@@ -186,6 +186,9 @@ impl Watch for Progress {
         };
         let steps = if plan.steps.len() == 1 { "1 step".to_owned() } else { format!("{} steps", plan.steps.len()) };
         self.print(&format!("{}: {steps} on {place}, {longest}", plan.suite));
+        if plan.writes_max().0 > 0 {
+            self.print(&format!("writes {}", qd1_report::plan::writes(plan)));
+        }
     }
 
     /// Prints the heading of the following steps.

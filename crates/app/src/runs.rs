@@ -12,7 +12,7 @@ use qd1_model::{Problem, Record, printable};
 use qd1_store::Store;
 use qd1_system::source::Kind;
 
-use crate::exports::{self, Content, Export};
+use crate::exports::{self, Content, Export, Exported};
 use crate::session;
 use crate::stored::Stored;
 
@@ -67,22 +67,31 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
 /// # Errors
 /// When it has none.
 pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
+    Ok(looked_at(path, |_| Ok(()))?.into_iter().map(|(run, _)| run).collect())
+}
+
+/// Returns the runs of a file, each of qd1 with what `look` makes of its record.
+///
+/// # Errors
+/// When it has none, or `look` fails.
+pub(crate) fn looked_at<T>(path: &Path, look: impl Fn(&Record) -> Result<T>) -> Result<Vec<(Measured, Option<T>)>> {
     let word = path.to_string_lossy();
     let name = printable(&word);
-    let mut runs: Vec<Measured> = match of_file(&word, path)? {
-        Found::Records(records) => records.iter().map(of_record).collect(),
+    let of = |record: &Record| Ok((of_record(record), Some(look(record)?)));
+    let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
+        Found::Records(records) => records.iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) => {
-            let runs = export.runs().take(RUNS_MAX + 1).map(|run| Ok(of_record(&run?.record)));
+            let runs = export.runs().take(RUNS_MAX + 1).map(|run| of(&run?.record));
             runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
         }
-        Found::Others(runs) => return Ok(runs),
+        Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
     };
     if runs.len() > RUNS_MAX {
         return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
     }
     // Runs are called by their file, and those of one file also by their ids.
     let is_one = runs.len() == 1;
-    for run in &mut runs {
+    for (run, _) in &mut runs {
         run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", printable(&run.label)) };
     }
     Ok(runs)
@@ -92,12 +101,12 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
 ///
 /// # Errors
 /// When there is none.
-pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
+pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Exported>> {
     match look_up(word)? {
-        Found::Records(records) => Ok(records),
+        Found::Records(records) => Ok(with_tags(records, is_file(word))),
         Found::Export(export) => {
-            let runs = export.runs().take(most + 1).map(|run| Ok(run?.record));
-            let runs: Vec<Record> = runs.collect::<Result<_>>().with_context(|| printable(word).into_owned())?;
+            let runs: Result<Vec<Exported>> = export.runs().take(most + 1).collect();
+            let runs = runs.with_context(|| printable(word).into_owned())?;
             if runs.len() > most {
                 let message = format!("{}: has more than {most} runs, too many to draw", printable(word));
                 return Err(Problem::usage(message).into());
@@ -112,7 +121,16 @@ pub(crate) fn records(word: &str, most: usize) -> Result<Vec<Record>> {
     }
 }
 
-fn is_file(word: &str) -> bool {
+/// The runs with the words that somebody gave them in the history; a file alone has none.
+fn with_tags(records: Vec<Record>, are_of_file: bool) -> Vec<Exported> {
+    let rows = if are_of_file { None } else { session::kept_runs().and_then(|store| store.list(usize::MAX)).ok() };
+    let tags = |id: &str| rows.iter().flatten().find(|row| row.id == id).map(|row| row.tags.clone());
+    let kept = |record: Record| Exported { tags: tags(&record.id).unwrap_or_default(), ..Exported::alone(record) };
+    records.into_iter().map(kept).collect()
+}
+
+/// Whether a word names a file rather than runs of the history.
+pub(crate) fn is_file(word: &str) -> bool {
     !word.starts_with('@') && Path::new(word).exists()
 }
 

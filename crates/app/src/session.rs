@@ -114,6 +114,15 @@ pub(crate) struct Session<'a> {
     bounds: Bounds,
 }
 
+/// Notes what a command measures as what no output may replace: the path, and the files in which loop devices below it keep
+/// its data.
+pub(crate) fn note_place(machine: &Machine, path: &Path) {
+    inputs::note(path);
+    for device in machine.environment(path).devices.iter().filter(|device| !device.backing.is_empty()) {
+        inputs::note(Path::new(&device.backing));
+    }
+}
+
 impl<'a> Session<'a> {
     /// Reads the thresholds and checks the destination.
     ///
@@ -140,11 +149,7 @@ impl<'a> Session<'a> {
     /// When the job is refused or fails, or the report cannot be written; the error has its exit code.
     pub(crate) fn run(&self, job: &mut dyn Job) -> Result<ExitCode> {
         let common = self.request.common;
-        // Test files are opened again by their descriptors.
-        if !Path::new("/proc/self/fd").exists() {
-            let message = "/proc is not mounted here, and qd1 needs it: mount -t proc proc /proc";
-            return Err(Problem::new(ProblemKind::Capability, message).into());
-        }
+        needs_proc()?;
         let id = job.resumes().map_or_else(id::random_id, Ok)?;
         let machine = Machine::new();
         let place = job.place(&machine, &id)?;
@@ -153,7 +158,7 @@ impl<'a> Session<'a> {
         if plan.target.kind == TargetKind::BlockDestroy {
             destroy::refuse_in_use(&machine, &plan.target.path)?;
         }
-        inputs::note(&plan.target.path);
+        note_place(&machine, &plan.target.path);
         self.check_output()?;
         if common.dry_run {
             return self.show_plan(&qd1_report::fitted(&job.dry_run(&plan), terminal::columns(std::io::stdout())));
@@ -203,13 +208,9 @@ impl<'a> Session<'a> {
         drop(files);
         let reported = self.report(record, Detail::Screen { is_kept, lines: None });
         if let (Ok(report), Some(store), true) = (&reported, store, is_kept) {
-            // Without them the list judges the run anew, and so do its trend and comparisons.
-            let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
-            let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
-            if !self.request.common.output.redact && !report.record.is_unfinished() {
-                let spoilers = compare::spoilers(&report.record, &report.summary);
-                let run = compare::measured(&report.record, &report.summary, &spoilers);
-                let _ = store.note_measured(&report.record.id, compare::MEASURED_BY, &run);
+            note(store, report);
+            if !self.request.common.output.is_redacted() && !report.record.is_unfinished() {
+                note_measured(store, &report.record, &measured_of(report));
             }
         }
         let reported = reported.and_then(|report| failure.map_or(Ok(report), Err));
@@ -220,6 +221,35 @@ impl<'a> Session<'a> {
     fn report(&self, record: Record, detail: Detail) -> Result<Report> {
         show(record, &self.bounds, &self.request.common.output, detail)
     }
+}
+
+/// Notes what a run comes to. Without it the list judges the run anew, and so does its trend.
+pub(crate) fn note(store: &Store, report: &Report) {
+    let _ = store.note_headline(&report.record.id, &qd1_report::headline(report));
+    let _ = store.note_figures(&report.record.id, &kept_figures(&report.summary));
+}
+
+/// Notes what `compare` takes of a run, which is worked out anew without it.
+pub(crate) fn note_measured(store: &Store, record: &Record, run: &qd1_model::measured::Measured) {
+    let _ = store.note_measured(&record.id, compare::MEASURED_BY, run);
+}
+
+/// Returns what can be compared of a run.
+pub(crate) fn measured_of(report: &Report) -> qd1_model::measured::Measured {
+    let spoilers = compare::spoilers(&report.record, &report.summary);
+    compare::measured(&report.record, &report.summary, &spoilers)
+}
+
+/// Refuses a machine on which nothing could be measured: test files are opened again by their descriptors.
+///
+/// # Errors
+/// Where there is no `/proc`.
+pub(crate) fn needs_proc() -> Result<()> {
+    if Path::new("/proc/self/fd").exists() {
+        return Ok(());
+    }
+    let message = "/proc is not mounted here, and qd1 needs it: mount -t proc proc /proc";
+    Err(Problem::new(ProblemKind::Capability, message).into())
 }
 
 /// Returns the exit code of a run: that of the signal that ended it, also while nobody read its report, whatever else
@@ -261,7 +291,7 @@ pub(crate) fn or_missing<T>(typed: &CommandLine, path: &Path, inspect: impl FnOn
 /// # Errors
 /// When the report cannot be redacted or written.
 pub(crate) fn show(record: Record, bounds: &Bounds, to: &OutputArgs, detail: Detail) -> Result<Report> {
-    let report = bounds.judge(record, to.redact)?;
+    let report = bounds.judge(record, to.is_redacted())?;
     output::report(to, &report, detail)?;
     Ok(report)
 }
@@ -300,12 +330,12 @@ pub(crate) fn kept_runs() -> Result<Store> {
 
 /// Opens the history if possible. The run does not depend on it: without it the reason is printed and the run
 /// continues.
-fn open_store() -> Option<Store> {
+pub(crate) fn open_store() -> Option<Store> {
     history().inspect_err(|error| message::print(format_args!("qd1: this run will not be kept: {error:#}"))).ok()
 }
 
 /// Saves a run; says why where that is not possible. Returns whether it is kept.
-fn keep(store: &Store, record: &Record) -> bool {
+pub(crate) fn keep(store: &Store, record: &Record) -> bool {
     // A history that was removed or replaced during the run is opened anew.
     let saved = if store.is_in_place() { store.save(record) } else { history().and_then(|store| store.save(record)) };
     saved.inspect_err(|error| message::print(format_args!("qd1: this run was not kept: {error:#}"))).is_ok()
@@ -315,8 +345,7 @@ fn keep(store: &Store, record: &Record) -> bool {
 /// program's own rule is as bad as `--fail-on` or worse, else 0.
 fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let record = &report.record;
-    let has_failed = record.steps.iter().any(|step| step.ended == Ended::Failed || failed_requests(step) > 0);
-    if has_failed || record.mounts.iter().any(|mount| !mount.fault.is_empty()) {
+    if has_failed(record) || record.mounts.iter().any(|mount| !mount.fault.is_empty()) {
         return ProblemKind::Failed.exit_code();
     }
     let bad: &[Grade] = match fail_on {
@@ -332,6 +361,11 @@ fn outcome_code(report: &Report, fail_on: Option<FailOn>) -> u8 {
     let verdicts = verdicts.chain(unjudged.map(|_| Grade::NotResolved));
     let mut grades = verdicts.chain(report.criteria.iter().map(|judged| judged.grade)).chain(rules);
     if grades.any(|grade| bad.contains(&grade)) { ProblemKind::Threshold.exit_code() } else { 0 }
+}
+
+/// Returns true if a step or a request failed.
+pub(crate) fn has_failed(record: &Record) -> bool {
+    record.steps.iter().any(|step| step.ended == Ended::Failed || failed_requests(step) > 0)
 }
 
 /// Returns how many requests of a step and of its load failed.

@@ -48,6 +48,11 @@ impl Disk {
         self.now_ns += ns;
     }
 
+    /// Serves requests by these laws from now on: another place on the same disk, which shares all else with it.
+    pub fn serve(&mut self, read: Service, write: Service, flush: Service) {
+        self.state.serve(read, write, flush);
+    }
+
     /// Its time, ns.
     pub fn now_ns(&self) -> u64 {
         self.now_ns

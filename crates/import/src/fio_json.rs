@@ -272,6 +272,7 @@ fn step(job: &Value, options: &Options<'_>, missing: &mut Vec<String>) -> Measur
         streams,
         fault,
         is_spoiled: false,
+        explained: Vec::new(),
     }
 }
 

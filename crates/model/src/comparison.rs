@@ -23,6 +23,10 @@ pub struct Comparison {
     /// kinds of operation of all steps, each by its mean latency or, where that is not known, its first figure. Empty where
     /// there is only one of them.
     pub overall: Vec<Effect>,
+    /// Chance that any of the primary figures, the whole among them, is said to be better or worse where nothing differs.
+    pub family_wise_error: f64,
+    /// Share of the other figures said to be better or worse that are so by chance, on average at most.
+    pub false_discovery_rate: f64,
     /// Steps that are in no row, and why.
     pub left_out: Vec<LeftOut>,
     /// Where the intervals of the effects come from.
@@ -86,6 +90,8 @@ pub struct Row {
     pub metric: String,
     /// Whether it is among the first that users of the step notice.
     pub leads: bool,
+    /// Whether it is one of the figures that decide, which are tested first; all others are exploratory.
+    pub is_primary: bool,
     /// The figure of each side, over its runs.
     pub figures: Vec<Estimate>,
     /// Each other side over the first.
@@ -95,14 +101,21 @@ pub struct Row {
 /// How a figure of one side compares with that of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
-    /// The ratio, with an interval that holds together with all others of the comparison, in 95 % of comparisons; `n` is the number of runs.
+    /// The ratio; `n` is the number of runs. The intervals of the primary figures hold together, in 95 % of comparisons; of
+    /// the others that are said to be better or worse 95 % hold.
     pub ratio: Estimate,
+    /// Chance that equal sides would be so far apart, for this figure alone and without any allowance for the others; absent
+    /// where nobody knows.
+    pub chance: Option<f64>,
     /// The conclusion.
     pub word: Word,
     /// Of `same`: by how much they differ at most, as a share of the first.
     pub within: Option<f64>,
     /// Whether nothing is concluded because a finding says that a run of either side is not the disk alone.
     pub is_spoiled: bool,
+    /// The factor that what spoiled a run of either side explains at most, which the interval allows for; absent where
+    /// nothing did, or nobody knows.
+    pub explained: Option<f64>,
 }
 
 /// What an effect comes to.
@@ -160,6 +173,8 @@ pub enum Basis {
     /// From the intervals within single runs: how runs differ from each other is not known.
     #[default]
     Visits,
+    /// From neighbouring visits of two runs that were measured in turn: what moves both cancels.
+    Pairs,
 }
 
 /// A limit of `--fail-if`.

@@ -144,6 +144,31 @@ pub struct MeasuredStep {
     pub fault: String,
     /// Whether a finding says that its figures are not those of the disk alone.
     pub is_spoiled: bool,
+    /// Where it is spoiled, the figures of which it is known how much that explains.
+    #[serde(default)]
+    pub explained: Vec<Explained>,
+}
+
+/// How much of a figure what spoiled its step explains at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Kind of operation.
+    pub class: OpClass,
+    /// Which figure: the name of its [`crate::metric::Metric`].
+    pub metric: String,
+    /// How many times as good it may be without that, at most.
+    pub factor: f64,
+}
+
+impl MeasuredStep {
+    /// Returns how many times as good a figure may be at most without what spoiled the step; `None` where nobody knows.
+    pub fn explained(&self, class: OpClass, metric: &str) -> Option<f64> {
+        if !self.is_spoiled {
+            return Some(1.0);
+        }
+        let found = self.explained.iter().find(|of| of.class == class && of.metric == metric);
+        found.map(|of| of.factor)
+    }
 }
 
 /// One kind of operation of one step.

@@ -2,12 +2,15 @@
 
 use crate::figure::Estimate;
 use crate::op::OpClass;
+use crate::verdict::Verdict;
 
 /// Disks, and a list of them for each figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
     /// All of them, in the order of their names.
     pub disks: Vec<RankedDisk>,
+    /// Grades by class of workload, of the disks whose runs were judged by classes, the best disk first.
+    pub graded: Vec<GradedDisk>,
     /// How many times as long operations take as on the best, in the geometric mean over the kinds of operation that all
     /// disks have that have any in common with the one with the most; absent with fewer than two kinds.
     pub overall: Option<Vec<Place>>,
@@ -36,6 +39,26 @@ pub struct RankedDisk {
     pub tools: Vec<String>,
     /// The product that it is of, where its results say so.
     pub product: Option<String>,
+}
+
+/// The grades of a disk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GradedDisk {
+    /// The disk, by its number in the ranking.
+    pub disk: usize,
+    /// Each class once.
+    pub classes: Vec<ClassGrade>,
+}
+
+/// A class of workload on a disk of one or more runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassGrade {
+    /// The verdict of the worst run.
+    pub verdict: Verdict,
+    /// How many runs have its grade.
+    pub alike: usize,
+    /// How many runs were judged by the class.
+    pub runs: usize,
 }
 
 /// The hosts of a product by one figure.

@@ -61,8 +61,12 @@ fn words_of_check(report: &Report) -> Option<String> {
     });
     let figures: Vec<String> = figures.chain(stalls(report)).collect();
     let count = |grade: Grade| report.verdicts.iter().filter(|verdict| verdict.grade == grade).count();
-    let grades =
-        [(Grade::Pass, "pass"), (Grade::Marginal, "marginal"), (Grade::Fail, "fail"), (Grade::NotResolved, "open")];
+    let grades = [
+        (Grade::Pass, "pass"),
+        (Grade::Marginal, "marginal"),
+        (Grade::Fail, "fail"),
+        (Grade::NotResolved, "not resolved"),
+    ];
     let grades = grades.into_iter().filter(|(grade, _)| count(*grade) > 0);
     let grades: Vec<String> = grades.map(|(grade, word)| format!("{} {word}", count(grade))).collect();
     Some(
@@ -169,8 +173,8 @@ fn impressions(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// Returns what the first step of commits beside a load makes of them: `Under load (26.4 MB/s written): median 3.1 ms, p99
-/// 31.2 ms (alone 1.24 ms).`
+/// Returns what the first step of commits beside a load makes of them: `Under load (26.4 MB/s written): median 3.10 ms, alone
+/// 1.24 ms; p99 31.2 ms, alone 2.05 ms.`
 fn under_load(report: &Report) -> Option<String> {
     let commits = |name: &str| report.summary.stream(name, OpClass::Commit);
     let mut pairs = report.summary.steps.iter().filter_map(|loaded| {

@@ -15,6 +15,7 @@ mod packed;
 mod page;
 pub mod plan;
 mod plot;
+mod reasons;
 mod redact;
 mod rewrite;
 mod safe;

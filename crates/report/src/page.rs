@@ -176,6 +176,11 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// Returns `text` with its units bound to their numbers, for whoever wraps it in a browser.
+pub(crate) fn unbroken(text: &str) -> String {
+    words(text).iter().map(|word| word.replace(' ', "\u{a0}")).collect::<Vec<_>>().join(" ")
+}
+
 /// Shortens `text` to at most `width` columns by replacing its middle by `...`.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width || width < 5 {
@@ -218,6 +223,11 @@ mod tests {
         assert_eq!(wrap("read in 1.24 ms.", 12), ["read in", "1.24 ms."]);
         // Letters of two columns: a path of these ran over the edge.
         assert_eq!(wrap("/データ/測定/結果", 10), ["/データ/測", "定/結果"]);
+    }
+
+    #[test]
+    fn a_unit_stays_with_its_number_and_other_words_do_not() {
+        assert_eq!(unbroken("p99 1.2 to 8.6 ms, fail"), "p99 1.2 to 8.6\u{a0}ms, fail");
     }
 
     #[test]

@@ -180,7 +180,10 @@ pub(crate) fn limits(criterion: &Criterion) -> String {
     };
     let [mut pass, fail] = [criterion.pass, criterion.fail].map(|value| threshold(*unit, value));
     if let Some(published) = criterion.published {
-        pass = format!("{} ({pass} counts)", threshold(*unit, published));
+        let (percent, less) = (100.0 * (1.0 - criterion.pass / published), ["less", "more"]);
+        let less = if percent > 0.0 { less[0] } else { less[1] };
+        let (percent, published) = (percent.abs().round(), threshold(*unit, published));
+        pass = format!("{published} ({pass}, {percent:.0} % {less}, counts)");
     }
     match (better, criterion.pass == criterion.fail) {
         (Better::Lower, true) => format!("at most {pass}"),
@@ -429,8 +432,11 @@ mod tests {
             limits(&Criterion { metric: "bytes_per_second".into(), pass, fail, published, ..like.clone() })
         };
         assert_eq!(of(200e6, 200e6, None), "at least 200 MB/s");
-        assert_eq!(of(190e6, 190e6, Some(200e6)), "at least 200 MB/s (190 MB/s counts)");
-        assert_eq!(of(285e6, 190e6, Some(300e6)), "pass from 300 MB/s (285 MB/s counts), fail below 190 MB/s");
+        assert_eq!(of(190e6, 190e6, Some(200e6)), "at least 200 MB/s (190 MB/s, 5 % less, counts)");
+        assert_eq!(
+            of(285e6, 190e6, Some(300e6)),
+            "pass from 300 MB/s (285 MB/s, 5 % less, counts), fail below 190 MB/s"
+        );
     }
 
     #[test]

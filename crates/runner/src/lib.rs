@@ -8,6 +8,7 @@ pub mod counters;
 pub mod destroy;
 mod environment;
 pub mod id;
+pub mod in_turn;
 pub mod over;
 pub mod place;
 pub mod plan;

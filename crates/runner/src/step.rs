@@ -39,8 +39,8 @@ pub(crate) struct Follower<'a> {
 /// # Errors
 /// When its files or its engine are not available.
 pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower: Follower<'_>) -> Result<StepRecord> {
-    let seed = step_seed(run.plan.seed, &step.name).wrapping_add(u64::from(visit.number) << 48);
-    let (paced, pace) = match sustained(run, step, seed, &mut follower)? {
+    let seed = visit_seed(run, step, visit);
+    let (paced, pace) = match sustained(run, step, visit, &mut follower)? {
         Some(sustained_iops) => {
             let (paced, pace) = step.at_pace(sustained_iops);
             (Some(paced), Some(pace))
@@ -54,16 +54,26 @@ pub(crate) fn run(run: &mut Run<'_>, step: &StepPlan, visit: Visit, mut follower
 
 /// Returns what the disk sustains one request at a time, where that sets the pace of a step: measured once, before the first
 /// of its visits.
-fn sustained(run: &mut Run<'_>, step: &StepPlan, seed: u64, follower: &mut Follower<'_>) -> Result<Option<f64>> {
+pub(crate) fn sustained(
+    run: &mut Run<'_>,
+    step: &StepPlan,
+    visit: Visit,
+    follower: &mut Follower<'_>,
+) -> Result<Option<f64>> {
     let Some(probe) = step.pace_probe() else { return Ok(None) };
     if let Some(known) = run.sustained.get(&step.name) {
         return Ok(Some(*known));
     }
-    let record = of_visit(run, &probe, seed ^ PROBE_SEED, follower)?;
+    let seed = visit_seed(run, step, visit) ^ PROBE_SEED;
+    let record = of_visit(run, &probe, seed, follower)?;
     let done: u64 = record.streams.iter().map(|stream| stream.lat.count()).sum();
     let sustained_iops = done as f64 * 1e9 / record.runtime_ns.max(1) as f64;
     run.sustained.insert(step.name.clone(), sustained_iops);
     Ok(Some(sustained_iops))
+}
+
+fn visit_seed(run: &Run<'_>, step: &StepPlan, visit: Visit) -> u64 {
+    step_seed(run.plan.seed, &step.name).wrapping_add(u64::from(visit.number) << 48)
 }
 
 /// Other offsets than those of the visit that follows.

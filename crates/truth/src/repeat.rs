@@ -25,7 +25,7 @@ use crate::{Seeds, suite};
 /// The suite that the product runs.
 const SUITE: &str = include_str!("../../suites/src/check.toml");
 /// Time between two visits, ns: opening files and an engine.
-const BETWEEN_NS: u64 = 20_000_000;
+pub(crate) const BETWEEN_NS: u64 = 20_000_000;
 /// A run begins at a time below this, ns.
 const START_MAX_NS: u64 = 60_000_000_000;
 /// Standard deviation of the logarithm of a moving level.
@@ -161,7 +161,7 @@ fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Rec
     let end = schedule.iter().rposition(|visit| is_looked_at(&steps[visit.step])).unwrap_or(last);
     let mut disk = Disk::new(Device { seed, ..cell.device.clone() });
     let mut sustained: BTreeMap<usize, f64> = BTreeMap::new();
-    disk.idle(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % START_MAX_NS);
+    disk.idle(start_ns(seed));
     let (visits, after) = schedule.split_at(last + 1);
     let mut visits: VecDeque<Visit> = visits.iter().copied().collect();
     let (began_ns, mut is_extended) = (disk.now_ns(), false);
@@ -185,14 +185,12 @@ fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Rec
         if let Some(probe) = step.pace_probe()
             && !sustained.contains_key(&visit.step)
         {
-            let (after, one) = run_visit(disk, &probe, !seed);
-            disk = after;
+            let one = run_visit(&mut disk, &probe, !seed);
             let done: u64 = one.streams.iter().map(|stream| stream.lat.count()).sum();
             sustained.insert(visit.step, done as f64 * SECOND_NS / one.runtime_ns.max(1) as f64);
         }
         let paced = sustained.get(&visit.step).map(|sustained_iops| step.at_pace(*sustained_iops));
-        let (after, one) = run_visit(disk, paced.as_ref().map_or(step, |(paced, _)| paced), seed);
-        disk = after;
+        let one = run_visit(&mut disk, paced.as_ref().map_or(step, |(paced, _)| paced), seed);
         StepRecord { pace: paced.map(|(_, pace)| pace), ..one }.add_to(&mut record.steps);
     }
     record.steps.sort_by_key(|step| steps.iter().position(|plan| plan.name == step.name));
@@ -225,7 +223,13 @@ fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
     parts.collect()
 }
 
-fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
+/// When a run begins, ns.
+pub(crate) const fn start_ns(seed: u64) -> u64 {
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) % START_MAX_NS
+}
+
+/// One visit of a step.
+pub(crate) fn run_visit(disk: &mut Disk, step: &StepPlan, seed: u64) -> StepRecord {
     let part = step.visit();
     let Work::Io(work) = &part.work else { unreachable!("only I/O has visits") };
     let job = IoJob {
@@ -241,8 +245,10 @@ fn run_visit(disk: Disk, step: &StepPlan, seed: u64) -> (Disk, StepRecord) {
         thread_cost: ThreadCost::default,
         thread_time: None,
     };
-    let (disk, outcome) = run_on(disk, &job).expect("the simulated engine needs nothing but memory");
-    (disk, suite::measured(&step.name, outcome))
+    let taken = std::mem::replace(disk, Disk::new(Device::default()));
+    let (after, outcome) = run_on(taken, &job).expect("the simulated engine needs nothing but memory");
+    *disk = after;
+    suite::measured(&step.name, outcome)
 }
 
 /// How often the interval of one figure held the truth.

@@ -22,7 +22,8 @@ const DOCUMENTS: [&str; 9] = [
     "docs/tutorials/bonnie-and-fio.md",
 ];
 /// Directories that the documents measure; each lies below the scratch directory when its command is run.
-const PLACES: [&str; 6] = ["/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
+const PLACES: [&str; 8] =
+    ["/mnt/old", "/mnt/new", "/var/lib/etcd", "/var/lib", "/srv/postgresql", "/srv/mysql", "/srv", "/mnt/volume"];
 /// The ids that the documents use for runs.
 const IDS: [&str; 6] = ["3f2a", "77aa", "9c01", "b211", "c0de", "d00d"];
 /// Results of fio that they name.
@@ -119,7 +120,7 @@ fn kept(place: &Path) -> Result<Vec<String>> {
         return Ok(ids.lines().map(str::to_owned).collect());
     }
     let made = |_| {
-        let check = "qd1 check --quick --size 16M --only commit1 --runtime 200ms --json";
+        let check = "qd1 check --quick --size 16M --only commit1 --runtime 1s --json";
         let report: serde_json::Value =
             serde_json::from_str(&cmd::capture(in_place(place).arg(check))?).context("qd1 printed no report")?;
         Ok(report["record"]["id"].as_str().context("the report has no id")?.to_owned())
@@ -148,9 +149,8 @@ fn prepared(text: &str, place: &Path, ids: &[String], how: How) -> String {
     let words: Vec<String> = text.split(' ').map(word).collect();
     let is_long = words.iter().any(|word| word == "--over");
     let is_measuring = match words.get(1).map(String::as_str) {
-        Some("compare" | "history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => {
-            false
-        }
+        Some("compare") => words.iter().any(|word| word == "--in-turn"),
+        Some("history" | "suites" | "help" | "schema" | "version" | "completions" | "man" | "restore") => false,
         Some("fio") => {
             return if how == How::Whole { words.join(" ") } else { format!("{} --parse-only", words.join(" ")) };
         }

@@ -80,7 +80,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The figures that are said to be better or worse, and the whole.
+/// The primary figures that are said to be better or worse, and the whole.
 fn differing(compared: &Value) -> Vec<String> {
     let is_apart = |effect: &Value| matches!(effect["word"].as_str(), Some("better" | "worse"));
     let show = |name: &str, effect: &Value| {
@@ -88,7 +88,7 @@ fn differing(compared: &Value) -> Vec<String> {
         format!("{name} {:.3} [{:.3}..{:.3}]", ratio("value"), ratio("low"), ratio("high"))
     };
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-    let rows = list(&compared["rows"]).filter(|row| is_apart(&row["effects"][0]));
+    let rows = list(&compared["rows"]).filter(|row| row["is_primary"] == true && is_apart(&row["effects"][0]));
     let rows = rows.map(|row| show(&format!("{} {}", text(row, "step"), text(row, "metric")), &row["effects"][0]));
     let whole = list(&compared["overall"]).filter(|effect| is_apart(effect)).map(|effect| show("overall", effect));
     rows.chain(whole).collect()

@@ -94,6 +94,18 @@ impl Condition {
         self.is_step_of(row) && row.metric == self.metric.name && self.op.is_none_or(|op| op == row.op)
     }
 
+    /// Whether the operations of this row have its figure, which may be resolved in no run of a side.
+    pub(super) fn may_have_been(&self, row: &Row) -> bool {
+        let is_latency = |name: &str| name.starts_with("lat_");
+        self.is_step_of(row) && self.op.is_none_or(|op| op == row.op) && is_latency(self.metric.name)
+    }
+
+    /// The step whose figure it is.
+    #[must_use]
+    pub fn step(&self) -> &str {
+        &self.step
+    }
+
     /// By any of its names.
     fn is_step_of(&self, row: &Row) -> bool {
         row.step == self.step || row.also.contains(&self.step)

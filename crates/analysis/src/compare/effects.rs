@@ -3,16 +3,17 @@
 //! All is done on logarithms. Where sides have several runs, runs scatter by a variance that is pooled over the sides and
 //! drawn towards that of the other figures (`moderate.rs`), and the difference of two means is a Student's t. Where they have
 //! one run each, the limits of both figures are put together by their distances from the values (MOVER: Zou and Donner 2008,
-//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need (Bonferroni)
-//! as a Student's t would with as many degrees of freedom as a run has stretches to tell its level from, about.
+//! Construction of confidence limits about effect measures), stretched from 95 % to what all effects together need as a
+//! Student's t would with as many degrees of freedom as a run has stretches to tell its level from, about. Where they were
+//! measured in turn, visit by visit, the mean of the differences of neighbouring visits is a Student's t by itself.
 
 use qd1_model::Estimate;
 use qd1_model::comparison::{Basis, Effect, FOUND, Word};
 use qd1_model::metric::Better;
 
 use super::moderate::{Variance, moderated};
-use super::together::{Figure, are_few, multiples};
-use crate::stats::{Z_975, t_quantile};
+use crate::spoiling::Slack;
+use crate::stats::{Z_975, t_beyond, t_quantile};
 
 /// Degrees of freedom of an interval within a run.
 const WITHIN_DF: f64 = 60.0;
@@ -29,6 +30,8 @@ const CARRIED: f64 = 0.001;
 const VARIANCE_MIN: f64 = 2.5e-5;
 /// Runs that are thought of at most.
 const RUNS_MAX: u32 = 100;
+/// Fewest pairs of visits that tell how they scatter.
+const PAIRS_MIN: usize = 4;
 
 /// The logarithms of one figure on every side.
 pub(super) struct Figures {
@@ -39,6 +42,23 @@ pub(super) struct Figures {
     is_mean: bool,
     /// Whether a run of each side was spoilt.
     is_spoiled: Vec<bool>,
+    /// How much of a difference what spoilt them explains at most, of each other side; absent where nobody knows.
+    slack: Vec<Option<Slack>>,
+    /// Differences of neighbouring visits of each other side from the first, where they were measured in turn.
+    pairs: Vec<Vec<f64>>,
+}
+
+/// How far two sides are apart, and how well that is known.
+struct Gap {
+    difference: f64,
+    /// Standard errors downwards and upwards, where they are known.
+    down: Option<f64>,
+    up: Option<f64>,
+    df: f64,
+    /// Half of an interval that is no narrower at any level.
+    floor: f64,
+    /// What is taken off for what spoilt the runs.
+    slack: Slack,
 }
 
 /// A figure of one run.
@@ -100,34 +120,6 @@ impl Width {
     }
 }
 
-/// The widths of intervals of leading figures and of all others that hold together but for these chances, of `others` sides
-/// against the first. Each figure has its metric, and whether it leads. Of too many to be repeated, Bonferroni's.
-pub(super) fn widths(of: &[(&str, bool, &Figures, Option<&Spread>)], others: usize, chances: [f64; 2]) -> [Width; 2] {
-    let count = |leads: bool| of.iter().filter(|row| row.1 == leads).count() * others;
-    let mut widths = [true, false].map(|leads| Width::alone(chances[usize::from(!leads)] / count(leads).max(1) as f64));
-    let Some(runs) = of.iter().map(|row| &row.2.runs).max_by_key(|runs| runs.iter().sum::<usize>()) else {
-        return widths;
-    };
-    let figures: Vec<(Figure<'_>, f64)> = of
-        .iter()
-        .filter(|(_, _, figures, _)| figures.is_whole() && figures.runs == *runs)
-        .filter_map(|(metric, leads, figures, spread)| {
-            let spread = (*spread)?;
-            let residuals = figures.residuals();
-            Some((Figure { metric, leads: *leads, sigma: spread.value.sqrt(), residuals }, spread.df))
-        })
-        .collect();
-    if figures.is_empty() || !are_few(figures.len(), runs.iter().sum()) {
-        return widths;
-    }
-    let (figures, dfs): (Vec<Figure<'_>>, Vec<f64>) = figures.into_iter().unzip();
-    let df = dfs.iter().sum::<f64>() / dfs.len() as f64;
-    for (width, multiple) in widths.iter_mut().zip(multiples(&figures, runs, chances)) {
-        width.together = (multiple > 0.0).then_some((multiple, df));
-    }
-    widths
-}
-
 impl Figures {
     /// Of the estimates of every side's runs; those that are not resolved count for nothing.
     pub(super) fn new(sides: &[Vec<Estimate>], is_spoiled: Vec<bool>) -> Self {
@@ -138,7 +130,25 @@ impl Figures {
             let speaks = !runs.iter().any(is_nothing) && 2 * logs.len() >= runs.len();
             if speaks { logs } else { Vec::new() }
         });
-        Self { sides: logs.collect(), runs: sides.iter().map(Vec::len).collect(), is_mean: false, is_spoiled }
+        let slack = is_spoiled[1..].iter().map(|side| (!side && !is_spoiled[0]).then(Slack::default));
+        let slack = slack.collect();
+        let runs = sides.iter().map(Vec::len).collect();
+        Self { sides: logs.collect(), runs, is_mean: false, is_spoiled, slack, pairs: Vec::new() }
+    }
+
+    /// The same, with how much of each other side's difference what spoilt them explains at most.
+    pub(super) fn explained(self, slack: Vec<Option<Slack>>) -> Self {
+        Self { slack, ..self }
+    }
+
+    /// The same of sides that were measured in turn: the differences of neighbouring visits, of each other side from the first.
+    pub(super) fn in_turn(self, pairs: Vec<Vec<f64>>) -> Self {
+        Self { pairs, ..self }
+    }
+
+    /// The differences of neighbouring visits, where there are enough of them.
+    pub(super) fn pairs(&self, side: usize) -> Option<&[f64]> {
+        self.pairs.get(side - 1).map(Vec::as_slice).filter(|pairs| pairs.len() >= PAIRS_MIN)
     }
 
     /// Whether every side has it of all its runs.
@@ -166,7 +176,23 @@ impl Figures {
         let sides =
             runs.iter().enumerate().map(|(side, runs)| (0..*runs).map(|run| log(side, run)).collect()).collect();
         let is_spoiled = vec![false; runs.len()];
-        Self { sides, runs, is_mean: true, is_spoiled }
+        let slack = vec![Some(Slack::default()); runs.len() - 1];
+        Self { sides, runs, is_mean: true, is_spoiled, slack, pairs: Self::mean_of_pairs(figures) }
+    }
+
+    /// The mean of the differences of neighbouring visits of several figures, those that have as many as most.
+    fn mean_of_pairs(figures: &[(&Self, f64)]) -> Vec<Vec<f64>> {
+        let others = figures[0].0.runs.len() - 1;
+        let of_side = |side: usize| {
+            let most = figures.iter().filter_map(|(of, _)| of.pairs(side)).map(<[f64]>::len).max().unwrap_or(0);
+            let of: Vec<(&[f64], f64)> = figures
+                .iter()
+                .filter_map(|(of, sign)| Some((of.pairs(side).filter(|pairs| pairs.len() == most)?, *sign)))
+                .collect();
+            let mean = |at: usize| of.iter().map(|(pairs, sign)| sign * pairs[at]).sum::<f64>() / of.len() as f64;
+            (0..most).map(mean).collect()
+        };
+        (1..=others).map(of_side).collect()
     }
 
     /// The variance between runs by itself; `None` where no side has two.
@@ -176,7 +202,7 @@ impl Figures {
         (df > 0).then(|| Variance { value: (squares / df as f64).max(VARIANCE_MIN), df: df as f64 })
     }
 
-    fn residuals(&self) -> Vec<f64> {
+    pub(super) fn residuals(&self) -> Vec<f64> {
         let of_side = |side: &Vec<Log>| {
             let mean = mean(side);
             side.iter().map(move |log| log.value - mean).collect::<Vec<_>>()
@@ -187,7 +213,12 @@ impl Figures {
     /// Whether something else spoilt a run of the first side or of this one, and no repeats say how much of a difference that
     /// makes.
     pub(super) fn is_lost(&self, side: usize, spread: Option<&Spread>) -> bool {
-        self.is_spoiled(0, spread) || self.is_spoiled(side, spread)
+        self.pairs(side).is_none() && (self.is_spoiled(0, spread) || self.is_spoiled(side, spread))
+    }
+
+    /// How much of the difference from the first side what spoilt either explains at most, where that is known.
+    pub(super) fn slack(&self, side: usize) -> Option<Slack> {
+        self.slack.get(side - 1).copied().flatten()
     }
 
     /// Whether something else spoilt a run of this side, and no repeats say how much of a difference that makes.
@@ -201,34 +232,66 @@ impl Figures {
         (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// `side` over the first one, with an interval of this width.
-    pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
+    /// How far `side` is from the first one; `None` where either has none of it.
+    fn gap(&self, side: usize, spread: Option<&Spread>) -> Option<Gap> {
+        let slack = Slack::default();
+        if let Some(pairs) = self.pairs(side) {
+            let count = pairs.len() as f64;
+            let difference = pairs.iter().sum::<f64>() / count;
+            let squares: f64 = pairs.iter().map(|pair| (pair - difference).powi(2)).sum();
+            let error = (squares / (count - 1.0)).max(VARIANCE_MIN).sqrt() / count.sqrt();
+            let (down, up) = (Some(error), Some(error));
+            return Some(Gap { difference, down, up, df: count - 1.0, floor: 0.0, slack });
+        }
         let (first, other) = (&self.sides[0], &self.sides[side]);
-        let runs = (first.len() + other.len()) as u64;
         if first.is_empty() || other.is_empty() {
-            return Estimate { n: runs, ..Estimate::default() };
+            return None;
         }
         let difference = mean(other) - mean(first);
-        let (down, up) = match spread {
+        Some(match spread {
             Some(spread) => {
                 let share = 1.0 / first.len() as f64 + 1.0 / other.len() as f64;
-                let half = self.half_width(spread, share, width);
-                (Some(half), Some(half))
+                let (error, floor) = (Some((spread.value * share).sqrt()), self.floor(spread, share));
+                Gap { difference, down: error, up: error, df: spread.df, floor, slack }
             }
             None => {
-                let factor = t_quantile(1.0 - width.chance / 2.0, WITHIN_DF);
-                let apart = |one: Option<f64>, two: Option<f64>| one.zip(two).map(|(one, two)| factor * one.hypot(two));
-                (apart(other[0].down, first[0].up), apart(other[0].up, first[0].down))
+                let apart = |one: Option<f64>, two: Option<f64>| one.zip(two).map(|(one, two)| one.hypot(two));
+                let (down, up) = (apart(other[0].down, first[0].up), apart(other[0].up, first[0].down));
+                let slack = self.slack(side).unwrap_or_default();
+                Gap { difference, down, up, df: WITHIN_DF, floor: 0.0, slack }
             }
-        };
+        })
+    }
+
+    /// `side` over the first one, with an interval of this width.
+    pub(super) fn ratio(&self, side: usize, spread: Option<&Spread>, width: Width) -> Estimate {
+        let runs = (self.sides[0].len() + self.sides[side].len()) as u64;
+        let Some(gap) = self.gap(side, spread) else { return Estimate { n: runs, ..Estimate::default() } };
+        let half = |error: f64, slack: f64| (width.multiple(gap.df) * error).max(gap.floor) + slack;
+        let is_known = spread.is_some() || self.pairs(side).is_some();
         Estimate {
-            value: Some(difference.exp()),
-            low: down.map(|down| (difference - down).exp()),
-            high: up.map(|up| (difference + up).exp()),
+            value: Some(gap.difference.exp()),
+            low: gap.down.map(|down| (gap.difference - half(down, gap.slack.down)).exp()),
+            high: gap.up.map(|up| (gap.difference + half(up, gap.slack.up)).exp()),
             n: runs,
-            n_effective: spread.map_or(runs as f64, |spread| spread.df),
+            n_effective: if is_known { gap.df } else { runs as f64 },
             n_needed: 0,
         }
+    }
+
+    /// How many standard errors `side` is from the first one, less what spoilt either explains; with the degrees of freedom.
+    /// 0 where an interval would hold 1 however much it might be wrong.
+    pub(super) fn distance(&self, side: usize, spread: Option<&Spread>) -> Option<(f64, f64)> {
+        let gap = self.gap(side, spread)?;
+        let (error, slack) = if gap.difference > 0.0 { (gap.down?, gap.slack.down) } else { (gap.up?, gap.slack.up) };
+        let beyond = gap.difference.abs() - slack;
+        let errors = if error > 0.0 { beyond / error } else { f64::INFINITY };
+        Some((if beyond <= gap.floor { 0.0 } else { errors }, gap.df))
+    }
+
+    /// The chance that sides which are the same would be so far apart, for this figure by itself.
+    pub(super) fn chance(&self, side: usize, spread: Option<&Spread>) -> Option<f64> {
+        self.distance(side, spread).map(|(errors, df)| if errors > 0.0 { t_beyond(errors, df) } else { 1.0 })
     }
 
     /// The figure of a side by itself, with an interval of this width.
@@ -259,10 +322,14 @@ impl Figures {
     /// Half of an interval, of a mean or a difference of means whose variance is this share of that of a run.
     fn half_width(&self, spread: &Spread, share: f64, width: Width) -> f64 {
         let between = width.multiple(spread.df) * (spread.value * share).sqrt();
-        // A few runs in two states of a disk may happen to agree; the mean of many figures has no such states.
+        between.max(self.floor(spread, share))
+    }
+
+    /// The least of it: a few runs in two states of a disk may happen to agree; the mean of many figures has no such states.
+    fn floor(&self, spread: &Spread, share: f64) -> f64 {
         let is_single = !self.is_mean && spread.df < TRUSTED_DF;
         let within = self.within().filter(|_| is_single).unwrap_or(0.0);
-        between.max(Z_975 * (within * share).sqrt())
+        Z_975 * (within * share).sqrt()
     }
 
     /// The runs of each side that would find a difference of [`FOUND`], at least two.
@@ -301,16 +368,22 @@ pub(super) fn spreads(rows: &[(&str, &Figures)]) -> Vec<Option<Spread>> {
     found
 }
 
-/// The word for a ratio, of several runs of a side or of single ones.
-pub(super) fn conclude(ratio: Estimate, better: Better, basis: Basis) -> Effect {
-    let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+/// The word for a ratio, of several runs of a side or of single ones. One that the procedure as a whole tells from 1, by what
+/// other figures left it, has an interval that ends there.
+pub(super) fn conclude(ratio: Estimate, is_told: bool, better: Better, basis: Basis) -> Effect {
+    let (Some(value), Some(low), Some(high)) = (ratio.value, ratio.low, ratio.high) else {
         return Effect { ratio, ..Effect::default() };
     };
+    let (low, high) = match is_told {
+        true if value > 1.0 => (low.max(1.0), high),
+        true => (low, high.min(1.0)),
+        false => (low, high),
+    };
+    let ratio = Estimate { low: Some(low), high: Some(high), ..ratio };
     let within = (high - 1.0).max(1.0 - low);
-    let is_apart = low > 1.0 || high < 1.0;
-    let negligible = if basis == Basis::Runs { SAME_ALWAYS } else { SAME_OF_SINGLE };
-    match is_apart {
-        true if within > negligible => Effect { ratio, word: Word::of(low > 1.0, better), ..Effect::default() },
+    let negligible = if basis == Basis::Visits { SAME_OF_SINGLE } else { SAME_ALWAYS };
+    match is_told {
+        true if within > negligible => Effect { ratio, word: Word::of(value > 1.0, better), ..Effect::default() },
         _ if within <= SAME_MAX => Effect { ratio, word: Word::Same, within: Some(within), ..Effect::default() },
         _ => Effect { ratio, ..Effect::default() },
     }
@@ -319,6 +392,10 @@ pub(super) fn conclude(ratio: Estimate, better: Better, basis: Basis) -> Effect 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_apart(ratio: &Estimate) -> bool {
+        ratio.low.zip(ratio.high).is_some_and(|(low, high)| low > 1.0 || high < 1.0)
+    }
 
     fn new(sides: &[Vec<Estimate>]) -> Figures {
         Figures::new(sides, vec![false; sides.len()])
@@ -332,8 +409,9 @@ mod tests {
     #[test]
     fn words_follow_the_interval_and_the_better_direction() {
         let of = |low, high, better| {
-            let ratio = Estimate { value: Some(1.0), low: Some(low), high: Some(high), ..Estimate::default() };
-            conclude(ratio, better, Basis::Runs)
+            let value = Some(0.5 * (low + high));
+            let ratio = Estimate { value, low: Some(low), high: Some(high), ..Estimate::default() };
+            conclude(ratio, is_apart(&ratio), better, Basis::Runs)
         };
         assert_eq!(of(1.1, 1.3, Better::Lower).word, Word::Worse);
         assert_eq!(of(1.1, 1.3, Better::Higher).word, Word::Better);
@@ -362,7 +440,8 @@ mod tests {
         let figures = new(&[side(&[100.0, 130.0, 80.0]), side(&[120.0, 90.0, 150.0])]);
         let spreads = spreads(&[("lat_p50_ns", &figures)]);
         let ratio = figures.ratio(1, spreads[0].as_ref(), Width::alone(0.05));
-        assert_eq!(conclude(ratio, Better::Lower, Basis::Runs).word, Word::CannotTell, "{ratio:?}");
+        assert!(!is_apart(&ratio), "{ratio:?}");
+        assert_eq!(conclude(ratio, false, Better::Lower, Basis::Runs).word, Word::CannotTell, "{ratio:?}");
         assert!(figures.runs_needed(spreads[0].as_ref(), Width::alone(0.05)).unwrap() > 10);
     }
 
@@ -370,7 +449,7 @@ mod tests {
     fn what_one_side_did_not_resolve_cannot_be_told() {
         let figures = new(&[vec![figure(100.0, 0.02)], vec![Estimate { n: 10, n_needed: 368, ..Estimate::default() }]]);
         assert_eq!(
-            conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Lower, Basis::Visits).word,
+            conclude(figures.ratio(1, None, Width::alone(0.05)), false, Better::Lower, Basis::Visits).word,
             Word::CannotTell
         );
     }
@@ -380,7 +459,7 @@ mod tests {
     fn single_figures_without_intervals_have_a_ratio_and_no_word() {
         let bare = |value| vec![Estimate { value: Some(value), ..Estimate::default() }];
         let figures = new(&[bare(100.0), bare(300.0)]);
-        let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), Better::Higher, Basis::Visits);
+        let effect = conclude(figures.ratio(1, None, Width::alone(0.05)), true, Better::Higher, Basis::Visits);
         assert_eq!((effect.word, effect.ratio.low), (Word::CannotTell, None));
         assert!((effect.ratio.value.unwrap() - 3.0).abs() < 1e-9);
     }

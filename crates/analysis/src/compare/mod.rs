@@ -1,27 +1,31 @@
 //! Runs side by side: what is better, worse, the same, and what cannot be told.
 //!
 //! Steps are aligned by their names, else by what they do ([`align`]). Every effect is a ratio to the first side with an
-//! interval ([`effects`]); the intervals of a comparison hold together, all of them in 95 of 100 comparisons of equal
-//! disks, because whoever looks at forty figures finds two by chance. Most of the chance is left to the figures that users
-//! of a step notice first.
+//! interval ([`effects`]). A dozen primary figures decide, and are tested first and together; the rest is exploratory
+//! ([`family`], [`decide`]).
 //!
 //! How much two runs of one disk differ is seen where a side has several runs. Where no side has, the intervals are those
 //! within the runs, which span what visits spread over a run saw of the disk; a disk that is another one tomorrow is not in
-//! them, and of a step that something else spoilt nothing is concluded.
+//! them, and of a step that something else spoilt only what that cannot explain is concluded ([`crate::spoiling`]). Two runs that
+//! were measured in turn are compared visit by visit ([`in_turn`]).
 
 mod align;
 mod circumstances;
 mod condition;
+mod decide;
 mod effects;
+mod family;
+mod grades;
+mod in_turn;
 mod moderate;
 mod overall;
 mod products;
 mod rank;
 mod together;
 
-use qd1_model::comparison::{Basis, Comparison, Effect, Limit, Row, RunName, Side, Word};
+use qd1_model::comparison::{Basis, Comparison, Limit, Row, RunName, Side, Word};
 use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
-use qd1_model::metric::{Better, METRICS, Metric, metric};
+use qd1_model::metric::{METRICS, Metric, metric};
 use qd1_model::plan::StepPlan;
 use qd1_model::{Estimate, Finding, OpClass, Problem, Record, SCHEMA_VERSION, StepSummary, StreamSummary, Summary};
 
@@ -29,23 +33,11 @@ use crate::blocks::over_runs;
 use align::Aligned;
 pub use condition::{Condition, figure_name};
 use effects::{Figures, Spread, Width};
+use family::FAMILY_WISE as ALPHA;
+pub use grades::grade;
+pub use in_turn::{Pairs, compare_in_turn};
 pub use products::{by_host, prices};
 pub use rank::rank;
-
-/// Chance of any false "better" or "worse" in a comparison of equal sides.
-const ALPHA: f64 = 0.05;
-/// How that chance is parted.
-struct Parts {
-    /// For the whole.
-    overall: f64,
-    /// For the figures that lead; the rest is for all others.
-    leading: f64,
-}
-
-/// With several runs of each side the whole shows most.
-const OF_RUNS: Parts = Parts { overall: 0.6, leading: 0.32 };
-/// The whole of single runs may have moved as one, and shows little.
-const OF_VISITS: Parts = Parts { overall: 0.1, leading: 0.7 };
 
 /// Requests from this size on are about throughput.
 const LARGE: u32 = 128 << 10;
@@ -61,7 +53,7 @@ const NOT_COMPARED: [&str; 1] = ["stall_longest_ns"];
 
 /// Which version of the analysis works out what a run comes to: what another one noted is worked out again. Raise the number
 /// when summaries or the findings that spoil a step change.
-pub const MEASURED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " 2");
+pub const MEASURED_BY: &str = concat!(env!("CARGO_PKG_VERSION"), " 3");
 
 /// One or more runs of the same thing, under one name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,7 +77,10 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
             stream.figures.retain(|(name, figure)| !(is_open && is_rate(name) && figure.low == figure.high));
             stream
         };
-        let spoils = |finding: &Finding| finding.step == step.name || finding.also_in.contains(&step.name);
+        let spoils = |finding: &Finding| {
+            finding.step.is_empty() || finding.step == step.name || finding.also_in.contains(&step.name)
+        };
+        let spoiling: Vec<&Finding> = spoilers.iter().filter(|finding| spoils(finding)).collect();
         MeasuredStep {
             name: step.name.clone(),
             title: step.title.clone(),
@@ -93,7 +88,11 @@ pub fn measured(record: &Record, summary: &Summary, spoilers: &[Finding]) -> Mea
             engine: step.engine.clone(),
             streams: step.streams.iter().map(stream).collect(),
             fault: kept.map(|step| step.fault.clone()).unwrap_or_default(),
-            is_spoiled: spoilers.iter().any(|finding| finding.step.is_empty() || spoils(finding)),
+            is_spoiled: !spoiling.is_empty(),
+            explained: match kept {
+                Some(kept) if !spoiling.is_empty() => crate::spoiling::explained(record, kept, &spoiling),
+                _ => Vec::new(),
+            },
         }
     };
     let circumstances = circumstances::of(record).into_iter().chain(spoilers.iter().map(circumstances::spoiled));
@@ -119,35 +118,37 @@ pub fn spoilers(record: &Record, summary: &Summary) -> Vec<Finding> {
 /// # Errors
 /// When nothing of them can be compared, or a condition names what none of them has; the message says what there is.
 pub fn compare(groups: &[Group], conditions: &[Condition]) -> Result<Comparison, Problem> {
+    compared(groups, conditions, None)
+}
+
+/// Compares groups, or two runs that were measured in turn.
+fn compared(groups: &[Group], conditions: &[Condition], pairs: Option<&Pairs>) -> Result<Comparison, Problem> {
     let is_repeated = groups.iter().any(|group| group.runs.len() > 1);
     let alignment = align::align(groups);
     let mut rows: Vec<(Row, Figures)> =
-        alignment.steps.iter().flat_map(|aligned| rows(aligned, groups, is_repeated)).collect();
+        alignment.steps.iter().flat_map(|aligned| rows_with(aligned, groups, is_repeated, pairs)).collect();
     if rows.is_empty() {
         return Err(nothing(groups));
     }
+    family::mark(&mut rows);
     let spreads =
         effects::spreads(&rows.iter().map(|(row, figures)| (row.metric.as_str(), figures)).collect::<Vec<_>>());
-    let basis = if spreads.iter().any(Option::is_some) { Basis::Runs } else { Basis::Visits };
-    let others = groups.len() - 1;
-    let parts = if basis == Basis::Runs { OF_RUNS } else { OF_VISITS };
-    let [of_leading, of_rest] = widths(&rows, &spreads, others, &parts);
-    for ((row, figures), spread) in rows.iter_mut().zip(&spreads) {
-        let width = if row.leads { of_leading } else { of_rest };
-        row.effects = (1..groups.len()).map(|side| effect(row, figures, side, spread.as_ref(), width)).collect();
-    }
-    let overall = overall::figures(&rows).map_or_else(Vec::new, |figures| {
-        let ratio = |side| overall::ratio(&figures, side, others, ALPHA * parts.overall);
-        (1..groups.len()).map(|side| effects::conclude(ratio(side), Better::Lower, basis)).collect()
-    });
+    let basis = match pairs {
+        _ if spreads.iter().any(Option::is_some) => Basis::Runs,
+        Some(_) => Basis::Pairs,
+        None => Basis::Visits,
+    };
+    let (overall, width) = decide::decide(&mut rows, &spreads, groups.len(), basis);
     let limits = limits(conditions, &rows, &spreads, groups)?;
-    let runs_needed = runs_needed(&rows, &spreads, of_leading);
+    let runs_needed = if basis == Basis::Pairs { None } else { runs_needed(&rows, &spreads, width) };
     Ok(Comparison {
         schema_version: SCHEMA_VERSION,
         sides: groups.iter().map(side).collect(),
         differences: circumstances::differences(groups, &alignment.steps),
         overall,
         rows: rows.into_iter().map(|(row, _)| row).collect(),
+        family_wise_error: family::FAMILY_WISE,
+        false_discovery_rate: family::DISCOVERY,
         left_out: alignment.left_out,
         basis,
         runs_needed,
@@ -197,24 +198,13 @@ fn side(group: &Group) -> Side {
     Side { name: group.name.clone(), runs: group.runs.iter().map(run).collect(), missing }
 }
 
-/// How wide the intervals of leading figures and of all others have to be, so that all of them hold together.
-fn widths(rows: &[(Row, Figures)], spreads: &[Option<Spread>], others: usize, parts: &Parts) -> [Width; 2] {
-    let leading = rows.iter().filter(|(row, _)| row.leads).count();
-    let of_all = 1.0 - parts.overall;
-    let share = match (leading, rows.len() - leading) {
-        (0, _) => 0.0,
-        (_, 0) => of_all,
-        _ => parts.leading,
-    };
-    let of = rows
-        .iter()
-        .zip(spreads)
-        .map(|((row, figures), spread)| (row.metric.as_str(), row.leads, figures, spread.as_ref()));
-    effects::widths(&of.collect::<Vec<_>>(), others, [ALPHA * share, ALPHA * (of_all - share)])
-}
-
 /// The rows of an aligned step: each figure that two sides have, one of them the first.
 fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row, Figures)> {
+    rows_with(aligned, groups, is_repeated, None)
+}
+
+/// The same with the differences of neighbouring visits, which may tell what neither run resolves.
+fn rows_with(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool, pairs: Option<&Pairs>) -> Vec<(Row, Figures)> {
     let sides = groups.len();
     // A single run of a tool that keeps no course over time does not say how much of a difference is chance.
     let proves = |side: usize| is_repeated || !groups[side].runs.iter().any(|run| run.is_without_course);
@@ -235,7 +225,8 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
         let has_figures = ["lat_p50_ns", "iops"].map(has);
         for metric in METRICS.iter().filter(|metric| !NOT_COMPARED.contains(&metric.name)) {
             let all: Vec<Vec<Estimate>> = (0..sides).map(|side| of(side, metric.name)).collect();
-            if !is_comparable(&all) {
+            let in_turn = pairs.and_then(|pairs| pairs.of(&aligned.first.name, class, metric.name));
+            if !is_comparable(&all) && (in_turn.is_none() || all.iter().any(Vec::is_empty)) {
                 continue;
             }
             let row = Row {
@@ -245,11 +236,19 @@ fn rows(aligned: &Aligned<'_>, groups: &[Group], is_repeated: bool) -> Vec<(Row,
                 op: class,
                 metric: metric.name.to_owned(),
                 leads: leads(metric, class, aligned.first.does.as_ref(), has_figures),
+                is_primary: false,
                 figures: all.iter().map(|figures| over_runs(figures)).collect(),
                 effects: Vec::new(),
             };
             let proven = all.iter().enumerate().map(|(side, of)| if proves(side) { of.clone() } else { bare(of) });
-            found.push((row, Figures::new(&proven.collect::<Vec<_>>(), is_spoiled.clone())));
+            let figures = Figures::new(&proven.collect::<Vec<_>>(), is_spoiled.clone());
+            let explained = |side: usize| {
+                let mut of = aligned.of(side).map(|step| step.explained(class, metric.name));
+                of.try_fold(1.0_f64, |most, factor| Some(most.max(factor?)))
+            };
+            let slack = (1..sides).map(|side| crate::spoiling::slack(metric, explained(0), explained(side)));
+            let in_turn = in_turn.map(<[f64]>::to_vec).into_iter().collect();
+            found.push((row, figures.explained(slack.collect()).in_turn(in_turn)));
         }
     }
     found
@@ -281,16 +280,6 @@ fn leads(metric: &Metric, class: OpClass, does: Option<&Does>, [has_latency, has
     names.contains(&metric.name)
 }
 
-fn effect(row: &Row, figures: &Figures, side: usize, spread: Option<&Spread>, width: Width) -> Effect {
-    let Some(metric) = metric(&row.metric) else { return Effect::default() };
-    let basis = if spread.is_some() { Basis::Runs } else { Basis::Visits };
-    let effect = effects::conclude(figures.ratio(side, spread, width), metric.better, basis);
-    match figures.is_lost(side, spread) {
-        true => Effect { word: Word::CannotTell, within: None, is_spoiled: true, ..effect },
-        false => effect,
-    }
-}
-
 fn limits(
     conditions: &[Condition],
     rows: &[(Row, Figures)],
@@ -302,24 +291,31 @@ fn limits(
     for condition in conditions {
         let found = rows.iter().zip(spreads).filter(|((row, _), _)| condition.is_about(row));
         let found: Vec<_> = found.collect();
+        if found.is_empty() && rows.iter().any(|(row, _)| condition.may_have_been(row)) {
+            // A run that was too short for a figure tells nothing of it.
+            let open = |group: &Group| condition.judge(&group.name, Estimate::default(), true);
+            all.extend(groups.iter().skip(1).map(open));
+            continue;
+        }
         let [((_, figures), spread)] = found.as_slice() else {
             return Err(condition.not_one(found.len(), rows.iter().map(|(row, _)| row)));
         };
         for (side, group) in groups.iter().enumerate().skip(1) {
             let ratio = figures.ratio(side, spread.as_ref(), Width::alone(chance));
-            all.push(condition.judge(&group.name, ratio, figures.is_lost(side, spread.as_ref())));
+            let is_lost = figures.is_lost(side, spread.as_ref()) && figures.slack(side).is_none();
+            all.push(condition.judge(&group.name, ratio, is_lost));
         }
     }
     Ok(all)
 }
 
-/// The runs of each side with which half of the leading figures that cannot tell would find a difference of
+/// The runs of each side with which half of the primary figures that cannot tell would find a difference of
 /// [`qd1_model::comparison::FOUND`].
 fn runs_needed(rows: &[(Row, Figures)], spreads: &[Option<Spread>], width: Width) -> Option<u32> {
     let open = rows
         .iter()
         .zip(spreads)
-        .filter(|((row, _), _)| row.leads && row.effects.iter().any(|effect| effect.word == Word::CannotTell));
+        .filter(|((row, _), _)| row.is_primary && row.effects.iter().any(|effect| effect.word == Word::CannotTell));
     let mut needed: Vec<u32> =
         open.filter_map(|((_, figures), spread)| figures.runs_needed(spread.as_ref(), width)).collect();
     needed.sort_unstable();
@@ -334,6 +330,10 @@ mod tests {
     fn run(label: &str, spoilers: &[Finding]) -> Measured {
         let record = testing::record();
         Measured { label: label.to_owned(), ..measured(&record, &crate::summarize(&record), spoilers) }
+    }
+
+    fn run_of(label: &str) -> Measured {
+        run(label, &[])
     }
 
     fn groups(runs: [Measured; 2]) -> Vec<Group> {
@@ -365,6 +365,40 @@ mod tests {
         assert_eq!(worse.overall[0].word, Word::Worse);
     }
 
+    /// Cause: of a step whose workers waited for a processor a few percent of their time, nothing was said of a ratio of 30.
+    #[test]
+    fn what_waits_for_a_processor_cannot_explain_is_judged() {
+        let waits = |factor: f64| {
+            let mut record = testing::record();
+            record.steps[0].cost.run_delay_ns = record.steps[0].runtime_ns / 12;
+            let summary = crate::summarize(&record);
+            let spoilers = spoilers(&record, &summary);
+            assert_eq!(spoilers[0].id, "cpu_spoiled.run_delay");
+            let run = Measured { label: "b".to_owned(), ..measured(&record, &summary, &spoilers) };
+            let compared = compare(&groups([run_of("a"), slower(run, factor)]), &[]).unwrap();
+            let row = compared.rows.iter().find(|row| row.step == "reads" && row.metric == "lat_p50_ns");
+            row.unwrap().effects[0]
+        };
+        let large = waits(30.0);
+        assert!(large.word == Word::Worse && !large.is_spoiled, "{large:?}");
+        let explained = large.explained.unwrap();
+        assert!(explained > 1.05 && large.ratio.low.unwrap() < 30.0 / explained * 1.01, "{large:?}");
+        let small = waits(1.04);
+        assert!(small.word == Word::CannotTell && small.is_spoiled && small.explained == large.explained, "{small:?}");
+    }
+
+    /// Cause: a run that was too short for a figure looked like a wrong option, and what it had measured was not shown.
+    #[test]
+    fn a_limit_of_a_figure_that_no_run_resolves_cannot_be_told() {
+        let judge = |limit: &str| compare(&groups([run_of("a"), run_of("b")]), &[limit.parse().unwrap()]);
+        let open = judge("reads.p99.99 > +10%").unwrap().limits.remove(0);
+        assert!(!open.is_beyond && !open.is_within && open.ratio.value.is_none(), "{open:?}");
+        assert!(judge("reads.p50 > +10%").unwrap().limits[0].ratio.value.is_some());
+        for wrong in ["reads.sync_p99 > +10%", "nosuch.p99 > +10%", "reads.write.p99 > +10%"] {
+            assert!(judge(wrong).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn of_a_spoilt_step_nothing_is_concluded() {
         let spoiler = Finding { step: "reads".to_owned(), ..detect_other_traffic() };
@@ -393,7 +427,7 @@ mod tests {
         let mut random = crate::random::Random::new(11);
         for (sides, jobs, common) in [([3, 3], 4, 0.0), ([3, 1], 4, 0.0), ([2, 2], 4, 0.05), ([3, 3], 10, 0.02)] {
             let comparisons = 30;
-            let mut wrong = 0;
+            let (mut wrong, mut explored) = (0, 0);
             for _ in 0..comparisons {
                 let mut run = |label: String| {
                     let shared = common * random.normal();
@@ -418,12 +452,16 @@ mod tests {
                     })
                     .collect();
                 let compared = compare(&groups, &[]).unwrap();
-                let effects = compared.rows.iter().flat_map(|row| &row.effects).chain(&compared.overall);
-                wrong +=
-                    usize::from(effects.into_iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse)));
+                let of = |is_primary: bool| {
+                    let rows = compared.rows.iter().filter(move |row| row.is_primary == is_primary);
+                    rows.flat_map(|row| &row.effects).any(|effect| matches!(effect.word, Word::Better | Word::Worse))
+                };
+                let whole = compared.overall.iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse));
+                wrong += usize::from(of(true) || whole);
+                explored += usize::from(of(false));
             }
             // More than five are one sample in 300 where five in a hundred are wrong.
-            assert!(wrong <= 5, "{sides:?}, {jobs} jobs: {wrong} of {comparisons}");
+            assert!(wrong <= 5 && explored <= 5, "{sides:?}, {jobs} jobs: {wrong}, {explored} of {comparisons}");
         }
     }
 

@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use qd1_model::OpClass;
 use qd1_model::comparison::Row;
 use qd1_model::metric::{Better, metric};
-use qd1_model::{Estimate, OpClass};
 
-use super::effects::{Figures, Width};
+use super::effects::Figures;
 
 /// Kinds of operation that make more of the whole than one of them by itself.
 const KINDS_MIN: usize = 2;
@@ -25,7 +25,10 @@ pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     kinds.dedup();
     let is_lost =
         |figures: &Figures| (1..figures.runs().len()).any(|side| figures.is_lost(side, figures.between().as_ref()));
-    let is_usable = |figures: &Figures| figures.is_whole() && !is_lost(figures);
+    // Where some were measured in turn, those are the whole.
+    let has_pairs = |figures: &Figures| (1..figures.runs().len()).any(|side| figures.pairs(side).is_some());
+    let are_in_turn = rows.iter().any(|(_, figures)| has_pairs(figures));
+    let is_usable = |figures: &Figures| figures.is_whole() && !is_lost(figures) && (has_pairs(figures) || !are_in_turn);
     // The figure of each kind: its mean latency, else the first that leads.
     let mut whole: HashMap<(&str, OpClass), &(Row, Figures)> = HashMap::new();
     for usable in rows.iter().filter(|(_, figures)| is_usable(figures)) {
@@ -46,9 +49,4 @@ pub(super) fn figures(rows: &[(Row, Figures)]) -> Option<Figures> {
     let runs = of.first().map(|(figures, _)| figures.runs())?;
     of.retain(|(figures, _)| figures.runs() == runs);
     (of.len() >= KINDS_MIN).then(|| Figures::mean_of(&of))
-}
-
-/// `side` over the first one; `n` is the number of runs.
-pub(super) fn ratio(figures: &Figures, side: usize, others: usize, chance: f64) -> Estimate {
-    figures.ratio(side, figures.between().as_ref(), Width::alone(chance / others.max(1) as f64))
 }

@@ -6,7 +6,8 @@
 //! studentised effect: Westfall and Young 1993, Resampling-Based Multiple Testing): as many runs, figures with the
 //! variances found, as correlated as the residuals of these runs are (the correlation's mean square, less what so few
 //! residuals show by chance), variances pooled and moderated as those of the figures were. The quantile of the largest
-//! effect is the multiple of the standard error that all intervals get.
+//! effect is the multiple of the standard error that the intervals of a family get; how far one figure is by itself gives the
+//! chances that false discoveries are counted by.
 
 use super::moderate::{Bound, Variance, correlation_squared, moderated};
 use crate::random::Random;
@@ -30,59 +31,97 @@ pub(super) fn are_few(figures: usize, runs: usize) -> bool {
 pub(super) struct Figure<'a> {
     /// The figures that its variance is moderated with have the same.
     pub(super) metric: &'a str,
-    /// Whether it leads.
-    pub(super) leads: bool,
     /// Standard deviation between runs.
     pub(super) sigma: f64,
     /// One a run.
     pub(super) residuals: Vec<f64>,
 }
 
-/// The multiples of the standard error for leading figures and for all others, that the largest of them exceeds with these
-/// chances; `runs` of each side.
-pub(super) fn multiples(figures: &[Figure<'_>], runs: &[usize], chances: [f64; 2]) -> [f64; 2] {
-    let count: usize = runs.iter().sum();
-    let df = (count - runs.len()) as f64;
-    let residuals: Vec<Vec<f64>> = figures.iter().map(|figure| figure.residuals.clone()).collect();
-    let r = correlation_squared(&residuals, df, Bound::Lower).sqrt();
-    let (common, own) = (r.sqrt(), (1.0 - r).max(0.0).sqrt());
-    let mut metrics: Vec<&str> = figures.iter().map(|figure| figure.metric).collect();
-    metrics.sort_unstable();
-    metrics.dedup();
-    let groups: Vec<Vec<&Figure<'_>>> =
-        metrics.iter().map(|metric| figures.iter().filter(|figure| figure.metric == *metric).collect()).collect();
-    let draws = (NUMBERS_MAX / (count * figures.len()).max(1)).clamp(DRAWS / 4, DRAWS);
-    let mut random = Random::new(count as u64);
-    let mut largest = [Vec::with_capacity(draws), Vec::with_capacity(draws)];
-    for _ in 0..draws {
-        let shared: Vec<f64> = (0..count).map(|_| common * random.normal()).collect();
-        let mut most = [0.0_f64; 2];
-        for group in &groups {
-            let made: Vec<Made> = group
-                .iter()
-                .map(|figure| {
-                    let logs: Vec<f64> =
-                        shared.iter().map(|shared| figure.sigma * (shared + own * random.normal())).collect();
-                    Made::of(&logs, runs, df)
-                })
-                .collect();
-            let (variances, residuals): (Vec<Variance>, Vec<Vec<f64>>) =
-                made.iter().map(|made| (made.variance, made.residuals.clone())).unzip();
-            for ((made, figure), variance) in made.iter().zip(group).zip(moderated(&variances, &residuals)) {
-                let tier = usize::from(!figure.leads);
-                let largest =
-                    made.effects.iter().map(|(difference, share)| difference / (variance.value * share).sqrt());
-                most[tier] = largest.fold(most[tier], f64::max);
+/// What comparisons of equal sides come to: how many standard errors each figure is away, the farthest of its sides.
+pub(super) struct Draws {
+    /// One row a comparison.
+    all: Vec<Vec<f32>>,
+}
+
+impl Draws {
+    /// Makes comparisons up, of so many runs of each side.
+    pub(super) fn new(figures: &[Figure<'_>], runs: &[usize]) -> Self {
+        let count: usize = runs.iter().sum();
+        let df = (count - runs.len()) as f64;
+        let residuals: Vec<Vec<f64>> = figures.iter().map(|figure| figure.residuals.clone()).collect();
+        let r = correlation_squared(&residuals, df, Bound::Lower).sqrt();
+        let (common, own) = (r.sqrt(), (1.0 - r).max(0.0).sqrt());
+        let mut metrics: Vec<&str> = figures.iter().map(|figure| figure.metric).collect();
+        metrics.sort_unstable();
+        metrics.dedup();
+        let of_metric =
+            |metric: &&str| -> Vec<usize> { (0..figures.len()).filter(|at| figures[*at].metric == *metric).collect() };
+        let groups: Vec<Vec<usize>> = metrics.iter().map(of_metric).collect();
+        let draws = (NUMBERS_MAX / (count * figures.len()).max(1)).clamp(DRAWS / 4, DRAWS);
+        let mut random = Random::new(count as u64);
+        let mut draw = || {
+            let shared: Vec<f64> = (0..count).map(|_| common * random.normal()).collect();
+            let mut farthest = vec![0.0_f32; figures.len()];
+            for group in &groups {
+                let made: Vec<Made> = group
+                    .iter()
+                    .map(|at| {
+                        let sigma = figures[*at].sigma;
+                        let logs: Vec<f64> =
+                            shared.iter().map(|shared| sigma * (shared + own * random.normal())).collect();
+                        Made::of(&logs, runs, df)
+                    })
+                    .collect();
+                let (variances, residuals): (Vec<Variance>, Vec<Vec<f64>>) =
+                    made.iter().map(|made| (made.variance, made.residuals.clone())).unzip();
+                for ((made, at), variance) in made.iter().zip(group).zip(moderated(&variances, &residuals)) {
+                    let errors =
+                        made.effects.iter().map(|(difference, share)| difference / (variance.value * share).sqrt());
+                    farthest[*at] = errors.fold(0.0, f64::max) as f32;
+                }
             }
-        }
-        largest.iter_mut().zip(most).for_each(|(all, most)| all.push(most));
+            farthest
+        };
+        Self { all: (0..draws).map(|_| draw()).collect() }
     }
-    let mut found = [0.0; 2];
-    for ((found, all), chance) in found.iter_mut().zip(&mut largest).zip(chances) {
-        all.sort_by(f64::total_cmp);
-        *found = all[(((1.0 - chance) * draws as f64) as usize).min(draws - 1)];
+
+    /// The multiple of the standard error that the farthest of these figures exceeds with this chance.
+    pub(super) fn multiple(&self, of: &[usize], chance: f64) -> f64 {
+        let farthest = |row: &Vec<f32>| of.iter().map(|at| row[*at]).fold(0.0, f32::max);
+        upper(self.all.iter().map(farthest).collect(), chance)
     }
-    found
+
+    /// How far these figures are in all comparisons, one by one and in rising order.
+    pub(super) fn pooled(&self, of: &[usize]) -> Pooled {
+        let mut all: Vec<f32> = self.all.iter().flat_map(|row| of.iter().map(|at| row[*at])).collect();
+        all.sort_by(f32::total_cmp);
+        Pooled { all }
+    }
+}
+
+/// How far single figures are where nothing differs, in rising order.
+pub(super) struct Pooled {
+    all: Vec<f32>,
+}
+
+impl Pooled {
+    /// The chance that one is so many standard errors away or more.
+    pub(super) fn beyond(&self, errors: f64) -> f64 {
+        let below = self.all.partition_point(|known| f64::from(*known) < errors);
+        (1 + self.all.len() - below) as f64 / (1 + self.all.len()) as f64
+    }
+
+    /// The multiple of the standard error that one exceeds with this chance.
+    pub(super) fn multiple(&self, chance: f64) -> f64 {
+        upper(self.all.clone(), chance)
+    }
+}
+
+/// What this share of them exceed.
+fn upper(mut all: Vec<f32>, chance: f64) -> f64 {
+    all.sort_by(f32::total_cmp);
+    let at = ((1.0 - chance) * all.len() as f64) as usize;
+    f64::from(all.get(at.min(all.len().saturating_sub(1))).copied().unwrap_or(f32::INFINITY))
 }
 
 /// One figure of made up runs.
@@ -116,8 +155,7 @@ mod tests {
     use crate::stats::t_quantile;
 
     fn figures(residuals: &[Vec<f64>]) -> Vec<Figure<'_>> {
-        let figure =
-            |residuals: &Vec<f64>| Figure { metric: "p50", leads: true, sigma: 0.05, residuals: residuals.clone() };
+        let figure = |residuals: &Vec<f64>| Figure { metric: "p50", sigma: 0.05, residuals: residuals.clone() };
         residuals.iter().map(figure).collect()
     }
 
@@ -127,7 +165,8 @@ mod tests {
     }
 
     fn leading(residuals: &[Vec<f64>]) -> f64 {
-        multiples(&figures(residuals), &[3, 3], [0.05, 0.05])[0]
+        let all: Vec<usize> = (0..residuals.len()).collect();
+        Draws::new(&figures(residuals), &[3, 3]).multiple(&all, 0.05)
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn plan_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a StepPlan> {
 }
 
 /// What `step` was to do, where that is block I/O.
-fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
+pub(crate) fn io_of<'a>(record: &'a Record, step: &StepRecord) -> Option<&'a IoWork> {
     match &plan_of(record, step)?.work {
         Work::Io(io) => Some(io),
         Work::Files(_) | Work::App(_) => None,
@@ -182,7 +182,7 @@ fn counted_steps(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork,
 }
 
 /// Workers that issue I/O in parallel: one per job, or one per slot where psync stands in for a queue.
-fn workers(io: &IoWork, step: &StepRecord) -> u64 {
+pub(crate) fn workers(io: &IoWork, step: &StepRecord) -> u64 {
     let spread = step.engine == Some(qd1_model::plan::EngineKind::Psync);
     u64::from(io.numjobs.max(1)) * if spread { u64::from(io.iodepth.max(1)) } else { 1 }
 }

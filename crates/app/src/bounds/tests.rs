@@ -112,7 +112,8 @@ fn plain(detail: Detail) -> Style {
 }
 
 fn in_all_forms(report: &qd1_model::Report, text: &str) {
-    let formats = [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown, Format::Openmetrics];
+    let formats =
+        [Format::Human, Format::Json, Format::Ndjson, Format::Csv, Format::Markdown, Format::Openmetrics, Format::Post];
     for format in formats {
         for detail in [Detail::All, Detail::Screen { is_kept: true, lines: None }] {
             assert_nothing_left(&render(report, format, &plain(detail)), &format!("{format:?}"), text);
@@ -197,7 +198,7 @@ fn pages_charts_and_comparisons_of_redacted_runs_name_nobody() {
         let comparison = compare(&[group(&pictured[4]), group(&pictured[4])], &[]).unwrap();
         let page = html(&pictured, Some(&comparison), &jiff::tz::TimeZone::UTC);
         assert_nothing_left(&page, "the page", text);
-        for (name, title) in qd1_report::Charts::of(&pictured).names() {
+        for (name, title) in qd1_report::Charts::of(&pictured, &jiff::tz::TimeZone::UTC).names() {
             assert_nothing_left(&format!("{name} {title}"), "a chart", text);
         }
     }

@@ -13,7 +13,7 @@ use qd1_report::{Charts, PictureFormat, Size};
 use crate::args::{Choice, DestinationArgs, When, choice};
 use crate::commands::history::filter::FilterArgs;
 use crate::commands::history::trend;
-use crate::commands::report::{RunsArgs, pictured};
+use crate::commands::report::{RunsArgs, graded, pictured, zone};
 use crate::output;
 
 /// The forms of a picture: name, help text and value.
@@ -29,6 +29,7 @@ Examples:
   qd1 plot
   qd1 plot --list
   qd1 plot @previous @latest --chart percentiles-commit1-commit -o commits.svg
+  qd1 plot --matrix @vps-a @vps-b nvme.json -o disks.svg
   qd1 plot --trend commit1.p99 --path /srv -o trend.svg
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
@@ -36,6 +37,8 @@ Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
 /// Smallest and largest width and height of a picture.
 const LEAST: u32 = 200;
 const MOST: u32 = 4000;
+/// Rows of a matrix at most.
+const MATRIX_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -54,6 +57,9 @@ pub(crate) struct PlotArgs {
     /// List the charts of these runs
     #[arg(long, conflicts_with_all = ["chart", "output", "format"])]
     pub(crate) list: bool,
+    /// Draw the grades of runs instead: a row for each, a column for each class of workload
+    #[arg(long, conflicts_with_all = ["chart", "list", "trend"])]
+    pub(crate) matrix: bool,
     /// Draw one figure over the runs of the history instead, as commit1.p99 or read32.iops
     #[arg(long, value_name = "FIGURE", conflicts_with_all = ["runs", "chart", "list", "thresholds", "redact"])]
     pub(crate) trend: Option<String>,
@@ -87,11 +93,17 @@ pub(crate) fn run(args: &PlotArgs) -> Result<ExitCode> {
                 "--path, --suite and the like work only with --trend; without it, name the runs: qd1 plot @latest";
             return Err(Problem::usage(message).into());
         }
-        None => Charts::of(&pictured(&args.runs)?),
+        None if args.matrix => Charts::of_matrix(&graded(&args.runs, MATRIX_MAX)?, &zone(&args.runs)),
+        None => Charts::of(&pictured(&args.runs)?, &zone(&args.runs)),
     };
     let to = DestinationArgs { output: args.output.clone(), verbose: true, color: When::Auto };
     let Some((first, _)) = charts.names().next() else {
-        return Err(Problem::usage("these runs have no charts: nothing was measured").into());
+        let message = if args.matrix {
+            "none of these runs was judged by classes of workload; those of `qd1 check` are"
+        } else {
+            "these runs have no charts: nothing was measured"
+        };
+        return Err(Problem::usage(message).into());
     };
     if args.list {
         let widest = charts.names().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

@@ -97,7 +97,7 @@ fn from_saved(id: &str, args: &PredictArgs) -> Result<ExitCode> {
     let mut record = session::kept_runs()?.load(id)?;
     record.plan.prediction = Some(PredictionPlan { scale: args.scale });
     let output = &args.how.common.output;
-    let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.redact)?;
+    let report = Bounds::of_run(record.plan.subject, None)?.judge(record, output.is_redacted())?;
     if report.prediction.is_none() {
         let why = format!("run {id} has no step commit1; choose a run of qd1 check or qd1 predict (qd1 history)");
         return Err(Problem::usage(why).into());

@@ -6,19 +6,22 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use qd1_analysis::compare::{Group, by_host, prices as own_prices, rank};
+use qd1_analysis::compare::{Group, by_host, grade, prices as own_prices, rank};
 use qd1_model::measured::Measured;
-use qd1_model::ranking::Ranking;
+use qd1_model::ranking::{RankedDisk, Ranking};
 use qd1_model::suggest::nearest;
-use qd1_model::{Problem, printable};
+use qd1_model::{Problem, Record, Subject, Verdict, printable};
 use qd1_report::{Prices, ranking_html};
 use qd1_system::source::{self, Kind};
 
+use crate::bounds::Bounds;
 use crate::{message, runs};
 
 /// Runs and disks at most.
 const RUNS_MAX: usize = 2000;
 const DISKS_MAX: usize = 500;
+/// Places that a message names.
+const SITES_SHOWN: usize = 3;
 /// A file of prices.
 const PRICES: Kind = Kind { name: "a file of prices", most: 1 << 20 };
 /// A page, of which only the beginning is looked at.
@@ -33,9 +36,14 @@ const ENDS: [&str; 7] = [".gz", ".zst", ".json", ".ndjson", ".jsonl", ".txt", ".
 /// When the folder or the prices cannot be read, or no two disks have a figure in common.
 pub(super) fn page(dir: &Path, prices: Option<&Path>) -> Result<String> {
     let text = prices.map(|path| source::read_text(path, PRICES)).transpose()?;
-    let (disks, mut left_out) = disks(dir, prices)?;
-    let disks = by_host(disks);
-    let ranking = if disks.len() < 2 { None } else { Some(rank(&disks)?) };
+    let Folder { groups, verdicts, mut left_out } = disks(dir, prices)?;
+    let disks = by_host(groups);
+    let mut ranking = if disks.len() < 2 { None } else { Some(rank(&disks)?) };
+    if let Some(ranking) = &mut ranking {
+        let of = |disk: &RankedDisk| verdicts.get(&disk.name).cloned().unwrap_or_default();
+        let verdicts: Vec<Vec<Vec<Verdict>>> = ranking.disks.iter().map(of).collect();
+        grade(ranking, &verdicts);
+    }
     if let Some(ranking) = &ranking {
         let unranked = ranking.disks.iter().enumerate().filter(|(at, _)| !ranking.has(*at));
         left_out.extend(unranked.map(|(_, disk)| format!("{}: shares no figure with another disk", disk.name)));
@@ -98,10 +106,94 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, Problem> {
     Ok(paths)
 }
 
+/// What a folder has.
+#[derive(Default)]
+struct Folder {
+    groups: Vec<Group>,
+    /// By the name of a disk, the verdicts of each of its runs.
+    verdicts: BTreeMap<String, Vec<Vec<Verdict>>>,
+    left_out: Vec<String>,
+}
+
+/// What of a record is not in what is compared of it.
+struct Look {
+    site: Site,
+    verdicts: Vec<Verdict>,
+}
+
+/// Where a run was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Site {
+    host: String,
+    path: String,
+    /// Whether its names were taken out, so that only what many have tells it from others.
+    is_redacted: bool,
+}
+
+impl Site {
+    fn of(record: &Record) -> Self {
+        let env = &record.environment;
+        if !env.hostname.starts_with('<') {
+            let path = record.plan.target.path.to_string_lossy().into_owned();
+            return Self { host: env.hostname.clone(), path, is_redacted: false };
+        }
+        let device =
+            env.devices.first().map_or_else(String::new, |device| format!(" on {} of {}", device.name, device.size));
+        let host = format!("a machine of {} x {}, {}", env.cpus, env.cpu_model, env.memory);
+        Self { host, path: format!("{}{device}", env.filesystem.kind), is_redacted: true }
+    }
+
+    /// `/srv on db-1`.
+    fn words(&self) -> String {
+        let words = if self.host.is_empty() { self.path.clone() } else { format!("{} on {}", self.path, self.host) };
+        printable(&words).into_owned()
+    }
+
+    /// How to export the runs of this place alone.
+    fn export(&self) -> String {
+        let quoted = |text: &str| format!("'{}'", printable(text).replace('\'', r"'\''"));
+        let host = if self.host.is_empty() { String::new() } else { format!(" --host {}", quoted(&self.host)) };
+        let conditions = if self.is_redacted {
+            " --path PATH --redact".to_owned()
+        } else {
+            format!("{host} --path {}", quoted(&self.path))
+        };
+        format!("qd1 history export{conditions} -o disk-a.ndjson")
+    }
+}
+
+fn look(record: &Record) -> Result<Look> {
+    let verdicts = match record.plan.subject {
+        Subject::Check => Bounds::of_run(record.plan.subject, None)?.judge(record.clone(), false)?.verdicts,
+        _ => Vec::new(),
+    };
+    Ok(Look { site: Site::of(record), verdicts })
+}
+
+/// Refuses runs of several places or machines as those of one disk.
+fn of_one_site(place: &str, sites: &[Site]) -> Result<(), Problem> {
+    let mut found: Vec<&Site> = Vec::new();
+    for site in sites {
+        if !found.contains(&site) {
+            found.push(site);
+        }
+    }
+    let [first, _, ..] = found.as_slice() else { return Ok(()) };
+    let mut names: Vec<String> = found.iter().map(|site| site.words()).take(SITES_SHOWN).collect();
+    if found.len() > SITES_SHOWN {
+        names.push(format!("{} more", found.len() - SITES_SHOWN));
+    }
+    Err(Problem::usage(format!(
+        "{place}: has runs of {} places ({}), and a file or folder is one disk; export each to a file of its own: {}",
+        found.len(),
+        names.join(", "),
+        first.export()
+    )))
+}
+
 /// The disks of a folder, and what is none.
-fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>), Problem> {
-    let mut left_out = Vec::new();
-    let mut groups: Vec<Group> = Vec::new();
+fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
+    let Folder { mut groups, mut verdicts, mut left_out } = Folder::default();
     let is_of_prices = |path: &PathBuf| {
         prices
             .is_some_and(|prices| path.canonicalize().ok().zip(prices.canonicalize().ok()).is_some_and(|(a, b)| a == b))
@@ -114,25 +206,33 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>),
             left_out.push(format!("{name}: is an empty folder"));
         }
         let mut runs: Vec<Measured> = Vec::new();
+        let (mut sites, mut judged): (Vec<Site>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
             // A folder of others may lead anywhere, to devices that answer when somebody types.
-            match regular(&file).and_then(|()| runs::of_path(&file)) {
+            match regular(&file).and_then(|()| runs::looked_at(&file, look)) {
                 Ok(found) => {
-                    for run in found {
+                    for (run, look) in found {
                         match same_as(
                             &run,
                             groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]),
                         ) {
                             Some(other) => left_out.push(format!("{place}: holds a run that {other} has already")),
-                            None => runs.push(run),
+                            None => {
+                                runs.push(run);
+                                let Some(Look { site, verdicts }) = look else { continue };
+                                sites.push(site);
+                                judged.push(verdicts);
+                            }
                         }
                     }
                 }
                 Err(error) => left_out.push(reason(&place, &file, &format!("{error:#}"))),
             }
         }
+        of_one_site(&shown(path.strip_prefix(dir).unwrap_or(path)), &sites)?;
         if !runs.is_empty() {
+            verdicts.insert(name.clone(), judged);
             groups.push(Group { name, runs });
         }
         let count: usize = groups.iter().map(|group| group.runs.len()).sum();
@@ -142,7 +242,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<(Vec<Group>, Vec<String>),
             return Err(Problem::usage(message));
         }
     }
-    Ok((groups, left_out))
+    Ok(Folder { groups, verdicts, left_out })
 }
 
 /// Refuses what is not a file of the folder itself.
@@ -237,12 +337,34 @@ fn parse_prices(file: &str, text: &str, ranking: &Ranking) -> Result<Prices, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::ranking::RankedDisk;
     use std::os::unix::ffi::OsStrExt as _;
 
     fn ranking() -> Ranking {
         let disk = |name: &str| RankedDisk { name: name.to_owned(), ..RankedDisk::default() };
         Ranking { disks: vec![disk("vps-a"), disk("b, large")], ..Ranking::default() }
+    }
+
+    #[test]
+    fn runs_of_several_places_are_no_disk_and_the_message_says_how_to_part_them() {
+        let site = |host: &str, path: &str| Site { host: host.to_owned(), path: path.to_owned(), is_redacted: false };
+        assert!(of_one_site("a.ndjson", &[site("db-1", "/srv"), site("db-1", "/srv")]).is_ok());
+        for other in [site("db-2", "/srv"), site("db-1", "/it's")] {
+            let error = of_one_site("a.ndjson", &[site("db-1", "/srv"), other]).unwrap_err().to_string();
+            assert!(error.starts_with("a.ndjson: has runs of 2 places (/srv on db-1, "), "{error}");
+            assert!(error.ends_with("qd1 history export --host 'db-1' --path '/srv' -o disk-a.ndjson"), "{error}");
+        }
+    }
+
+    #[test]
+    fn runs_without_names_are_told_apart_by_machine_and_device() {
+        let record = qd1_report::samples::slow_vps().record;
+        let shared = qd1_report::redact(&record).unwrap();
+        assert!(of_one_site("a", &[Site::of(&shared), Site::of(&shared)]).is_ok());
+        let mut other = shared.clone();
+        other.environment.devices[0].name = "vdb1".to_owned();
+        let error = of_one_site("a", &[Site::of(&shared), Site::of(&other)]).unwrap_err().to_string();
+        assert!(error.contains("ext4 on vda1 of") && error.contains("ext4 on vdb1 of"), "{error}");
+        assert!(error.ends_with("qd1 history export --path PATH --redact -o disk-a.ndjson"), "{error}");
     }
 
     #[test]

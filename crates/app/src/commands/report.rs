@@ -9,15 +9,17 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use qd1_analysis::charts;
 use qd1_analysis::compare::{Group, compare};
+use qd1_model::chart::ChartData;
 use qd1_model::comparison::Comparison;
 use qd1_model::measured::Measured;
-use qd1_model::{Problem, Record, printable};
-use qd1_report::{Pictured, html};
+use qd1_model::{Problem, Record, Report, printable};
+use qd1_report::{Format, Pictured, Style, html, render};
 
-use crate::args::DestinationArgs;
+use crate::args::{Choice, DestinationArgs, choice};
 use crate::bounds::Bounds;
 use crate::commands::ranking;
-use crate::{message, output, runs};
+use crate::exports::Exported;
+use crate::{message, output, run_names, runs, terminal};
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -25,15 +27,26 @@ Examples:
   qd1 report -o report.html
   qd1 report @previous @latest -o both.html
   qd1 report run.json --redact -o public.html
+  qd1 report --format post
   qd1 report --ranking results/ --prices prices.csv -o ranking.html
 
 Exit codes: 0 done; 1 a run cannot be read; 2 wrong usage.";
+
+/// The forms of a report: name, help text and value.
+const FORMS: [Choice<Form>; 2] =
+    [("html", "One page with charts", Form::Html), ("post", "Plain lines for a forum", Form::Post)];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Html,
+    Post,
+}
 
 /// Runs in one chart at most: more lines than that cannot be told apart.
 const RUNS_MAX: usize = 16;
 
 /// Which runs are drawn, and how.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct RunsArgs {
     /// Runs, drawn over each other where there are several: an id of `qd1 history` or its beginning, @latest, @previous,
     /// @yesterday, @TAG, or a file of --json
@@ -51,6 +64,9 @@ pub(crate) struct RunsArgs {
 pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
+    /// Form of it: a page with charts, or a dozen plain lines for a forum, which name no host and no path
+    #[arg(long, value_parser = choice(&FORMS), default_value = "html", conflicts_with = "ranking")]
+    pub(crate) format: Form,
     /// Rank disks instead: each file in this folder is a disk, each folder in it a disk with several runs. Files as RUN has
     /// them, of `qd1 history export`, or of other tools as `qd1 compare` reads them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["runs", "thresholds", "redact"])]
@@ -71,7 +87,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
     let to = DestinationArgs { output: args.output.clone(), ..DestinationArgs::stdout() };
     match &args.output {
         Some(path) => output::check_destination(path)?,
-        None if std::io::stdout().is_terminal() => {
+        None if args.format == Form::Html && std::io::stdout().is_terminal() => {
             return Err(Problem::usage("stdout is a terminal; write the page to a file: -o report.html").into());
         }
         None => {}
@@ -81,12 +97,21 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
         output::write(&to, &ranking::page(dir, args.prices.as_deref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.format == Form::Post {
+        output::write(&to, &posts(&args.runs)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let pictured = pictured(&args.runs)?;
     let beside = (pictured.len() > 1).then(|| beside(&pictured)).flatten();
     // Where somebody lives is nobody's business.
-    let zone = if args.runs.redact { TimeZone::UTC } else { TimeZone::system() };
+    let zone = zone(&args.runs);
     output::write(&to, &html(&pictured, beside.as_ref(), &zone))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The zone of times that are shown: where somebody lives is nobody's business.
+pub(crate) fn zone(args: &RunsArgs) -> TimeZone {
+    if args.redact { TimeZone::UTC } else { TimeZone::system() }
 }
 
 /// Reads and judges the runs that are asked for.
@@ -94,44 +119,56 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode> {
 /// # Errors
 /// When one cannot be read, or they cannot be drawn together; the message says what to do.
 pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
-    let mut found: Vec<(&str, Record)> = Vec::new();
-    for word in &args.runs {
-        found.extend(runs::records(word, RUNS_MAX)?.into_iter().map(|record| (word.as_str(), record)));
-    }
-    if found.len() > RUNS_MAX {
-        let message = format!("{} runs are too many to draw; give at most {RUNS_MAX}", found.len());
-        return Err(Problem::usage(message).into());
-    }
-    let names = names(args, &found)?;
-    found.into_iter().zip(names).map(|((_, record), name)| judged(args, record, name)).collect()
+    let named = named(args, RUNS_MAX)?;
+    let drawn = |(name, record)| {
+        let report = judged(args, record)?;
+        let data = charts(&report.record, &report.summary);
+        Ok(Pictured { name, report, data })
+    };
+    named.into_iter().map(drawn).collect()
 }
 
-/// What each run is called; that of a shared page is no name of a file.
-fn names(args: &RunsArgs, runs: &[(&str, Record)]) -> Result<Vec<String>> {
-    for (at, (word, record)) in runs.iter().enumerate() {
-        if let Some((first, _)) = runs[..at].iter().find(|(_, other)| other.id == record.id) {
+/// Reads and judges the runs of which only the grades are drawn.
+///
+/// # Errors
+/// As [`pictured`].
+pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
+    let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
+    named(args, most)?.into_iter().map(of).collect()
+}
+
+/// Returns runs as plain lines, with an empty line between two.
+fn posts(args: &RunsArgs) -> Result<String> {
+    let args = RunsArgs { redact: true, ..args.clone() };
+    let style = Style::plain(terminal::WIDTH);
+    let post = |(_, record)| Ok(render(&judged(&args, record)?, Format::Post, &style));
+    let posts: Result<Vec<String>> = named(&args, RUNS_MAX)?.into_iter().map(post).collect();
+    Ok(posts?.join("\n"))
+}
+
+/// The runs that are asked for, `most` of them at most, with their names beside each other.
+fn named(args: &RunsArgs, most: usize) -> Result<Vec<(String, Record)>> {
+    let mut found: Vec<(&str, Exported)> = Vec::new();
+    for word in &args.runs {
+        found.extend(runs::records(word, most)?.into_iter().map(|run| (word.as_str(), run)));
+    }
+    if found.len() > most {
+        let message = format!("{} runs are too many to draw; give at most {most}", found.len());
+        return Err(Problem::usage(message).into());
+    }
+    for (at, (word, run)) in found.iter().enumerate() {
+        if let Some((first, _)) = found[..at].iter().find(|(_, other)| other.record.id == run.record.id) {
             let [one, other] = [first, word].map(|word| printable(word));
             return Err(Problem::usage(format!("{one} and {other} are the same run; name another run")).into());
         }
     }
-    // A name by its time, as @latest, means another run tomorrow.
-    let word = |(word, record): &(&str, Record)| {
-        let is_of_now = args.redact || word.starts_with('@');
-        if is_of_now { shown_id(&record.id) } else { (*word).to_owned() }
-    };
-    Ok(runs::names(&runs.iter().map(word).collect::<Vec<_>>()))
+    let of: Vec<(&str, &Exported)> = found.iter().map(|(word, run)| (*word, run)).collect();
+    let names = run_names::of(&of, args.redact, &zone(args));
+    Ok(names.into_iter().zip(found.into_iter().map(|(_, run)| run.record)).collect())
 }
 
-/// What is shown of an id: a run's own is random, and says nothing of it.
-fn shown_id(id: &str) -> String {
-    let is_random = !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if is_random { id.chars().take(8).collect() } else { "run".to_owned() }
-}
-
-fn judged(args: &RunsArgs, record: Record, name: String) -> Result<Pictured> {
-    let report = Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)?;
-    let data = charts(&report.record, &report.summary);
-    Ok(Pictured { name, report, data })
+fn judged(args: &RunsArgs, record: Record) -> Result<Report> {
+    Bounds::of_run(record.plan.subject, args.thresholds.as_deref())?.judge(record, args.redact)
 }
 
 /// Compares each run with the first, where they have anything in common.
@@ -202,7 +239,10 @@ mod tests {
         let record = sixty_million();
         assert_eq!(record.steps[0].streams[0].lat.count(), 60_000_000);
         let args = RunsArgs { runs: Vec::new(), thresholds: None, redact: false };
-        let page = html(&[judged(&args, record, "a".to_owned()).unwrap()], None, &TimeZone::UTC);
+        let report = judged(&args, record).unwrap();
+        let data = charts(&report.record, &report.summary);
+        let drawn = Pictured { name: "a".to_owned(), report, data };
+        let page = html(&[drawn], None, &TimeZone::UTC);
         assert!(page.len() <= 1_500_000, "{} bytes", page.len());
         assert!(page.contains("latency of reads over time"));
     }

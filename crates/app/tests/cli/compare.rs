@@ -157,3 +157,83 @@ fn wrong_words_are_one_clear_error() {
         place.qd1(&args).assert().code(2).stdout("").stderr(predicate::str::contains(said));
     }
 }
+
+/// The figures that are named beforehand decide, and one that is worse is exit code 3 where that is asked.
+#[test]
+fn a_primary_figure_that_is_worse_is_exit_code_3_where_asked() {
+    let place = Place::new();
+    let (fast, slow) =
+        (sample("vps-2017-linode-linode1024-fio_randread.txt"), sample("vps-2017-ovh-vpsssd1-fio_randread.txt"));
+    let code = |first: &str, second: &str, more: &[&str]| {
+        place.qd1(&[&["compare", first, second], more].concat()).output().unwrap().status.code()
+    };
+    assert_eq!(code(&fast, &slow, &["--fail-on", "worse"]), Some(3));
+    assert_eq!(code(&slow, &fast, &["--fail-on", "worse"]), Some(0));
+    assert_eq!(code(&fast, &slow, &[]), Some(0));
+}
+
+/// Two directories, visit by visit: a comparison as any other, and two runs in the history.
+#[test]
+fn two_places_in_turn_are_a_comparison_and_two_runs() {
+    let place = Place::new();
+    let other = place.beside("other");
+    fs::create_dir(&other).unwrap();
+    let brief = ["--size", "32MiB", "--runtime", "600ms", "--only", "qd1,read32", "--seed", "7", "--quiet"];
+    let args = [&["compare", "--in-turn", place.dir_str(), other.to_str().unwrap(), "--json"], &brief[..]].concat();
+    let compared = common::json(place.qd1(&args));
+    assert_eq!(compared["basis"], "pairs");
+    assert_eq!(compared["sides"][0]["name"], "target");
+    assert_eq!(compared["sides"][1]["name"], "other");
+    let rows = list(&compared["rows"]);
+    let primary: Vec<&str> =
+        rows.iter().filter(|row| row["is_primary"] == true).map(|row| row["metric"].as_str().unwrap()).collect();
+    assert!(primary.contains(&"iops") && primary.contains(&"lat_p50_ns"), "{primary:?}");
+    place.assert_empty();
+    assert_eq!(common::names(&other), Vec::<String>::new());
+    let kept = place.runs();
+    assert_eq!(kept.len(), 2);
+    let shown = |row: &Value| common::json(place.qd1(&["history", "show", row["id"].as_str().unwrap(), "--json"]));
+    let records = [shown(&kept[0]), shown(&kept[1])];
+    for (record, path) in records.iter().map(|report| &report["record"]).zip([&other, place.dir()]) {
+        assert_eq!(record["plan"]["target"]["path"], path.to_str().unwrap());
+        assert_eq!(record["plan"]["subject"], "check");
+        let visits = |name: &str| common::find(&record["plan"]["steps"], "name", name)["visits"].clone();
+        assert_eq!((visits("qd1"), visits("read32")), (json!(24), json!(6)));
+        assert_eq!(record["command"][2], "--in-turn");
+    }
+    // Later they are two runs of the history.
+    place.qd1(&["compare", "@previous", "@latest"]).assert().code(2);
+    let ids = [&kept[1], &kept[0]].map(|row| row["id"].as_str().unwrap());
+    assert_eq!(common::json(place.qd1(&["compare", ids[0], ids[1], "--json"]))["basis"], "visits");
+}
+
+#[test]
+fn a_dry_run_in_turn_says_what_both_take_and_does_nothing() {
+    let place = Place::new();
+    let args = ["compare", "--in-turn", place.dir_str(), place.dir_str(), "--size", "32MiB", "--quick", "--dry-run"];
+    let output = place.qd1(&args).output().unwrap();
+    let plan = common::said(&output.stdout);
+    for word in ["qd1", "12 visits", "in turn", "both ", "written", "seed"] {
+        assert!(plan.contains(word), "{word} is not in\n{plan}");
+    }
+    assert!(output.status.success());
+    place.assert_empty();
+    assert!(!place.history().exists());
+}
+
+#[test]
+fn in_turn_wants_two_places_that_can_be_measured() {
+    let place = Place::new();
+    for (args, said) in [
+        (vec!["--in-turn", place.dir_str()], "2 values"),
+        (vec!["--in-turn", place.dir_str(), "/nonexistent"], "does not exist"),
+        (vec!["--in-turn", place.dir_str(), "/proc"], "no disk to measure"),
+        (vec!["--in-turn", place.dir_str(), place.dir_str(), "--only", "nosuch"], "nosuch"),
+        (vec!["@latest", "@previous", "--quick"], "cannot be used with"),
+        (vec!["@latest", "--in-turn", place.dir_str(), place.dir_str()], "cannot be used with"),
+    ] {
+        let args: Vec<&str> = std::iter::once("compare").chain(args).collect();
+        place.qd1(&args).assert().code(2).stdout("").stderr(predicate::str::contains(said));
+    }
+    place.assert_untouched();
+}

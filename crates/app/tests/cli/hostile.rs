@@ -100,7 +100,7 @@ fn no_command_sends_a_stranger_s_escape_sequences_to_the_terminal() {
         vec!["plot", "--trend", "commit1.p99"],
         vec!["predict", "--from", one],
     ];
-    for format in ["human", "json", "ndjson", "csv", "markdown", "openmetrics"] {
+    for format in ["human", "json", "ndjson", "csv", "markdown", "openmetrics", "post"] {
         commands.push(vec!["history", "show", one, "--format", format]);
         commands.push(vec!["history", "show", one, "--format", format, "--redact"]);
     }

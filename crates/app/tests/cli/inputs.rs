@@ -81,3 +81,15 @@ fn the_file_that_is_measured_stays() {
     let line = format!("check {} --only read32 --runtime 100ms -o {}", link.display(), data.display());
     stays(&place, &line, &data);
 }
+
+/// Cause: after another letter the output was taken for a file that is read.
+#[test]
+fn an_older_output_is_replaced_also_after_another_letter() {
+    let place = Place::new();
+    let old = place.beside("old.txt");
+    for letters in ["-o", "-vo"] {
+        fs::write(&old, "old").unwrap();
+        place.qd1(&["check", place.dir_str(), "--dry-run", letters, old.to_str().unwrap()]).assert().success();
+        assert!(fs::read_to_string(&old).unwrap().starts_with("plan of check"));
+    }
+}

@@ -35,7 +35,7 @@ pub(crate) struct Kept {
 }
 
 /// The formats of reports, with what people get first.
-const FORMATS: [&str; 5] = ["human", "json", "markdown", "csv", "ndjson"];
+const FORMATS: [&str; 6] = ["human", "json", "markdown", "csv", "ndjson", "post"];
 
 const fn kind(
     name: &'static str,

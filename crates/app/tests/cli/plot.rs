@@ -50,6 +50,30 @@ fn wrong_words_are_one_clear_error() {
 }
 
 #[test]
+fn runs_by_class_of_workload_are_a_matrix_with_their_names() {
+    let place = Place::new();
+    let ids: Vec<String> =
+        (0..2).map(|_| place.report(&["--only", "wal"])["record"]["id"].as_str().unwrap().to_owned()).collect();
+    place.qd1(&["history", "tag", &ids[0], "old-disk"]).assert().success();
+    let file = place.beside("disks.svg");
+    let args = ["plot", "--matrix", "@old-disk", &ids[1], "-o", file.to_str().unwrap()];
+    place.qd1(&args).assert().success().stdout("").stderr("");
+    let picture = fs::read_to_string(&file).unwrap();
+    assert!(picture.contains(">old-disk<") && picture.contains("etcd / Kubernetes"), "{picture}");
+    assert!(picture.contains("2 runs of check, ") && picture.contains(", qd1 "), "{picture}");
+    for id in &ids {
+        assert!(!picture.contains(&id[..8]), "no id: {picture}");
+    }
+    let refused = |place: &Place, args: &[&str], what: &str| {
+        place.qd1(&[&["plot", "--matrix"], args].concat()).assert().code(2).stderr(predicate::str::contains(what));
+    };
+    refused(&place, &["@latest", "--chart", "percentiles"], "cannot be used with");
+    let other = Place::new();
+    other.qd1(&["meta", other.dir_str(), "--files", "50", "--quiet"]).assert().success();
+    refused(&other, &["@latest"], "those of `qd1 check` are");
+}
+
+#[test]
 fn a_figure_over_the_runs_of_the_history_is_drawn() {
     let place = Place::new();
     (0..3).for_each(|_| drop(place.report(&["--only", "read32"])));

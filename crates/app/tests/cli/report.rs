@@ -196,3 +196,53 @@ fn a_ranking_reads_no_links_and_is_not_written_over_a_result() {
     let prices = place.qd1(&["report", "--ranking", dir.to_str().unwrap(), "--prices", "/dev/zero"]).assert().code(2);
     prices.stderr(predicate::str::contains("/dev/zero: is a device; name a file"));
 }
+
+#[test]
+fn a_ranking_of_checks_begins_with_their_verdicts() {
+    let place = Place::new();
+    let dir = place.beside("results");
+    fs::create_dir_all(dir.join("slow")).unwrap();
+    let runs: Vec<serde_json::Value> = (0..3).map(|_| place.report(&["--only", "wal,commit1"])).collect();
+    fs::write(dir.join("fast.json"), runs[0].to_string()).unwrap();
+    fs::write(dir.join("slow").join("monday.json"), runs[1].to_string()).unwrap();
+    fs::write(dir.join("slow").join("friday.json"), runs[2].to_string()).unwrap();
+    let ranking = ["report", "--ranking", dir.to_str().unwrap()];
+    let output = place.qd1(&ranking).output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}: {page}"));
+    assert!(at("Verdicts by class of workload") < at("commit1: p99 of commits"));
+    assert!(at("etcd / Kubernetes") < at("commit1: p99 of commits") && page.contains("of 2 runs</span>"), "{page}");
+
+    // The same disk at another place is another one.
+    let mut elsewhere = runs[2].clone();
+    elsewhere["record"]["plan"]["target"]["path"] = "/srv/elsewhere".into();
+    fs::write(dir.join("slow").join("friday.json"), elsewhere.to_string()).unwrap();
+    let said = predicate::str::contains("slow: has runs of 2 places")
+        .and(predicate::str::contains("/srv/elsewhere"))
+        .and(predicate::str::contains("qd1 history export --host"));
+    place.qd1(&ranking).assert().code(2).stdout("").stderr(said);
+}
+
+#[test]
+fn a_post_of_any_run_is_plain_lines_without_names() {
+    let place = Place::new();
+    let run = place.report(&["--only", "wal,read32"]);
+    let post = |args: &[&str]| {
+        let output = place.qd1(args).output().unwrap();
+        assert!(output.status.success(), "{}", crate::common::said(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = post(&["report", "--format", "post"]);
+    assert_eq!(text, post(&["history", "show", "@latest", "--format", "post"]));
+    assert!(text.starts_with("qd1 ") && text.contains("etcd / Kubernetes") && text.contains("32 in flight"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let (host, id) = (&run["record"]["environment"]["hostname"], &run["record"]["id"]);
+    // A host may be called as a word that all posts have.
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(host.as_str().is_none_or(|host| !words.contains(&host) || host == "vm"), "{text}");
+    assert!(!text.contains(place.dir_str()) && !text.contains(&id.as_str().unwrap()[..8]), "{text}");
+    place.report(&["--only", "wal"]);
+    let both = post(&["report", "@previous", "@latest", "--format", "post"]);
+    assert_eq!(both.matches("qd1 ").count(), 2, "{both}");
+    place.qd1(&["report", "--format", "post", "--ranking", place.dir_str()]).assert().code(2);
+}

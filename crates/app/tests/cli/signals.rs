@@ -57,6 +57,32 @@ fn sigterm_does_the_same_and_exits_with_143() {
     place.assert_empty();
 }
 
+/// Both places are left clean, both runs are kept, and what was measured is compared.
+#[test]
+fn sigint_in_turn_keeps_both_runs_and_cleans_both_places() {
+    let place = Place::new();
+    let other = place.beside("other");
+    fs::create_dir(&other).unwrap();
+    let mut args = vec!["compare", "--in-turn", place.dir_str(), other.to_str().unwrap()];
+    args.extend(["--size", "32MiB", "--runtime", "10s", "--only", "qd1", "--json"]);
+    let mut run = Running::start(place.command(&args));
+    run.wait_until_it_measures();
+    // A few visits of either.
+    std::thread::sleep(Duration::from_secs(4));
+    run.signal(Signal::INT);
+    let stdout = run.0.stdout.take().unwrap();
+    let reader = std::thread::spawn(move || std::io::read_to_string(stdout).unwrap());
+    wait_until("it ends", || !run.is_running());
+    let text = reader.join().unwrap();
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
+    let compared: Value = serde_json::from_str(&text).expect("the comparison is a whole document");
+    assert_eq!(compared["basis"], "pairs");
+    let kept = place.runs();
+    assert!(kept.len() == 2 && kept.iter().all(|row| row["interrupted"] == true), "{kept:?}");
+    place.assert_empty();
+    assert_eq!(names(&other), Vec::<String>::new());
+}
+
 /// `nohup qd1 check &`, and the terminal was closed: the run ended.
 #[test]
 fn what_was_ignored_from_the_start_does_not_end_a_run() {

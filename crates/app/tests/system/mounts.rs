@@ -168,6 +168,25 @@ fn a_filesystem_with_too_little_space_is_not_filled() {
     assert_eq!(common::names(mounted.path()), Vec::<String>::new());
 }
 
+/// Cause: `-o` replaced the image below the loop device that was measured, and all on it was lost.
+#[test]
+fn the_file_below_a_loop_device_stays() {
+    let mounted = or_skip!(Mounted::ext4("rw"));
+    let place = Place::at(mounted.path());
+    let (image, mount) = (mounted.disk.file().to_str().unwrap(), place.dir_str());
+    let before = fs::metadata(image).unwrap().ino();
+    for args in [
+        &["check", mount, "-o", image][..],
+        &["check", mounted.disk.path(), "-o", image],
+        &["compare", "--in-turn", mount, mount, "-o", image],
+        &["compare", "--in-turn", mount, mount, "-vo", image],
+    ] {
+        let args = &[args, &["--dry-run", "--size", "16MiB", "--runtime", "100ms", "--only", "qd1"]].concat();
+        refused(&place.qd1(args).output().unwrap(), 2, &["is read or measured by this command"]);
+    }
+    assert_eq!(fs::metadata(image).unwrap().ino(), before);
+}
+
 #[test]
 fn a_filesystem_that_runs_full_is_told_and_left_clean() {
     let disk = or_skip!(Mounted::ext4("rw"));

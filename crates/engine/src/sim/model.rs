@@ -200,6 +200,11 @@ impl State {
         }
     }
 
+    /// Serves requests by these laws from now on.
+    pub(super) fn serve(&mut self, read: Service, write: Service, flush: Service) {
+        (self.device.read, self.device.write, self.device.flush) = (read, write, flush);
+    }
+
     /// Moves a moment inside a stall to the stall's end.
     fn after_stall(&self, at_ns: f64) -> f64 {
         let Some(stall) = self.device.stall else { return at_ns };

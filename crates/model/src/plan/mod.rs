@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use arrival::{Arrival, Pace};
 pub use engine::{EngineChoice, EngineKind};
 pub use over::OverPlan;
-pub use schedule::Visit;
+pub use schedule::{InTurn, Visit};
 pub use skipped::Skipped;
 
 pub use crate::files::{FileOp, FileOrder, FileSync, FilesSync, FilesWork};

@@ -53,7 +53,64 @@ impl Plan {
     }
 }
 
+/// How many visits a step that is measured once in a run of its own has where two places are measured in turn.
+const IN_TURN: u32 = 6;
+
+/// A plan that is carried out in turn with the same of another place.
+#[derive(Clone, Debug)]
+pub struct InTurn {
+    /// What is done at either place: more and shorter visits in the same time.
+    pub plan: Plan,
+    /// Its visits in the order of the run; the other place's visit is made right before or after each.
+    pub visits: Vec<Visit>,
+}
+
+impl Plan {
+    /// Returns the plan for measuring its place in turn with another. Each visit becomes two half as long, next to each other;
+    /// random reads and writes that are measured in one go are cut into six. What reads or writes a file from its beginning,
+    /// and what comes before the visits, stays whole: a part of it would be something else.
+    #[must_use]
+    pub fn in_turn(mut self) -> InTurn {
+        let schedule = self.schedule();
+        let first = self.steps.iter().position(|step| step.visits > 1).unwrap_or(0);
+        let parts: Vec<u32> = self.steps.iter().enumerate().map(|(at, step)| step.parts_in_turn(at >= first)).collect();
+        let of_visit = |visit: Visit| {
+            let parts = parts[visit.step];
+            (0..parts).map(move |part| Visit { number: visit.number * parts + part, ..visit })
+        };
+        let visits = schedule.into_iter().flat_map(of_visit).collect();
+        for (step, parts) in self.steps.iter_mut().zip(&parts) {
+            let before_ns = step.duration_max_ns().max(1);
+            step.visits = step.visits.max(1) * parts;
+            // Each visit has a ramp of its own.
+            let times = step.duration_max_ns() as f64 / before_ns as f64;
+            step.writes_max.0 = (step.writes_max.0 as f64 * times).ceil() as u64;
+        }
+        InTurn { plan: self, visits }
+    }
+}
+
+impl InTurn {
+    /// Returns true if the first place comes first at this visit. Of two neighbouring visits of a step one is in either order,
+    /// so that what drifts cancels.
+    pub fn is_first_first(&self, visit: Visit) -> bool {
+        let pair = u64::from(visit.number / 2) << 32 | visit.step as u64;
+        (mix(self.plan.seed ^ mix(pair)) & 1 == 0) == visit.number.is_multiple_of(2)
+    }
+}
+
 impl StepPlan {
+    /// How many parts a visit of it has where two places are measured in turn.
+    fn parts_in_turn(&self, is_after_first: bool) -> u32 {
+        let Work::Io(io) = &self.work else { return 1 };
+        let is_plain = is_after_first && self.background.is_empty() && io.io_size.0 == 0 && io.rw.is_random();
+        match self.visits {
+            2.. => 2,
+            _ if is_plain => IN_TURN,
+            _ => 1,
+        }
+    }
+
     /// Returns the part of the step that one visit measures: its share of the time and of `io_size`.
     #[must_use]
     pub fn visit(&self) -> Self {
@@ -149,6 +206,23 @@ mod tests {
         let visited = ["a", "b", "c"].map(|name| step(name, Rw::Write, 12));
         let once = [("read", Rw::Randread), ("write", Rw::Write), ("read2", Rw::Read)].map(|(n, rw)| step(n, rw, 1));
         plan(visited.into_iter().chain([step("six", Rw::Write, 6)]).chain(once).collect(), seed)
+    }
+
+    #[test]
+    fn in_turn_each_step_takes_its_time_in_more_visits() {
+        let before = usual(7);
+        let InTurn { plan, visits } = before.clone().in_turn();
+        let counts: Vec<u32> = plan.steps.iter().map(|step| step.visits).collect();
+        assert_eq!(counts, [24, 24, 24, 12, 1, 1, 1], "those with an io_size are whole");
+        for (step, planned) in plan.steps.iter().enumerate() {
+            let numbers: Vec<u32> = visits.iter().filter(|v| v.step == step).map(|v| v.number).collect();
+            assert_eq!(numbers, (0..planned.visits).collect::<Vec<_>>(), "{}", planned.name);
+            assert_eq!(planned.stop.max_ns, before.steps[step].stop.max_ns);
+        }
+        let turned = InTurn { plan, visits };
+        let firsts: Vec<bool> = (0..24).map(|number| turned.is_first_first(Visit { step: 1, number })).collect();
+        assert!(firsts.chunks(2).all(|pair| pair[0] != pair[1]), "{firsts:?}");
+        assert!(firsts.chunks(2).any(|pair| pair[0]) && firsts.chunks(2).any(|pair| pair[1]), "drawn by lot");
     }
 
     #[test]

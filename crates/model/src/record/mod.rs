@@ -350,4 +350,18 @@ impl Record {
     pub fn step(&self, name: &str) -> Option<&StepRecord> {
         self.steps.iter().find(|step| step.name == name)
     }
+
+    /// Returns how many bytes the run wrote: its test file, and what its steps and their loads counted, without what came
+    /// before a step's measurement and what filesystems and programs wrote for themselves.
+    pub fn written(&self) -> Bytes {
+        let streams = self
+            .steps
+            .iter()
+            .flat_map(|step| step.streams.iter().chain(step.background.iter().flat_map(|load| &load.streams)));
+        let writing = streams.filter(|stream| {
+            matches!(stream.class, OpClass::Write | OpClass::Commit | OpClass::Create | OpClass::Rewrite)
+        });
+        let prepared = self.prepare.as_ref().map_or(0, |prepare| prepare.bytes.0);
+        Bytes(writing.map(|stream| stream.bytes.0).fold(prepared, u64::saturating_add))
+    }
 }

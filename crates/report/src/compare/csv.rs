@@ -4,7 +4,8 @@ use qd1_model::comparison::Comparison;
 
 use crate::formats::quoted;
 
-const HEADER: &str = "step,op,metric,leads,side,runs,value,low,high,n,ratio,ratio_low,ratio_high,word,within\n";
+const HEADER: &str =
+    "step,op,metric,leads,primary,side,runs,value,low,high,n,ratio,ratio_low,ratio_high,word,within,chance,explained\n";
 
 /// Returns all figures. Unresolved ones are empty; the first side has no ratio.
 pub(super) fn render(comparison: &Comparison) -> String {
@@ -19,6 +20,7 @@ pub(super) fn render(comparison: &Comparison) -> String {
                 row.op.name().to_owned(),
                 row.metric.clone(),
                 row.leads.to_string(),
+                row.is_primary.to_string(),
                 quoted(&side.name),
                 side.runs.len().to_string(),
                 number(figure.value),
@@ -30,6 +32,8 @@ pub(super) fn render(comparison: &Comparison) -> String {
                 number(ratio.high),
                 effect.map(|effect| effect.word.name().to_owned()).unwrap_or_default(),
                 number(effect.and_then(|effect| effect.within)),
+                number(effect.and_then(|effect| effect.chance)),
+                number(effect.and_then(|effect| effect.explained)),
             ];
             text += &fields.join(",");
             text.push('\n');

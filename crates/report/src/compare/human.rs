@@ -15,7 +15,7 @@ const STEP: usize = 13;
 const METRIC: usize = 10;
 const FIGURE: usize = 10;
 const RATIO: usize = 21;
-/// Steps that are listed as left out, where not all are told.
+/// Steps that are listed as left out, where some are.
 const LEFT_OUT_MAX: usize = 8;
 
 /// Returns the whole comparison.
@@ -97,12 +97,29 @@ fn capital(text: &str) -> String {
 fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
     page.line("");
     let [one, two] = [0, 1].map(|side| shorten(&comparison.sides[side].name, FIGURE));
-    let heading = format!("  {:STEP$}{:METRIC$}{one:>FIGURE$} {two:>FIGURE$}  ratio", "", "");
+    let width = STEP + METRIC;
+    let heading = format!("  {:width$}{one:>FIGURE$} {two:>FIGURE$}  ratio", "Primary figures");
     let heading = page.paint(BOLD, &heading);
     page.line(&heading);
+    let shown = |is_primary: bool| {
+        comparison.rows.iter().filter(move |row| row.is_primary == is_primary && is_shown(row, is_all))
+    };
+    figures(page, comparison, shown(true));
+    if let Some(sentence) = words::overall_sentence(comparison, 1) {
+        page.prose(2, &sentence);
+    }
+    words::explained(comparison, 1).iter().for_each(|sentence| page.prose(2, sentence));
+    if let Some(sentence) = words::explored(comparison, 1) {
+        page.line("");
+        page.prose(2, &sentence);
+        figures(page, comparison, shown(false));
+    }
+}
+
+/// A line for each figure of these rows.
+fn figures<'a>(page: &mut Page, comparison: &Comparison, rows: impl Iterator<Item = &'a Row>) {
     let mut last = String::new();
-    let is_any = comparison.rows.iter().any(|row| is_shown(row, is_all));
-    for row in comparison.rows.iter().filter(|row| is_shown(row, is_all || !is_any)) {
+    for row in rows {
         let effect = &row.effects[0];
         let name = step_name(comparison, row);
         let step = if name == last { String::new() } else { shorten(&name, STEP - 1) };
@@ -120,17 +137,14 @@ fn table(page: &mut Page, comparison: &Comparison, is_all: bool) {
             words::ratio(&effect.ratio)
         ));
     }
-    if let Some(sentence) = words::overall_sentence(comparison, 1) {
-        page.prose(2, &sentence);
-    }
 }
 
-/// Whether a row is worth its line: where not all are told, one that leads, or that says something. Of requests per second and
-/// bytes per second, which say the same of one block size, the one that leads is enough.
+/// Whether a row is worth its line: where some are left out, one that decides, or that says something. Of requests per second
+/// and bytes per second, which say the same of one block size, the one that leads is enough.
 fn is_shown(row: &Row, is_all: bool) -> bool {
     let is_rate = words::of(row).is_some_and(|metric| metric.unit.is_rate());
     let says = row.effects.iter().any(|effect| matches!(effect.word, Word::Better | Word::Worse));
-    is_all || row.leads || says && !is_rate
+    is_all || row.is_primary || says && (row.leads || !is_rate)
 }
 
 /// The step of a row, and its kind of operation where it has several.

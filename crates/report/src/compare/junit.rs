@@ -1,7 +1,8 @@
 //! A comparison as JUnit's XML, for the test reports of CI systems: a case for each limit of `--fail-if`, or, without any,
-//! for each leading figure. What is beyond a limit, or worse, is a failure; what cannot be told is skipped.
+//! for each primary figure and the whole. What is beyond a limit, or worse, is a failure; what cannot be told is skipped. The
+//! exploratory figures decide nothing, and are what the suite has to say besides.
 
-use qd1_model::comparison::{Comparison, Word};
+use qd1_model::comparison::{Comparison, Effect, Word};
 
 use super::words;
 
@@ -35,6 +36,12 @@ pub(super) fn render(comparison: &Comparison) -> String {
             }
         }
     }
+    for side in 1..comparison.sides.len() {
+        if let Some(said) = words::explored(comparison, side) {
+            let name = escaped(&comparison.sides[side].name);
+            text += &format!("    <system-out>{name}: {}</system-out>\n", escaped(&said));
+        }
+    }
     text + "  </testsuite>\n</testsuites>\n"
 }
 
@@ -57,26 +64,27 @@ fn limits(comparison: &Comparison) -> Vec<Case> {
 fn figures(comparison: &Comparison) -> Vec<Case> {
     let mut cases = Vec::new();
     for (side, other) in comparison.sides.iter().enumerate().skip(1) {
-        for row in comparison.rows.iter().filter(|row| row.leads) {
-            let effect = &row.effects[side - 1];
-            let told = format!(
-                "{}: {} times that of {}",
-                words::word(effect),
-                words::ratio(&effect.ratio),
-                comparison.sides[0].name
-            );
-            cases.push(Case {
-                class: format!("{}.{}", other.name, row.step),
-                name: format!("{} {}", row.op.name(), words::title(row)),
-                told: match effect.word {
-                    Word::Worse => Some((true, told)),
-                    Word::CannotTell => Some((false, told)),
-                    Word::Better | Word::Same => None,
-                },
-            });
+        for row in comparison.rows.iter().filter(|row| row.is_primary) {
+            let (class, name) = (format!("{}.{}", other.name, row.step), words::title(row));
+            let name = format!("{} {name}", row.op.name());
+            cases.push(case(class, name, &row.effects[side - 1], &comparison.sides[0].name));
+        }
+        if let Some(whole) = words::overall(comparison, side) {
+            let name = "time of an operation over all kinds".to_owned();
+            cases.push(case(other.name.clone(), name, whole, &comparison.sides[0].name));
         }
     }
     cases
+}
+
+fn case(class: String, name: String, effect: &Effect, first: &str) -> Case {
+    let told = format!("{}: {} times that of {first}", words::word(effect), words::ratio(&effect.ratio));
+    let told = match effect.word {
+        Word::Worse => Some((true, told)),
+        Word::CannotTell => Some((false, told)),
+        Word::Better | Word::Same => None,
+    };
+    Case { class, name, told }
 }
 
 /// Text as it stands in an attribute. Control characters are written out before.

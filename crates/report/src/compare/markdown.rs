@@ -1,7 +1,7 @@
 //! A comparison for an issue or a pull request.
 
 use jiff::tz::TimeZone;
-use qd1_model::comparison::{Comparison, Word};
+use qd1_model::comparison::{Comparison, Row, Word};
 use qd1_model::measured::Aspect;
 
 use super::words;
@@ -41,30 +41,18 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
     }
     for side in 1..comparison.sides.len() {
         let names = [0, side].map(|at| escaped(&comparison.sides[at].name));
-        text += &format!(
-            "\n### {} against {}\n\n| step | figure | {} | {} | ratio | |\n|---|---|--:|--:|--:|---|\n",
-            names[1], names[0], names[0], names[1]
-        );
-        for row in comparison.rows.iter().filter(|row| row.leads || row.effects[side - 1].word != Word::CannotTell) {
-            let effect = &row.effects[side - 1];
-            let cell = |at: usize| {
-                let (value, interval) = words::figure(row, &row.figures[at]);
-                format!("{value} {interval}").trim_end().to_owned()
-            };
-            let word = match effect.word {
-                Word::Better | Word::Worse => format!("**{}**", words::word(effect)),
-                _ => words::word(effect),
-            };
-            let (step, figure) = (escaped(&format!("{} {}", row.step, row.op.name())), words::title(row));
-            text += &format!(
-                "| {step} | {figure} | {} | {} | {} | {word} |\n",
-                cell(0),
-                cell(side),
-                words::ratio(&effect.ratio)
-            );
-        }
+        text += &format!("\n### {} against {}\n\n", names[1], names[0]);
+        text += &table(comparison, side, &names, true);
         if let Some(sentence) = words::overall_sentence(comparison, side) {
             text += &format!("\n{}\n", escaped(&sentence));
+        }
+        words::explained(comparison, side).iter().for_each(|said| text += &format!("\n{}\n", escaped(said)));
+        if let Some(sentence) = words::explored(comparison, side) {
+            text += &format!("\n#### Exploratory figures\n\n{}\n", escaped(&sentence));
+            let table = table(comparison, side, &names, false);
+            if !table.is_empty() {
+                text += &format!("\n{table}");
+            }
         }
     }
     for sentence in words::basis(comparison) {
@@ -77,6 +65,35 @@ pub(super) fn render(comparison: &Comparison, zone: &TimeZone) -> String {
             text += &format!("\n### {heading}\n\n");
             lines.iter().for_each(|line| text += &format!("- {}\n", escaped(line)));
         }
+    }
+    text
+}
+
+/// The primary figures of a side, or the exploratory ones that say something; empty where there are none.
+fn table(comparison: &Comparison, side: usize, names: &[String; 2], is_primary: bool) -> String {
+    let is_shown = |row: &&Row| {
+        let says = matches!(row.effects[side - 1].word, Word::Better | Word::Worse);
+        row.is_primary == is_primary && (is_primary || says)
+    };
+    let rows: Vec<&Row> = comparison.rows.iter().filter(is_shown).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let kind = if is_primary { "primary figure" } else { "figure" };
+    let mut text = format!("| step | {kind} | {} | {} | ratio | |\n|---|---|--:|--:|--:|---|\n", names[0], names[1]);
+    for row in rows {
+        let effect = &row.effects[side - 1];
+        let cell = |at: usize| {
+            let (value, interval) = words::figure(row, &row.figures[at]);
+            format!("{value} {interval}").trim_end().to_owned()
+        };
+        let word = match effect.word {
+            Word::Better | Word::Worse => format!("**{}**", words::word(effect)),
+            _ => words::word(effect),
+        };
+        let (step, figure) = (escaped(&format!("{} {}", row.step, row.op.name())), words::title(row));
+        let ratio = words::ratio(&effect.ratio);
+        text += &format!("| {step} | {figure} | {} | {} | {ratio} | {word} |\n", cell(0), cell(side));
     }
     text
 }

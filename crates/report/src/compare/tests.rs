@@ -24,8 +24,9 @@ fn row(step: &str, metric: &str, figures: [f64; 2], word: Word, ratio: (f64, f64
         op: OpClass::Commit,
         metric: metric.to_owned(),
         leads: metric != "lat_p999_ns",
+        is_primary: metric != "lat_p999_ns",
         figures: figures.map(|figure| estimate(figure, 0.97 * figure, 1.03 * figure)).to_vec(),
-        effects: vec![Effect { ratio: estimate(value, ratio.0, ratio.1), word, within, is_spoiled: false }],
+        effects: vec![Effect { ratio: estimate(value, ratio.0, ratio.1), word, within, ..Effect::default() }],
     }
 }
 
@@ -61,16 +62,13 @@ fn sample() -> Comparison {
         rows: vec![
             row("commit1", "lat_p50_ns", [1e6, 1.28e6], Word::Worse, (1.21, 1.36)),
             row("commit1", "lat_p99_ns", [3e6, 2.9e6], Word::CannotTell, (0.8, 1.2)),
-            row("commit1", "lat_p999_ns", [9e6, 9.1e6], Word::CannotTell, (0.5, 2.0)),
+            row("commit1", "lat_p999_ns", [9e6, 20e6], Word::Worse, (1.8, 2.6)),
             row("wal", "lat_p50_ns", [1e6, 0.99e6], Word::Same, (0.96, 1.03)),
             row("wal", "iops", [900.0, 1200.0], Word::Better, (1.2, 1.5)),
         ],
-        overall: vec![Effect {
-            ratio: estimate(1.07, 0.98, 1.17),
-            word: Word::CannotTell,
-            within: None,
-            is_spoiled: false,
-        }],
+        overall: vec![Effect { ratio: estimate(1.07, 0.98, 1.17), word: Word::CannotTell, ..Effect::default() }],
+        family_wise_error: 0.05,
+        false_discovery_rate: 0.05,
         left_out: vec![LeftOut { side: "after".to_owned(), step: "files".to_owned(), why: String::new() }],
         basis: Basis::Runs,
         runs_needed: Some(7),
@@ -108,7 +106,8 @@ fn as_junit_a_limit_that_is_exceeded_is_a_failure() {
     assert!(with_limits.contains("tests=\"1\" failures=\"1\" skipped=\"0\""), "{with_limits}");
     assert!(with_limits.contains("name=\"commit1.p50 &gt; +10%\""), "{with_limits}");
     let figures = text(&Comparison { limits: Vec::new(), ..sample() }, CompareFormat::Junit, 80);
-    assert!(figures.contains("tests=\"4\" failures=\"1\" skipped=\"1\""), "{figures}");
+    assert!(figures.contains("tests=\"5\" failures=\"1\" skipped=\"2\""), "{figures}");
+    assert!(figures.contains("<system-out>after: Exploratory figures, which decide"), "{figures}");
 }
 
 #[test]
@@ -120,6 +119,27 @@ fn as_bmf_and_csv_all_figures_are_there() {
     assert_eq!(csv.lines().count(), 1 + 2 * sample().rows.len());
     let columns = csv.lines().next().unwrap().matches(',').count();
     assert!(csv.lines().all(|line| line.matches(',').count() == columns), "{csv}");
+}
+
+/// A ratio of 30 is worse whatever a wait of some percent did, and a small one is not judged; both say how much it explains.
+#[test]
+fn what_spoiled_a_run_is_said_with_what_it_explains() {
+    let mut spoiled = sample();
+    spoiled.rows[0].effects[0].explained = Some(1.08);
+    spoiled.rows[1].effects[0] = Effect { is_spoiled: true, explained: Some(1.6), ..spoiled.rows[1].effects[0] };
+    let text = text(&spoiled, CompareFormat::Human, 80);
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(joined.contains("a factor of at most 1.08 (commit1 p50): the difference is larger."), "{text}");
+    assert!(joined.contains("at most 1.60 (commit1 p99): the difference may be that, and is not judged."), "{text}");
+}
+
+#[test]
+fn exploratory_figures_decide_nothing_in_the_first_line() {
+    let mut explored = sample();
+    explored.rows.iter_mut().filter(|row| row.is_primary).for_each(|row| row.effects[0].word = Word::CannotTell);
+    let text = text(&explored, CompareFormat::Human, 80);
+    assert!(text.starts_with("after cannot be told from before in any of 5 primary figures."), "{text}");
+    assert!(text.contains("decide nothing: 1 of 1 is worse"), "{text}");
 }
 
 /// Names come from files of others.

@@ -12,62 +12,102 @@ const NAMED: usize = 2;
 /// Names of runs, tools and sides at most.
 const NAMES_MAX: usize = 6;
 
-/// The first sentence: what each side is against the first.
+/// The first sentence: what each side is against the first, by the primary figures.
 pub(super) fn headline(comparison: &Comparison) -> Vec<String> {
-    let first = &comparison.sides[0].name;
-    comparison
-        .sides
+    (1..comparison.sides.len()).map(|side| headline_of(comparison, side)).collect()
+}
+
+fn headline_of(comparison: &Comparison, side: usize) -> String {
+    let (first, other) = (&comparison.sides[0].name, &comparison.sides[side].name);
+    let primary: Vec<(&Row, &Effect)> =
+        comparison.rows.iter().filter(|row| row.is_primary).map(|row| (row, &row.effects[side - 1])).collect();
+    let whole = overall(comparison, side);
+    let all: Vec<&Effect> = primary.iter().map(|(_, effect)| *effect).chain(whole).collect();
+    let count = |word: Word| all.iter().filter(|effect| effect.word == word).count();
+    let (better, worse) = (count(Word::Better), count(Word::Worse));
+    if better + worse + count(Word::Same) == 0 {
+        let spoilt = all.iter().filter(|effect| effect.is_spoiled).count();
+        let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoiled)") } else { String::new() };
+        return format!("{other} cannot be told from {first} in any of {} primary figures{spoilt}.", all.len());
+    }
+    let counts = if comparison.sides.len() > 2 {
+        String::new()
+    } else {
+        let counts = [
+            (better, "better"),
+            (worse, "worse"),
+            (count(Word::Same), "the same"),
+            (count(Word::CannotTell), "cannot be told"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let (count, plural) = (all.len(), if all.len() == 1 { "" } else { "s" });
+        format!("; of {count} primary figure{plural} {}", counts.collect::<Vec<_>>().join(", "))
+    };
+    let what = match (better, worse, whole.map(|effect| effect.word)) {
+        (1.., 0, _) => "is better than",
+        (0, 1.., _) => "is worse than",
+        (1.., 1.., _) => "is better in some and worse in others than",
+        (0, 0, Some(Word::Same)) => "is the same as",
+        _ => "cannot be told from",
+    };
+    let mut named: Vec<(&Row, &Effect)> =
+        primary.into_iter().filter(|(_, effect)| matches!(effect.word, Word::Better | Word::Worse)).collect();
+    named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let mut said: Vec<String> = named
         .iter()
-        .enumerate()
-        .skip(1)
-        .map(|(side, other)| {
-            let effects = || comparison.rows.iter().map(move |row| (row, &row.effects[side - 1]));
-            let count = |word: Word| effects().filter(|(_, effect)| effect.word == word).count();
-            let (better, worse) = (count(Word::Better), count(Word::Worse));
-            if better + worse + count(Word::Same) == 0
-                && overall(comparison, side).is_none_or(|whole| whole.word == Word::CannotTell)
-            {
-                let spoilt = effects().filter(|(_, effect)| effect.is_spoiled).count();
-                let spoilt = if spoilt > 0 { format!(" ({spoilt} of them spoiled)") } else { String::new() };
-                return format!(
-                    "{} cannot be told from {first} in any of {} figures{spoilt}.",
-                    other.name,
-                    comparison.rows.len()
-                );
-            }
-            let counts = if comparison.sides.len() > 2 {
-                String::new()
-            } else {
-                let counts = [
-                    (better, "better"),
-                    (worse, "worse"),
-                    (count(Word::Same), "the same"),
-                    (count(Word::CannotTell), "cannot be told"),
-                ];
-                let counts =
-                    counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
-                format!("; of {} figures {}", comparison.rows.len(), counts.collect::<Vec<_>>().join(", "))
-            };
-            let what = match (better, worse, overall(comparison, side).map(|effect| effect.word)) {
-                (0, 0, Some(Word::Better)) | (1.., 0, _) => "is better than",
-                (0, 0, Some(Word::Worse)) | (0, 1.., _) => "is worse than",
-                (1.., 1.., _) => "is better in some and worse in others than",
-                (0, 0, Some(Word::Same)) => "is the same as",
-                _ => "cannot be told from",
-            };
-            let mut named: Vec<(&Row, &Effect)> = effects()
-                .filter(|(row, effect)| row.leads && matches!(effect.word, Word::Better | Word::Worse))
-                .collect();
-            named.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
-            let named: Vec<String> = named
-                .iter()
-                .take(NAMED)
-                .map(|(row, effect)| format!("{} {} {} times", row.step, title(row), ratio(&effect.ratio)))
-                .collect();
-            let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
-            format!("{} {what} {first}{named}{counts}.", other.name)
-        })
+        .take(NAMED)
+        .map(|(row, effect)| format!("{} {} {} times", row.step, title(row), ratio(&effect.ratio)))
+        .collect();
+    if let Some(whole) = whole.filter(|whole| said.is_empty() && matches!(whole.word, Word::Better | Word::Worse)) {
+        said.push(format!("over all kinds of operation, one takes {} times as long", ratio(&whole.ratio)));
+    }
+    let said = if said.is_empty() { String::new() } else { format!(": {}", said.join(", ")) };
+    format!("{other} {what} {first}{said}{counts}.")
+}
+
+/// What the exploratory figures of a side come to; `None` where there are none.
+pub(super) fn explored(comparison: &Comparison, side: usize) -> Option<String> {
+    let effects: Vec<&Effect> =
+        comparison.rows.iter().filter(|row| !row.is_primary).map(|row| &row.effects[side - 1]).collect();
+    let count = |word: Word| effects.iter().filter(|effect| effect.word == word).count();
+    let (better, worse) = (count(Word::Better), count(Word::Worse));
+    let all = effects.len();
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
+    let said = match (better, worse) {
+        _ if all == 0 => return None,
+        (0, 0) => return Some(format!("Exploratory figures, which decide nothing: none of {all} differs.")),
+        (_, 0) => format!("{better} of {all} {} better", be(better)),
+        (0, _) => format!("{worse} of {all} {} worse", be(worse)),
+        _ => format!("of {all} {better} {} better and {worse} worse", be(better)),
+    };
+    let chance = 100.0 * comparison.false_discovery_rate;
+    Some(format!("Exploratory figures, which decide nothing: {said}; about {chance:.0} in 100 such are chance."))
+}
+
+/// How much what spoiled runs explains at most, of the figures where that is known.
+pub(super) fn explained(comparison: &Comparison, side: usize) -> Vec<String> {
+    let of = |is_judged: bool| -> Vec<String> {
+        let rows = comparison.rows.iter().filter(|row| row.is_primary);
+        let rows = rows.filter_map(|row| {
+            let effect = &row.effects[side - 1];
+            let is_like = effect.is_spoiled != is_judged && (is_judged == is_apart(effect) || !is_judged);
+            let factor = effect.explained.filter(|_| is_like)?;
+            Some(format!("{} ({} {})", digits(factor), row.step, title(row)))
+        });
+        rows.collect()
+    };
+    let said = |figures: Vec<String>, what: &str| {
+        let figures = (!figures.is_empty()).then(|| figures.join(", "))?;
+        Some(format!("What spoiled the runs explains a factor of at most {figures}: {what}."))
+    };
+    [said(of(true), "the difference is larger"), said(of(false), "the difference may be that, and is not judged")]
+        .into_iter()
+        .flatten()
         .collect()
+}
+
+fn is_apart(effect: &Effect) -> bool {
+    matches!(effect.word, Word::Better | Word::Worse)
 }
 
 /// What a side comes to in everything.
@@ -160,10 +200,24 @@ pub(super) fn figure(row: &Row, estimate: &Estimate) -> (String, String) {
 
 /// What the intervals rest on, and what would make them narrower.
 pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
-    let whole = if comparison.overall.is_empty() { "" } else { " and of the whole" };
-    let count = comparison.rows.len() * (comparison.sides.len() - 1);
-    let together =
-        format!("[a..b] is an interval; all {count} of the ratios{whole} are right together in 95 of 100 comparisons");
+    let whole = if comparison.overall.is_empty() { "" } else { ", the whole among them," };
+    let count = comparison.rows.iter().filter(|row| row.is_primary).count() * (comparison.sides.len() - 1)
+        + comparison.overall.len();
+    let has_others = comparison.rows.iter().any(|row| !row.is_primary);
+    let others = if has_others {
+        format!(
+            "; of the others that are said to differ about {:.0} in 100 do (false discovery rate {:.0} %)",
+            100.0 * (1.0 - comparison.false_discovery_rate),
+            100.0 * comparison.false_discovery_rate
+        )
+    } else {
+        String::new()
+    };
+    let together = format!(
+        "[a..b] is an interval; those of the {count} primary figures{whole} are right together in {:.0} of 100 comparisons \
+         (Holm){others}",
+        100.0 * (1.0 - comparison.family_wise_error)
+    );
     let ten = format!("a difference of {:.0} %", 100.0 * FOUND);
     let mut effects = comparison.rows.iter().flat_map(|row| &row.effects).peekable();
     let needed = match comparison.runs_needed {
@@ -178,6 +232,10 @@ pub(super) fn basis(comparison: &Comparison) -> Vec<String> {
         None => String::new(),
     };
     match comparison.basis {
+        Basis::Pairs => vec![format!(
+            "{together}. Both places were measured in turn, and neighbouring visits are compared: what moves both cancels. \
+                 Steps of one visit rest on what each run saw."
+        )],
         Basis::Runs => vec![format!("{together}. They rest on how runs of a side differ from each other. {needed}")],
         Basis::Visits => vec![
             format!(

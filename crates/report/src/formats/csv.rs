@@ -114,7 +114,8 @@ mod tests {
     fn a_figure_has_the_results_of_its_criteria() {
         let text = render(&sample::suite());
         let row = text.lines().find(|line| line.contains(",bw-test,write,bytes_per_second,")).unwrap();
-        let results = "fail: at least 200 MB/s (190 MB/s counts) (standard droplet); marginal: pass from 300 MB/s";
+        let results =
+            "fail: at least 200 MB/s (190 MB/s, 5 % less, counts) (standard droplet); marginal: pass from 300 MB/s";
         assert!(row.contains(results), "{row}");
     }
 

@@ -9,6 +9,7 @@ use crate::headline;
 use crate::machine;
 use crate::page::Style;
 use crate::page::{BAD, BOLD, DIM, MIDDLING, NOTE, Page, wrap};
+use crate::reasons::Reasons;
 use crate::sections::apps;
 use crate::sections::criteria;
 use crate::sections::identity;
@@ -79,11 +80,12 @@ fn verdicts(page: &mut Page, report: &Report) {
         return;
     }
     page.heading("Verdict");
+    let mut reasons = Reasons::default();
     for verdict in &report.verdicts {
         let paint = criteria::paint(verdict.grade);
         page.hang(2, &verdict.grade.name().to_uppercase(), paint, TEXT, &verdict.title);
         for judged in words::deciding(verdict) {
-            page.prose(TEXT, &words::judged(judged));
+            page.prose(TEXT, &reasons.judged(judged));
             limits(page, judged);
         }
         let others = words::others(verdict);

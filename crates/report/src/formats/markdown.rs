@@ -6,6 +6,7 @@ use qd1_model::{Estimate, Grade, Report, StreamSummary};
 
 use crate::headline;
 use crate::machine;
+use crate::reasons::Reasons;
 use crate::sections;
 use crate::sections::apps;
 use crate::sections::criteria;
@@ -26,10 +27,19 @@ const COLUMNS: &[&str] = &["lat_p50_ns", "lat_p99_ns", "lat_p999_ns", "iops", "b
 
 /// Returns the whole report.
 pub(crate) fn render(report: &Report) -> String {
+    let headline = headline::headline(report);
+    let sentences: String = headline.iter().map(|sentence| format!("**{}**\n\n", escaped(sentence))).collect();
+    let among = reference::sentence(report).map_or_else(String::new, |among| format!("{}\n\n", escaped(&among)));
+    sentences + &verdicts_and(report, &among)
+}
+
+/// Returns the report without what the first screen of a page has.
+pub(crate) fn body(report: &Report) -> String {
+    verdicts_and(report, "")
+}
+
+fn verdicts_and(report: &Report, among: &str) -> String {
     let mut text = String::new();
-    for sentence in headline::headline(report) {
-        text += &format!("**{}**\n\n", escaped(&sentence));
-    }
     verdicts(&mut text, report);
     if let Some(over) = &report.over {
         over::markdown(&mut text, over);
@@ -41,9 +51,7 @@ pub(crate) fn render(report: &Report) -> String {
     if let Some(prediction) = &report.prediction {
         prediction::markdown(&mut text, report, prediction);
     }
-    if let Some(sentence) = reference::sentence(report) {
-        text += &format!("{}\n\n", escaped(&sentence));
-    }
+    text += among;
     if words::is_check(report) {
         headline_figures(&mut text, report);
     }
@@ -79,11 +87,12 @@ fn verdicts(text: &mut String, report: &Report) {
         return;
     }
     *text += "### Verdict\n\n| for | grade | because | threshold | source |\n|---|---|---|---|---|\n";
+    let mut reasons = Reasons::default();
     for verdict in &report.verdicts {
         let mut title = escaped(&verdict.title);
         let mut grade = graded(verdict.grade);
         for judged in words::deciding(verdict) {
-            let (figure, limits) = (escaped(&words::judged(judged)), words::limits(&judged.criterion));
+            let (figure, limits) = (escaped(&reasons.judged(judged)), words::limits(&judged.criterion));
             *text += &format!("| {title} | {grade} | {figure} | {limits} | {} |\n", escaped(&judged.criterion.source));
             // Further criteria of the same class are listed below the first.
             (title, grade) = (String::new(), String::new());
@@ -105,10 +114,11 @@ fn suite_criteria(text: &mut String, report: &Report) {
         return;
     }
     *text += "### Criteria\n\n| grade | figure | bound | for | source |\n|---|---|---|---|---|\n";
+    let mut reasons = Reasons::default();
     for group in criteria::groups(report) {
         for judged in &group.judged {
             let (label, source) = (escaped(&group.shared.label), escaped(&group.shared.source));
-            let (figure, bound) = (escaped(&words::judged(judged)), escaped(&criteria::bound(group.shared)));
+            let (figure, bound) = (escaped(&reasons.judged(judged)), escaped(&criteria::bound(group.shared)));
             *text += &format!("| {} | {figure} | {bound} | {label} | {source} |\n", graded(judged.grade));
         }
     }

@@ -5,11 +5,13 @@ mod human;
 mod json;
 mod markdown;
 mod openmetrics;
+mod post;
 mod screen;
 
 pub(crate) use csv::quoted;
 pub(crate) use json::document;
 pub use json::{comparison_schema, schema};
+pub(crate) use screen::worth_telling;
 
 use qd1_model::{Report, printable_lines};
 
@@ -33,6 +35,8 @@ pub enum Format {
     Markdown,
     /// OpenMetrics, for Prometheus.
     Openmetrics,
+    /// A dozen plain lines for a forum, without names of hosts and places.
+    Post,
 }
 
 /// Returns the report in `format`, ending with a newline. Only JSON shows control characters in names as they are: a
@@ -45,6 +49,14 @@ pub fn render(report: &Report, format: Format, style: &Style) -> String {
         Some(report) => rendered(&report, format, style),
         // A figure that JSON cannot hold, such as infinity.
         None => printable_lines(&rendered(report, format, &Style { color: false, ..*style })).into_owned(),
+    }
+}
+
+/// Returns what a page has below its first screen, as Markdown.
+pub(crate) fn body_of_page(report: &Report) -> String {
+    match &report.filesystems {
+        Some(table) => filesystems::markdown(report, table),
+        None => markdown::body(report),
     }
 }
 
@@ -68,5 +80,6 @@ fn rendered(report: &Report, format: Format, style: &Style) -> String {
         Format::Csv => csv::render(report),
         Format::Markdown => markdown::render(report),
         Format::Openmetrics => openmetrics::render(report),
+        Format::Post => post::render(report),
     }
 }

@@ -2,7 +2,7 @@
 //! terminal of 80 columns and 24 lines, so that nothing of it has scrolled away when the prompt is back; a larger one shows more.
 
 use qd1_model::units::format_span_ns;
-use qd1_model::{Finding, Grade, Report, Severity, Verdict};
+use qd1_model::{Bytes, Finding, Grade, Report, Severity, Verdict};
 
 use crate::headline;
 use crate::page::{BAD, BOLD, DIM, Detail, MIDDLING, NOTE, Page, Style, wrap};
@@ -101,7 +101,7 @@ fn findings(report: &Report, style: &Style, room: usize) -> Vec<String> {
 const SETTINGS: [&str; 3] = ["mount_options.discard", "mount_options.commit", "dirty_limits"];
 
 /// The findings by weight. Those that only inform are worth a line where there is something to do about them.
-fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
+pub(crate) fn worth_telling(report: &Report) -> impl Iterator<Item = &Finding> + use<'_> {
     // A check says it in its first line.
     let no_disk = report.no_disk().filter(|_| words::is_check(report));
     let is_told = move |finding: &&Finding| {
@@ -138,6 +138,10 @@ fn foot(page: &mut Page, report: &Report) {
         }
     };
     let id: String = report.record.id.chars().take(ID).collect();
+    let wrote = match report.record.written() {
+        Bytes(0) => String::new(),
+        bytes => format!(" and wrote {bytes}"),
+    };
     if report.record.is_unfinished() {
         page.line(&format!("Go on: qd1 check --resume {}", report.record.id));
     } else if words::is_check(report) && report.over.is_none() && !report.verdicts.is_empty() {
@@ -145,7 +149,10 @@ fn foot(page: &mut Page, report: &Report) {
             dim(page, &format!("--quick was too quick for {classes}: leave it out."));
         }
         let took = format_span_ns(report.record.elapsed_ns);
-        dim(page, &format!("This speaks for the {took} it took: measure at busy hours too (check --over 24h)."));
+        let text = format!("It took {took}{wrote}: measure at busy hours too (check --over 24h).");
+        dim(page, &text);
+    } else if report.over.is_none() && !wrote.is_empty() {
+        dim(page, &format!("It took {}{wrote}.", format_span_ns(report.record.elapsed_ns)));
     }
     let rest = match page.style.detail {
         Detail::Screen { is_kept: true, .. } => format!("qd1 history show {id}"),

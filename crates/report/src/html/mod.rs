@@ -3,6 +3,7 @@
 //! The page is readable without its script, which only draws. What it may do is bounded by a Content-Security-Policy
 //! with the hashes of its own script and style. Charts and records are zlib streams in base64, which the script inflates.
 
+mod answer;
 mod machine;
 mod prose;
 mod ranking;
@@ -10,6 +11,7 @@ mod ranking;
 use std::io::Write as _;
 use std::sync::LazyLock;
 
+use answer::Answer;
 pub use ranking::{Prices, ranking_html};
 
 use askama::Template;
@@ -25,11 +27,12 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::compare::{CompareFormat, comparison};
-use crate::formats::{Format, render};
+use crate::formats::body_of_page;
 use crate::headline;
 use crate::packed::packed_text;
-use crate::page::Style;
-use crate::plot::{Group, Pictured, groups};
+use crate::page::{Style, unbroken};
+use crate::plot::{Group, Matrix, Pictured, groups, matrix};
+
 use crate::words;
 
 static UPLOT: LazyLock<String> = LazyLock::new(|| packed_text!("uPlot.iife.min.js"));
@@ -48,6 +51,9 @@ struct Page<'a> {
     style: &'a str,
     uplot: &'a str,
     script: &'a str,
+    matrix: Option<Matrix>,
+    /// The chart of the first screen.
+    first: Option<ChartOf>,
     comparison: Option<String>,
     runs: Vec<Section<'a>>,
     groups: Vec<GroupOf>,
@@ -59,6 +65,8 @@ struct Page<'a> {
 struct Section<'a> {
     name: &'a str,
     headline: String,
+    answer: Answer,
+    more: String,
     prose: String,
     machine: String,
     file: String,
@@ -85,7 +93,12 @@ struct ChartOf {
 pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> String {
     // Names are shown as they can be; the records embedded are as they are.
     let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
-    let groups = groups(&shown);
+    let groups = groups(&shown, zone);
+    let charts = packed(&groups.iter().flat_map(|group| &group.charts).collect::<Vec<_>>());
+    let mut groups = places(groups);
+    // The first of all stands above, with the answer.
+    let first = groups.first_mut().filter(|group| !group.charts.is_empty()).map(|group| group.charts.remove(0));
+    groups.retain(|group| !group.charts.is_empty());
     let page = Page {
         title: title(&shown),
         subtitle: subtitle(&shown, zone),
@@ -97,20 +110,33 @@ pub fn html(runs: &[Pictured], beside: Option<&Comparison>, zone: &TimeZone) -> 
             prose::of_markdown(&comparison(beside, CompareFormat::Markdown, &Style::plain(80), zone), HeadingLevel::H3)
         }),
         runs: runs.iter().zip(&shown).map(|(run, shown)| section(run, shown, runs.len())).collect(),
-        charts: packed(&groups.iter().flat_map(|group| &group.charts).collect::<Vec<_>>()),
-        groups: places(groups),
+        matrix: matrix(&shown).filter(|_| shown.len() > 1).map(unbroken_matrix),
+        first,
+        charts,
+        groups,
         version: env!("CARGO_PKG_VERSION"),
     };
     page.render().expect("writing to a String cannot fail")
 }
 
+/// The same with the units bound to their numbers.
+fn unbroken_matrix(mut matrix: Matrix) -> Matrix {
+    for cell in matrix.cells.iter_mut().flatten().flatten() {
+        cell.value = unbroken(&cell.value);
+    }
+    matrix
+}
+
 fn section<'a>(run: &Pictured, shown: &'a Pictured, runs: usize) -> Section<'a> {
     // Those of several runs lie below the name of each.
     let level = if runs == 1 { HeadingLevel::H2 } else { HeadingLevel::H3 };
+    let answer = answer::of(&shown.report);
     Section {
         name: &shown.name,
         headline: headline::line(&shown.report),
-        prose: prose::of_markdown(&render(&shown.report, Format::Markdown, &Style::plain(80)), level),
+        more: answer::more(answer.more_tiles),
+        answer,
+        prose: prose::of_markdown(&body_of_page(&shown.report), level),
         machine: prose::of_markdown(&machine::markdown(&shown.report), level),
         file: format!("qd1-{}.json", run.report.record.id),
         record: packed(&run.report.record),

@@ -16,7 +16,8 @@ const MARKED: [(&str, &str); 9] = [
 ];
 
 /// Sections that are long, and shown after a click.
-const FOLDED: [&str; 2] = ["All steps", "The slowest requests"];
+const FOLDED: [&str; 5] =
+    ["Verdict", "Criteria", "What programs wait for: queue depth 1 and commits", "All steps", "The slowest requests"];
 
 /// Returns Markdown of our own as HTML. Names from outside are escaped in it; should one not be, it is still shown as text:
 /// there are no links, no pictures and no tags. Its headings have this level.

@@ -2,10 +2,12 @@
 
 use askama::Template;
 use qd1_model::metric::{Better, Unit, metric};
-use qd1_model::ranking::{OfProduct, Place, RankList, RankedDisk, Ranking};
-use qd1_model::{Estimate, printable};
+use qd1_model::ranking::{ClassGrade, GradedDisk, OfProduct, Place, RankList, RankedDisk, Ranking};
+use qd1_model::{Estimate, OpClass, printable};
 
 use super::{STYLE, policy};
+use crate::page::unbroken;
+use crate::sections::verdicts;
 use crate::words;
 
 /// What disks cost.
@@ -28,6 +30,7 @@ struct Page {
     subtitle: String,
     policy: String,
     style: &'static str,
+    grades: Option<Grades>,
     how: String,
     first: Vec<List>,
     rest: Vec<List>,
@@ -53,6 +56,24 @@ struct Product {
     median: String,
     worst: String,
     times: String,
+}
+
+/// Disks by classes of workload.
+struct Grades {
+    columns: Vec<String>,
+    rows: Vec<GradeRow>,
+}
+
+struct GradeRow {
+    name: String,
+    cells: Vec<Option<GradeCell>>,
+}
+
+struct GradeCell {
+    word: String,
+    color: &'static str,
+    figure: String,
+    runs: String,
 }
 
 struct List {
@@ -86,8 +107,9 @@ const HOW: &str = "A disk's rank is one more than the number of disks that are s
                    one whose single run was disturbed by something else, has no rank. In 95 of 100 tables all intervals hold. \
                    Where any disk has several runs, intervals rest on how much runs differ; otherwise on each single run, which \
                    does not show how a disk changes from one day to the next.";
+const FRONTIER: &str = "on the price frontier";
 const HOW_PRICES: &str =
-    " Best value: every cheaper disk is surely worse, and none of the same price is surely better.";
+    " On the price frontier: every cheaper disk is surely worse, and none of the same price is surely better.";
 
 /// Returns the page. `left_out` says what of the folder is not ranked, and why.
 #[must_use]
@@ -96,15 +118,22 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
     let most = ranking.lists.iter().map(|list| list.places.len()).max().unwrap_or(0);
     let mut lists: Vec<&RankList> = ranking.lists.iter().collect();
     lists.sort_by_key(|list| std::cmp::Reverse(list.places.len()));
+    // What programs wait for the longest comes first, then what all disks have in common, and the whole.
+    let commits = of_commits(&lists);
+    lists.retain(|list| !commits.iter().any(|commit| std::ptr::eq(*commit, *list)));
     let (leading, others): (Vec<&RankList>, Vec<&RankList>) =
         lists.into_iter().partition(|list| list.leads && list.places.len() == most);
-    let mut first: Vec<List> = ranking.overall.iter().map(|places| overall(ranking, places, prices)).collect();
+    let mut first: Vec<List> = commits.into_iter().map(of).collect();
     first.extend(leading.into_iter().map(of));
+    first.extend(ranking.overall.iter().map(|places| overall(ranking, places, prices)));
     let page = Page {
         title: format!("Ranking of {} disks", (0..ranking.disks.len()).filter(|disk| ranking.has(*disk)).count()),
-        subtitle: "By every figure that two of them have in common.".to_owned(),
+        subtitle:
+            "By the verdicts and the tail of their commits, then by every figure that two of them have in common."
+                .to_owned(),
         policy: policy(&[]),
         style: STYLE,
+        grades: grades(ranking),
         how: format!("{HOW}{}", if prices.is_some() { HOW_PRICES } else { "" }),
         first,
         rest: others.into_iter().map(of).collect(),
@@ -121,6 +150,48 @@ pub fn ranking_html(ranking: &Ranking, prices: Option<&Prices>, left_out: &[Stri
         version: env!("CARGO_PKG_VERSION"),
     };
     page.render().expect("writing to a String cannot fail")
+}
+
+/// The tables of the p99 of commits: that of the most disks, and others as far as they have disks that it lacks.
+fn of_commits<'a>(lists: &[&'a RankList]) -> Vec<&'a RankList> {
+    let mut found: Vec<&RankList> =
+        lists.iter().copied().filter(|list| list.op == OpClass::Commit && list.metric == "lat_p99_ns").collect();
+    // One writer is what most programs are.
+    found.sort_by_key(|list| (list.step != "commit1", std::cmp::Reverse(list.places.len())));
+    let mut seen: Vec<usize> = Vec::new();
+    found.retain(|list| {
+        let is_new = list.places.iter().any(|place| !seen.contains(&place.disk));
+        seen.extend(list.places.iter().map(|place| place.disk));
+        is_new
+    });
+    found
+}
+
+/// The grades of the disks; `None` where none was judged by classes.
+fn grades(ranking: &Ranking) -> Option<Grades> {
+    let mut columns: Vec<&str> = Vec::new();
+    for class in ranking.graded.iter().flat_map(|graded| &graded.classes) {
+        if !columns.contains(&class.verdict.title.as_str()) {
+            columns.push(&class.verdict.title);
+        }
+    }
+    let cell = |class: &ClassGrade| GradeCell {
+        word: class.verdict.grade.name().to_uppercase(),
+        color: verdicts::color(class.verdict.grade),
+        figure: words::deciding(&class.verdict)
+            .first()
+            .map_or_else(String::new, |judged| unbroken(&printable(&verdicts::figure(judged)))),
+        runs: if class.runs > 1 { format!("{} of {} runs", class.alike, class.runs) } else { String::new() },
+    };
+    let row = |graded: &GradedDisk| {
+        let of = |title: &&str| graded.classes.iter().find(|class| class.verdict.title == **title).map(cell);
+        let name = printable(&ranking.disks[graded.disk].name).into_owned();
+        GradeRow { name, cells: columns.iter().map(of).collect() }
+    };
+    (!columns.is_empty()).then(|| Grades {
+        columns: columns.iter().map(|title| printable(title).into_owned()).collect(),
+        rows: ranking.graded.iter().filter(|graded| ranking.has(graded.disk)).map(row).collect(),
+    })
 }
 
 fn described(at: usize, disk: &RankedDisk, prices: Option<&Prices>) -> Disk {
@@ -238,7 +309,7 @@ fn remark(places: &[Place], place: &Place, prices: Option<&Prices>, better: Bett
         let (Some(theirs), Some(their_cost)) = (limits(other), price(other)) else { return false };
         their_cost < cost && !better.is_surely(mine, theirs) || their_cost == cost && better.is_surely(theirs, mine)
     };
-    if places.iter().any(beats) { "" } else { "best value" }
+    if places.iter().any(beats) { "" } else { FRONTIER }
 }
 
 /// The values of a table along a bar, by their logarithms.
@@ -267,7 +338,7 @@ impl Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::OpClass;
+    use crate::samples as sample;
 
     fn place(disk: usize, rank: Option<usize>, value: f64) -> Place {
         let figure = Estimate {
@@ -289,6 +360,7 @@ mod tests {
         };
         Ranking {
             disks: names.iter().map(disk).collect(),
+            graded: Vec::new(),
             overall: None,
             lists: vec![RankList {
                 step: "commit1".to_owned(),
@@ -320,7 +392,7 @@ mod tests {
         };
         assert!(page.find(">b</th>").unwrap() < page.find(">a</th>").unwrap());
         assert!(row("b").contains("1.00 ms") && row("b").contains("[0.90..1.10]") && row("b").contains(">9.5<"));
-        assert!(row("a").contains("best value") && !row("b").contains("best value"));
+        assert!(row("a").contains(FRONTIER) && !row("b").contains(FRONTIER));
         let product = row("S of p");
         assert!(
             product.contains("p99 of commits") && product.contains("1.10 ms") && product.contains("8.2 x"),
@@ -329,6 +401,31 @@ mod tests {
         assert!(page.contains("class=\"begins\"") && page.contains("notes.txt: is no result"));
         assert!(page.contains("script-src &#39;none&#39;") || page.contains("script-src 'none'"), "no script may run");
         assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn verdicts_come_first_then_commits_and_then_the_rest() {
+        let mut found = ranking(&["a", "b", "c"]);
+        let reads = RankList { step: "read32".to_owned(), op: OpClass::Read, ..found.lists[0].clone() };
+        found.lists.insert(0, reads);
+        found.overall = Some(vec![place(1, Some(1), 1.0), place(0, Some(1), 1.1), place(2, Some(3), 9.0)]);
+        let graded = |disk, report: &qd1_model::Report| {
+            let of = |verdict: &qd1_model::Verdict| ClassGrade { verdict: verdict.clone(), alike: 2, runs: 3 };
+            GradedDisk { disk, classes: report.verdicts.iter().map(of).collect() }
+        };
+        found.graded = vec![graded(1, &sample::fast_nvme()), graded(0, &sample::slow_vps())];
+        let page = ranking_html(&found, None, &[]);
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}: {page}"));
+        assert!(at("Verdicts by class of workload") < at("commit1: p99 of commits"));
+        assert!(at("commit1: p99 of commits") < at("read32: p99 of reads"));
+        assert!(at("read32: p99 of reads") < at("Over all kinds of operation"));
+        let fails =
+            "<strong class=\"bad\">FAIL</strong> <span>wal sync p99 12.0\u{a0}ms</span> <span>2 of 3 runs</span>";
+        assert!(page.contains(fails), "{page}");
+        assert!(
+            at("<th scope=\"row\">b</th><td class=\"tile good\">")
+                < at("<th scope=\"row\">a</th><td class=\"tile bad\">")
+        );
     }
 
     #[test]

@@ -113,6 +113,19 @@
     return low === high ? [low - 0.5, high + 0.5] : [low, high];
   };
 
+  // Where the name of a bound goes: before its stretch, or above the end of its line; shorter where there is no room, and
+  // apart from the names before it.
+  function placed(bound, names, { left, right, y, from, to, unit, wide }) {
+    const short = bound.text.split(" (")[0], gap = 5 * unit;
+    const before = bound.x && [bound.text, short].find(text => left - gap - wide(text) > from);
+    const after = bound.x && !before && right + gap + wide(short) < to;
+    const text = before || (bound.x || wide(bound.text) > to - from ? short : bound.text);
+    let at = before || after ? y + 4 * unit : y - 5 * unit;
+    while (names.some(other => Math.abs(other - at) < 11 * unit)) at += 11 * unit;
+    names.push(at);
+    return { text, y: at, x: before ? left - gap : after ? right + gap : to - gap, align: after ? "start" : "end" };
+  }
+
   const heatOf = most => value => Math.round(9 * Math.log(value) / (Math.log(most) || 1));
   const densest = heat => Math.max(1, ...heat.cells.flatMap(cells => cells.filter((_, at) => at % 2)));
 
@@ -224,7 +237,7 @@
         },
         hooks: {
           drawAxes: isHeat ? [plot => this.heat(plot)] : [],
-          draw: [plot => this.marks(plot)],
+          draw: [plot => this.marks(plot), plot => this.bounds(plot)],
           setCursor: [plot => this.read(plot)],
           setSelect: [plot => { if (plot.select.width > 0) this.zoomed = true; }],
           setScale: [(plot, key) => { if (key === "x") this.show(plot); }],
@@ -264,12 +277,14 @@
         one.y.forEach(take);
         if (one.band) [...one.band.low, ...one.band.high].forEach(take);
       }
+      (chart.bounds || []).forEach(bound => take(bound.y));
       if (chart.heat && chart.heat.edges.length) [Math.max(chart.heat.edges[0], 64), chart.heat.edges[chart.heat.edges.length - 1]].forEach(take);
       return extent(chart.y, low, high);
     }
 
     xExtents() {
-      const all = this.visible().flatMap(one => one.x).concat((this.chart.heat || { columns: [] }).columns.flat());
+      const all = this.visible().flatMap(one => one.x).concat((this.chart.heat || { columns: [] }).columns.flat())
+        .concat((this.chart.bounds || []).flatMap(bound => (bound.x ? [bound.x[1]] : [])));
       const finite = all.filter(value => Number.isFinite(value) && !(this.chart.x.is_log && value <= 0));
       return extent(this.chart.x, finite.reduce((a, b) => Math.min(a, b), Infinity), finite.reduce((a, b) => Math.max(a, b), -Infinity));
     }
@@ -308,6 +323,32 @@
           ctx.arc(x, plot.valToPos(mark.y, "y", true), 6 * devicePixelRatio, 0, 7);
         }
         ctx.stroke();
+      }
+      ctx.restore();
+    }
+
+    // The bounds of classes, each named at its right end.
+    bounds(plot) {
+      const { ctx, bbox } = plot, ratio = devicePixelRatio, names = [];
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+      for (const bound of [...this.chart.bounds || []].sort((a, b) => b.y - a.y)) {
+        const y = plot.valToPos(bound.y, "y", true);
+        const [left, right] = bound.x ? bound.x.map(x => plot.valToPos(x, "x", true)) : [bbox.left, bbox.left + bbox.width];
+        ctx.strokeStyle = ctx.fillStyle = css(bound.is_fail ? "--bad" : "--good");
+        ctx.lineWidth = (bound.x ? 3 : 1.4) * ratio;
+        ctx.setLineDash(bound.x ? [] : [8 * ratio, 4 * ratio]);
+        ctx.beginPath();
+        ctx.moveTo(left, y);
+        ctx.lineTo(right, y);
+        ctx.stroke();
+        if (right < bbox.left || left > bbox.left + bbox.width) continue;
+        const { text, x, y: at, align } = placed(bound, names, { left, right, y, from: bbox.left, to: bbox.left + bbox.width, unit: ratio, wide: text => ctx.measureText(text).width });
+        ctx.textAlign = align;
+        ctx.fillText(text, x, at);
       }
       ctx.restore();
     }
@@ -490,6 +531,7 @@
         if (one.band) one.band.x.forEach((value, at) => rows.push([`${one.name} 95 % interval`, place(value), "", of(y, one.band.low[at]), of(y, one.band.high[at])]));
       }
       for (const mark of this.marked) rows.push([mark.text, of(x, mark.x), of(y, mark.y), "", ""]);
+      for (const bound of chart.bounds || []) rows.push([bound.text, "", of(y, bound.y), "", ""]);
       if (chart.heat && !isForPeople) {
         rows.push([], ["count", "begin_s", "end_s", "low_ns", "high_ns"]);
         chart.heat.columns.forEach(([begin, end], at) => {
@@ -541,7 +583,8 @@
           say(left + (column + 0.5) * cellWidth, y + 16, value === null ? "-" : format({ unit: grid.unit }, value), `text-anchor="middle" fill="${shade > 3 ? "#fff" : "#111"}"`);
         });
       });
-      return begin(top + 40 + 26 * grid.rows.length) + out.join("") + "</svg>";
+      say(12, top + 42 + 26 * grid.rows.length, chart.made, "font-size=\"10\" fill=\"#5b6570\"");
+      return begin(top + 50 + 26 * grid.rows.length) + out.join("") + "</svg>";
     }
     const bottom = 340, shown = plot.series.map((one, at) => ({ ...one, at })).filter(one => !plot.hidden[one.at]);
     const scale = (axis, [low, high], from, to) => {
@@ -590,6 +633,13 @@
         ? `<path d="M${x(mark.x).toFixed(1)} ${top}V${bottom}" stroke="#b3261e" stroke-dasharray="5 4"/>`
         : `<circle cx="${x(mark.x).toFixed(1)}" cy="${y(mark.y).toFixed(1)}" r="6" stroke="#b3261e"/>`);
     }
+    const named = [];
+    for (const bound of [...chart.bounds || []].sort((a, b) => b.y - a.y)) {
+      const [from, to] = bound.x ? bound.x.map(x) : [left, width - right], height = y(bound.y), color = bound.is_fail ? "#b3261e" : "#0a6b3d";
+      out.push(`<path d="M${from.toFixed(1)} ${height.toFixed(1)}H${to.toFixed(1)}" stroke="${color}" stroke-width="${bound.x ? 3 : 1.4}"${bound.x ? "" : " stroke-dasharray=\"8 4\""}/>`);
+      const name = placed(bound, named, { left: from, right: to, y: height, from: left, to: width - right, unit: 1, wide: text => 5.6 * text.length });
+      say(name.x, name.y, name.text, `font-size="10" fill="${color}" stroke="none" text-anchor="${name.align}"`);
+    }
     out.push("</g>");
     let [at, line] = [left, bottom + 56];
     for (const one of shown) {
@@ -599,7 +649,8 @@
       say(at + 28, line, name);
       at += wide;
     }
-    return begin(line + 16) + out.join("") + "</svg>";
+    say(12, line + 22, chart.made, "font-size=\"10\" fill=\"#5b6570\"");
+    return begin(line + 30) + out.join("") + "</svg>";
   }
 
   const plots = [];

@@ -168,3 +168,36 @@ fn limits_are_in_the_page_with_their_evidence() {
     let page = page(&[pictured("a", report)]);
     assert!(page.contains("3,000 IOPS") && page.contains("the same at twice the depth"), "{page}");
 }
+
+#[test]
+fn the_first_screen_is_the_answer_and_its_tables_are_folded() {
+    let page = page(&[pictured("a", sample::slow_vps())]);
+    let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    let first = between(&page, "<section class=\"answer\">", "</section>")[0];
+    assert!(
+        first.contains("<li class=\"tile bad\"><strong class=\"bad\">FAIL</strong> <b>etcd / Kubernetes</b>"),
+        "{first}"
+    );
+    assert!(first.contains("data-chart=\"0\"") && first.contains("What to do"), "{first}");
+    assert!(first.contains("Ask the provider whether the volume&#39;s cache survives a power cut"), "{first}");
+    assert_eq!(
+        page.matches("too few samples: n=812, needs about 1000").count(),
+        2,
+        "below the tiles, and in the table"
+    );
+    for folded in ["Verdict", "All steps", "What programs wait for: queue depth 1 and commits"] {
+        assert!(page.contains(&format!("<details class=\"folded\">\n<summary>\n<h2>{folded}</h2>")), "{folded}");
+    }
+    assert!(place("class=\"tiles\"") < place("data-chart=\"0\"") && place("data-chart=\"0\"") < place("What to do"));
+    assert!(place("What to do") < place("<h2>Verdict</h2>"));
+}
+
+#[test]
+fn several_checks_begin_with_their_grades_side_by_side() {
+    let mut fast = sample::fast_nvme();
+    fast.record.id = "other0000000".to_owned();
+    let page = page(&[pictured("vps", sample::slow_vps()), pictured("local", fast)]);
+    let rows = between(&page, "<tr><th scope=\"row\">", "</tr>");
+    assert!(rows[0].starts_with("vps</th><td class=\"tile bad\"><strong class=\"bad\">FAIL</strong>"), "{}", rows[0]);
+    assert!(rows[1].starts_with("local</th>") && rows[1].contains("PASS"), "{}", rows[1]);
+}

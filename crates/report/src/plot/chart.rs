@@ -17,6 +17,24 @@ pub(crate) struct Chart {
     /// Of charts over time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) time: Option<Time>,
+    /// Where classes of workload draw their bounds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) bounds: Vec<Bound>,
+    /// What was measured, when and by what, written below the picture.
+    pub(crate) made: String,
+}
+
+/// A bound as a line: along the whole chart, or around the percentile that it is of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Bound {
+    /// From where to where along x; absent for the whole width.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) x: Option<(f64, f64)>,
+    pub(crate) y: f64,
+    /// Whose it is, and what is beyond it.
+    pub(crate) text: String,
+    /// Whether what lies beyond fails; else, what lies within passes.
+    pub(crate) is_fail: bool,
 }
 
 /// What only a chart over time has.
@@ -77,6 +95,8 @@ pub(crate) enum Body {
     Heat { heat: Heat, series: Vec<Series> },
     /// A figure for each pair of two names.
     Grid { grid: Grid },
+    /// A grade for each disk and class; only in pictures, since pages have it as a table.
+    Matrix { matrix: Matrix },
 }
 
 /// A line.
@@ -135,6 +155,36 @@ pub(crate) struct Grid {
     /// Marked cells, (row, column), and what the mark means.
     pub(crate) marked: Vec<(usize, usize)>,
     pub(crate) mark: String,
+}
+
+/// Grades in rows and columns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Matrix {
+    /// Classes of workload.
+    pub(crate) columns: Vec<String>,
+    /// Runs.
+    pub(crate) rows: Vec<String>,
+    /// Of each row; absent where the class was not judged.
+    pub(crate) cells: Vec<Vec<Option<Graded>>>,
+}
+
+/// A grade, as a word that needs no colour, and the figure that decided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Graded {
+    pub(crate) word: String,
+    /// What it is of, such as `wal sync p99`.
+    pub(crate) of: String,
+    /// And how much, such as `12.0 ms`.
+    pub(crate) value: String,
+    /// Of its colour: `good`, `middling`, `bad` or `open`.
+    pub(crate) color: &'static str,
+}
+
+impl Graded {
+    /// `wal sync p99 12.0 ms`.
+    pub(crate) fn figure(&self) -> String {
+        format!("{} {}", self.of, self.value).trim().to_owned()
+    }
 }
 
 /// An event.

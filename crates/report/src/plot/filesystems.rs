@@ -22,6 +22,8 @@ fn group(runs: &[Pictured], run: &Pictured, table: &Comparison) -> Group {
         y: names("figure", AxisUnit::Names),
         body: Body::Grid { grid: grid(table) },
         time: None,
+            bounds: Vec::new(),
+            made: String::new(),
     };
     let title = named(runs, run, "filesystems");
     Group { title, about: String::new(), findings: Vec::new(), is_open: true, charts: vec![chart] }

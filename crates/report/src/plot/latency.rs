@@ -3,7 +3,7 @@
 use qd1_model::OpClass;
 use qd1_model::chart::{Distribution, Part};
 
-use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, named};
+use super::{Axis, AxisUnit, Band, Body, Chart, Group, Pictured, Series, bounds, look, named};
 
 /// Lines of the overview that are shown at first, of all runs together.
 const SHOWN: usize = 6;
@@ -22,28 +22,7 @@ struct Curve<'a> {
 
 /// Returns the percentiles and the distribution of every step.
 pub(super) fn overview(runs: &[Pictured]) -> Group {
-    let decisive = decisive(runs);
-    let most = (SHOWN / runs.len().max(1)).max(1);
-    let mut curves: Vec<Curve<'_>> = Vec::new();
-    let mut kinds: Vec<String> = Vec::new();
-    for (number, run) in runs.iter().enumerate() {
-        let mut shown = 0;
-        for found in run.data.distributions.iter().filter(|found| found.part == Part::Whole) {
-            let is_alone = run.data.distributions.iter().filter(|other| is_of_same_step(found, other)).count() == 1;
-            let what = if is_alone { found.step.clone() } else { format!("{} {}", found.step, found.class.name()) };
-            let is_shown = shown < most && (decisive.is_empty() || decisive.contains(&found.step));
-            shown += usize::from(is_shown);
-            let kind = kinds.iter().position(|kind| *kind == what).unwrap_or_else(|| {
-                kinds.push(what.clone());
-                kinds.len() - 1
-            });
-            // The same step of several runs has one colour.
-            let look = (runs.len() > 1).then_some((kind, number));
-            curves.push(Curve { is_shown, name: named(runs, run, &what), look, found });
-        }
-    }
-    // These get the colours that are easiest to tell apart.
-    curves.sort_by_key(|curve| !curve.is_shown);
+    let curves = curves(runs);
     let series = |of: fn(&Distribution) -> Series| -> Vec<Series> {
         let line = |curve: &Curve<'_>| Series {
             name: curve.name.clone(),
@@ -64,6 +43,8 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
             y: LATENCY,
             body: Body::Lines { series: series(percentiles) },
             time: None,
+            bounds: bounds::of_overview(runs),
+            made: String::new(),
         },
         Chart {
             id: "distributions".to_owned(),
@@ -73,6 +54,8 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
             y: SHARE,
             body: Body::Lines { series: series(distribution) },
             time: None,
+            bounds: Vec::new(),
+            made: String::new(),
         },
     ];
     let charts = if curves.is_empty() { Vec::new() } else { charts };
@@ -81,6 +64,43 @@ pub(super) fn overview(runs: &[Pictured]) -> Group {
 
 fn is_of_same_step(one: &Distribution, other: &Distribution) -> bool {
     one.step == other.step && other.part == Part::Whole
+}
+
+/// The line of each kind of operation of each step and run, those that decide first: these are shown, and get the looks that
+/// are easiest to tell apart.
+fn curves(runs: &[Pictured]) -> Vec<Curve<'_>> {
+    let decisive = bounds::decisive(runs);
+    let most = (SHOWN / runs.len().max(1)).max(1);
+    let rank =
+        |found: &Distribution| decisive.iter().position(|(step, op)| (*step, *op) == (&*found.step, found.class));
+    let mut found: Vec<(Curve<'_>, String, usize)> = Vec::new();
+    for (number, run) in runs.iter().enumerate() {
+        let mut of_run: Vec<&Distribution> =
+            run.data.distributions.iter().filter(|found| found.part == Part::Whole).collect();
+        of_run.sort_by_key(|found| (rank(found).is_none(), rank(found)));
+        for (place, distribution) in of_run.iter().enumerate() {
+            let is_alone = of_run.iter().filter(|other| is_of_same_step(distribution, other)).count() == 1;
+            let (step, class) = (&distribution.step, distribution.class.name());
+            let what = if is_alone { step.clone() } else { format!("{step} {class}") };
+            let is_shown = place < most && (decisive.is_empty() || rank(distribution).is_some());
+            found.push((
+                Curve { is_shown, name: named(runs, run, &what), look: None, found: distribution },
+                what,
+                number,
+            ));
+        }
+    }
+    found.sort_by_key(|(curve, ..)| !curve.is_shown);
+    let mut kinds: Vec<&str> = Vec::new();
+    for (_, what, _) in &found {
+        if !kinds.contains(&what.as_str()) {
+            kinds.push(what);
+        }
+    }
+    let kind = |what: &str| kinds.iter().position(|kind| *kind == what).unwrap_or_default();
+    let looks: Vec<Option<(usize, usize)>> =
+        found.iter().map(|(_, what, number)| look(runs, *number, kind(what))).collect();
+    found.into_iter().zip(looks).map(|((curve, ..), look)| Curve { look, ..curve }).collect()
 }
 
 /// The steps by which the runs were judged.
@@ -103,7 +123,7 @@ pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
 
 fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
     let mut series = Vec::new();
-    for run in runs {
+    for (number, run) in runs.iter().enumerate() {
         for found in run.data.distributions.iter().filter(|found| found.step == step && found.class == class) {
             let part = match found.part {
                 Part::Whole if runs.len() > 1 => "",
@@ -112,7 +132,14 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
                 Part::Sync => "sync part",
             };
             let is_hidden = runs.len() > 1 && found.part != Part::Whole;
-            series.push(Series { name: named(runs, run, part), band: band(found), is_hidden, ..percentiles(found) });
+            let look = look(runs, number, found.part as usize);
+            series.push(Series {
+                name: named(runs, run, part),
+                band: band(found),
+                look,
+                is_hidden,
+                ..percentiles(found)
+            });
         }
     }
     Chart {
@@ -123,6 +150,8 @@ fn of_class(runs: &[Pictured], step: &str, class: OpClass) -> Chart {
         y: LATENCY,
         body: Body::Lines { series },
         time: None,
+        bounds: bounds::of_percentiles(runs, step, class),
+        made: String::new(),
     }
 }
 
@@ -211,6 +240,42 @@ mod tests {
             assert!(low.unwrap() <= point.1 && point.1 <= high.unwrap());
         }
         assert!((band.low[0].unwrap() - 8e4).abs() < 1.0 && (band.high[49].unwrap() - 9.5e6).abs() < 10.0);
+    }
+
+    #[test]
+    fn commits_that_decide_are_shown_first_and_each_run_has_its_colour() {
+        let found = |step: &str, class| Distribution {
+            step: step.to_owned(),
+            class,
+            part: Part::Whole,
+            count: 1000,
+            points: vec![(0.5, 1e5), (1.0, 1e7)],
+            figures: Vec::new(),
+        };
+        let run = |name: &str| {
+            let distributions = vec![
+                found("paced", OpClass::Read),
+                found("qd1", OpClass::Write),
+                found("commit1", OpClass::Commit),
+                found("wal", OpClass::Commit),
+            ];
+            let data = qd1_model::chart::ChartData { distributions, timelines: Vec::new() };
+            Pictured { name: name.to_owned(), report: crate::samples::slow_vps(), data }
+        };
+        let runs = [run("a"), run("b"), run("c")];
+        let curves = curves(&runs);
+        let shown: Vec<(&str, Option<(usize, usize)>)> =
+            curves.iter().filter(|curve| curve.is_shown).map(|curve| (curve.name.as_str(), curve.look)).collect();
+        let expected = [
+            ("a wal", Some((0, 0))),
+            ("a commit1", Some((0, 1))),
+            ("b wal", Some((1, 0))),
+            ("b commit1", Some((1, 1))),
+            ("c wal", Some((2, 0))),
+            ("c commit1", Some((2, 1))),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(curves.len(), 12);
     }
 
     #[test]

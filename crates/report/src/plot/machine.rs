@@ -5,7 +5,7 @@ use qd1_model::chart::Timeline;
 use qd1_model::record::machine::MachineInterval;
 
 use super::time::{TIME, place, seconds, timelines, visits};
-use super::{Axis, AxisUnit, Body, Chart, Pictured, Series, Time, named};
+use super::{Axis, AxisUnit, Body, Chart, Pictured, Series, Time, look, named};
 
 /// Points of a line at most; neighbours are joined.
 const POINTS_MAX: usize = 400;
@@ -91,9 +91,7 @@ fn chart(kind: &Kind, runs: &[Pictured], step: &str) -> Option<Chart> {
         let Some((found, parts)) = measured(run, step) else { continue };
         for (dash, line) in kind.lines.iter().enumerate() {
             let Some(drawn) = drawn(line, found, parts) else { continue };
-            // Beside another run, the run decides the colour and the quantity the dashes.
-            let look = (runs.len() > 1).then_some((color, dash));
-            series.push(Series { name: named(runs, run, line.name), look, ..drawn });
+            series.push(Series { name: named(runs, run, line.name), look: look(runs, color, dash), ..drawn });
         }
     }
     let only = if runs.len() == 1 { measured(&runs[0], step) } else { None };
@@ -109,6 +107,8 @@ fn chart(kind: &Kind, runs: &[Pictured], step: &str) -> Option<Chart> {
             visits: only.map(|(found, _)| visits(found)).unwrap_or_default(),
             marks: Vec::new(),
         }),
+        bounds: Vec::new(),
+        made: String::new(),
     })
 }
 

@@ -2,23 +2,31 @@
 //!
 //! A chart of its own is a file here, and its call in [`groups`].
 
+mod bounds;
 mod chart;
 mod draw;
 mod filesystems;
 mod latency;
 mod machine;
+mod matrix;
 mod surface;
 mod time;
 mod trend;
 
+use jiff::tz::TimeZone;
 use qd1_model::chart::ChartData;
 use qd1_model::trend::Trend;
-use qd1_model::{Report, printable};
+use qd1_model::{Record, Report, printable};
 
-pub(crate) use chart::{Axis, AxisUnit, Band, Body, Chart, Grid, Heat, Mark, Series, Time};
+pub(crate) use chart::{Axis, AxisUnit, Band, Body, Bound, Chart, Graded, Grid, Heat, Mark, Matrix, Series, Time};
 pub use draw::{PictureFormat, Size};
+pub(crate) use matrix::of as matrix;
 
 use crate::safe::safe;
+use crate::words;
+
+/// Letters of a moment that are its date.
+const DATE: usize = 10;
 
 /// A run whose charts are drawn.
 #[derive(Clone, Debug)]
@@ -59,11 +67,19 @@ impl Pictured {
 pub struct Charts(Vec<Chart>);
 
 impl Charts {
-    /// Returns all charts of the runs.
+    /// Returns all charts of the runs; times are of `zone`.
     #[must_use]
-    pub fn of(runs: &[Pictured]) -> Self {
+    pub fn of(runs: &[Pictured], zone: &TimeZone) -> Self {
         let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
-        Self(groups(&shown).into_iter().flat_map(|group| group.charts).collect())
+        Self(groups(&shown, zone).into_iter().flat_map(|group| group.charts).collect())
+    }
+
+    /// Returns the chart of the runs' grades by class of workload; without any where none was judged by classes.
+    #[must_use]
+    pub fn of_matrix(runs: &[Pictured], zone: &TimeZone) -> Self {
+        let shown: Vec<Pictured> = runs.iter().map(Pictured::shown).collect();
+        let made = made(&shown, zone);
+        Self(matrix::chart(&shown).map(|chart| Chart { made, ..chart }).into_iter().collect())
     }
 
     /// Returns the chart of one figure over many runs.
@@ -88,7 +104,7 @@ impl Charts {
 }
 
 /// Returns all charts of the runs, over each other where several have the same step.
-pub(crate) fn groups(runs: &[Pictured]) -> Vec<Group> {
+pub(crate) fn groups(runs: &[Pictured], zone: &TimeZone) -> Vec<Group> {
     let mut groups = surface::groups(runs);
     groups.extend(filesystems::groups(runs));
     let has_table = !groups.is_empty();
@@ -106,7 +122,45 @@ pub(crate) fn groups(runs: &[Pictured]) -> Vec<Group> {
         groups.push(Group { title: step.clone(), about: about(runs, step, title), findings, is_open, charts });
     }
     groups.retain(|group| !group.charts.is_empty());
+    let made = made(runs, zone);
+    groups.iter_mut().flat_map(|group| &mut group.charts).for_each(|chart| chart.made.clone_from(&made));
     groups
+}
+
+/// What was measured, when and by what: `check of /srv on db-1, 2026-11-26 22:33, qd1 0.1.0`.
+fn made(runs: &[Pictured], zone: &TimeZone) -> String {
+    let records = || runs.iter().map(|run| &run.report.record);
+    let day = |record: &Record| words::when(record.started_unix_ns, zone);
+    let mut versions: Vec<&str> = records().map(|record| record.version.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let tool = format!("qd1 {}", versions.join(", "));
+    match runs {
+        [] => tool,
+        [run] => {
+            let record = &run.report.record;
+            let host = &record.environment.hostname;
+            let path = record.plan.target.path.to_string_lossy();
+            let part = |word: &str, name: &str| match name {
+                // Left out, or redacted.
+                "" => String::new(),
+                name if name.starts_with('<') => String::new(),
+                name => format!(" {word} {}", printable(name)),
+            };
+            format!("{}{}{}, {}, {tool}", record.plan.suite, part("of", &path), part("on", host), day(record))
+        }
+        runs => {
+            let mut suites: Vec<&str> = records().map(|record| record.plan.suite.as_str()).collect();
+            suites.dedup();
+            let mut starts: Vec<u64> = records().map(|record| record.started_unix_ns).collect();
+            starts.sort_unstable();
+            let date = |ns: u64| words::when(ns, zone).chars().take(DATE).collect::<String>();
+            let (first, last) = (date(starts[0]), date(starts[runs.len() - 1]));
+            let dates = if first == last { first } else { format!("{first} to {last}") };
+            let what = if suites.len() == 1 { suites[0] } else { "different suites" };
+            format!("{} runs of {what}, {dates}, {tool}", runs.len())
+        }
+    }
 }
 
 /// The steps of all runs, each once, with what they do.
@@ -138,6 +192,11 @@ fn about(runs: &[Pictured], step: &str, title: &str) -> String {
         Some(format!("{} p99 {}", stream.class.name(), qd1_model::units::format_ns(value)))
     });
     std::iter::once(title.to_owned()).chain(p99).collect::<Vec<_>>().join("; ")
+}
+
+/// The look of a line beside those of other runs: the run decides its colour, and what it shows its dashes.
+fn look(runs: &[Pictured], run: usize, what: usize) -> Option<(usize, usize)> {
+    (runs.len() > 1).then_some((run, what))
 }
 
 /// `commit` for one run, `4f2a commit` beside others.

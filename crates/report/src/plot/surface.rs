@@ -28,6 +28,8 @@ fn group(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Group 
         y: BLOCK,
         body: Body::Grid { grid: grid(surface, rw, unit, value) },
         time: None,
+        bounds: Vec::new(),
+        made: String::new(),
     };
     let charts = vec![
         lines(runs, run, surface, rw),
@@ -92,5 +94,7 @@ fn lines(runs: &[Pictured], run: &Pictured, surface: &Surface, rw: Rw) -> Chart 
         y: Axis { label: "operations per second", unit: AxisUnit::PerSecond, is_log: true },
         body: Body::Lines { series: blocks(surface, rw).into_iter().map(line).collect() },
         time: None,
+        bounds: Vec::new(),
+        made: String::new(),
     }
 }

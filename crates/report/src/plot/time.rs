@@ -6,7 +6,7 @@ use qd1_model::OpClass;
 use qd1_model::chart::{Event, Moment, Timeline};
 use qd1_model::hist::coarse_low_ns;
 
-use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, named};
+use super::{Axis, AxisUnit, Body, Chart, Heat, Mark, Pictured, Series, Time, bounds, look, named};
 
 pub(super) const TIME: Axis = Axis { label: "measured time", unit: AxisUnit::Seconds, is_log: false };
 const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
@@ -18,7 +18,7 @@ const STALLS_MAX: usize = 5;
 pub(super) fn of_step(runs: &[Pictured], step: &str) -> Vec<Chart> {
     let mut charts = Vec::new();
     for run in runs {
-        let of = |found: &&Timeline| heat(found, named(runs, run, step), &named(runs, run, found.class.name()));
+        let of = |found: &&Timeline| heat(runs, found, named(runs, run, step), &named(runs, run, found.class.name()));
         charts.extend(timelines(run, step).iter().map(of));
     }
     charts.extend(rates(runs, step));
@@ -32,7 +32,7 @@ pub(super) fn timelines<'a>(run: &'a Pictured, step: &str) -> Vec<&'a Timeline> 
     run.data.timelines.iter().filter(shows).collect()
 }
 
-fn heat(found: &Timeline, place: String, name: &str) -> Chart {
+fn heat(runs: &[Pictured], found: &Timeline, place: String, name: &str) -> Chart {
     let (step, class) = (&found.step, found.class.name());
     let line =
         |name: &str, value: fn(&Moment) -> Option<f64>| Series { name: name.to_owned(), ..over_time(found, value) };
@@ -50,6 +50,8 @@ fn heat(found: &Timeline, place: String, name: &str) -> Chart {
         y: LATENCY,
         body: Body::Heat { heat: cells(found), series },
         time: Some(Time { step: step.clone(), visits: visits(found), marks: marks(found) }),
+        bounds: bounds::of_latency(runs, step, found.class),
+        made: String::new(),
     }
 }
 
@@ -143,13 +145,14 @@ fn rates(runs: &[Pictured], step: &str) -> Option<Chart> {
         (moment.length_ns > 0).then(|| amount as f64 / (moment.length_ns as f64 / 1e9))
     };
     let one_class = |run: &Pictured| timelines(run, step).len() == 1 && runs.len() > 1;
-    let series: Vec<Series> = all
-        .iter()
-        .map(|(run, found)| {
+    let line = |number: usize, run: &Pictured| {
+        let of_class = move |(dash, found): (usize, &Timeline)| {
             let class = if one_class(run) { "" } else { found.class.name() };
-            Series { name: named(runs, run, class), ..over_time(found, of) }
-        })
-        .collect();
+            Series { name: named(runs, run, class), look: look(runs, number, dash), ..over_time(found, of) }
+        };
+        timelines(run, step).into_iter().enumerate().map(of_class).collect::<Vec<_>>()
+    };
+    let series: Vec<Series> = runs.iter().enumerate().flat_map(|(number, run)| line(number, run)).collect();
     let unit = if is_of_bytes { AxisUnit::BytesPerSecond } else { AxisUnit::PerSecond };
     let label = if is_of_bytes { "throughput" } else { "operations per second" };
     let chart = Chart {
@@ -169,6 +172,8 @@ fn rates(runs: &[Pictured], step: &str) -> Option<Chart> {
             },
             marks: all.iter().flat_map(|(run, found)| changes(runs, run, found)).collect(),
         }),
+        bounds: bounds::of_rate(runs, step, is_of_bytes),
+        made: String::new(),
     };
     (!all.is_empty()).then_some(chart)
 }

@@ -44,6 +44,8 @@ pub(super) fn chart(trend: &Trend) -> Chart {
         y: Axis { label: title, unit, is_log },
         body: Body::Lines { series },
         time: Some(Time { marks: marks(trend), ..Time::default() }),
+        bounds: Vec::new(),
+        made: format!("drawn by qd1 {}", env!("CARGO_PKG_VERSION")),
     }
 }
 

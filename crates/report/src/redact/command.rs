@@ -8,7 +8,7 @@ use super::words::is_plain;
 
 /// Words of a command line that say what is done: commands, and what stands after these.
 const COMMANDS: &str =
-    "app caches check filesystems fio history identify limits meta ping predict report run show sweep sync";
+    "app caches check compare filesystems fio history identify limits meta ping predict report run show sweep sync";
 const PROGRAMS: &str = "etcd mysql postgres rocksdb sqlite sysbench";
 
 /// Options whose values are numbers, sizes, times or one of a few words. What is not here may be a name or a place.

@@ -7,6 +7,7 @@ use qd1_model::verdict::Judged;
 use qd1_model::{Grade, Report};
 
 use crate::page::{BAD, GOOD, MIDDLING, Page};
+use crate::reasons::Reasons;
 use crate::words;
 
 /// Before the letter in a label.
@@ -62,7 +63,19 @@ impl Figure<'_> {
     }
 
     /// `wal_fsync commit: p99.9 4.42 ms (A 1 ms, B 3 ms, C 10 ms, D 50 ms)`.
-    fn words(&self) -> String {
+    fn words(&self, reasons: &mut Reasons) -> String {
+        let judged = self.bands.first().map_or_else(String::new, |(_, judged)| {
+            // Which edge its interval lies across, the letters say.
+            reasons.judged(&Judged {
+                why: if self.is_open() { judged.why.clone() } else { String::new() },
+                ..(*judged).clone()
+            })
+        });
+        format!("{judged} ({})", self.edges())
+    }
+
+    /// `A 1 ms, B 3 ms, C 10 ms, D 50 ms`.
+    fn edges(&self) -> String {
         let edge = |(letter, judged): &(char, &Judged)| {
             let Criterion { metric: name, pass, .. } = &judged.criterion;
             match metric(name).map(|metric| metric.unit) {
@@ -73,19 +86,12 @@ impl Figure<'_> {
             }
         };
         let edges: Vec<String> = self.bands.iter().map(edge).collect();
-        let judged = self.bands.first().map_or_else(String::new, |(_, judged)| {
-            // Which edge its interval lies across, the letters say.
-            words::judged(&Judged {
-                why: if self.is_open() { judged.why.clone() } else { String::new() },
-                ..(*judged).clone()
-            })
-        });
-        format!("{judged} ({})", edges.join(", "))
+        edges.join(", ")
     }
 }
 
 /// The letter of a criterion's band.
-pub(super) fn letter(judged: &Judged) -> Option<char> {
+pub(crate) fn letter(judged: &Judged) -> Option<char> {
     let mut rest = judged.criterion.label.strip_prefix(LABEL)?.chars();
     rest.next().filter(|letter| letter.is_ascii_uppercase() && rest.next().is_none())
 }
@@ -131,15 +137,47 @@ pub(super) fn sentence(report: &Report) -> Option<String> {
     Some(format!("{suite}: {letters}, the worst letter of {of} ({}){open}.", steps.join(", ")))
 }
 
-/// Writes a line for each figure, the worst letters first.
-pub(super) fn lines(page: &mut Page, report: &Report) {
+fn worst_first(report: &Report) -> Vec<Figure<'_>> {
     let mut figures = figures(report);
     figures.sort_by_key(|figure| (figure.is_open(), std::cmp::Reverse(figure.letters().worst)));
-    for figure in &figures {
+    figures
+}
+
+/// A figure with its letter, in words.
+pub(crate) struct Lettered<'a> {
+    /// `C`, or `B to D`; `?` where it is not resolved.
+    pub(crate) letter: String,
+    /// The grade that is the nearest to the letter, for its colour.
+    pub(crate) grade: Grade,
+    /// The figure at the edge of its best band.
+    pub(crate) judged: &'a Judged,
+    /// Up to where each letter goes.
+    pub(crate) edges: String,
+}
+
+/// Returns the figures that have letters, the worst first.
+pub(crate) fn lettered(report: &Report) -> Vec<Lettered<'_>> {
+    fn one(figure: Figure<'_>) -> Option<Lettered<'_>> {
+        let judged = figure.bands.first()?.1;
+        let letters = figure.letters();
+        let (letter, grade) = match letters.worst {
+            _ if figure.is_open() => ("?".to_owned(), Grade::NotResolved),
+            'A' | 'B' => (letters.words(), Grade::Pass),
+            'C' | 'D' => (letters.words(), Grade::Marginal),
+            _ => (letters.words(), Grade::Fail),
+        };
+        Some(Lettered { letter, grade, judged, edges: figure.edges() })
+    }
+    worst_first(report).into_iter().filter_map(one).collect()
+}
+
+/// Writes a line for each figure, the worst letters first.
+pub(super) fn lines(page: &mut Page, report: &Report, reasons: &mut Reasons) {
+    for figure in &worst_first(report) {
         let letters = figure.letters();
         let (label, paint) =
             if figure.is_open() { ("?".to_owned(), crate::page::NOTE) } else { (letters.words(), letters.paint()) };
-        page.hang(2, &label, paint, 9, &figure.words());
+        page.hang(2, &label, paint, 9, &figure.words(reasons));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The parts of a report that belong to one kind of run, or to one kind of statement.
 
 pub(crate) mod apps;
-mod bands;
+pub(crate) mod bands;
 pub(crate) mod caches;
 pub(crate) mod criteria;
 pub(crate) mod filesystems;

@@ -96,7 +96,12 @@ pub(crate) fn brief(page: &mut Page, table: &SyncTable) {
     methods.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let cells = |row: &&SyncRow| {
         let [p50, p99] = [row.lat_p50_ns, row.lat_p99_ns].map(|figure| words::figure(Unit::Ns, &figure));
-        vec![named(row.method), words::figure(Unit::PerSecond, &row.commits_per_second), p50, p99]
+        let rate = &row.commits_per_second;
+        let rate = match rate.low.is_none() && rate.high.is_none() {
+            true => format!("too few, n={}", words::thousands(row.lat_p50_ns.n)),
+            false => words::figure(Unit::PerSecond, rate),
+        };
+        vec![named(row.method), rate, p50, p99]
     };
     let rows: Vec<Vec<String>> = methods.iter().map(cells).collect();
     if !rows.is_empty() {

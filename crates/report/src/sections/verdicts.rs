@@ -42,18 +42,22 @@ pub(crate) fn brief(page: &mut Page, report: &Report) {
     }
 }
 
+/// The row of single reads.
+const READS: &str = "one read at a time";
+
 /// Writes the row of single reads, which has words of its own: what each request waits for that comes alone.
 fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     let Some(metric) = metric(&reads.metric) else { return };
-    let figure = reads.figure.map_or_else(String::new, |figure| words::known(metric.unit, &figure));
+    let figure = reads.figure.map_or_else(|| "not measured".to_owned(), |figure| words::known(metric.unit, &figure));
     // Of several words the best that it may be, in one word: the figure shows how far it may be from there.
-    let word = reads.word.as_deref().map_or("open", |word| word.split(' ').next().unwrap_or(word));
+    let word = reads.word.as_deref().map_or("not rated", |word| word.split(' ').next().unwrap_or(word));
     let bound = reads.bounds.iter().find(|bound| bound.word == word).or(reads.bounds.last());
     let bound = bound
         .map_or_else(String::new, |bound| format!(", {} <={}", bound.word, words::threshold(metric.unit, bound.up_to)));
     let gap = (TITLE - 2).saturating_sub(word.chars().count());
     let figure = format!("{} {figure}{bound}", metric.title);
-    page.line(&format!("  {word}{:gap$}{:<w$}{figure}", "", "one read at a time", w = column - TITLE));
+    let width = (column - TITLE).max(READS.len() + 2);
+    page.line(&format!("  {word}{:gap$}{READS:<width$}{figure}", ""));
 }
 
 /// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
@@ -61,31 +65,75 @@ fn decided_by(verdict: &Verdict) -> String {
     words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged))
 }
 
-fn short(judged: &Judged) -> String {
+/// Returns the same of one criterion.
+pub(crate) fn short(judged: &Judged) -> String {
     let criterion = &judged.criterion;
     let Some(metric) = metric(&criterion.metric) else { return words::judged(judged) };
-    let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
-    let name = match criterion.metric.as_str() {
-        "stall_share" => "time in stalls".to_owned(),
-        "stall_longest_ns" => "longest stall".to_owned(),
-        _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)),
-    };
-    let name = name.trim_end();
-    let Some(figure) = judged.figure else { return format!("{name}: not measured") };
+    let figure = figure(judged);
+    if !is_known(judged) {
+        return figure;
+    }
+    if judged.grade == Grade::NotResolved {
+        return format!("{figure}, {}", open_in_short(&judged.why));
+    }
     let (word, bound) = match (judged.grade, metric.better) {
         (Grade::Fail, Better::Lower) => ("fail >", criterion.fail),
         (Grade::Fail, Better::Higher) => ("fail <", criterion.fail),
         (_, Better::Lower) => ("pass <=", criterion.pass),
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
-    let value = words::known(metric.unit, &figure);
-    if figure.value.is_none() && figure.low.is_none() && figure.high.is_none() {
-        return format!("{name}: too few to say");
+    format!("{figure}, {word}{}", words::threshold(metric.unit, bound))
+}
+
+/// Whether anything is known of the figure.
+fn is_known(judged: &Judged) -> bool {
+    judged.figure.is_some_and(|figure| figure.value.is_some() || figure.low.is_some() || figure.high.is_some())
+}
+
+/// Returns the figure of a criterion in few words: `wal sync p99 12.0 ms`, `longest stall above 1.2 s`.
+pub(crate) fn figure(judged: &Judged) -> String {
+    let (name, value) = figure_parts(judged);
+    let is_number = is_known(judged);
+    if is_number { format!("{name} {value}") } else { format!("{name}: {value}") }
+}
+
+/// Returns the same in two parts: what it is of, and how much.
+pub(crate) fn figure_parts(judged: &Judged) -> (String, String) {
+    let criterion = &judged.criterion;
+    let Some(metric) = metric(&criterion.metric) else { return (criterion.step.clone(), "not known".to_owned()) };
+    let title = if matches!(metric.unit, Unit::PerSecond | Unit::BytesPerSecond) { "" } else { metric.title };
+    let name = match criterion.metric.as_str() {
+        "stall_share" => "time in stalls".to_owned(),
+        "stall_longest_ns" => "longest stall".to_owned(),
+        _ => format!("{} {title}", shorten(&criterion.step, STEP_MAX)).trim_end().to_owned(),
+    };
+    let value = match judged.figure {
+        None => "not measured".to_owned(),
+        Some(_) if !is_known(judged) => "too few to say".to_owned(),
+        Some(figure) => words::known(metric.unit, &figure),
+    };
+    (name, value)
+}
+
+/// Returns the name of a grade's colour.
+pub(crate) const fn color(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Pass => "good",
+        Grade::Marginal => "middling",
+        Grade::Fail => "bad",
+        Grade::NotResolved => "open",
     }
-    if judged.grade == Grade::NotResolved {
-        return format!("{name} {value}, {}", open_in_short(&judged.why));
+}
+
+/// Returns the same of what single reads are like: by where their whole interval lies.
+pub(crate) fn color_of_reads(reads: &Impression) -> &'static str {
+    let Some((first, last)) = reads.bounds.first().zip(reads.bounds.last()) else { return "open" };
+    match reads.figure.filter(|_| reads.word.is_some()) {
+        None => "open",
+        Some(figure) if figure.high.is_some_and(|high| high <= first.up_to) => "good",
+        Some(figure) if figure.low.is_some_and(|low| low > last.up_to) => "bad",
+        Some(_) => "middling",
     }
-    format!("{name} {value}, {word}{}", words::threshold(metric.unit, bound))
 }
 
 /// Why a figure is not resolved, in a word or two: the screen's findings and the whole report say it in full.

@@ -108,6 +108,7 @@ mod tests {
             op: OpClass::Read,
             metric: "lat_p50_ns".to_owned(),
             leads: true,
+            is_primary: false,
             figures: vec![
                 figure(3.0, 2.5, 3.5),
                 figure(1.0, 0.9, 1.1),

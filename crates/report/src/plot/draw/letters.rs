@@ -2,8 +2,8 @@
 
 use kuva::backend::terminal::TerminalBackend;
 
-use super::{Size, scene};
-use crate::plot::chart::Chart;
+use super::{Size, matrix, scene};
+use crate::plot::chart::{Body, Chart};
 
 /// Units of length to a column and to a line.
 const COLUMN: f64 = 9.0;
@@ -11,6 +11,14 @@ const LINE: f64 = 18.0;
 
 /// Returns a chart in letters, each line ending with a newline.
 pub(super) fn written(chart: &Chart, columns: usize, color: bool, is_unicode: bool) -> String {
+    if let Body::Matrix { matrix } = &chart.body {
+        let text = matrix::letters(chart, matrix, columns);
+        return if is_unicode {
+            text
+        } else {
+            text.chars().map(|letter| if letter == '\n' { letter } else { ascii(letter) }).collect()
+        };
+    }
     let lines = (columns / 4).clamp(16, 40);
     let size = Size { width: COLUMN * columns as f64, height: LINE * lines as f64 };
     let drawn = TerminalBackend::new(columns, lines).render_scene(&scene(chart, size));

@@ -5,7 +5,7 @@ use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
 
 use super::axis::Scale;
 use super::{ALERT, COLORS, INK, Look, QUIET, SHADES, line, shade, text};
-use crate::plot::chart::{Band, Chart, Heat, Mark, Series};
+use crate::plot::chart::{Band, Bound, Chart, Heat, Mark, Series};
 
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 18.0;
@@ -33,6 +33,12 @@ struct Line<'a> {
 
 /// Marks whose meaning is written beside them, at most.
 const EXPLAINED_MAX: usize = 6;
+
+/// Height of a bound's name, and about how wide its letters are.
+const NAME_LINE: f64 = 11.0;
+const NAME_LETTER: f64 = 5.6;
+/// Of the bound within which a class passes.
+const PASS: Color = Color::Rgb(0x0a, 0x6b, 0x3d);
 
 /// The area and its axes.
 struct Area {
@@ -66,7 +72,9 @@ pub(super) fn draw(scene: &mut Scene, chart: &Chart, series: &[Series], heat: Op
         scene.elements.extend(points(line, &area));
     }
     scene.elements.extend(chart.time.iter().flat_map(|time| &time.marks).map(|mark| marked(mark, &area)));
+    scene.elements.extend(chart.bounds.iter().filter_map(|bound| bounded(bound, &area)));
     scene.elements.push(Primitive::ClipEnd);
+    scene.elements.extend(names_of_bounds(&chart.bounds, &area));
     if heat.is_none() {
         scene.elements.extend(chart.time.iter().flat_map(|time| explained(&time.marks, &area)));
     }
@@ -114,9 +122,11 @@ fn area(chart: &Chart, lines: &[Line<'_>], heat: Option<&Heat>, right: f64, bott
     let ys = lines.iter().flat_map(|line| line.series.y.iter().copied().flatten());
     let limits = bands().flat_map(|band| band.low.iter().chain(&band.high).copied().flatten());
     let edges = heat.into_iter().flat_map(|heat| heat.edges.iter().map(|edge| *edge as f64));
+    let bounds = chart.bounds.iter().map(|bound| bound.y);
+    let ends = chart.bounds.iter().filter_map(|bound| Some(bound.x?.1));
     Area {
-        x: Scale::fit(chart.x, xs.chain(columns), LEFT, right),
-        y: Scale::fit(chart.y, ys.chain(limits).chain(edges), bottom, TOP),
+        x: Scale::fit(chart.x, xs.chain(columns).chain(ends), LEFT, right),
+        y: Scale::fit(chart.y, ys.chain(limits).chain(edges).chain(bounds), bottom, TOP),
         right,
         bottom,
     }
@@ -243,6 +253,56 @@ fn explained(marks: &[Mark], area: &Area) -> Vec<Primitive> {
         )
     };
     marks.iter().filter(|mark| mark.y.is_none()).enumerate().map(explain).collect()
+}
+
+/// The line of a bound: across the whole chart dashed, around its percentile whole.
+fn bounded(bound: &Bound, area: &Area) -> Option<Primitive> {
+    let y = area.y.place(bound.y);
+    let (left, right) = bound.x.map_or((LEFT, area.right), |(from, to)| (area.x.place(from), area.x.place(to)));
+    let dash = if bound.x.is_some() { None } else { Some("8 4".to_owned()) };
+    y.is_finite().then(|| Primitive::Line {
+        x1: left,
+        y1: y,
+        x2: right,
+        y2: y,
+        stroke: color_of(bound),
+        stroke_width: if bound.x.is_some() { 3.0 } else { 1.4 },
+        stroke_dasharray: dash,
+    })
+}
+
+fn color_of(bound: &Bound) -> Color {
+    if bound.is_fail { ALERT } else { PASS }
+}
+
+/// What each bound is: before its stretch, or above the right end of its line, and apart from the names before it.
+fn names_of_bounds(bounds: &[Bound], area: &Area) -> Vec<Primitive> {
+    let wide = |text: &str| NAME_LETTER * text.chars().count() as f64;
+    let mut taken: Vec<f64> = Vec::new();
+    let mut sorted: Vec<&Bound> = bounds.iter().collect();
+    sorted.sort_by(|a, b| b.y.total_cmp(&a.y));
+    let mut named = |bound: &Bound| {
+        let line = area.y.place(bound.y);
+        let start = bound.x.map(|(from, _)| area.x.place(from) - 5.0);
+        // Who draws the bound is left out where there is no room for it.
+        let short = bound.text.split(" (").next().unwrap_or_default();
+        let before = [bound.text.as_str(), short]
+            .into_iter()
+            .find_map(|text| Some((start.filter(|start| start - wide(text) > LEFT)?, text)));
+        let (x, mut y, text) = match before {
+            Some((start, text)) => (start, line + 4.0, text),
+            None => {
+                (area.right - 3.0, line - 4.0, if wide(&bound.text) < area.right - LEFT { &*bound.text } else { short })
+            }
+        };
+        while taken.iter().any(|other| (other - y).abs() < NAME_LINE) {
+            y += NAME_LINE;
+        }
+        taken.push(y);
+        let look = Look { size: 10, anchor: TextAnchor::End, color: color_of(bound), ..Look::default() };
+        (y < area.bottom + NAME_LINE).then(|| super::text((x, y), text, look))
+    };
+    sorted.into_iter().filter_map(&mut named).collect()
 }
 
 fn marked(mark: &Mark, area: &Area) -> Primitive {

@@ -7,6 +7,7 @@ mod axis;
 mod grid;
 mod letters;
 mod lines;
+mod matrix;
 mod raster;
 
 use kuva::backend::svg::SvgBackend;
@@ -14,6 +15,7 @@ use kuva::render::color::Color;
 use kuva::render::render::{Primitive, Scene, TextAnchor};
 
 use super::chart::{Body, Chart};
+use crate::page::shorten;
 
 /// How a picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,11 @@ impl Default for Size {
 
 const INK: Color = Color::Rgb(0x22, 0x22, 0x22);
 const QUIET: Color = Color::Rgb(0xdd, 0xdd, 0xdd);
+/// Of what only says where the picture is from.
+const FAINT: Color = Color::Rgb(0x5b, 0x65, 0x70);
+/// Height of that line, and about how wide its letters are.
+const FOOT: f64 = 18.0;
+const MADE_LETTER: f64 = 6.0;
 const ALERT: Color = Color::Rgb(0xb3, 0x26, 0x1e);
 
 /// Colours that stay apart without colour vision (after Okabe and Ito), each dark enough for a thin line on white.
@@ -93,14 +100,20 @@ pub(crate) fn picture(chart: &Chart, format: PictureFormat, size: Size) -> Resul
 }
 
 fn scene(chart: &Chart, size: Size) -> Scene {
-    let mut scene = Scene::new(size.width, size.height);
+    // What it is of stands below it.
+    let mut scene = Scene::new(size.width, (size.height - FOOT).max(FOOT));
     scene.font_family = Some("DejaVu Sans, Liberation Sans, sans-serif".to_owned());
     scene.elements.push(text((12.0, 22.0), &chart.title, Look { size: 15, is_bold: true, ..Look::default() }));
     match &chart.body {
         Body::Lines { series } => lines::draw(&mut scene, chart, series, None),
         Body::Heat { heat, series } => lines::draw(&mut scene, chart, series, Some(heat)),
         Body::Grid { grid } => grid::draw(&mut scene, chart, grid),
+        Body::Matrix { matrix } => matrix::draw(&mut scene, matrix),
     }
+    let made = shorten(&chart.made, ((size.width - 24.0) / MADE_LETTER).max(5.0) as usize);
+    let look = Look { size: 10, color: FAINT, ..Look::default() };
+    scene.elements.push(text((12.0, scene.height + FOOT - 7.0), &made, look));
+    scene.height += FOOT;
     scene
 }
 

@@ -1,7 +1,7 @@
 //! Charts as pictures: complete, within their size, and safe whatever their names are.
 
 use super::*;
-use crate::plot::chart::{Axis, AxisUnit, Band, Grid, Heat, Mark, Series, Time};
+use crate::plot::chart::{Axis, AxisUnit, Band, Bound, Graded, Grid, Heat, Mark, Matrix, Series, Time};
 
 const NINES: Axis = Axis { label: "share", unit: AxisUnit::Nines, is_log: false };
 const LATENCY: Axis = Axis { label: "latency", unit: AxisUnit::Ns, is_log: true };
@@ -9,7 +9,17 @@ const SECONDS: Axis = Axis { label: "time", unit: AxisUnit::Seconds, is_log: fal
 const NAMES: Axis = Axis { label: "names", unit: AxisUnit::Names, is_log: false };
 
 fn chart(x: Axis, y: Axis, body: Body) -> Chart {
-    Chart { id: "a".to_owned(), title: "a title".to_owned(), note: String::new(), x, y, body, time: None }
+    Chart {
+        id: "a".to_owned(),
+        title: "a title".to_owned(),
+        note: String::new(),
+        x,
+        y,
+        body,
+        time: None,
+        bounds: Vec::new(),
+        made: String::new(),
+    }
 }
 
 fn all(values: &[f64]) -> Vec<Option<f64>> {
@@ -140,4 +150,51 @@ fn nothing_to_show_is_an_empty_area() {
     assert!(svg(&empty).contains(">latency<"));
     let empty = chart(NAMES, NAMES, Body::Grid { grid: Grid::default() });
     assert!(svg(&empty).contains("a title"));
+}
+
+#[test]
+fn bounds_are_lines_with_their_names_and_widen_the_axis() {
+    let fail = |x, text: &str| Bound { x, y: 5e7, text: text.to_owned(), is_fail: true };
+    let around = Chart { bounds: vec![fail(Some((1.7, 2.3)), "p99: fail above 50 ms (etcd)")], ..lines("qd1") };
+    let drawn = svg(&around);
+    assert!(
+        drawn.contains(">p99: fail above 50 ms (etcd)<") && drawn.contains(">50 ms<"),
+        "the axis reaches it: {drawn}"
+    );
+    let across = Chart { bounds: vec![fail(None, "fail above 50 ms")], ..heat() };
+    assert!(svg(&across).contains("stroke-dasharray=\"8 4\""), "{}", svg(&across));
+}
+
+#[test]
+fn a_matrix_says_each_grade_as_a_word_in_every_form() {
+    let graded = |word: &str, color| {
+        Some(Graded { word: word.to_owned(), of: "wal sync p99".to_owned(), value: "34.6 ms".to_owned(), color })
+    };
+    let matrix = Matrix {
+        columns: vec!["etcd / Kubernetes".to_owned(), "bulk".to_owned()],
+        rows: (0..12).map(|at| format!("vps-{at}")).collect(),
+        cells: (0..12).map(|_| vec![graded("FAIL", "bad"), None]).collect(),
+    };
+    let chart = Chart { made: "12 runs of check".to_owned(), ..chart(NAMES, NAMES, Body::Matrix { matrix }) };
+    let drawn = svg(&chart);
+    assert_eq!(drawn.matches(">FAIL<").count(), 12);
+    assert_eq!(drawn.matches("wal sync p99 34.6 ms").count(), 12);
+    assert!(drawn.contains(">vps-11<") && drawn.contains(">12 runs of check<"), "{drawn}");
+    for columns in [40, 80] {
+        let format = PictureFormat::Terminal { columns, color: false, is_unicode: false };
+        let text = String::from_utf8(picture(&chart, format, Size::default()).unwrap()).unwrap();
+        assert!(text.lines().all(|line| line.len() <= columns), "{text}");
+        assert_eq!(text.matches("FAIL 34.6 ms").count(), 12, "{text}");
+        assert!(text.contains("vps-11") && text.contains("12 runs of check"), "{text}");
+    }
+}
+
+#[test]
+fn a_picture_says_what_it_is_of_below_the_chart() {
+    let made = "check of /srv on db-1, 2026-11-26 22:33, qd1 0.1.0";
+    for chart in [lines("qd1"), heat(), grid()] {
+        let chart = Chart { made: made.to_owned(), ..chart };
+        let drawn = svg(&chart);
+        assert!(drawn.contains(&format!(">{made}<")), "{drawn}");
+    }
 }

@@ -2,7 +2,12 @@
 //!
 //! Pairs of runs, or of groups of three, of check's visits on the disks of [`crate::repeat`]: the same disk on both sides, or
 //! one whose every request takes so many times as long. Each run meets its disk at another time. On one more disk each run
-//! has a level of its own, which lasts for the run: what repeats are for.
+//! has a level of its own, which lasts for the run: what repeats are for. Beside what is found stands what an oracle finds in
+//! the same runs, which knows how runs of each disk differ ([`oracle`]). Pairs that are measured in turn are two places on one
+//! disk ([`in_turn`]).
+
+mod in_turn;
+mod oracle;
 
 use std::fmt::Write as _;
 
@@ -11,6 +16,7 @@ use qd1_engine::sim::{Device, Service};
 use qd1_model::comparison::{Comparison, Effect, Row, Word};
 use qd1_model::measured::Measured;
 
+use self::oracle::Oracle;
 use crate::Seeds;
 use crate::parallel::each;
 use crate::random::Random;
@@ -24,7 +30,7 @@ const SALT: u64 = 0x0000_C0DF_0000_0000;
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
-    /// Runs of each side.
+    /// Runs of each side; 0 for one of each, measured in turn.
     pub runs: u32,
     /// How many times as long each request of the second side takes.
     pub factor: f64,
@@ -33,12 +39,16 @@ pub struct Case {
 /// What one comparison came to.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Figures that are said to be better or worse the right way; where nothing differs there is none.
+    /// Primary figures that are said to be better or worse the right way; where nothing differs there is none.
     pub right: usize,
     /// Those that are said so the wrong way, or where nothing differs.
     pub wrong: Vec<String>,
-    /// Figures that are said to be the same.
-    pub same: usize,
+    /// Exploratory figures that are said to be better or worse the right way.
+    pub explored: usize,
+    /// Those that are said so the wrong way, or where nothing differs.
+    pub explored_wrong: usize,
+    /// Whether the oracle finds it.
+    pub is_found_by_oracle: bool,
     /// Intervals of figures whose true ratio is known, and how many held it.
     pub intervals: usize,
     /// Of these, those that held it.
@@ -73,17 +83,22 @@ fn run(cell: &Cell, differs: bool, factor: f64, seed: u64) -> Measured {
 
 /// One comparison on the disk of this number.
 #[must_use]
-pub fn outcome(case: Case, seeds: Seeds, number: u64) -> Outcome {
+pub fn outcome(case: Case, seeds: Seeds, number: u64, oracles: &[Oracle]) -> Outcome {
     let disks = disks();
-    let (cell, differs) = &disks[(number % disks.len() as u64) as usize];
+    let at = (number % disks.len() as u64) as usize;
+    let (cell, differs) = &disks[at];
     let seed = |side: u64, at: u32| seeds.seed(number << 8 | side << 4 | u64::from(at)) ^ SALT;
+    if case.runs == 0 {
+        return judge(&in_turn::comparison(cell, case.factor, seed(0, 0)), case.factor, &cell.name);
+    }
     let group = |side: u64, factor: f64| Group {
         name: if side == 0 { "a" } else { "b" }.to_owned(),
         runs: (0..case.runs).map(|at| run(cell, *differs, factor, seed(side, at))).collect(),
     };
     let groups = [group(0, 1.0), group(1, case.factor)];
     let comparison = compare(&groups, &[]).expect("both sides have the same steps");
-    judge(&comparison, case.factor, &cell.name)
+    let is_found_by_oracle = oracles.get(at).is_some_and(|oracle| oracle.finds(&groups[0].runs, &groups[1].runs));
+    Outcome { is_found_by_oracle, ..judge(&comparison, case.factor, &cell.name) }
 }
 
 fn judge(comparison: &Comparison, factor: f64, cell: &str) -> Outcome {
@@ -97,11 +112,12 @@ fn judge(comparison: &Comparison, factor: f64, cell: &str) -> Outcome {
     }
     let effects = comparison.rows.iter().flat_map(|row| row.effects.iter().map(move |effect| (row, effect)));
     for (row, effect) in effects {
-        match effect.word {
-            Word::Worse if factor > 1.0 => outcome.right += 1,
-            Word::Better | Word::Worse => outcome.wrong.push(show(cell, row, effect)),
-            Word::Same => outcome.same += 1,
-            Word::CannotTell => {}
+        match (effect.word, row.is_primary) {
+            (Word::Worse, true) if factor > 1.0 => outcome.right += 1,
+            (Word::Worse, false) if factor > 1.0 => outcome.explored += 1,
+            (Word::Better | Word::Worse, true) => outcome.wrong.push(show(cell, row, effect)),
+            (Word::Better | Word::Worse, false) => outcome.explored_wrong += 1,
+            (Word::Same | Word::CannotTell, _) => {}
         }
         if let (Some(truth), Some(low), Some(high)) = (truth(row, factor, cell), effect.ratio.low, effect.ratio.high) {
             outcome.intervals += 1;
@@ -140,32 +156,43 @@ fn truth(row: &Row, factor: f64, cell: &str) -> Option<f64> {
 pub struct Total {
     /// Comparisons.
     pub count: usize,
-    /// Those with a figure that is said to be worse, and none that is said wrongly.
+    /// Those with a primary figure that is said to be worse, and none that is said wrongly.
     pub found: usize,
-    /// Those with a figure that is said wrongly.
+    /// Those in which the oracle finds it.
+    pub found_by_oracle: usize,
+    /// Those with a primary figure that is said wrongly.
     pub wrong: usize,
+    /// Those with an exploratory figure that is said wrongly.
+    pub explored_wrong: usize,
+    /// Sum of the shares of the exploratory figures said to differ that are said so wrongly.
+    pub false_share: f64,
     /// Intervals, and those that held.
     pub intervals: usize,
     /// See `intervals`.
     pub held: usize,
     /// What was wrong.
     pub errors: Vec<String>,
-    /// Those found and all, of each disk.
-    pub by_disk: Vec<(usize, usize)>,
+    /// Those found, those found by the oracle, and all, of each disk.
+    pub by_disk: Vec<[usize; 3]>,
 }
 
 /// `count` comparisons.
 #[must_use]
-pub fn study(case: Case, seeds: Seeds, count: u64) -> Total {
-    let mut total = Total { by_disk: vec![(0, 0); disks().len()], ..Total::default() };
-    for (number, outcome) in each(0..count, |number| outcome(case, seeds, number)).into_iter().enumerate() {
+pub fn study(case: Case, seeds: Seeds, count: u64, oracles: &[Oracle]) -> Total {
+    let mut total = Total { by_disk: vec![[0; 3]; disks().len()], ..Total::default() };
+    let outcomes = each(0..count, |number| outcome(case, seeds, number, oracles));
+    for (number, outcome) in outcomes.into_iter().enumerate() {
+        let is_found = outcome.right > 0 && outcome.wrong.is_empty();
         let at = number % total.by_disk.len();
-        let of_disk = &mut total.by_disk[at];
-        of_disk.0 += usize::from(outcome.right > 0 && outcome.wrong.is_empty());
-        of_disk.1 += 1;
+        let counts = [is_found, outcome.is_found_by_oracle, true].map(usize::from);
+        total.by_disk[at].iter_mut().zip(counts).for_each(|(sum, one)| *sum += one);
         total.count += 1;
-        total.found += usize::from(outcome.right > 0 && outcome.wrong.is_empty());
+        total.found += counts[0];
+        total.found_by_oracle += counts[1];
         total.wrong += usize::from(!outcome.wrong.is_empty());
+        total.explored_wrong += usize::from(outcome.explored_wrong > 0);
+        let explored = outcome.explored + outcome.explored_wrong;
+        total.false_share += outcome.explored_wrong as f64 / explored.max(1) as f64;
         total.intervals += outcome.intervals;
         total.held += outcome.held;
         total.errors.extend(outcome.wrong);
@@ -173,30 +200,52 @@ pub fn study(case: Case, seeds: Seeds, count: u64) -> Total {
     total
 }
 
-/// The table: equal disks, `count` pairs of single runs and a quarter as many of three runs; then differences, half as many
-/// each.
+/// The table: `count` pairs of equal disks with three runs a side, half as many of single runs and in turn; then differences, a
+/// quarter as many each.
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut text = format!("compare: check's visits on {} disks, {seeds:?} seeds\n", disks().len());
-    let _ = writeln!(text, "  {:<34}{:>8}{:>10}{:>10}{:>22}", "", "pairs", "found", "wrong", "intervals that hold");
-    let cases = [(1, 1.0), (3, 1.0), (1, 1.1), (3, 1.1), (3, 1.25), (3, 2.0)];
+    let _ = writeln!(
+        text,
+        "  {:<24}{:>6}{:>8}{:>8}{:>8}{:>20}{:>10}",
+        "", "pairs", "found", "oracle", "wrong", "exploratory wrong", "hold"
+    );
+    let oracles = oracle::of_disks(&disks(), 3);
+    let cases = [(3, 1.0), (1, 1.0), (0, 1.0), (1, 1.1), (3, 1.1), (3, 1.25), (3, 2.0), (0, 1.1), (0, 1.25)];
     for (runs, factor) in cases {
-        let count = if runs == 1 && factor == 1.0 { count } else { count / 2 };
-        let total = study(Case { runs, factor }, seeds, count);
-        let name = format!("{runs} run{} a side, {:+.0} %", if runs == 1 { "" } else { "s" }, 100.0 * (factor - 1.0));
+        let count = match (runs, factor == 1.0) {
+            (3, true) => count,
+            (_, true) => count / 2,
+            (_, false) => count / 4,
+        };
+        let oracles: &[Oracle] = if runs == 3 { &oracles } else { &[] };
+        let total = study(Case { runs, factor }, seeds, count, oracles);
+        let sides = match runs {
+            0 => "in turn".to_owned(),
+            1 => "1 run a side".to_owned(),
+            _ => format!("{runs} runs a side"),
+        };
+        let name = format!("{sides}, {:+.0} %", 100.0 * (factor - 1.0));
         let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;
+        let of_oracle = if oracles.is_empty() {
+            format!("{:>8}", "")
+        } else {
+            format!("{:>6.1} %", percent(total.found_by_oracle, total.count))
+        };
         let _ = writeln!(
             text,
-            "  {name:<34}{:>8}{:>8.1} %{:>8.1} %{:>20.2} %",
+            "  {name:<24}{:>6}{:>6.1} %{of_oracle}{:>6.1} %{:>9.1} %, {:>4.1} %{:>8.2} %",
             total.count,
             percent(total.found, total.count),
             percent(total.wrong, total.count),
+            percent(total.explored_wrong, total.count),
+            100.0 * total.false_share / total.count.max(1) as f64,
             percent(total.held, total.intervals)
         );
         if is_verbose {
             for (at, (cell, differs)) in disks().iter().enumerate() {
-                let (found, of) = total.by_disk[at];
+                let [found, by_oracle, of] = total.by_disk[at];
                 let name = if *differs { "runs differ" } else { &cell.name };
-                let _ = writeln!(text, "    {name:<20} found {found} of {of}");
+                let _ = writeln!(text, "    {name:<20} found {found}, by the oracle {by_oracle}, of {of}");
             }
             total.errors.iter().for_each(|error| _ = writeln!(text, "  - {error}"));
         }
