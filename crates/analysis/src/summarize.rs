@@ -8,7 +8,7 @@ use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::apps::Shortfall;
-use crate::stats::{self, Around, Meanwhile, Quantiles, Stalls, at_own_times, both};
+use crate::stats::{self, Around, Belief, Meanwhile, Quantiles, Stalls, at_own_times, both};
 use crate::tail;
 
 /// What a latency without waits may be off by, relative ([`qd1_model::Hist::to_two_digits`]).
@@ -71,9 +71,9 @@ fn summarize_stream(
 ) -> StreamSummary {
     let class = stream.class;
     let percentiles = Percentiles::new(step, plan, stream, meanwhile);
-    let Percentiles { ref quantiles, ref around, ref shortfall, is_open, .. } = percentiles;
+    let Percentiles { ref quantiles, ref around, ref shortfall, ref belief, is_open, .. } = percentiles;
     let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
-    let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::new(part, &step.intervals, class));
+    let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::knowing(belief, part, &step.intervals, class));
     let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
@@ -88,11 +88,11 @@ fn summarize_stream(
         ordered([Estimate { low, ..p50 }, p99])
     });
     let is_as_asked = is_open && shortfall.is_none();
-    let (iops, bytes_per_second) = rates(step, plan, stream, is_as_asked);
+    let (iops, bytes_per_second) = rates(step, plan, stream, belief, is_as_asked);
     let [p50, p99, p999, p9999] = ordered([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
     let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
-        let shorter = Quantiles::new(lat, &step.intervals, class);
+        let shorter = Quantiles::knowing(belief, lat, &step.intervals, class);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
         let [p99, p999, p9999] =
             ordered(tail.map(|(q, whole)| shorter_than(as_much(shorter.at(q), quantiles.at(q), whole), whole)));
@@ -102,7 +102,7 @@ fn summarize_stream(
             lat_p9999_ns: p9999,
             sync_p99_ns: sync_p99_ns.map(|whole| match stream.waits.as_ref().and_then(|waits| waits.sync.as_ref()) {
                 Some(sync) => {
-                    let own = Quantiles::new(sync, &step.intervals, class).at(0.99);
+                    let own = Quantiles::knowing(belief, sync, &step.intervals, class).at(0.99);
                     shorter_than(as_much(own, sync_quantile(0.99), whole), whole)
                 }
                 None => whole,
@@ -116,7 +116,7 @@ fn summarize_stream(
         bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
         lat_mean_ns: match shortfall {
             Some(_) => Estimate { n: stream.lat.count(), ..Estimate::default() },
-            None => in_run(stats::mean(&stream.lat, &step.intervals, class), &Around::mean),
+            None => in_run(stats::mean_knowing(belief, &stream.lat, &step.intervals, class), &Around::mean),
         },
         lat_p50_ns: p50,
         lat_p99_ns: p99,
@@ -157,6 +157,8 @@ fn at_most(figure: Estimate, whole: Estimate) -> Estimate {
 pub(crate) struct Percentiles {
     quantiles: Quantiles,
     around: Option<Around>,
+    /// What the other steps tell of its level.
+    belief: Belief,
     /// Whether requests came at their own times.
     is_open: bool,
     shortfall: Option<Shortfall>,
@@ -165,9 +167,11 @@ pub(crate) struct Percentiles {
 
 impl Percentiles {
     pub(crate) fn new(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, meanwhile: &Meanwhile) -> Self {
+        let belief = meanwhile.belief(step, stream.class);
         Self {
-            quantiles: Quantiles::new(&stream.lat, &step.intervals, stream.class),
-            around: meanwhile.around(step, stream.class),
+            quantiles: Quantiles::knowing(&belief, &stream.lat, &step.intervals, stream.class),
+            around: meanwhile.around(step, stream.class, &belief),
+            belief,
             is_open: plan.is_some_and(StepPlan::is_open),
             shortfall: plan.and_then(|plan| Shortfall::of(plan, step)),
             ios: stream.lat.count(),
@@ -230,7 +234,13 @@ fn ordered<const N: usize>(mut quantiles: [Estimate; N]) -> [Estimate; N] {
 /// take turns in a step have the rate over their own time. Where one fsync ends the step, the data is on the disk only
 /// after it: the rate is all bytes over all time, and it has no interval, because one drain is one observation. Otherwise
 /// it is the rate over the intervals.
-fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, is_as_asked: bool) -> (Estimate, Estimate) {
+fn rates(
+    step: &StepRecord,
+    plan: Option<&StepPlan>,
+    stream: &Stream,
+    belief: &Belief,
+    is_as_asked: bool,
+) -> (Estimate, Estimate) {
     let class = stream.class;
     let (ios, bytes) = (stream.lat.count(), stream.bytes.0 as f64);
     if is_as_asked {
@@ -254,7 +264,7 @@ fn rates(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, is_as_aske
         let once = |value: f64| Estimate { value: Some(value), n: ios, ..Estimate::default() };
         return (once(ios as f64 / seconds), once(bytes / seconds));
     }
-    (stats::rate(&step.intervals, class), stats::byte_rate(&step.intervals, class))
+    (stats::rate_knowing(belief, &step.intervals, class), stats::byte_rate_knowing(belief, &step.intervals, class))
 }
 
 fn is_of_many_files(class: OpClass) -> bool {

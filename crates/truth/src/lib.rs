@@ -24,6 +24,7 @@ pub mod published;
 mod random;
 pub mod repeat;
 mod scenario;
+mod score;
 mod suite;
 #[cfg(test)]
 mod sweep;

@@ -19,6 +19,7 @@ use qd1_model::spec::{Effort, PerEffort};
 use qd1_model::{Bytes, Estimate, Hist, Record, StreamSummary, Subject};
 
 use crate::parallel::each;
+use crate::score::{self, Printed};
 use crate::{Seeds, suite};
 
 /// The suite that the product runs.
@@ -31,6 +32,12 @@ const START_MAX_NS: u64 = 60_000_000_000;
 const LEVEL_SIGMA: f64 = 0.2;
 /// Share of the runs that must print a figure for its coverage to be counted.
 const PRINTED_MIN: f64 = 0.05;
+/// Share of the printed intervals that have to hold.
+const COVERED_MIN: f64 = 0.93;
+/// Steps with one visit whose figures are looked at.
+const ONCE: [&str; 4] = ["read32", "write32", "seqread", "seqwrite"];
+/// Least score that an oracle can have: about the width of a bin of the histograms, as a logarithm.
+const RESOLUTION: f64 = 0.002;
 const SECOND_NS: f64 = 1e9;
 /// What writing the test file takes on a disk of some 200 MB/s, ns.
 const PREPARED_NS: u64 = 5_000_000_000;
@@ -140,11 +147,18 @@ pub fn record(cell: &Cell, seed: u64) -> Record {
 
 /// One run of planned steps with visits, as [`record`].
 pub(crate) fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
+    measured_with(cell, planned, seed, &[])
+}
+
+/// The same, and those steps with one visit that are named.
+fn measured_with(cell: &Cell, planned: &Record, seed: u64, once: &[&str]) -> Record {
     let mut record = planned.clone();
     record.plan.seed = seed;
     let steps = &record.plan.steps;
     let schedule = record.plan.schedule();
+    let is_looked_at = |step: &StepPlan| step.visits > 1 || once.contains(&step.name.as_str());
     let last = schedule.iter().rposition(|visit| steps[visit.step].visits > 1).expect("the suite has visits");
+    let end = schedule.iter().rposition(|visit| is_looked_at(&steps[visit.step])).unwrap_or(last);
     let mut disk = Disk::new(Device { seed, ..cell.device.clone() });
     let mut sustained: BTreeMap<usize, f64> = BTreeMap::new();
     disk.idle(start_ns(seed));
@@ -157,11 +171,12 @@ pub(crate) fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
             is_extended = true;
             let elapsed_ns = PREPARED_NS + disk.now_ns() - began_ns;
             visits.extend(more_visits(&record.plan, &record.steps, after, elapsed_ns));
+            visits.extend(&schedule[last + 1..=end]);
         }
         let Some(visit) = visits.pop_front() else { break };
         let step = &steps[visit.step];
         disk.idle(BETWEEN_NS);
-        if step.visits == 1 {
+        if !is_looked_at(step) {
             disk.idle(step.duration_max_ns());
             continue;
         }
@@ -184,7 +199,7 @@ pub(crate) fn measured(cell: &Cell, planned: &Record, seed: u64) -> Record {
 
 /// The figures of one run.
 fn run(cell: &Cell, planned: &Record, seed: u64) -> Vec<Part> {
-    let record = measured(cell, planned, seed);
+    let record = measured_with(cell, planned, seed, &ONCE);
     let summary = qd1_analysis::summarize(&record);
     let parts = record.steps.iter().flat_map(|step| {
         let (summary, plan) = (&summary, &record.plan);
@@ -255,6 +270,8 @@ pub struct Row {
     pub above: usize,
     /// Median of the upper over the lower limit.
     pub ratio: f64,
+    /// Mean interval score of those printed, over that of an oracle that knows the law (see `score.rs`).
+    pub over_oracle: f64,
 }
 
 impl Row {
@@ -263,6 +280,12 @@ impl Row {
     pub fn coverage(&self) -> f64 {
         if self.printed == 0 { 1.0 } else { self.held as f64 / self.printed as f64 }
     }
+
+    /// Whether enough runs print it: what hardly any prints has no coverage to speak of.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.printed as f64 >= PRINTED_MIN * self.runs as f64 && self.printed > 0
+    }
 }
 
 /// `count` runs of a disk: a row for each figure of each kind of operation of each step.
@@ -270,36 +293,42 @@ impl Row {
 pub fn study(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
     let planned = planned(Effort::Default);
     let runs = each(0..count, |number| run(cell, &planned, seeds.seed(number) ^ 0x0005_E9EA_0000_0000));
-    let first = runs.first().expect("at least one run");
+    let mut kinds: Vec<(&str, OpClass)> = Vec::new();
+    for part in runs.iter().flatten() {
+        if !kinds.contains(&(&part.step, part.class)) {
+            kinds.push((&part.step, part.class));
+        }
+    }
     let mut rows = Vec::new();
-    for (at, part) in first.iter().enumerate() {
-        let same = |run: &Vec<Part>| run.get(at).is_some_and(|one| one.step == part.step && one.class == part.class);
-        assert!(runs.iter().all(same), "every run has the same kinds of operation");
+    for (step, class) in kinds {
+        // A run in which none was completed measured nothing of it.
+        let is_same = |part: &&Part| part.step == step && part.class == class;
+        let parts: Vec<&Part> = runs.iter().filter_map(|run| run.iter().find(is_same)).collect();
         let mut all = Hist::new();
-        runs.iter().for_each(|run| all.merge(&run[at].lat));
-        let seconds: f64 = runs.iter().map(|run| run[at].runtime_ns as f64 / 1e9).sum();
+        parts.iter().for_each(|part| all.merge(&part.lat));
+        let seconds: f64 = parts.iter().map(|part| part.runtime_ns as f64 / 1e9).sum();
         let quantile = |q: f64| all.quantile(q) as f64;
         let truths = [quantile(0.5), quantile(0.99), quantile(0.999), all.mean_ns(), all.count() as f64 / seconds];
         for (index, (figure, truth)) in FIGURES.into_iter().zip(truths).enumerate() {
-            let intervals: Vec<(f64, f64)> = runs
+            let printed: Vec<Printed> = parts
                 .iter()
-                .map(|run| run[at].figures[index])
-                .filter(Estimate::is_resolved)
-                .filter_map(|estimate| estimate.low.zip(estimate.high))
+                .map(|part| part.figures[index])
+                .filter_map(|of| Some(Printed { value: of.value?, low: of.low?, high: of.high? }))
                 .collect();
-            let held = intervals.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
-            let above = intervals.iter().filter(|(low, _)| *low > truth).count();
-            let mut ratios: Vec<f64> = intervals.iter().map(|(low, high)| high / low).collect();
+            let held = printed.iter().filter(|one| (one.low..=one.high).contains(&truth)).count();
+            let above = printed.iter().filter(|one| one.low > truth).count();
+            let mut ratios: Vec<f64> = printed.iter().map(|one| one.high / one.low).collect();
             ratios.sort_by(f64::total_cmp);
             rows.push(Row {
                 cell: cell.name.clone(),
-                step: format!("{} {}", part.step, part.class.name()),
+                step: format!("{step} {}", class.name()),
                 figure,
                 runs: runs.len(),
-                printed: intervals.len(),
+                printed: printed.len(),
                 held,
                 above,
                 ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
+                over_oracle: score::mean(&printed, truth) / score::of_oracle(&printed, truth).max(RESOLUTION),
             });
         }
     }
@@ -341,6 +370,7 @@ pub fn stalls(cell: &Cell, seeds: Seeds, count: u64) -> Vec<Row> {
                 held: printed.iter().map(held).sum(),
                 above: printed.iter().filter(above).count(),
                 ratio: ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN),
+                over_oracle: f64::NAN,
             });
         }
     }
@@ -370,53 +400,98 @@ pub fn stalls_table(seeds: Seeds, count: u64) -> String {
     text
 }
 
+/// Geometric mean and largest of the ratios of scores to the oracle's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sharpness {
+    sum: f64,
+    count: usize,
+    /// The largest.
+    pub largest: f64,
+}
+
+impl Sharpness {
+    /// Of figures that enough runs printed.
+    #[must_use]
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Self {
+        let counted = rows.into_iter().filter(|row| row.is_counted() && row.over_oracle.is_finite());
+        counted.fold(Self::default(), |all, row| Self {
+            sum: all.sum + row.over_oracle.ln(),
+            count: all.count + 1,
+            largest: all.largest.max(row.over_oracle),
+        })
+    }
+
+    /// The geometric mean.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        (self.sum / self.count as f64).exp()
+    }
+}
+
 /// The table.
 pub fn table(seeds: Seeds, count: u64, is_verbose: bool) -> String {
     let mut text = format!("repeat: {count} runs of check's visits on each disk, {seeds:?} seeds\n");
     let _ = writeln!(
         text,
-        "  % of the printed 95 % intervals that hold the long-run figure (% printed; median of upper / lower limit)"
+        "  % of the printed 95 % intervals that hold the long-run figure (% printed; median of upper / lower limit;\n  \
+         interval score / that of an oracle that knows the law)"
     );
-    let _ = writeln!(text, "  {:<32}{}", "", FIGURES.map(|figure| format!("{figure:>20}")).concat());
-    let (mut least, mut below, mut all, mut rare, mut wrong) = (1.0f64, 0, 0, 0, 0.0f64);
+    let _ = writeln!(text, "  {:<32}{}", "", FIGURES.map(|figure| format!("{figure:>26}")).concat());
+    let mut all: Vec<Row> = Vec::new();
     for cell in cells() {
         let rows = study(&cell, seeds, count);
         for of_step in rows.chunks(FIGURES.len()) {
             let show = |row: &Row| {
                 let (held, printed) = (100.0 * row.coverage(), 100.0 * row.printed as f64 / row.runs as f64);
-                format!("{:>20}", format!("{held:.1} ({printed:.0}; {:.2})", row.ratio))
+                format!("{:>26}", format!("{held:.1} ({printed:.0}; {:.2}; {:.2})", row.ratio, row.over_oracle))
             };
             let cells: Vec<String> = of_step.iter().map(show).collect();
             let _ = writeln!(text, "  {:<16}{:<16}{}", cell.name, of_step[0].step, cells.concat());
         }
-        for row in &rows {
-            // What hardly any run prints has no coverage to speak of.
-            if (row.printed as f64) < PRINTED_MIN * row.runs as f64 {
-                rare += usize::from(row.printed > 0);
-                wrong = wrong.max((row.printed - row.held) as f64 / row.runs as f64);
-                continue;
-            }
-            least = least.min(row.coverage());
-            below += usize::from(row.coverage() < 0.93);
-            all += 1;
-            if is_verbose && row.coverage() < 0.93 {
-                let _ = writeln!(
-                    text,
-                    "  - {} {} {}: {:.3}, {} above, {} below",
-                    row.cell,
-                    row.step,
-                    row.figure,
-                    row.coverage(),
-                    row.above,
-                    row.printed - row.held - row.above
-                );
-            }
+        let is_low = |row: &&Row| is_verbose && row.is_counted() && row.coverage() < COVERED_MIN;
+        for row in rows.iter().filter(is_low) {
+            let below = row.printed - row.held - row.above;
+            let (coverage, above) = (row.coverage(), row.above);
+            let _ = writeln!(
+                text,
+                "  - {} {} {}: {coverage:.3}, {above} above, {below} below",
+                row.cell, row.step, row.figure
+            );
         }
+        all.extend(rows);
     }
-    let _ = writeln!(text, "  {below} of {all} below 93 % (target: none); the least {:.1} %", 100.0 * least);
+    text + &conclusion(&all)
+}
+
+/// What the whole table comes to.
+fn conclusion(all: &[Row]) -> String {
+    let mut text = String::from("  score / oracle's, geometric mean of all steps (the largest):\n");
+    let shown = |of: Sharpness| format!("{:>16}", format!("{:.2} ({:.2})", of.mean(), of.largest));
+    let of_figures = |rows: &[Row]| {
+        let of = |figure| shown(Sharpness::of(rows.iter().filter(|row| row.figure == figure)));
+        FIGURES.map(of).concat() + &shown(Sharpness::of(rows))
+    };
+    let _ = writeln!(text, "  {:<16}{}{:>16}", "", FIGURES.map(|figure| format!("{figure:>16}")).concat(), "all");
+    for of_cell in all.chunk_by(|one, next| one.cell == next.cell) {
+        let _ = writeln!(text, "  {:<16}{}", of_cell[0].cell, of_figures(of_cell));
+    }
+    let _ = writeln!(text, "  {:<16}{}", "all", of_figures(all));
+    let counted: Vec<&Row> = all.iter().filter(|row| row.is_counted()).collect();
+    let below = counted.iter().filter(|row| row.coverage() < COVERED_MIN).count();
+    let least = counted.iter().map(|row| row.coverage()).fold(1.0, f64::min);
     let _ = writeln!(
         text,
-        "  besides, {rare} that fewer than {:.0} % of the runs print; wrong, of all runs: at most {:.2} %",
+        "  {below} of {} below {:.0} % (target: none); the least {:.1} %",
+        counted.len(),
+        100.0 * COVERED_MIN,
+        100.0 * least
+    );
+    let rare: Vec<&Row> = all.iter().filter(|row| !row.is_counted() && row.printed > 0).collect();
+    let wrong = rare.iter().map(|row| (row.printed - row.held) as f64 / row.runs as f64).fold(0.0, f64::max);
+    let _ = writeln!(
+        text,
+        "  besides, {} that fewer than {:.0} % of the runs print; wrong, of all runs: at most {:.2} %",
+        rare.len(),
         100.0 * PRINTED_MIN,
         100.0 * wrong
     );

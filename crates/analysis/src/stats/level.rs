@@ -7,17 +7,21 @@
 //! visit to the next.
 //!
 //! So the logarithm of the median latency (or of the rate) in short stretches of all visits is taken as a mean, plus a
-//! level that is a stationary Gaussian process with correlation exp(-distance / tau) (Ornstein-Uhlenbeck), plus
-//! independent noise. Neither tau nor the share of the level in the variance is estimated: every pair of them on a grid
-//! counts with its posterior probability, mean and scale integrated out (flat, and 1 / scale^2: the marginal likelihood
-//! of Gaussian regression, O'Hagan and Forster 2004, Bayesian Inference, section 11.3). For each pair the average of the
-//! level over the visits misses its long-run mean by a Student's t; their mixture gives the half width. A level that
-//! hardly moves gives almost nothing; one that drifts through the whole run a wide interval, since a minute of it says
-//! little of the next.
+//! level that is a stationary Gaussian process with correlation exp(-distance / tau) (Ornstein-Uhlenbeck) and standard
+//! deviation sigma, plus independent noise. None of them is estimated: each pair of tau and sigma on a grid counts with its
+//! posterior probability, mean and noise integrated out (flat, and 1 / scale: the marginal likelihood of Gaussian
+//! regression, O'Hagan and Forster 2004, Bayesian Inference, section 11.3). For each pair the average of the level over the
+//! visits misses its long-run mean by a normal error; their mixture gives the half width.
+//!
+//! Steps of a run share the disk. What the others' stretches say of tau and sigma is the prior of a step, mixed with a vague
+//! one in case its own level is another matter (a robust meta-analytic-predictive prior: Schmidli et al. 2014, Biometrics
+//! 70, 1023). So a step with a single visit, whose own stretches say little, has the spread of the others between theirs.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{ContinuousCDF, Normal};
+use statrs::function::gamma::ln_gamma;
 
 use qd1_model::Estimate;
 
@@ -32,17 +36,33 @@ const STRETCHES_MIN: usize = 10;
 const OPS_MIN: f64 = 4.0;
 /// Operations of a stretch that visits with few of them are cut for: their numbers vary.
 const OPS_AIMED: f64 = 6.0;
-/// Times in which the level forgets itself, s: from a stretch to twice a minute, each twice the one before.
+/// Times in which the level forgets itself, s: from a stretch to the length of a check, each twice the one before.
 const TAU_MIN_S: f64 = 0.1;
-const TAUS: usize = 12;
-/// Shares of the level in the variance of a stretch.
-const SHARES: [f64; 13] = [0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.999];
+const TAUS: usize = 11;
+/// Standard deviations of the level, as logarithms: each a factor of the square root of 2 above the one before.
+const SIGMA_MIN: f64 = 0.002;
+const SIGMAS: usize = 20;
+/// Log odds of the level's share in the variance of a stretch, at which the noise is integrated over: to either side, and
+/// their distance.
+const ODDS: i32 = 24;
+const ODDS_STEP: f64 = 1.0 / 3.0;
+/// What is believed before any stretch is seen: that the level does not move at all; else its standard deviation is
+/// log-normal about a tenth.
+const STILL: f64 = 0.3;
+const SIGMA_USUAL: f64 = 0.1;
+const SIGMA_SPREAD: f64 = 1.2;
+/// Weight of what the other steps say, against the vague belief.
+const SHARED: f64 = 0.8;
+/// Power of the others' likelihoods: they met the same course of the level, and are not independent.
+const OTHERS_POWER: f64 = 0.3;
 
 /// A figure that moves with the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     /// Median latency.
     Latency,
+    /// Latencies above the median.
+    Tail,
     /// Operations per second.
     Rate,
 }
@@ -58,19 +78,125 @@ struct Stretch {
     ios: f64,
 }
 
+/// Probabilities of all pairs of parameters: first that the level does not move, then each tau with each sigma.
+#[derive(Clone, Debug)]
+pub struct Belief {
+    weights: Vec<f64>,
+    /// What other steps alone say, if they had a part in it.
+    theirs: Option<Vec<f64>>,
+    /// Whether the level of the step's median and rate is its own, whatever the others' do.
+    is_apart: bool,
+}
+
+static VAGUE: LazyLock<Belief> = LazyLock::new(|| {
+    let shape = |number: usize| {
+        let off = (sigma(number) / SIGMA_USUAL).ln() / SIGMA_SPREAD;
+        (-0.5 * off * off).exp()
+    };
+    let total: f64 = (0..SIGMAS).map(shape).sum::<f64>() * TAUS as f64;
+    let moving = (0..TAUS).flat_map(|_| (0..SIGMAS).map(|number| (1.0 - STILL) * shape(number) / total));
+    Belief { weights: std::iter::once(STILL).chain(moving).collect(), theirs: None, is_apart: false }
+});
+
+fn sigma(number: usize) -> f64 {
+    SIGMA_MIN * 2f64.powf(0.5 * number as f64)
+}
+
+impl Belief {
+    /// What is known of a disk of which nothing was seen.
+    pub(super) fn vague() -> &'static Self {
+        &VAGUE
+    }
+
+    /// What is known of a step from the other steps of its run.
+    pub(super) fn from_others<'a>(others: impl IntoIterator<Item = &'a Evidence>) -> Self {
+        let mut sum = vec![0.0; VAGUE.weights.len()];
+        let mut is_informed = false;
+        for evidence in others {
+            sum.iter_mut().zip(&evidence.logs).for_each(|(sum, log)| *sum += OTHERS_POWER * log);
+            is_informed = true;
+        }
+        let theirs = given(&VAGUE.weights, &sum);
+        let mixed = theirs.iter().zip(&VAGUE.weights).map(|(theirs, vague)| SHARED * theirs + (1.0 - SHARED) * vague);
+        Self { weights: mixed.collect(), theirs: is_informed.then_some(theirs), is_apart: false }
+    }
+
+    /// What the mean latency moves with: one that a limit holds is known as the rate is, and better than a median within a bin.
+    pub(super) fn of_mean(&self) -> Of {
+        if self.is_apart { Of::Rate } else { Of::Latency }
+    }
+
+    /// Whether the median and rate of the step do not move as those of others.
+    pub(super) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// The same for a step whose median and rate do not move as those of others.
+    pub(super) fn apart(self) -> Self {
+        Self { is_apart: true, ..self }
+    }
+
+    /// Half width of the 95 % interval of the level's average over the time of `around` about its long-run mean, as a
+    /// logarithm, by what is known of the level of `own`, of which `around` has at least the time.
+    ///
+    /// A single visit in which nothing moves is no evidence: a disk that is slow for seconds, now and then, does not either.
+    /// So what the others say is the least that a step with one visit has.
+    pub(super) fn half_width(&self, own: &Series, of: Of, around: &Series) -> f64 {
+        if own.is_sample() || own.visits().len() < 2 && self.theirs.is_none() {
+            return 0.0;
+        }
+        let is_apart = self.is_apart && of != Of::Tail;
+        let times = times(around);
+        let before = if is_apart { &VAGUE.weights } else { &self.weights };
+        let evidence = Evidence::new(own, of);
+        let known = evidence.as_ref().map(|evidence| over(&given(before, &evidence.logs), &times));
+        if own.visits().len() > 1 {
+            return known.unwrap_or(f64::INFINITY);
+        }
+        let theirs = self.theirs.as_ref().filter(|_| !is_apart).map_or(0.0, |theirs| over(theirs, &times));
+        theirs.max(known.unwrap_or(0.0))
+    }
+}
+
+/// Times, s, and operations of each batch.
+fn times(series: &Series) -> Vec<(f64, f64)> {
+    let batches = series.batches().iter().enumerate();
+    batches.map(|(at, batch)| (series.middle_ns(at..at + 1) / 1e9, batch.ios)).collect()
+}
+
+/// Probabilities once these logarithms of likelihoods are known.
+fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = before.iter().zip(logs).map(|(weight, log)| weight * (log - most).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / total).collect()
+}
+
+/// Half width of the 95 % interval of the level's average over these times, s, with their weights, as a logarithm.
+fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
+    let still = (probabilities[0], 0.0);
+    let moving = (0..TAUS).flat_map(|power| {
+        let average = variance_of_average(times, tau_s(power)).sqrt();
+        (0..SIGMAS).map(move |number| (probabilities[1 + power * SIGMAS + number], sigma(number) * average))
+    });
+    mixture_half_width(&std::iter::once(still).chain(moving).collect::<Vec<_>>())
+}
+
+fn tau_s(power: usize) -> f64 {
+    TAU_MIN_S * f64::from(1u32 << power)
+}
+
 /// Half width of the 95 % interval of the level's average over the visits of `series` about its long-run mean, as a
-/// logarithm; 0 for a step that was measured in one go, and for a sample, which speaks for its own span.
-pub(super) fn half_width(series: &Series, of: Of) -> f64 {
-    let visits = series.visits();
-    if visits.len() < 2 || series.is_sample() {
-        return 0.0;
-    }
-    let each = STRETCHES.div_ceil(visits.len());
-    let stretches: Vec<Stretch> = visits.iter().flat_map(|visit| cut(series, visit.clone(), each, of)).collect();
-    if stretches.len() < STRETCHES_MIN {
-        return f64::INFINITY;
-    }
-    mixture_half_width(&hypotheses(&stretches), (stretches.len() - 1) as f64)
+/// logarithm; 0 for a sample, which speaks for its own span, and for a step that was measured in one go, unless other
+/// steps tell of the level.
+pub(super) fn half_width(series: &Series, of: Of, belief: &Belief) -> f64 {
+    belief.half_width(series, of, series)
+}
+
+/// The same of the median and of what is above it, over the time of `around`.
+pub(super) fn half_widths(belief: &Belief, own: &Series, around: &Series) -> (f64, f64) {
+    let median = belief.half_width(own, Of::Latency, around);
+    (median, if belief.is_apart { belief.half_width(own, Of::Tail, around) } else { median })
 }
 
 /// Quantile `q` of the visits, widened to what the long run's may be: by the level, and upwards by what these visits did
@@ -95,7 +221,7 @@ pub(super) fn beyond(quantile: Estimate, median_ns: f64, q: f64, half_width: f64
 /// slow that they would have no median.
 fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch> {
     let all_ios: f64 = series.batches()[visit.clone()].iter().map(|batch| batch.ios).sum();
-    let most = if of == Of::Latency { most.min((all_ios / OPS_AIMED) as usize).max(1) } else { most };
+    let most = if of != Of::Rate { most.min((all_ios / OPS_AIMED) as usize).max(1) } else { most };
     let size = visit.len().div_ceil(most).max(1);
     let bounds = visit.clone().step_by(size).map(|from| from..(from + size).min(visit.end));
     let stretch = |range: Range<usize>| {
@@ -103,8 +229,8 @@ fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch
         let ios: f64 = part.iter().map(|batch| batch.ios).sum();
         let length_ns: f64 = part.iter().map(|batch| batch.length_ns).sum();
         let log = match of {
-            Of::Latency if ios >= OPS_MIN => series.median_of(range.clone()).ln(),
-            Of::Latency => return None,
+            Of::Latency | Of::Tail if ios >= OPS_MIN => series.median_of(range.clone()).ln(),
+            Of::Latency | Of::Tail => return None,
             Of::Rate => (ios.max(0.5) / length_ns.max(1.0)).ln(),
         };
         Some(Stretch { at_s: series.middle_ns(range) / 1e9, log, ios: ios.max(1.0) })
@@ -112,48 +238,71 @@ fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch
     bounds.filter_map(stretch).collect()
 }
 
-/// One pair of parameters.
-#[derive(Clone, Copy, Debug)]
-struct Hypothesis {
-    /// Logarithm of its posterior probability, up to a constant.
-    log_weight: f64,
-    /// Standard deviation of the level's average over the visits about its long-run mean.
-    sd: f64,
+/// What the stretches of one step say: the logarithm of the likelihood of each pair of parameters, up to a constant.
+#[derive(Clone, Debug)]
+pub(super) struct Evidence {
+    logs: Vec<f64>,
 }
 
-/// All pairs of parameters with their weights.
-fn hypotheses(stretches: &[Stretch]) -> Vec<Hypothesis> {
-    let count = stretches.len() as f64;
-    let total: f64 = stretches.iter().map(|stretch| stretch.ios).sum();
-    let weights: Vec<f64> = stretches.iter().map(|stretch| stretch.ios / total).collect();
-    // Variance of the noise of each, on average 1.
-    let noise: Vec<f64> = stretches.iter().map(|stretch| 1.0 / stretch.ios).collect();
-    let mean_noise = noise.iter().sum::<f64>() / count;
-    let noise: Vec<f64> = noise.into_iter().map(|one| one / mean_noise).collect();
-    let mut all = Vec::with_capacity(TAUS * SHARES.len());
-    for tau in (0..TAUS).map(|power| TAU_MIN_S * f64::from(1u32 << power)) {
-        let average = variance_of_average(stretches, &weights, tau);
-        for share in SHARES {
-            let fit = Fit::new(stretches, &noise, tau, share);
-            let log_weight = -0.5 * (fit.log_det + fit.ones.ln()) - 0.5 * (count - 1.0) * fit.residual.ln();
-            let sd = (fit.residual / (count - 1.0) * share * average).sqrt();
-            all.push(Hypothesis { log_weight, sd });
-        }
+impl Evidence {
+    /// Of the visits of `series`; `None` where they are too few.
+    pub(super) fn new(series: &Series, of: Of) -> Option<Self> {
+        let visits = series.visits();
+        let each = STRETCHES.div_ceil(visits.len().max(1));
+        let stretches: Vec<Stretch> = visits.iter().flat_map(|visit| cut(series, visit.clone(), each, of)).collect();
+        (stretches.len() >= STRETCHES_MIN).then(|| Self::of_stretches(&stretches))
     }
-    all
+
+    fn of_stretches(stretches: &[Stretch]) -> Self {
+        let count = stretches.len() as f64;
+        // Variance of the noise of each, on average 1.
+        let noise: Vec<f64> = stretches.iter().map(|stretch| 1.0 / stretch.ios).collect();
+        let mean_noise = noise.iter().sum::<f64>() / count;
+        let noise: Vec<f64> = noise.into_iter().map(|one| one / mean_noise).collect();
+        let half_df = 0.5 * (count - 1.0);
+        let still = Fit::new(stretches, &noise, &vec![0.0; stretches.len()], 0.0);
+        let mut logs =
+            vec![ln_gamma(half_df) - half_df * (0.5 * still.residual).ln() - still.log_rest() - ODDS_STEP.ln()];
+        let gaps_s: Vec<f64> = stretches.windows(2).map(|pair| pair[1].at_s - pair[0].at_s).collect();
+        for power in 0..TAUS {
+            let kept = gaps_s.iter().map(|gap_s| (-gap_s / tau_s(power)).exp());
+            let keeps: Vec<f64> = std::iter::once(0.0).chain(kept).collect();
+            let fits: Vec<(f64, Fit)> = (-ODDS..=ODDS)
+                .map(|step| {
+                    let share = 1.0 / (1.0 + (-f64::from(step) * ODDS_STEP).exp());
+                    (share, Fit::new(stretches, &noise, &keeps, share))
+                })
+                .collect();
+            logs.extend((0..SIGMAS).map(|number| {
+                let at = |(share, fit): &(f64, Fit)| {
+                    let variance = sigma(number).powi(2) / share;
+                    -half_df * variance.ln() - 0.5 * fit.residual / variance - fit.log_rest()
+                };
+                log_sum(&fits.iter().map(at).collect::<Vec<_>>())
+            }));
+        }
+        Self { logs }
+    }
 }
 
-/// Variance of the weighted average of a level of variance 1.
-fn variance_of_average(stretches: &[Stretch], weights: &[f64], tau_s: f64) -> f64 {
+/// Logarithm of the sum of what these are the logarithms of.
+fn log_sum(logs: &[f64]) -> f64 {
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
+}
+
+/// Variance of the average of a level of variance 1 at these times, s, with their weights.
+fn variance_of_average(times: &[(f64, f64)], tau_s: f64) -> f64 {
     // Each with all before it: what these add up to decays from one to the next.
     let (mut sum, mut before, mut last_s) = (0.0, 0.0, 0.0);
-    for (stretch, weight) in stretches.iter().zip(weights) {
-        before *= (-(stretch.at_s - last_s) / tau_s).exp();
+    for (at_s, weight) in times {
+        before *= (-(at_s - last_s) / tau_s).exp();
         sum += weight * (weight + 2.0 * before);
         before += weight;
-        last_s = stretch.at_s;
+        last_s = *at_s;
     }
-    sum
+    let total: f64 = times.iter().map(|(_, weight)| weight).sum();
+    if total > 0.0 { sum / (total * total) } else { 1.0 }
 }
 
 /// The generalised least squares fit of a constant under one pair of parameters, by a Kalman filter: the level is
@@ -169,41 +318,50 @@ struct Fit {
 }
 
 impl Fit {
-    fn new(stretches: &[Stretch], noise: &[f64], tau_s: f64, share: f64) -> Self {
+    /// `keeps`: how much of the level each has kept from the one before.
+    fn new(stretches: &[Stretch], noise: &[f64], keeps: &[f64], share: f64) -> Self {
         let (mut log_det, mut ones, mut both, mut values) = (0.0, 0.0, 0.0, 0.0);
         // What is expected of the level, once for the values and once for the constant, and its variance.
-        let (mut of_values, mut of_ones, mut variance, mut last_s) = (0.0, 0.0, share, f64::NEG_INFINITY);
-        for (stretch, noise) in stretches.iter().zip(noise) {
-            let keeps = (-(stretch.at_s - last_s) / tau_s).exp();
+        let (mut of_values, mut of_ones, mut variance) = (0.0, 0.0, share);
+        let mut det = 1.0f64;
+        for ((stretch, noise), keeps) in stretches.iter().zip(noise).zip(keeps) {
             (of_values, of_ones) = (keeps * of_values, keeps * of_ones);
             variance = keeps * keeps * variance + (1.0 - keeps * keeps) * share;
             let (new_value, new_one) = (stretch.log - of_values, 1.0 - of_ones);
             let expected = variance + (1.0 - share) * noise;
-            log_det += expected.ln();
-            ones += new_one * new_one / expected;
-            both += new_one * new_value / expected;
-            values += new_value * new_value / expected;
-            let gain = variance / expected;
+            let precision = expected.recip();
+            det *= expected;
+            // A logarithm takes longer than all else here, and the product must not leave the range of numbers.
+            if !(1e-200..1e200).contains(&det) {
+                log_det += det.ln();
+                det = 1.0;
+            }
+            ones += new_one * new_one * precision;
+            both += new_one * new_value * precision;
+            values += new_value * new_value * precision;
+            let gain = variance * precision;
             (of_values, of_ones) = (of_values + gain * new_value, of_ones + gain * new_one);
             variance *= 1.0 - gain;
-            last_s = stretch.at_s;
         }
+        log_det += det.ln();
         // All alike: nothing moves, and the logarithm of the sum stays finite.
         Self { log_det, ones, residual: (values - both * both / ones).max(1e-12) }
     }
+
+    /// What of the likelihood does not depend on the scale, as a logarithm.
+    fn log_rest(&self) -> f64 {
+        0.5 * (self.log_det + self.ones.ln())
+    }
 }
 
-/// Where the mixture of Student's t with `df` degrees of freedom leaves 2.5 % on each side.
-fn mixture_half_width(all: &[Hypothesis], df: f64) -> f64 {
-    let most = all.iter().map(|one| one.log_weight).fold(f64::NEG_INFINITY, f64::max);
-    let weighted: Vec<(f64, f64)> = all.iter().map(|one| ((one.log_weight - most).exp(), one.sd)).collect();
-    let total: f64 = weighted.iter().map(|(weight, _)| weight).sum();
-    let Ok(t) = StudentsT::new(0.0, 1.0, df) else { return f64::INFINITY };
+/// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
+fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
+    let normal = Normal::standard();
     let beyond = |half: f64| {
-        let tail = |(weight, sd): &(f64, f64)| if *sd > 0.0 { weight * t.cdf(-half / sd) } else { 0.0 };
-        weighted.iter().map(tail).sum::<f64>() / total
+        let tail = |(weight, sd): &(f64, f64)| if *sd > 0.0 { weight * normal.cdf(-half / sd) } else { 0.0 };
+        all.iter().map(tail).sum::<f64>()
     };
-    let widest = weighted.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
+    let widest = all.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, 10.0 * widest);
     for _ in 0..40 {
         let middle = 0.5 * (low + high);
@@ -232,7 +390,8 @@ mod tests {
     }
 
     fn half_width_of(stretches: &[Stretch]) -> f64 {
-        mixture_half_width(&hypotheses(stretches), 95.0)
+        let known = given(&VAGUE.weights, &Evidence::of_stretches(stretches).logs);
+        over(&known, &stretches.iter().map(|stretch| (stretch.at_s, stretch.ios)).collect::<Vec<_>>())
     }
 
     /// The claim itself: how often the level's average lies within its half width, from a level that forgets itself
@@ -275,5 +434,56 @@ mod tests {
         assert!(long > 1.5 * short, "{short} {long}");
         // Twelve independent visits alone would say 0.13.
         assert!(long > 0.2, "{long}");
+    }
+
+    /// What four other steps of a run say, each with visits of its own of the same disk.
+    fn others(random: &mut Random, sigma: f64, tau_s: f64) -> Belief {
+        let evidence: Vec<Evidence> =
+            (0..4).map(|_| Evidence::of_stretches(&visits(random, sigma, tau_s, 0.02).0)).collect();
+        Belief::from_others(&evidence)
+    }
+
+    /// Half width of a visit of 4 s, by what others say alone.
+    fn of_one_visit(belief: &Belief) -> f64 {
+        let times: Vec<(f64, f64)> = (0..40).map(|at| (f64::from(at) / 10.0, 1.0)).collect();
+        over(belief.theirs.as_ref().unwrap(), &times)
+    }
+
+    /// The average of a level over 4 s has a known law: the half width from others comes near 1.96 of its deviations.
+    #[test]
+    fn a_step_with_one_visit_has_the_spread_of_the_others() {
+        let mut random = Random::new(14);
+        for tau_s in [0.3, 1.0, 3.0, 10.0] {
+            let ratio_of = |belief: &Belief| {
+                let x = 4.0 / tau_s;
+                let truth = 0.2 * (2.0 / x * (1.0 - (1.0 - f64::exp(-x)) / x)).sqrt();
+                of_one_visit(belief) / (Z_975 * truth)
+            };
+            let mut ratios: Vec<f64> = (0..15).map(|_| ratio_of(&others(&mut random, 0.2, tau_s))).collect();
+            ratios.sort_by(f64::total_cmp);
+            assert!((0.8..1.7).contains(&ratios[7]), "tau {tau_s} s: {ratios:?}");
+        }
+        let still = of_one_visit(&others(&mut random, 0.0, 1.0));
+        assert!(still < 0.03, "{still}");
+    }
+
+    #[test]
+    fn what_others_saw_makes_a_half_width_sharper_and_the_own_still_decides() {
+        let mut random = Random::new(15);
+        let of = |belief: &Belief, stretches: &[Stretch]| {
+            let times: Vec<(f64, f64)> = stretches.iter().map(|stretch| (stretch.at_s, stretch.ios)).collect();
+            over(&given(&belief.weights, &Evidence::of_stretches(stretches).logs), &times)
+        };
+        let still = others(&mut random, 0.0, 1.0);
+        let (mut among, mut alone) = (0.0, 0.0);
+        for _ in 0..20 {
+            let own = visits(&mut random, 0.0, 1.0, 0.02).0;
+            (among, alone) = (among + of(&still, &own), alone + half_width_of(&own));
+        }
+        assert!(among < 0.95 * alone, "{among} {alone}");
+        // A step that moves on a disk whose others do not keeps a width of its own.
+        let moving = visits(&mut random, 0.2, 3.0, 0.02).0;
+        let (alone, among) = (half_width_of(&moving), of(&still, &moving));
+        assert!(among > 0.8 * alone, "{among} {alone}");
     }
 }

@@ -18,11 +18,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qd1_model::hist::{COARSE_BINS, coarse_index};
+use qd1_model::plan::{Order, StepPlan, Sync, Work};
 use qd1_model::record::StepRecord;
 use qd1_model::{OpClass, Record};
 
 use super::episodes::Episodes;
-use super::level::{self, Of};
+use super::level::{self, Belief, Evidence, Of};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
 use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
 
@@ -35,12 +36,20 @@ const STALL: f64 = 20.0;
 const STALL_PARTS: u32 = 16;
 /// Least share of the time in which a kind of operation is on its way, for its stalls to be counted over that time.
 const AT_ONCE_MIN: f64 = 0.05;
+/// Range of a step's own level, as a logarithm, that passes for none, and that of the others, who have noise of their own.
+const SAME_MAX: f64 = 0.02;
+const OTHERS_SAME_MAX: f64 = 0.06;
+/// Share of the others' time below which a level that stays as it is shows a step that goes its own way.
+const APART_MAX: f64 = 0.03;
+/// How far before or after a step with one visit the others' level is that of its own time, ns.
+const NEAR_NS: f64 = 7e8;
 /// Requests at their own times that a percentile above the median takes, over what independent ones would take.
 const OPEN_SPARE: f64 = 8.0;
 /// Share of stalls in the latencies of requests at their own times from which their mean is not resolved.
 const STALLED_MAX: f64 = 0.05;
 
 /// The level of the disk in a part of a step, by one kind of operation.
+#[derive(Clone)]
 struct Moment {
     /// ns of the run.
     start_ns: f64,
@@ -55,6 +64,40 @@ struct Moment {
 struct Course {
     step: String,
     moments: Vec<Moment>,
+    /// What it says of how the level moves.
+    evidence: Option<Evidence>,
+}
+
+impl Course {
+    /// Start and length of each visit, ns, and the logarithm of its level, the mean of its moments.
+    fn visit_levels(&self) -> Vec<(f64, f64, f64)> {
+        let goes_on = |one: &Moment, next: &Moment| one.start_ns + one.length_ns >= next.start_ns;
+        let level = |visit: &[Moment]| {
+            let length_ns: f64 = visit.iter().map(|moment| moment.length_ns).sum();
+            let sum: f64 = visit.iter().map(|moment| moment.factor.ln() * moment.length_ns).sum();
+            (visit[0].start_ns, length_ns, sum / length_ns.max(1.0))
+        };
+        self.moments.chunk_by(goes_on).map(level).collect()
+    }
+}
+
+/// The level of the others around the time of a step with one visit, as a factor of the usual one; 1 where none of them
+/// was near.
+fn level_near(others: &[&Course], start_ns: f64, end_ns: f64) -> f64 {
+    let distance =
+        |moment: &Moment| (start_ns - moment.start_ns - moment.length_ns).max(moment.start_ns - end_ns).max(0.0);
+    let near = others.iter().flat_map(|course| &course.moments).filter(|moment| distance(moment) < NEAR_NS);
+    let (sum, length_ns) = near.fold((0.0, 0.0), |(sum, all_ns), moment| {
+        (sum + moment.factor.ln() * moment.length_ns, all_ns + moment.length_ns)
+    });
+    if length_ns > 0.0 { (sum / length_ns).exp() } else { 1.0 }
+}
+
+/// The largest less the smallest; 0 of none.
+fn range(values: impl Iterator<Item = f64>) -> f64 {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    (high - low).max(0.0)
 }
 
 /// The courses of all steps of a run whose visits take turns.
@@ -63,6 +106,8 @@ pub struct Meanwhile {
     courses: Vec<Course>,
     /// Steps whose requests are due at their own times.
     is_open: BTreeSet<String>,
+    /// Steps with one visit that suffer as those with several do: requests one after another, as fast as the disk is.
+    once: BTreeSet<String>,
 }
 
 impl Meanwhile {
@@ -84,29 +129,100 @@ impl Meanwhile {
             let moments = |series| {
                 if is_open.contains(&step.name) { Vec::new() } else { moments(series, step.started_ns as f64) }
             };
-            is_visited.then(|| Course { step: step.name.clone(), moments: moments(&series) })
+            is_visited.then(|| Course {
+                step: step.name.clone(),
+                evidence: Evidence::new(&series, Of::Latency),
+                moments: moments(&series),
+            })
         });
-        Self { courses: visited.collect(), is_open }
+        let is_plain = |planned: &&StepPlan| {
+            planned.visits <= 1
+                && !planned.is_open()
+                && matches!(&planned.work, Work::Io(io) if io.sync != Sync::EndFsync && io.order != Order::RandomFull)
+        };
+        let once = record.plan.steps.iter().filter(is_plain).map(|planned| planned.name.clone()).collect();
+        Self { courses: visited.collect(), is_open, once }
+    }
+
+    /// What the other steps tell of how the level of `step` moves.
+    #[must_use]
+    pub fn belief(&self, step: &StepRecord, class: OpClass) -> Belief {
+        let others = self.others(step).into_iter();
+        let known = Belief::from_others(others.filter_map(|course| course.evidence.as_ref()));
+        let is_apart = self.is_apart(&Series::while_active(&step.intervals, class), step);
+        if is_apart { known.apart() } else { known }
+    }
+
+    /// The other steps with visits; none for a step that does not suffer as they do.
+    fn others(&self, step: &StepRecord) -> Vec<&Course> {
+        let others: Vec<&Course> = self.courses.iter().filter(|course| course.step != step.name).collect();
+        let is_visited = others.len() < self.courses.len();
+        if is_visited || self.once.contains(&step.name) { others } else { Vec::new() }
+    }
+
+    /// Whether a step with one visit goes its own way: the others' level hardly ever stays as much the same for so long.
+    ///
+    /// What a limit of the disk holds is the same whatever neighbours do.
+    fn is_apart(&self, own: &Series, step: &StepRecord) -> bool {
+        let (visits, others) = (own.visits(), self.others(step));
+        let [visit] = &visits[..] else { return false };
+        let length_ns: f64 = own.batches()[visit.clone()].iter().map(|batch| batch.length_ns).sum();
+        // Each visit of the others as a whole, from which its moments' noise has gone.
+        let mut levels: Vec<(f64, f64, f64)> = others.iter().flat_map(|course| course.visit_levels()).collect();
+        levels.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let each_ns = levels.iter().map(|(_, length_ns, _)| length_ns).sum::<f64>() / levels.len().max(1) as f64;
+        let parts = ((length_ns / each_ns.max(1.0)) as usize).clamp(2, 8);
+        let size = visit.len().div_ceil(parts).max(1);
+        // Its rate, since the median of what differs by less than a bin is not known so well.
+        let rates = visit.clone().step_by(size).map(|from| {
+            let part = &own.batches()[from..(from + size).min(visit.end)];
+            let sum = |of: fn(&Batch) -> f64| part.iter().map(of).sum::<f64>();
+            (sum(|batch| batch.ios).max(0.5) / sum(|batch| batch.length_ns).max(1.0)).ln()
+        });
+        if range(rates) > SAME_MAX {
+            return false;
+        }
+        let windows: Vec<f64> = levels.windows(parts).map(|window| range(window.iter().map(|one| one.2))).collect();
+        let alike = windows.iter().filter(|range| **range <= OTHERS_SAME_MAX).count();
+        !windows.is_empty() && (alike as f64) < APART_MAX * windows.len() as f64
     }
 
     /// What `step` would have measured of `class`, had it been there all the time; `None` without visits or other steps.
     #[must_use]
-    pub fn around(&self, step: &StepRecord, class: OpClass) -> Option<Around> {
-        let others: Vec<&Course> = self.courses.iter().filter(|course| course.step != step.name).collect();
-        if others.is_empty() || self.courses.len() == others.len() {
+    pub fn around(&self, step: &StepRecord, class: OpClass, belief: &Belief) -> Option<Around> {
+        let others = self.others(step);
+        if others.is_empty() {
             return None;
         }
         let own = Series::while_active(&step.intervals, class);
         let started_ns = step.started_ns as f64;
-        let mut base = Base::new(&own, &moments(&own, started_ns), self.is_open.contains(&step.name))?;
+        let mut own_moments = moments(&own, started_ns);
+        let is_apart = belief.is_apart();
+        if own.visits().len() == 1 && !is_apart {
+            let end_ns = own_moments.last().map_or(started_ns, |last| last.start_ns + last.length_ns);
+            let near = level_near(&others, started_ns, end_ns);
+            own_moments.iter_mut().for_each(|moment| moment.factor *= near);
+        }
+        let mut base = Base::new(&own, &own_moments, self.is_open.contains(&step.name))?;
         let moments = others.iter().flat_map(|course| &course.moments);
-        let there = moments.map(|moment| base.at(moment, moment.start_ns - started_ns)).collect();
-        let series = own.with(there);
+        let there = moments
+            .map(|moment| {
+                let factor = if is_apart { 1.0 } else { moment.factor };
+                base.at(&Moment { factor, ..moment.clone() }, moment.start_ns - started_ns)
+            })
+            .collect();
+        let series = own.clone().with(there);
         let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
         let stalled = base.is_open.then(|| base.stalled_ns / latencies_ns);
+        let (level, level_of_tail) = level::half_widths(belief, &own, &series);
+        let level_of_rate = belief.half_width(&own, Of::Rate, &series);
+        let level_of_mean = if is_apart { level_of_rate } else { level };
         Some(Around {
             episodes: Episodes::new(&series),
-            level: level::half_width(&series, Of::Latency),
+            level,
+            level_of_tail,
+            level_of_mean,
+            level_of_rate,
             series,
             stalled,
         })
@@ -119,6 +235,9 @@ pub struct Around {
     episodes: Episodes,
     /// As in [`super::Quantiles`].
     level: f64,
+    level_of_tail: f64,
+    level_of_mean: f64,
+    level_of_rate: f64,
     /// Of requests at their own times, the share of stalls in the sum of all latencies.
     stalled: Option<f64>,
 }
@@ -132,7 +251,7 @@ impl Around {
             quantile_of(&self.series, &self.episodes, self.series.n, q, at),
             at(0.5 * self.series.n as f64),
             q,
-            self.level,
+            if q > 0.5 { self.level_of_tail } else { self.level },
         )
     }
 
@@ -142,7 +261,7 @@ impl Around {
         if self.stalled.is_some_and(|share| share.is_nan() || share > STALLED_MAX) {
             return Estimate { n: self.series.n, n_needed: 2 * self.series.n, ..Estimate::default() };
         }
-        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level)
+        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level_of_mean)
     }
 
     /// Operations per second.
@@ -159,7 +278,7 @@ impl Around {
 
     fn per_second(&self, quantity: Quantity) -> Estimate {
         let rate = ratio(&self.series, quantity, Quantity::Length);
-        scaled(widened(rate, level::half_width(&self.series, Of::Rate)), 1e9)
+        scaled(widened(rate, self.level_of_rate), 1e9)
     }
 }
 
@@ -403,7 +522,11 @@ mod tests {
     }
 
     fn around(steps: &[StepRecord; 2]) -> Around {
-        meanwhile(steps).around(&steps[0], OpClass::Read).unwrap()
+        around_in(&meanwhile(steps), steps).unwrap()
+    }
+
+    fn around_in(seen: &Meanwhile, steps: &[StepRecord]) -> Option<Around> {
+        seen.around(&steps[0], OpClass::Read, &seen.belief(&steps[0], OpClass::Read))
     }
 
     fn meanwhile(steps: &[StepRecord]) -> Meanwhile {
@@ -450,7 +573,7 @@ mod tests {
             let steps = [reads(), commits(latencies)];
             let mut seen = meanwhile(&steps);
             seen.is_open.insert("reads".to_owned());
-            seen.around(&steps[0], OpClass::Read).unwrap()
+            around_in(&seen, &steps).unwrap()
         };
         let steady = others_with(|_| busy(1_000_000));
         assert!(steady.quantile(0.5).is_resolved() && steady.mean().is_resolved());
@@ -473,11 +596,11 @@ mod tests {
     #[test]
     fn without_visits_or_without_others_there_is_nothing_around() {
         let steps = [reads()];
-        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(around_in(&meanwhile(&steps), &steps).is_none());
         let mut steps = [reads(), commits(|_| busy(1_000_000))];
         for step in &mut steps {
             step.intervals.iter_mut().enumerate().for_each(|(at, one)| one.start_ns = at as u64 * 100_000_000);
         }
-        assert!(meanwhile(&steps).around(&steps[0], OpClass::Read).is_none());
+        assert!(around_in(&meanwhile(&steps), &steps).is_none());
     }
 }

@@ -25,6 +25,7 @@ use qd1_model::{Estimate, Hist};
 
 use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
+pub use level::Belief;
 use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
 pub use meanwhile::{Around, Meanwhile, at_own_times, both};
@@ -41,6 +42,8 @@ const PILOT_EXCEEDANCES: f64 = 60.0;
 const VIF_DOUBTFUL: f64 = 2.0;
 /// A mean or rate known no better than within this factor is not resolved.
 const FACTOR_MAX: f64 = 10.0;
+/// Degrees of freedom that few residuals leave at least.
+const FEWEST: f64 = 2.0;
 /// Standard deviations of its own estimate by which the VIF of a rare quantile must exceed the pilot's to be used.
 const EXCESS_SIGMA: f64 = 1.5;
 
@@ -65,6 +68,8 @@ pub struct Quantiles {
     episodes: Episodes,
     /// Half width that the time between visits adds, as a logarithm.
     level: f64,
+    /// The same of quantiles above the median.
+    level_of_tail: f64,
     n: u64,
 }
 
@@ -72,16 +77,30 @@ impl Quantiles {
     /// Prepares for [`quantile`] of `hist`.
     #[must_use]
     pub fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
+        Self::knowing(Belief::vague(), hist, intervals, class)
+    }
+
+    /// The same with what is known of the level from other steps of the run.
+    #[must_use]
+    pub fn knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
         let series = Series::while_active(intervals, class);
-        let level = level::half_width(&series, level::Of::Latency);
-        Self { sorted: Sorted::new(hist), episodes: Episodes::new(&series), series, level, n: hist.count() }
+        let (level, level_of_tail) = level::half_widths(belief, &series, &series);
+        Self {
+            sorted: Sorted::new(hist),
+            episodes: Episodes::new(&series),
+            series,
+            level,
+            level_of_tail,
+            n: hist.count(),
+        }
     }
 
     /// Returns [`quantile`] `q`.
     #[must_use]
     pub fn at(&self, q: f64) -> Estimate {
         let within = quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank));
-        level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, self.level)
+        let level = if q > 0.5 { self.level_of_tail } else { self.level };
+        level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, level)
     }
 
     /// Returns what bounds the median from below, and so all higher quantiles, where there are too few operations to know more:
@@ -116,9 +135,15 @@ pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estima
 /// Mean latency of `class`, ns: sum of latencies over operations. `hist` gives the exact mean.
 #[must_use]
 pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
+    mean_knowing(Belief::vague(), hist, intervals, class)
+}
+
+/// [`mean`] with what is known of the level from other steps of the run.
+#[must_use]
+pub fn mean_knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
     let series = Series::while_active(intervals, class);
     let within = ratio(&series, Quantity::LatSum, Quantity::Ios);
-    let mut estimate = widened(within, level::half_width(&series, level::Of::Latency));
+    let mut estimate = widened(within, level::half_width(&series, belief.of_mean(), belief));
     if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
@@ -134,7 +159,13 @@ pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
 /// Operations of `class` per second.
 #[must_use]
 pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(per_time(intervals, class, Quantity::Ios), 1e9)
+    rate_knowing(Belief::vague(), intervals, class)
+}
+
+/// [`rate`] with what is known of the level from other steps of the run.
+#[must_use]
+pub fn rate_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> Estimate {
+    scaled(per_time(belief, intervals, class, Quantity::Ios), 1e9)
 }
 
 /// Operations of `class` per second of their own time, for steps in which one worker does different things one
@@ -148,13 +179,19 @@ pub fn rate_of_own_time(intervals: &[Interval], class: OpClass) -> Estimate {
 /// Bytes moved by `class` per second.
 #[must_use]
 pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(per_time(intervals, class, Quantity::Bytes), 1e9)
+    byte_rate_knowing(Belief::vague(), intervals, class)
+}
+
+/// [`byte_rate`] with what is known of the level from other steps of the run.
+#[must_use]
+pub fn byte_rate_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> Estimate {
+    scaled(per_time(belief, intervals, class, Quantity::Bytes), 1e9)
 }
 
 /// A quantity per ns.
-fn per_time(intervals: &[Interval], class: OpClass, quantity: Quantity) -> Estimate {
+fn per_time(belief: &Belief, intervals: &[Interval], class: OpClass, quantity: Quantity) -> Estimate {
     let series = Series::new(intervals, class);
-    widened(ratio(&series, quantity, Quantity::Length), level::half_width(&series, level::Of::Rate))
+    widened(ratio(&series, quantity, Quantity::Length), level::half_width(&series, level::Of::Rate, belief))
 }
 
 /// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`. Not resolved
@@ -228,9 +265,10 @@ fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     }
     let value = x.iter().sum::<f64>() / total;
     let residuals = residuals(&x, &y, value);
-    let Some(run) = series.run(&residuals) else {
+    let Some(mut run) = series.run(&residuals) else {
         return Estimate { value: Some(value), n, ..Estimate::default() };
     };
+    run.df = run.df.min(few_that_weigh(&residuals));
     let relative = if value > 0.0 { run.variance.sqrt() / total / value } else { 0.0 };
     let n_effective = if relative > 0.0 { relative.powi(-2).min(n as f64) } else { n as f64 };
     let rests = ratio_basis(series, &residuals, run, x.iter().sum());
@@ -242,6 +280,14 @@ fn ratio(series: &Series, x: Quantity, y: Quantity) -> Estimate {
     }
     let factor = exponent.exp();
     Estimate { value: Some(value), low: Some(value / factor), high: Some(value * factor), n, n_effective, n_needed: 0 }
+}
+
+/// Degrees of freedom that a variance has which is made by few residuals: (sum d^2)^2 / sum d^4, as many as there would be
+/// of one size. Two stalls among hundreds of still moments tell as much of the stalls to come as two numbers do.
+fn few_that_weigh(residuals: &[f64]) -> f64 {
+    let power = |of: i32| residuals.iter().map(|d| d.powi(of)).sum::<f64>();
+    let (squares, fourths) = (power(2), power(4));
+    if fourths > 0.0 { (squares * squares / fourths).max(FEWEST) } else { f64::INFINITY }
 }
 
 /// What a ratio rests on, whose numerators add up to `sum`.

@@ -22,7 +22,7 @@ const BATCHES_MAX: usize = 400;
 const OPS_PER_BATCH: f64 = 2.0;
 
 /// One kind of operation over time, in batches of one or more neighbouring intervals.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// Per batch.
     batches: Vec<Batch>,
@@ -35,7 +35,7 @@ pub(crate) struct Series {
 }
 
 /// What one batch holds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
     /// ns since the step's measurement began.
     pub(super) start_ns: f64,

@@ -107,7 +107,7 @@ impl Stalls {
             self.longest_ns.extend((longest_ns > 0.0).then_some(longest_ns));
         }
         let series = Series::while_active(&step.intervals, class);
-        self.level = self.level.max(level::half_width(&series, level::Of::Latency));
+        self.level = self.level.max(level::half_width(&series, level::Of::Latency, level::Belief::vague()));
         self.watched_ns += if is_open { length_ns } else { lat_sum_ns / at_once };
         self.ios += ios;
     }
