@@ -55,6 +55,8 @@ const SIGMA_SPREAD: f64 = 1.2;
 const SHARED: f64 = 0.8;
 /// Power of the others' likelihoods: they met the same course of the level, and are not independent.
 const OTHERS_POWER: f64 = 0.3;
+/// A probability that is none: all pairs of the grid together would not move the half width by a thousandth.
+const NONE: f64 = 1e-8;
 
 /// A figure that moves with the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +177,8 @@ fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
 /// Half width of the 95 % interval of the level's average over these times, s, with their weights, as a logarithm.
 fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
     let still = (probabilities[0], 0.0);
-    let moving = (0..TAUS).flat_map(|power| {
+    let moving = (0..TAUS).filter(|power| (0..SIGMAS).any(|number| probabilities[1 + power * SIGMAS + number] > NONE));
+    let moving = moving.flat_map(|power| {
         let average = variance_of_average(times, tau_s(power)).sqrt();
         (0..SIGMAS).map(move |number| (probabilities[1 + power * SIGMAS + number], sigma(number) * average))
     });
@@ -357,10 +360,8 @@ impl Fit {
 /// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
 fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
     let normal = Normal::standard();
-    let beyond = |half: f64| {
-        let tail = |(weight, sd): &(f64, f64)| if *sd > 0.0 { weight * normal.cdf(-half / sd) } else { 0.0 };
-        all.iter().map(tail).sum::<f64>()
-    };
+    let all: Vec<&(f64, f64)> = all.iter().filter(|(weight, sd)| *weight > NONE && *sd > 0.0).collect();
+    let beyond = |half: f64| all.iter().map(|(weight, sd)| weight * normal.cdf(-half / sd)).sum::<f64>();
     let widest = all.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, 10.0 * widest);
     for _ in 0..40 {
