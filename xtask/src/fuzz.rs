@@ -3,7 +3,9 @@
 //! It installs cargo-fuzz when that is missing. What is found grows in a directory of its own, so that the committed
 //! corpus stays small; `--keep` adds the inputs that reach code which no committed one does.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args as Arguments;
@@ -15,6 +17,9 @@ use crate::{cmd, metadata};
 const TARGETS: &[&str] =
     &["fio_job", "fio_args", "suite", "thresholds", "conninfo", "journal", "record", "import", "export"];
 
+/// Longest input that is added to the committed corpus, in bytes: thousands of long ones would be most of the repository.
+const KEPT_MAX: u64 = 2048;
+
 /// What it takes.
 #[derive(Arguments)]
 pub(crate) struct Args {
@@ -23,7 +28,7 @@ pub(crate) struct Args {
     /// Time for each target
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Afterwards add to the committed corpus what reaches more than it does
+    /// Afterwards add to the committed corpus what reaches more than it does, up to 2 KiB each
     #[arg(long)]
     keep: bool,
 }
@@ -62,9 +67,18 @@ fn one(target: &str, args: &Args) -> Result<()> {
     if !args.keep {
         return Ok(());
     }
-    let before = fs::read_dir(&seeds)?.count();
+    let names = || fs::read_dir(&seeds)?.map(|entry| Ok(entry?.path())).collect::<Result<BTreeSet<PathBuf>>>();
+    let before = names()?;
     cmd::run(cargo_fuzz()?.args(["run", target]).arg(&seeds).arg(&found).args(["--", "-merge=1"]))?;
-    println!("fuzz: {target} has {} inputs more", fs::read_dir(&seeds)?.count() - before);
+    let mut kept = 0;
+    for added in names()?.difference(&before) {
+        if fs::metadata(added)?.len() > KEPT_MAX {
+            fs::remove_file(added)?;
+        } else {
+            kept += 1;
+        }
+    }
+    println!("fuzz: {target} has {kept} inputs more");
     Ok(())
 }
 
