@@ -98,7 +98,8 @@ fn a_loop_device_over_the_same_file_by_any_path_is_seen() {
     let machine = Machine::new();
     assert_eq!(machine.loops_of_file(&hard).len(), 1);
     for other in [&hard, &node] {
-        assert_eq!(uses_once_settled(&machine, &disk.dev), []);
+        let before = uses_once_settled(&machine, &disk.dev);
+        assert!(before.is_empty(), "{}: {before:?}", other.display());
         let over = run("losetup", &["--find", "--show", "--offset", "16777216", other.to_str().unwrap()]).unwrap();
         // The node of a device may go while it is used.
         fs::remove_file(other).unwrap();
