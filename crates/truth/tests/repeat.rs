@@ -9,9 +9,6 @@ use qd1_truth::repeat::{FROZEN_NS, Row, Sharpness, cells, record, study};
 /// Runs of a disk. Of 30, fewer than 24 hold the truth in one of 10,000 samples, if 95 % of all do.
 const RUNS: u64 = 30;
 const HELD_MIN: f64 = 0.8;
-/// Share of the runs up to which what they print has no coverage to speak of; of all runs, at most this share is wrong.
-const RARE: f64 = 0.1;
-const WRONG_MAX: f64 = 0.07;
 
 /// Asserts it for every figure of every step on the disk of this name; returns how much the widest interval of a step with
 /// visits spans, and how sharp all of those are beside an oracle's.
@@ -20,13 +17,8 @@ fn holds(name: &str) -> (f64, Sharpness) {
     let rows = study(&cell, Seeds::Tuning, RUNS);
     assert_eq!(rows.len(), 55, "eleven kinds of operation, five figures");
     for row in &rows {
-        // The mean at its own times of the disk that stalls: two of these runs print it, both too low.
-        let holds = if row.printed as f64 <= RARE * RUNS as f64 {
-            (row.printed - row.held) as f64 <= WRONG_MAX * RUNS as f64
-        } else {
-            row.coverage() >= HELD_MIN
-        };
-        assert!(holds, "{name}: {} {}: {} of {}", row.step, row.figure, row.held, row.printed);
+        let coverage = row.coverage();
+        assert!(coverage >= HELD_MIN, "{name}: {} {}: {} of {}", row.step, row.figure, row.held, row.printed);
         // Some 200 reads and 600 commits at their own times resolve no tail, and no mean where stalls matter.
         if row.step.starts_with("paced") {
             assert!(!row.figure.starts_with("p99") || row.printed == 0, "{name}: {} {}", row.step, row.figure);
@@ -41,7 +33,7 @@ fn holds(name: &str) -> (f64, Sharpness) {
         );
     }
     let mean = rows.iter().filter(|row| row.step.starts_with("paced") && row.figure == "mean");
-    let most = if name == "a stall in 5 s" { 0..=3 } else { 1..=RUNS as usize };
+    let most = if name == "a stall in 5 s" { 0..=1 } else { 1..=RUNS as usize };
     mean.for_each(|row| assert!(most.contains(&row.printed), "{name}: {}: {} means", row.step, row.printed));
     let once = ["read32", "write32", "seqread", "seqwrite"];
     let is_visited = |row: &&Row| !row.step.starts_with("paced") && !once.iter().any(|step| row.step.starts_with(step));
