@@ -73,7 +73,7 @@ fn summarize_stream(
     let percentiles = Percentiles::new(step, plan, stream, meanwhile);
     let Percentiles { ref quantiles, ref around, ref shortfall, ref belief, is_open, .. } = percentiles;
     let in_run = |own: Estimate, of: &dyn Fn(&Around) -> Estimate| both(own, around.as_ref().map(of));
-    let of_sync = stream.sync_part.as_ref().map(|part| Quantiles::knowing(belief, part, &step.intervals, class));
+    let of_sync = stream.sync_part.as_ref().map(|part| quantiles.of_part(part));
     let quantile = |q: f64| percentiles.at(q);
     // What the other steps saw is known of whole operations; their parts are taken to have suffered alike.
     let sync_quantile = |q: f64| of_sync.as_ref().map_or_else(Estimate::default, |part| part.at(q));
@@ -92,7 +92,7 @@ fn summarize_stream(
     let [p50, p99, p999, p9999] = ordered([0.5, 0.99, 0.999, 0.9999].map(quantile));
     let sync_p99_ns = of_sync.map(|[_, p99]| p99);
     let without_waits = stream.waits.as_ref().and_then(|waits| waits.lat.as_ref()).map(|lat| {
-        let shorter = Quantiles::knowing(belief, lat, &step.intervals, class);
+        let shorter = quantiles.of_part(lat);
         let tail = [(0.99, p99), (0.999, p999), (0.9999, p9999)];
         let [p99, p999, p9999] =
             ordered(tail.map(|(q, whole)| shorter_than(as_much(shorter.at(q), quantiles.at(q), whole), whole)));
@@ -102,7 +102,7 @@ fn summarize_stream(
             lat_p9999_ns: p9999,
             sync_p99_ns: sync_p99_ns.map(|whole| match stream.waits.as_ref().and_then(|waits| waits.sync.as_ref()) {
                 Some(sync) => {
-                    let own = Quantiles::knowing(belief, sync, &step.intervals, class).at(0.99);
+                    let own = quantiles.of_part(sync).at(0.99);
                     shorter_than(as_much(own, sync_quantile(0.99), whole), whole)
                 }
                 None => whole,
@@ -116,7 +116,7 @@ fn summarize_stream(
         bytes_per_second: if is_open { bytes_per_second } else { in_run(bytes_per_second, &Around::byte_rate) },
         lat_mean_ns: match shortfall {
             Some(_) => Estimate { n: stream.lat.count(), ..Estimate::default() },
-            None => in_run(stats::mean_knowing(belief, &stream.lat, &step.intervals, class), &Around::mean),
+            None => in_run(quantiles.mean(&stream.lat), &Around::mean),
         },
         lat_p50_ns: p50,
         lat_p99_ns: p99,
@@ -264,7 +264,7 @@ fn rates(
         let once = |value: f64| Estimate { value: Some(value), n: ios, ..Estimate::default() };
         return (once(ios as f64 / seconds), once(bytes / seconds));
     }
-    (stats::rate_knowing(belief, &step.intervals, class), stats::byte_rate_knowing(belief, &step.intervals, class))
+    stats::rates_knowing(belief, &step.intervals, class).into()
 }
 
 fn is_of_many_files(class: OpClass) -> bool {

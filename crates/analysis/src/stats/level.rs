@@ -123,11 +123,6 @@ impl Belief {
         Self { weights: mixed.collect(), theirs: is_informed.then_some(theirs), is_apart: false }
     }
 
-    /// What the mean latency moves with: one that a limit holds is known as the rate is, and better than a median within a bin.
-    pub(super) fn of_mean(&self) -> Of {
-        if self.is_apart { Of::Rate } else { Of::Latency }
-    }
-
     /// Whether the median and rate of the step do not move as those of others.
     pub(super) fn is_apart(&self) -> bool {
         self.is_apart
@@ -138,8 +133,20 @@ impl Belief {
         Self { is_apart: true, ..self }
     }
 
+    /// The half widths of a step's latencies, over the time of `around`: see [`Belief::half_width`].
+    pub(super) fn widths(&self, own: &Series, around: &Series) -> Widths {
+        let of = |of: Of| self.half_width(own, of, around);
+        let median = of(Of::Latency);
+        if !self.is_apart {
+            return Widths { median, tail: median, mean: median };
+        }
+        // The mean of what a limit holds is known as the rate is, and better than a median within a bin.
+        Widths { median, tail: of(Of::Tail), mean: of(Of::Rate) }
+    }
+
     /// Half width of the 95 % interval of the level's average over the time of `around` about its long-run mean, as a
-    /// logarithm, by what is known of the level of `own`, of which `around` has at least the time.
+    /// logarithm, by what is known of the level of `own`, of which `around` has at least the time; 0 for a sample, which
+    /// speaks for its own span, and for a step that was measured in one go, unless other steps tell of the level.
     ///
     /// A single visit in which nothing moves is no evidence: a disk that is slow for seconds, now and then, does not either.
     /// So what the others say is the least that a step with one visit has.
@@ -160,6 +167,20 @@ impl Belief {
     }
 }
 
+/// Half widths that the level adds to the latencies of a step, as logarithms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Widths {
+    median: f64,
+    tail: f64,
+    pub(super) mean: f64,
+}
+
+impl Widths {
+    pub(super) fn of_quantile(self, q: f64) -> f64 {
+        if q > 0.5 { self.tail } else { self.median }
+    }
+}
+
 /// Times, s, and operations of each batch.
 fn times(series: &Series) -> Vec<(f64, f64)> {
     let batches = series.batches().iter().enumerate();
@@ -176,30 +197,17 @@ fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
 
 /// Half width of the 95 % interval of the level's average over these times, s, with their weights, as a logarithm.
 fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
-    let still = (probabilities[0], 0.0);
-    let moving = (0..TAUS).filter(|power| (0..SIGMAS).any(|number| probabilities[1 + power * SIGMAS + number] > NONE));
-    let moving = moving.flat_map(|power| {
+    let of_taus = probabilities[1..].chunks_exact(SIGMAS).enumerate();
+    let likely = of_taus.filter(|(_, of_sigmas)| of_sigmas.iter().any(|one| *one > NONE));
+    let moving = likely.flat_map(|(power, of_sigmas)| {
         let average = variance_of_average(times, tau_s(power)).sqrt();
-        (0..SIGMAS).map(move |number| (probabilities[1 + power * SIGMAS + number], sigma(number) * average))
+        of_sigmas.iter().enumerate().map(move |(number, probability)| (*probability, sigma(number) * average))
     });
-    mixture_half_width(&std::iter::once(still).chain(moving).collect::<Vec<_>>())
+    mixture_half_width(&moving.filter(|(probability, _)| *probability > NONE).collect::<Vec<_>>())
 }
 
 fn tau_s(power: usize) -> f64 {
     TAU_MIN_S * f64::from(1u32 << power)
-}
-
-/// Half width of the 95 % interval of the level's average over the visits of `series` about its long-run mean, as a
-/// logarithm; 0 for a sample, which speaks for its own span, and for a step that was measured in one go, unless other
-/// steps tell of the level.
-pub(super) fn half_width(series: &Series, of: Of, belief: &Belief) -> f64 {
-    belief.half_width(series, of, series)
-}
-
-/// The same of the median and of what is above it, over the time of `around`.
-pub(super) fn half_widths(belief: &Belief, own: &Series, around: &Series) -> (f64, f64) {
-    let median = belief.half_width(own, Of::Latency, around);
-    (median, if belief.is_apart { belief.half_width(own, Of::Tail, around) } else { median })
 }
 
 /// Quantile `q` of the visits, widened to what the long run's may be: by the level, and upwards by what these visits did
@@ -360,7 +368,6 @@ impl Fit {
 /// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
 fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
     let normal = Normal::standard();
-    let all: Vec<&(f64, f64)> = all.iter().filter(|(weight, sd)| *weight > NONE && *sd > 0.0).collect();
     let beyond = |half: f64| all.iter().map(|(weight, sd)| weight * normal.cdf(-half / sd)).sum::<f64>();
     let widest = all.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, 10.0 * widest);

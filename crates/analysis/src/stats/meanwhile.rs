@@ -24,7 +24,7 @@ use qd1_model::record::StepRecord;
 use qd1_model::{OpClass, Record};
 
 use super::episodes::{Episodes, upper_limit};
-use super::level::{self, Belief, Evidence, Of};
+use super::level::{self, Belief, Evidence, Of, Widths};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
 use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
 
@@ -215,15 +215,10 @@ impl Meanwhile {
         let series = own.clone().with(there);
         let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
         let stalled = base.is_open.then(|| base.stalled_at_most_ns() / latencies_ns);
-        let (level, level_of_tail) = level::half_widths(belief, &own, &series);
-        let level_of_rate = belief.half_width(&own, Of::Rate, &series);
-        let level_of_mean = if is_apart { level_of_rate } else { level };
         Some(Around {
             episodes: Episodes::new(&series),
-            level,
-            level_of_tail,
-            level_of_mean,
-            level_of_rate,
+            widths: belief.widths(&own, &series),
+            width_of_rate: belief.half_width(&own, Of::Rate, &series),
             series,
             stalled,
         })
@@ -234,11 +229,9 @@ impl Meanwhile {
 pub struct Around {
     series: Series,
     episodes: Episodes,
-    /// As in [`super::Quantiles`].
-    level: f64,
-    level_of_tail: f64,
-    level_of_mean: f64,
-    level_of_rate: f64,
+    widths: Widths,
+    /// The same of rates.
+    width_of_rate: f64,
     /// Of requests at their own times, the share that stalls may have in the sum of all latencies.
     stalled: Option<f64>,
 }
@@ -252,7 +245,7 @@ impl Around {
             quantile_of(&self.series, &self.episodes, self.series.n, q, at),
             at(0.5 * self.series.n as f64),
             q,
-            if q > 0.5 { self.level_of_tail } else { self.level },
+            self.widths.of_quantile(q),
         )
     }
 
@@ -262,7 +255,7 @@ impl Around {
         if self.stalled.is_some_and(|share| share.is_nan() || share > STALLED_MAX) {
             return Estimate { n: self.series.n, n_needed: 2 * self.series.n, ..Estimate::default() };
         }
-        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.level_of_mean)
+        widened(ratio(&self.series, Quantity::LatSum, Quantity::Ios), self.widths.mean)
     }
 
     /// Operations per second.
@@ -279,7 +272,7 @@ impl Around {
 
     fn per_second(&self, quantity: Quantity) -> Estimate {
         let rate = ratio(&self.series, quantity, Quantity::Length);
-        scaled(widened(rate, self.level_of_rate), 1e9)
+        scaled(widened(rate, self.width_of_rate), 1e9)
     }
 }
 

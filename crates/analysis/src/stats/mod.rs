@@ -19,6 +19,8 @@ mod sample;
 mod series;
 mod stalls;
 
+use std::rc::Rc;
+
 use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
@@ -26,6 +28,7 @@ use qd1_model::{Estimate, Hist};
 use episodes::{EpisodeBasis, Episodes};
 use invert::Side;
 pub use level::Belief;
+use level::Widths;
 use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
 pub use meanwhile::{Around, Meanwhile, at_own_times, both};
@@ -64,13 +67,15 @@ pub fn quantile(hist: &Hist, intervals: &[Interval], class: OpClass, q: f64) -> 
 /// Several quantiles of one stream, whose histogram and intervals are walked only once.
 pub struct Quantiles {
     sorted: Sorted,
+    n: u64,
+    course: Rc<Course>,
+}
+
+/// How a stream went over time: what its operations and each part of them have in common.
+struct Course {
     series: Series,
     episodes: Episodes,
-    /// Half width that the time between visits adds, as a logarithm.
-    level: f64,
-    /// The same of quantiles above the median.
-    level_of_tail: f64,
-    n: u64,
+    widths: Widths,
 }
 
 impl Quantiles {
@@ -84,31 +89,38 @@ impl Quantiles {
     #[must_use]
     pub fn knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
         let series = Series::while_active(intervals, class);
-        let (level, level_of_tail) = level::half_widths(belief, &series, &series);
-        Self {
-            sorted: Sorted::new(hist),
-            episodes: Episodes::new(&series),
-            series,
-            level,
-            level_of_tail,
-            n: hist.count(),
-        }
+        let (episodes, widths) = (Episodes::new(&series), belief.widths(&series, &series));
+        let course = Rc::new(Course { series, episodes, widths });
+        Self { sorted: Sorted::new(hist), n: hist.count(), course }
+    }
+
+    /// The same of a part of each operation (the sync part of commits, or all but waits): `part` holds a value for each, and
+    /// shares the dependence over time of the whole.
+    #[must_use]
+    pub fn of_part(&self, part: &Hist) -> Self {
+        Self { sorted: Sorted::new(part), n: part.count(), course: Rc::clone(&self.course) }
+    }
+
+    /// Returns [`mean`] of `hist`, whose quantiles these are.
+    #[must_use]
+    pub fn mean(&self, hist: &Hist) -> Estimate {
+        mean_of(&self.course.series, self.course.widths.mean, hist)
     }
 
     /// Returns [`quantile`] `q`.
     #[must_use]
     pub fn at(&self, q: f64) -> Estimate {
-        let within = quantile_of(&self.series, &self.episodes, self.n, q, |rank| self.sorted.at(rank));
-        let level = if q > 0.5 { self.level_of_tail } else { self.level };
-        level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, level)
+        let Course { series, episodes, widths } = &*self.course;
+        let within = quantile_of(series, episodes, self.n, q, |rank| self.sorted.at(rank));
+        level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, widths.of_quantile(q))
     }
 
     /// Returns what bounds the median from below, and so all higher quantiles, where there are too few operations to know more:
     /// the least of the medians of the visits, which lie apart (a sign test); `None` of too few visits.
     #[must_use]
     pub fn least_of_visits(&self) -> Option<f64> {
-        let visits = self.series.visits();
-        let medians: Vec<f64> = visits.iter().map(|visit| self.series.median_of(visit.clone())).collect();
+        let series = &self.course.series;
+        let medians: Vec<f64> = series.visits().iter().map(|visit| series.median_of(visit.clone())).collect();
         let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
         (medians.len() >= VISITS_MIN && least.is_finite() && least > 0.0).then_some(least)
     }
@@ -135,15 +147,12 @@ pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estima
 /// Mean latency of `class`, ns: sum of latencies over operations. `hist` gives the exact mean.
 #[must_use]
 pub fn mean(hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
-    mean_knowing(Belief::vague(), hist, intervals, class)
+    let series = Series::while_active(intervals, class);
+    mean_of(&series, Belief::vague().widths(&series, &series).mean, hist)
 }
 
-/// [`mean`] with what is known of the level from other steps of the run.
-#[must_use]
-pub fn mean_knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Estimate {
-    let series = Series::while_active(intervals, class);
-    let within = ratio(&series, Quantity::LatSum, Quantity::Ios);
-    let mut estimate = widened(within, level::half_width(&series, belief.of_mean(), belief));
+fn mean_of(series: &Series, width: f64, hist: &Hist) -> Estimate {
+    let mut estimate = widened(ratio(series, Quantity::LatSum, Quantity::Ios), width);
     if hist.count() > 0 && estimate.is_resolved() {
         let n = hist.count() as f64;
         estimate.n = hist.count();
@@ -159,13 +168,14 @@ pub fn mean_knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class:
 /// Operations of `class` per second.
 #[must_use]
 pub fn rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    rate_knowing(Belief::vague(), intervals, class)
+    let [ios] = per_second(Belief::vague(), intervals, class, [Quantity::Ios]);
+    ios
 }
 
-/// [`rate`] with what is known of the level from other steps of the run.
+/// [`rate`] and [`byte_rate`] with what is known of the level from other steps of the run.
 #[must_use]
-pub fn rate_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(per_time(belief, intervals, class, Quantity::Ios), 1e9)
+pub fn rates_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> [Estimate; 2] {
+    per_second(belief, intervals, class, [Quantity::Ios, Quantity::Bytes])
 }
 
 /// Operations of `class` per second of their own time, for steps in which one worker does different things one
@@ -179,19 +189,20 @@ pub fn rate_of_own_time(intervals: &[Interval], class: OpClass) -> Estimate {
 /// Bytes moved by `class` per second.
 #[must_use]
 pub fn byte_rate(intervals: &[Interval], class: OpClass) -> Estimate {
-    byte_rate_knowing(Belief::vague(), intervals, class)
+    let [bytes] = per_second(Belief::vague(), intervals, class, [Quantity::Bytes]);
+    bytes
 }
 
-/// [`byte_rate`] with what is known of the level from other steps of the run.
-#[must_use]
-pub fn byte_rate_knowing(belief: &Belief, intervals: &[Interval], class: OpClass) -> Estimate {
-    scaled(per_time(belief, intervals, class, Quantity::Bytes), 1e9)
-}
-
-/// A quantity per ns.
-fn per_time(belief: &Belief, intervals: &[Interval], class: OpClass, quantity: Quantity) -> Estimate {
+/// Quantities per second.
+fn per_second<const N: usize>(
+    belief: &Belief,
+    intervals: &[Interval],
+    class: OpClass,
+    quantities: [Quantity; N],
+) -> [Estimate; N] {
     let series = Series::new(intervals, class);
-    widened(ratio(&series, quantity, Quantity::Length), level::half_width(&series, level::Of::Rate, belief))
+    let width = belief.half_width(&series, level::Of::Rate, &series);
+    quantities.map(|quantity| scaled(widened(ratio(&series, quantity, Quantity::Length), width), 1e9))
 }
 
 /// An interval joined with one more independent error of the logarithm, whose 95 % half width is `level`. Not resolved

@@ -25,7 +25,7 @@ use qd1_model::record::{Interval, StepRecord};
 use qd1_model::{Estimate, Record};
 
 use super::episodes::upper_limit;
-use super::level;
+use super::level::{Belief, Of};
 use super::series::{Series, bin_middle_ns, of_class};
 
 /// From so long a wait on it is a stall: the interval at which etcd's leader is heard from, and as long as a person
@@ -107,7 +107,7 @@ impl Stalls {
             self.longest_ns.extend((longest_ns > 0.0).then_some(longest_ns));
         }
         let series = Series::while_active(&step.intervals, class);
-        self.level = self.level.max(level::half_width(&series, level::Of::Latency, level::Belief::vague()));
+        self.level = self.level.max(Belief::vague().half_width(&series, Of::Latency, &series));
         self.watched_ns += if is_open { length_ns } else { lat_sum_ns / at_once };
         self.ios += ios;
     }
