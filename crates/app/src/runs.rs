@@ -1,7 +1,6 @@
 //! Which run a word of the command line names: one of the history, or a file of qd1 or of another tool.
 
 use std::path::Path;
-use std::{panic, thread};
 
 use anyhow::{Context as _, Result};
 use jiff::Zoned;
@@ -75,18 +74,15 @@ pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
 ///
 /// # Errors
 /// When it has none, or `look` fails.
-pub(crate) fn looked_at<T: Send>(
-    path: &Path,
-    look: impl Fn(&Record) -> Result<T> + Sync,
-) -> Result<Vec<(Measured, Option<T>)>> {
+pub(crate) fn looked_at<T>(path: &Path, look: impl Fn(&Record) -> Result<T>) -> Result<Vec<(Measured, Option<T>)>> {
     let word = path.to_string_lossy();
     let name = printable(&word);
     let of = |record: &Record| Ok((of_record(record), Some(look(record)?)));
     let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
         Found::Records(records) => records.iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) => {
-            let runs = export.runs().take(RUNS_MAX + 1);
-            worked_out(runs, |run| of(&run.record)).with_context(|| name.clone().into_owned())?
+            let runs = export.runs().take(RUNS_MAX + 1).map(|run| of(&run?.record));
+            runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
         }
         Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
     };
@@ -99,31 +95,6 @@ pub(crate) fn looked_at<T: Send>(
         run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", printable(&run.label)) };
     }
     Ok(runs)
-}
-
-/// What `of` makes of each run, in their order. An export of hundreds takes seconds, so that each processor works one out;
-/// no more of them are in memory at a time.
-fn worked_out<T: Send>(
-    mut runs: impl Iterator<Item = Result<Exported>>,
-    of: impl Fn(&Exported) -> Result<T> + Sync,
-) -> Result<Vec<T>> {
-    let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let mut all = Vec::new();
-    loop {
-        let some: Vec<Exported> = runs.by_ref().take(at_once).collect::<Result<_>>()?;
-        if some.is_empty() {
-            return Ok(all);
-        }
-        let of_some = thread::scope(|scope| {
-            let of = &of;
-            let workers: Vec<_> = some.iter().map(|run| scope.spawn(move || of(run))).collect();
-            workers
-                .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
-                .collect::<Result<Vec<T>>>()
-        })?;
-        all.extend(of_some);
-    }
 }
 
 /// Returns the runs of qd1 that a word names, as [`find`] does; of a file `most` at most.
