@@ -35,7 +35,7 @@ const PRINTED_MIN: f64 = 0.05;
 /// Share of the printed intervals that have to hold.
 const COVERED_MIN: f64 = 0.93;
 /// Steps with one visit whose figures are looked at.
-const ONCE: [&str; 4] = ["read32", "write32", "seqread", "seqwrite"];
+pub const ONCE: [&str; 4] = ["read32", "write32", "seqread", "seqwrite"];
 /// Least score that an oracle can have: about the width of a bin of the histograms, as a logarithm.
 const RESOLUTION: f64 = 0.002;
 const SECOND_NS: f64 = 1e9;

@@ -4,7 +4,7 @@
 use qd1_model::plan::Skipped;
 use qd1_model::{Grade, OpClass};
 use qd1_truth::Seeds;
-use qd1_truth::repeat::{FROZEN_NS, Row, Sharpness, cells, record, study};
+use qd1_truth::repeat::{FROZEN_NS, ONCE, Row, Sharpness, cells, record, study};
 
 /// Runs of a disk. Of 30, fewer than 24 hold the truth in one of 10,000 samples, if 95 % of all do.
 const RUNS: u64 = 30;
@@ -35,8 +35,7 @@ fn holds(name: &str) -> (f64, Sharpness) {
     let mean = rows.iter().filter(|row| row.step.starts_with("paced") && row.figure == "mean");
     let most = if name == "a stall in 5 s" { 0..=1 } else { 1..=RUNS as usize };
     mean.for_each(|row| assert!(most.contains(&row.printed), "{name}: {}: {} means", row.step, row.printed));
-    let once = ["read32", "write32", "seqread", "seqwrite"];
-    let is_visited = |row: &&Row| !row.step.starts_with("paced") && !once.iter().any(|step| row.step.starts_with(step));
+    let is_visited = |row: &&Row| !row.step.starts_with("paced") && !ONCE.iter().any(|step| row.step.starts_with(step));
     let of_all: Vec<&Row> = rows.iter().filter(is_visited).collect();
     (of_all.iter().map(|row| row.ratio).fold(1.0, f64::max), Sharpness::of(of_all))
 }
