@@ -103,6 +103,34 @@ pub fn cells() -> Vec<Cell> {
         .collect()
 }
 
+/// Those, and fast ones that stand still now and then: for about 0.1 s, as a shared machine's do, and for 0.2 s with some that
+/// take ten times as long.
+fn cells_with_rare_stalls() -> Vec<Cell> {
+    let rare = |name: &str, every_s: f64, stall_ns: f64, stall_sigma: f64| {
+        let neighbours =
+            Neighbours { sigma: 0.0, memory_ns: SECOND_NS, stalls_per_s: 1.0 / every_s, stall_ns, stall_sigma };
+        Cell::of(name, Device { neighbours: Some(neighbours), ..local_nvme() })
+    };
+    cells()
+        .into_iter()
+        .chain([
+            rare("0.1 s in 20", 20.0, 100e6, 0.4),
+            rare("0.1 s in 5", 5.0, 100e6, 0.4),
+            rare("0.2 s, heavy", 10.0, 200e6, 1.0),
+        ])
+        .collect()
+}
+
+/// A local NVMe drive.
+pub(crate) fn local_nvme() -> Device {
+    Device {
+        read: Service::log_normal(80e3, 0.25),
+        write: Service::log_normal(20e3, 0.25),
+        flush: Service::log_normal(60e3, 0.25),
+        ..Device::default()
+    }
+}
+
 /// Length of a freeze of the disk "frozen", and from one to the next, ns.
 pub const FROZEN_NS: (u64, u64) = (800_000_000, 4_800_000_000);
 
@@ -386,7 +414,7 @@ pub fn stalls_table(seeds: Seeds, count: u64) -> String {
          moments with a wait of 100 ms that hold the long run's (% printed; median of upper / lower limit)"
     );
     let _ = writeln!(text, "  {:<24}{}", "", OF_STALLS.map(|figure| format!("{figure:>28}")).concat());
-    for cell in cells() {
+    for cell in cells_with_rare_stalls() {
         for of_class in stalls(&cell, seeds, count).chunks(OF_STALLS.len()) {
             let show = |row: &Row| {
                 let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;

@@ -34,6 +34,7 @@ pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
 pub use meanwhile::{Around, Meanwhile, at_own_times, both};
 pub(crate) use series::bin_ends_ns;
 use series::{Quantity, Series};
+pub(crate) use stalls::likely_longest_ns;
 pub use stalls::{STALL_NS, Stalls};
 
 /// Operations beyond a quantile from which its VIF is estimated. A rarer quantile borrows the VIF of the quantile that

@@ -14,8 +14,13 @@
 //! **Longest.** A disk's longest stall is at least as long as the one that was seen. The upper limit says what another run
 //! of the same length would see, in 19 of 20: the longest waits of the visits are taken to fall off as a power, whose
 //! exponent the longest six give (Hill 1975, Annals of Statistics 3), so that the longest of a run is Frechet's; what the
-//! time between visits adds to the step's other figures (see `level.rs`) is added here as well. There is none where the
-//! longest is one of a kind: a single stall does not tell how long the next is.
+//! time between visits adds to the step's other figures (see `level.rs`) is added here as well. Where a few stalls are apart
+//! from all other waits (a gap that a power has in one of a hundred samples), how far apart says nothing of how they fall off:
+//! that is theirs alone, and, since they are few, that of an ordinary spread with the weight of one. There is no limit
+//! where the longest is one of a kind: a single stall does not tell how long the next is.
+//!
+//! 19 to 1 is a distance to know, and no reason to withhold an answer: a verdict asks how long another run's would be in three
+//! of four ([`likely_longest_ns`]).
 //!
 //! All steps with visits that did the same kind of operation are taken together: what stops the disk stops each of them.
 
@@ -36,8 +41,14 @@ pub const STALL_NS: f64 = 100_000_000.0;
 const TAIL: usize = 6;
 /// Odds against a longest wait beyond the upper limit: 19 to 1.
 const UPPER_ODDS: f64 = 19.0;
+/// Odds against one beyond what a verdict is given by: 3 to 1.
+const LIKELY_ODDS: f64 = 3.0;
 /// Exponents from which on nothing is known of what lies above: the longest is more than 1,000 times what the next are.
 const HILL_MAX: f64 = 2.35;
+/// A gap with this share of all that the longest waits differ by sets those above it apart.
+const GAP_SHARE: f64 = 0.8;
+/// How stalls fall off where few were seen: as a power with this exponent, by the weight of one.
+const HILL_OF_STALLS: f64 = 0.5;
 
 /// The stalls that one kind of operation met.
 #[derive(Debug)]
@@ -134,15 +145,36 @@ impl Stalls {
         let mut longest = self.longest_ns.clone();
         longest.sort_by(|a, b| b.total_cmp(a));
         let (n, n_effective) = (self.ios, longest.len() as f64);
-        let [first, .., last] = longest[..longest.len().min(TAIL)] else {
+        let [first, _, ..] = longest[..] else {
             return Estimate { n, n_effective, n_needed: 2 * n, ..Estimate::default() };
         };
-        let spaces = (longest.len().min(TAIL) - 1) as f64;
-        let hill = longest.iter().take(TAIL).map(|longest| (longest / last).ln()).sum::<f64>() / spaces;
+        let hill = hill(&longest[..longest.len().min(TAIL)]);
         let high = (hill < HILL_MAX).then(|| first * UPPER_ODDS.powf(hill) * self.level.exp());
         let high = high.filter(|high| high.is_finite());
         Estimate { value: Some(first), low: Some(first), high, n, n_effective, n_needed: 0 }
     }
+}
+
+/// The exponent by which waits fall off, the longest first: of a power, each gap in the logarithm times its place is drawn from
+/// one exponential, whose mean it is.
+fn hill(longest: &[f64]) -> f64 {
+    let gaps: Vec<f64> =
+        longest.windows(2).zip(1..).map(|(pair, place)| f64::from(place) * (pair[0] / pair[1]).ln()).collect();
+    let all: f64 = gaps.iter().sum();
+    let widest = gaps.iter().enumerate().max_by(|one, other| one.1.total_cmp(other.1));
+    match widest {
+        Some((above, gap)) if above > 0 && *gap > GAP_SHARE * all => {
+            (gaps[..above].iter().sum::<f64>() + HILL_OF_STALLS) / (above + 1) as f64
+        }
+        _ => all / gaps.len() as f64,
+    }
+}
+
+/// Returns the longest wait, ns, that another run would not exceed in three of four: between what this one saw and the upper
+/// limit of `longest`, which Frechet's law puts at 19 to 1. `None` where there is none.
+pub(crate) fn likely_longest_ns(longest: &Estimate) -> Option<f64> {
+    let (seen, high) = longest.value.zip(longest.high)?;
+    Some(seen * (high / seen).powf(LIKELY_ODDS.ln() / UPPER_ODDS.ln()))
 }
 
 /// Lower 97.5 % limit of the mean of a Poisson count `k`, as [`upper_limit`].
@@ -228,6 +260,29 @@ mod tests {
         let longest = stalls.longest();
         assert_eq!((longest.value, longest.low), (Some(600e6), Some(600e6)));
         assert!(longest.high.is_none_or(|high| high > 10e9), "{longest:?}");
+    }
+
+    /// Three stalls of 0.1 s among waits of 1 ms had no upper limit: the more alike they were, the less was known.
+    #[test]
+    fn stalls_that_are_alike_tell_how_long_the_next_is() {
+        let stalls_ns = |visit| match visit {
+            2 => 130_000_000,
+            5 => 110_000_000,
+            9 => 100_000_000,
+            _ => 1_000_000,
+        };
+        let longest = of(&record(Arrival::Closed, |visit| beside(&[stalls_ns(visit)]))).longest();
+        assert_eq!(longest.value, Some(130e6));
+        assert!(longest.high.is_some_and(|high| high > 200e6 && high < 600e6), "{longest:?}");
+    }
+
+    #[test]
+    fn what_is_likely_lies_between_what_was_seen_and_the_limit() {
+        let longest = Estimate { value: Some(120e6), high: Some(1.4e9), ..Estimate::default() };
+        let likely_ns = likely_longest_ns(&longest).unwrap();
+        // (1.4 / 0.12) to the power of ln 3 / ln 19.
+        assert!((likely_ns - 300e6).abs() < 1e6, "{likely_ns}");
+        assert_eq!(likely_longest_ns(&Estimate { high: None, ..longest }), None);
     }
 
     #[test]
