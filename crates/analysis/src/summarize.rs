@@ -8,7 +8,7 @@ use qd1_model::record::{Background, Record, StepRecord, Stream};
 use qd1_model::{LoadSummary, StepSummary, StreamSummary, Summary};
 
 use crate::apps::Shortfall;
-use crate::stats::{self, Around, Belief, Meanwhile, Quantiles, Stalls, at_own_times, both};
+use crate::stats::{self, Around, Belief, Meanwhile, Quantiles, Series, Stalls, at_own_times, both};
 use crate::tail;
 
 /// What a latency without waits may be off by, relative ([`qd1_model::Hist::to_two_digits`]).
@@ -167,10 +167,12 @@ pub(crate) struct Percentiles {
 
 impl Percentiles {
     pub(crate) fn new(step: &StepRecord, plan: Option<&StepPlan>, stream: &Stream, meanwhile: &Meanwhile) -> Self {
-        let belief = meanwhile.belief(step, stream.class);
+        let series = Series::while_active(&step.intervals, stream.class);
+        let belief = meanwhile.belief(step, &series);
+        let quantiles = Quantiles::knowing(&belief, &stream.lat, series);
         Self {
-            quantiles: Quantiles::knowing(&belief, &stream.lat, &step.intervals, stream.class),
-            around: meanwhile.around(step, stream.class, &belief),
+            around: meanwhile.around(step, quantiles.series(), &belief),
+            quantiles,
             belief,
             is_open: plan.is_some_and(StepPlan::is_open),
             shortfall: plan.and_then(|plan| Shortfall::of(plan, step)),

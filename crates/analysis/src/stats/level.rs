@@ -58,6 +58,9 @@ const OTHERS_POWER: f64 = 0.3;
 /// A probability that is none: all pairs of the grid together would not move the half width by a thousandth.
 const NONE: f64 = 1e-8;
 
+/// How many there are of [`Of`].
+pub(super) const FIGURES: usize = 3;
+
 /// A figure that moves with the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
@@ -157,8 +160,7 @@ impl Belief {
         let is_apart = self.is_apart && of != Of::Tail;
         let times = times(around);
         let before = if is_apart { &VAGUE.weights } else { &self.weights };
-        let evidence = Evidence::new(own, of);
-        let known = evidence.as_ref().map(|evidence| over(&given(before, &evidence.logs), &times));
+        let known = own.evidence(of).map(|evidence| over(&given(before, &evidence.logs), &times));
         if own.visits().len() > 1 {
             return known.unwrap_or(f64::INFINITY);
         }
@@ -197,13 +199,27 @@ fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
 
 /// Half width of the 95 % interval of the level's average over these times, s, with their weights, as a logarithm.
 fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
-    let of_taus = probabilities[1..].chunks_exact(SIGMAS).enumerate();
-    let likely = of_taus.filter(|(_, of_sigmas)| of_sigmas.iter().any(|one| *one > NONE));
-    let moving = likely.flat_map(|(power, of_sigmas)| {
-        let average = variance_of_average(times, tau_s(power)).sqrt();
-        of_sigmas.iter().enumerate().map(move |(number, probability)| (*probability, sigma(number) * average))
-    });
-    mixture_half_width(&moving.filter(|(probability, _)| *probability > NONE).collect::<Vec<_>>())
+    let mut moving: Vec<(f64, f64)> = Vec::new();
+    // From the longest time on: what is kept over half of a time is the square of that over the whole.
+    let mut keeps = keeps(times, tau_s(TAUS - 1));
+    for of_sigmas in probabilities[1..].chunks_exact(SIGMAS).rev() {
+        if of_sigmas.iter().any(|one| *one > NONE) {
+            let average = variance_of_average(times, &keeps).sqrt();
+            let of_sigmas = of_sigmas.iter().enumerate().filter(|(_, probability)| **probability > NONE);
+            moving.extend(of_sigmas.map(|(number, probability)| (*probability, sigma(number) * average)));
+        }
+        keeps.iter_mut().for_each(|keeps| *keeps = if *keeps > KEEPS_MIN { *keeps * *keeps } else { 0.0 });
+    }
+    mixture_half_width(&moving)
+}
+
+/// A part of the level below which it has forgotten itself.
+const KEEPS_MIN: f64 = 1e-100;
+
+/// How much of the level is kept at each of these times, s, from the one before.
+fn keeps(times: &[(f64, f64)], tau_s: f64) -> Vec<f64> {
+    let before_s = std::iter::once(0.0).chain(times.iter().map(|(at_s, _)| *at_s));
+    times.iter().zip(before_s).map(|((at_s, _), before_s)| (-(at_s - before_s) / tau_s).exp()).collect()
 }
 
 fn tau_s(power: usize) -> f64 {
@@ -271,25 +287,28 @@ impl Evidence {
         let mean_noise = noise.iter().sum::<f64>() / count;
         let noise: Vec<f64> = noise.into_iter().map(|one| one / mean_noise).collect();
         let half_df = 0.5 * (count - 1.0);
-        let still = Fit::new(stretches, &noise, &vec![0.0; stretches.len()], 0.0);
+        let [still, ..] = Fit::at_shares(stretches, &noise, &vec![0.0; stretches.len()], [0.0; LANES]);
         let mut logs =
             vec![ln_gamma(half_df) - half_df * (0.5 * still.residual).ln() - still.log_rest() - ODDS_STEP.ln()];
         let gaps_s: Vec<f64> = stretches.windows(2).map(|pair| pair[1].at_s - pair[0].at_s).collect();
         for power in 0..TAUS {
             let kept = gaps_s.iter().map(|gap_s| (-gap_s / tau_s(power)).exp());
             let keeps: Vec<f64> = std::iter::once(0.0).chain(kept).collect();
-            let fits: Vec<(f64, Fit)> = (-ODDS..=ODDS)
-                .map(|step| {
-                    let share = 1.0 / (1.0 + (-f64::from(step) * ODDS_STEP).exp());
-                    (share, Fit::new(stretches, &noise, &keeps, share))
+            // With each share what of the likelihood does not depend on sigma.
+            let fits: Vec<(f64, f64, Fit)> = (-ODDS..=ODDS)
+                .step_by(LANES)
+                .flat_map(|first| {
+                    let odds = |lane: usize| f64::from(first + lane as i32) * ODDS_STEP;
+                    let shares: [f64; LANES] = std::array::from_fn(|lane| 1.0 / (1.0 + (-odds(lane)).exp()));
+                    let fits = Fit::at_shares(stretches, &noise, &keeps, shares);
+                    shares.into_iter().zip(fits).map(|(share, fit)| (share, half_df * share.ln() - fit.log_rest(), fit))
                 })
+                .take(ODDS as usize * 2 + 1)
                 .collect();
             logs.extend((0..SIGMAS).map(|number| {
-                let at = |(share, fit): &(f64, Fit)| {
-                    let variance = sigma(number).powi(2) / share;
-                    -half_df * variance.ln() - 0.5 * fit.residual / variance - fit.log_rest()
-                };
-                log_sum(&fits.iter().map(at).collect::<Vec<_>>())
+                let variance = sigma(number).powi(2);
+                let at = |(share, rest, fit): &(f64, f64, Fit)| rest - 0.5 * fit.residual * share / variance;
+                log_sum(&fits.iter().map(at).collect::<Vec<_>>()) - half_df * variance.ln()
             }));
         }
         Self { logs }
@@ -302,15 +321,15 @@ fn log_sum(logs: &[f64]) -> f64 {
     most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
 }
 
-/// Variance of the average of a level of variance 1 at these times, s, with their weights.
-fn variance_of_average(times: &[(f64, f64)], tau_s: f64) -> f64 {
+/// Variance of the average of a level of variance 1 at these times with their weights, of which `keeps` is kept from one to the
+/// next.
+fn variance_of_average(times: &[(f64, f64)], keeps: &[f64]) -> f64 {
     // Each with all before it: what these add up to decays from one to the next.
-    let (mut sum, mut before, mut last_s) = (0.0, 0.0, 0.0);
-    for (at_s, weight) in times {
-        before *= (-(at_s - last_s) / tau_s).exp();
+    let (mut sum, mut before) = (0.0, 0.0);
+    for ((_, weight), keeps) in times.iter().zip(keeps) {
+        before *= keeps;
         sum += weight * (weight + 2.0 * before);
         before += weight;
-        last_s = *at_s;
     }
     let total: f64 = times.iter().map(|(_, weight)| weight).sum();
     if total > 0.0 { sum / (total * total) } else { 1.0 }
@@ -329,34 +348,14 @@ struct Fit {
 }
 
 impl Fit {
-    /// `keeps`: how much of the level each has kept from the one before.
-    fn new(stretches: &[Stretch], noise: &[f64], keeps: &[f64], share: f64) -> Self {
-        let (mut log_det, mut ones, mut both, mut values) = (0.0, 0.0, 0.0, 0.0);
-        // What is expected of the level, once for the values and once for the constant, and its variance.
-        let (mut of_values, mut of_ones, mut variance) = (0.0, 0.0, share);
-        let mut det = 1.0f64;
+    /// For each of these shares of the level in the variance. `keeps`: how much of the level each stretch has kept from the
+    /// one before.
+    fn at_shares(stretches: &[Stretch], noise: &[f64], keeps: &[f64], shares: [f64; LANES]) -> [Self; LANES] {
+        let mut filters = shares.map(Filter::new);
         for ((stretch, noise), keeps) in stretches.iter().zip(noise).zip(keeps) {
-            (of_values, of_ones) = (keeps * of_values, keeps * of_ones);
-            variance = keeps * keeps * variance + (1.0 - keeps * keeps) * share;
-            let (new_value, new_one) = (stretch.log - of_values, 1.0 - of_ones);
-            let expected = variance + (1.0 - share) * noise;
-            let precision = expected.recip();
-            det *= expected;
-            // A logarithm takes longer than all else here, and the product must not leave the range of numbers.
-            if !(1e-200..1e200).contains(&det) {
-                log_det += det.ln();
-                det = 1.0;
-            }
-            ones += new_one * new_one * precision;
-            both += new_one * new_value * precision;
-            values += new_value * new_value * precision;
-            let gain = variance * precision;
-            (of_values, of_ones) = (of_values + gain * new_value, of_ones + gain * new_one);
-            variance *= 1.0 - gain;
+            filters.iter_mut().for_each(|filter| filter.step(stretch.log, *noise, *keeps));
         }
-        log_det += det.ln();
-        // All alike: nothing moves, and the logarithm of the sum stays finite.
-        Self { log_det, ones, residual: (values - both * both / ones).max(1e-12) }
+        filters.map(Filter::end)
     }
 
     /// What of the likelihood does not depend on the scale, as a logarithm.
@@ -365,13 +364,68 @@ impl Fit {
     }
 }
 
+/// Shares of the level that are fitted at once: each step of one waits for the step before it, and not for the others.
+const LANES: usize = 7;
+
+/// The filter on its way.
+#[derive(Clone, Copy, Debug)]
+struct Filter {
+    share: f64,
+    log_det: f64,
+    det: f64,
+    ones: f64,
+    both: f64,
+    values: f64,
+    /// What is expected of the level, once for the values and once for the constant, and its variance.
+    of_values: f64,
+    of_ones: f64,
+    variance: f64,
+}
+
+impl Filter {
+    const fn new(share: f64) -> Self {
+        let (ones, both, values, of_values, of_ones) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        Self { share, log_det: 0.0, det: 1.0, ones, both, values, of_values, of_ones, variance: share }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, log: f64, noise: f64, keeps: f64) {
+        let (of_values, of_ones) = (keeps * self.of_values, keeps * self.of_ones);
+        let variance = keeps * keeps * self.variance + (1.0 - keeps * keeps) * self.share;
+        let (new_value, new_one) = (log - of_values, 1.0 - of_ones);
+        let expected = variance + (1.0 - self.share) * noise;
+        let precision = expected.recip();
+        self.det *= expected;
+        // A logarithm takes longer than all else here, and the product must not leave the range of numbers.
+        if !(1e-200..1e200).contains(&self.det) {
+            self.log_det += self.det.ln();
+            self.det = 1.0;
+        }
+        self.ones += new_one * new_one * precision;
+        self.both += new_one * new_value * precision;
+        self.values += new_value * new_value * precision;
+        let gain = variance * precision;
+        (self.of_values, self.of_ones) = (of_values + gain * new_value, of_ones + gain * new_one);
+        self.variance = variance * (1.0 - gain);
+    }
+
+    fn end(self) -> Fit {
+        let log_det = self.log_det + self.det.ln();
+        // All alike: nothing moves, and the logarithm of the sum stays finite.
+        Fit { log_det, ones: self.ones, residual: (self.values - self.both * self.both / self.ones).max(1e-12) }
+    }
+}
+
+/// How well a half width is known, relative.
+const HALF_WIDTH_ACCURACY: f64 = 1e-6;
+
 /// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
 fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
     let normal = Normal::standard();
     let beyond = |half: f64| all.iter().map(|(weight, sd)| weight * normal.cdf(-half / sd)).sum::<f64>();
     let widest = all.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, 10.0 * widest);
-    for _ in 0..40 {
+    while high - low > HALF_WIDTH_ACCURACY * high {
         let middle = 0.5 * (low + high);
         if beyond(middle) > 0.025 { low = middle } else { high = middle }
     }

@@ -18,12 +18,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use qd1_model::Record;
 use qd1_model::hist::{COARSE_BINS, coarse_index};
 use qd1_model::plan::{Order, StepPlan, Sync, Work};
 use qd1_model::record::StepRecord;
-use qd1_model::{OpClass, Record};
 
-use super::episodes::{Episodes, upper_limit};
+use super::episodes::upper_limit;
 use super::level::{self, Belief, Evidence, Of, Widths};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
 use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
@@ -147,11 +147,10 @@ impl Meanwhile {
 
     /// What the other steps tell of how the level of `step` moves.
     #[must_use]
-    pub fn belief(&self, step: &StepRecord, class: OpClass) -> Belief {
+    pub(crate) fn belief(&self, step: &StepRecord, own: &Series) -> Belief {
         let others = self.others(step).into_iter();
         let known = Belief::from_others(others.filter_map(|course| course.evidence.as_ref()));
-        let is_apart = self.is_apart(&Series::while_active(&step.intervals, class), step);
-        if is_apart { known.apart() } else { known }
+        if self.is_apart(own, step) { known.apart() } else { known }
     }
 
     /// The other steps with visits; none for a step that does not suffer as they do.
@@ -188,23 +187,22 @@ impl Meanwhile {
         !windows.is_empty() && (alike as f64) < APART_MAX * windows.len() as f64
     }
 
-    /// What `step` would have measured of `class`, had it been there all the time; `None` without visits or other steps.
+    /// What `step` would have measured instead of `own`, had it been there all the time; `None` without visits or other steps.
     #[must_use]
-    pub fn around(&self, step: &StepRecord, class: OpClass, belief: &Belief) -> Option<Around> {
+    pub(crate) fn around(&self, step: &StepRecord, own: &Series, belief: &Belief) -> Option<Around> {
         let others = self.others(step);
         if others.is_empty() {
             return None;
         }
-        let own = Series::while_active(&step.intervals, class);
         let started_ns = step.started_ns as f64;
-        let mut own_moments = moments(&own, started_ns);
+        let mut own_moments = moments(own, started_ns);
         let is_apart = belief.is_apart();
         if own.visits().len() == 1 && !is_apart {
             let end_ns = own_moments.last().map_or(started_ns, |last| last.start_ns + last.length_ns);
             let near = level_near(&others, started_ns, end_ns);
             own_moments.iter_mut().for_each(|moment| moment.factor *= near);
         }
-        let mut base = Base::new(&own, &own_moments, self.is_open.contains(&step.name))?;
+        let mut base = Base::new(own, &own_moments, self.is_open.contains(&step.name))?;
         let moments = others.iter().flat_map(|course| &course.moments);
         let there = moments
             .map(|moment| {
@@ -216,9 +214,8 @@ impl Meanwhile {
         let latencies_ns: f64 = series.each(Quantity::LatSum).iter().sum();
         let stalled = base.is_open.then(|| base.stalled_at_most_ns() / latencies_ns);
         Some(Around {
-            episodes: Episodes::new(&series),
-            widths: belief.widths(&own, &series),
-            width_of_rate: belief.half_width(&own, Of::Rate, &series),
+            widths: belief.widths(own, &series),
+            width_of_rate: belief.half_width(own, Of::Rate, &series),
             series,
             stalled,
         })
@@ -228,7 +225,6 @@ impl Meanwhile {
 /// The figures of a step over the time of the whole run.
 pub struct Around {
     series: Series,
-    episodes: Episodes,
     widths: Widths,
     /// The same of rates.
     width_of_rate: f64,
@@ -242,7 +238,7 @@ impl Around {
     pub fn quantile(&self, q: f64) -> Estimate {
         let at = |rank| self.series.at_rank(rank);
         level::beyond(
-            quantile_of(&self.series, &self.episodes, self.series.n, q, at),
+            quantile_of(&self.series, self.series.n, q, at),
             at(0.5 * self.series.n as f64),
             q,
             self.widths.of_quantile(q),
@@ -473,9 +469,9 @@ fn whole(owed: &mut f64, more: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use qd1_model::Hist;
     use qd1_model::hist::CoarseHist;
     use qd1_model::record::{Interval, IntervalStream, Stream};
+    use qd1_model::{Hist, OpClass};
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -531,7 +527,8 @@ mod tests {
     }
 
     fn around_in(seen: &Meanwhile, steps: &[StepRecord]) -> Option<Around> {
-        seen.around(&steps[0], OpClass::Read, &seen.belief(&steps[0], OpClass::Read))
+        let own = Series::while_active(&steps[0].intervals, OpClass::Read);
+        seen.around(&steps[0], &own, &seen.belief(&steps[0], &own))
     }
 
     fn meanwhile(steps: &[StepRecord]) -> Meanwhile {

@@ -25,15 +25,16 @@ use qd1_model::op::OpClass;
 use qd1_model::record::Interval;
 use qd1_model::{Estimate, Hist};
 
-use episodes::{EpisodeBasis, Episodes};
+use episodes::EpisodeBasis;
 use invert::Side;
 pub use level::Belief;
 use level::Widths;
 use long_run::LongRun;
 pub(crate) use long_run::{Z_975, t_975, t_beyond, t_quantile};
 pub use meanwhile::{Around, Meanwhile, at_own_times, both};
+use series::Quantity;
+pub(crate) use series::Series;
 pub(crate) use series::bin_ends_ns;
-use series::{Quantity, Series};
 pub(crate) use stalls::likely_longest_ns;
 pub use stalls::{STALL_NS, Stalls};
 
@@ -75,7 +76,6 @@ pub struct Quantiles {
 /// How a stream went over time: what its operations and each part of them have in common.
 struct Course {
     series: Series,
-    episodes: Episodes,
     widths: Widths,
 }
 
@@ -83,16 +83,17 @@ impl Quantiles {
     /// Prepares for [`quantile`] of `hist`.
     #[must_use]
     pub fn new(hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
-        Self::knowing(Belief::vague(), hist, intervals, class)
+        Self::knowing(Belief::vague(), hist, Series::while_active(intervals, class))
     }
 
     /// The same with what is known of the level from other steps of the run.
-    #[must_use]
-    pub fn knowing(belief: &Belief, hist: &Hist, intervals: &[Interval], class: OpClass) -> Self {
-        let series = Series::while_active(intervals, class);
-        let (episodes, widths) = (Episodes::new(&series), belief.widths(&series, &series));
-        let course = Rc::new(Course { series, episodes, widths });
-        Self { sorted: Sorted::new(hist), n: hist.count(), course }
+    pub(crate) fn knowing(belief: &Belief, hist: &Hist, series: Series) -> Self {
+        let widths = belief.widths(&series, &series);
+        Self { sorted: Sorted::new(hist), n: hist.count(), course: Rc::new(Course { series, widths }) }
+    }
+
+    pub(crate) fn series(&self) -> &Series {
+        &self.course.series
     }
 
     /// The same of a part of each operation (the sync part of commits, or all but waits): `part` holds a value for each, and
@@ -111,8 +112,8 @@ impl Quantiles {
     /// Returns [`quantile`] `q`.
     #[must_use]
     pub fn at(&self, q: f64) -> Estimate {
-        let Course { series, episodes, widths } = &*self.course;
-        let within = quantile_of(series, episodes, self.n, q, |rank| self.sorted.at(rank));
+        let Course { series, widths } = &*self.course;
+        let within = quantile_of(series, self.n, q, |rank| self.sorted.at(rank));
         level::beyond(within, self.sorted.at(0.5 * self.n as f64), q, widths.of_quantile(q))
     }
 
@@ -142,7 +143,7 @@ pub fn quantile_of_part(part: &Hist, intervals: &[Interval], class: OpClass, q: 
 #[must_use]
 pub fn quantile_coarse(intervals: &[Interval], class: OpClass, q: f64) -> Estimate {
     let series = Series::while_active(intervals, class);
-    quantile_of(&series, &Episodes::new(&series), series.n, q, |rank| series.at_rank(rank))
+    quantile_of(&series, series.n, q, |rank| series.at_rank(rank))
 }
 
 /// Mean latency of `class`, ns: sum of latencies over operations. `hist` gives the exact mean.
@@ -312,7 +313,7 @@ fn ratio_basis(series: &Series, residuals: &[f64], run: LongRun, sum: f64) -> Ep
         let (above, slow) = series.above(level);
         sum * (slow / latency - above / ios)
     };
-    Episodes::new(series).under(residuals, run.t_975() * run.variance.sqrt(), f64::INFINITY, added)
+    series.episodes().under(residuals, run.t_975() * run.variance.sqrt(), f64::INFINITY, added)
 }
 
 /// x_i - `ratio` y_i.
@@ -340,7 +341,7 @@ impl Inflation {
 }
 
 /// The quantile through `value_at`, which maps a fractional rank of 1..=n to a latency.
-fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
+fn quantile_of(series: &Series, n: u64, q: f64, value_at: impl Fn(f64) -> f64) -> Estimate {
     let needed = rank::samples_needed(q);
     if n == 0 {
         return Estimate { n_needed: needed as u64, ..Estimate::default() };
@@ -349,7 +350,7 @@ fn quantile_of(series: &Series, episodes: &Episodes, n: u64, q: f64, value_at: i
     let Some(mut inflation) = inflation(series, q) else {
         return Estimate { n, n_effective: 0.0, n_needed: needed.max(count * 4.0) as u64, ..Estimate::default() };
     };
-    let rests = basis_at(series, episodes, q, inflation.vif_t);
+    let rests = basis_at(series, q, inflation.vif_t);
     inflation.vif_t = inflation.resting_on(rests);
     let ranks = rank::enclosing(count / inflation.vif_t, q);
     let low = ranks.low.map(|share| limit_at(series, q, share, inflation, |ranks| ranks.low));
@@ -405,13 +406,13 @@ fn limit_at(series: &Series, q: f64, share: f64, at_q: Inflation, side: fn(rank:
 }
 
 /// What quantile `q` rests on.
-fn basis_at(series: &Series, episodes: &Episodes, q: f64, vif_t: f64) -> EpisodeBasis {
+fn basis_at(series: &Series, q: f64, vif_t: f64) -> EpisodeBasis {
     let Some((edge, p)) = series.edge_for(1.0 - q) else { return EpisodeBasis::NOTHING };
     let residuals = residuals(&series.exceedances(edge), &series.each(Quantity::Ios), p);
     let half_width = Z_975 * (series.n as f64 * p * (1.0 - p) * vif_t).sqrt();
     // Exceedances of the quantile among those of the level, less the share that any operations have.
     let added = |level: usize| series.above(level.max(edge)).0 - p * series.above(level).0;
-    episodes.under(&residuals, half_width, 0.5 * series.n as f64 * p.min(1.0 - p), added)
+    series.episodes().under(&residuals, half_width, 0.5 * series.n as f64 * p.min(1.0 - p), added)
 }
 
 /// Inflation at quantile `q`; `None` for fewer than four batches.
@@ -429,13 +430,12 @@ fn inflation(series: &Series, q: f64) -> Option<Inflation> {
 
 /// Inflation at the bin edge that leaves about `share` above it.
 fn inflation_at(series: &Series, share: f64) -> Option<Inflation> {
-    let ios = series.each(Quantity::Ios);
     let Some((edge, p)) = series.edge_for(share) else {
         // All in one bin: what varies is below the resolution, but for what their sums tell (see `within_one_bin`).
-        let df = ios.len() as f64;
-        return (ios.len() >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df });
+        let count = series.batches().len();
+        return (count >= long_run::BATCHES_MIN).then_some(Inflation { vif: 1.0, vif_t: 1.0, df: count as f64 });
     };
-    let run = series.run(&residuals(&series.exceedances(edge), &ios, p))?;
+    let run = series.run_above(edge, p)?;
     let vif = run.variance / (series.n as f64 * p * (1.0 - p));
     Some(Inflation { vif: vif.max(1.0), vif_t: (vif * (run.t_975() / Z_975).powi(2)).max(1.0), df: run.df })
 }

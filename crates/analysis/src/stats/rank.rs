@@ -36,11 +36,14 @@ pub(crate) fn enclosing(n: f64, q: f64) -> Ranks {
     Ranks { low, high }
 }
 
+/// How well a rank is known, relative: far better than the values are.
+const ACCURACY: f64 = 1e-11;
+
 /// The rank k at which P(Beta(k, n+1-k) <= q) = `chance`: it falls as k rises, so bisection finds it.
 fn solve(n: f64, q: f64, chance: f64) -> f64 {
     let spread = 8.0 * (n * q * (1.0 - q)).sqrt() + 8.0;
     let (mut low, mut high) = ((n * q - spread).max(1e-9), (n * q + spread).min(n + 1.0 - 1e-9));
-    for _ in 0..60 {
+    while high - low > ACCURACY * high {
         let middle = 0.5 * (low + high);
         if beta_cdf(middle, n + 1.0 - middle, q) > chance {
             low = middle;

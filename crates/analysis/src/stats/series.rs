@@ -5,12 +5,18 @@
 //! estimates here are ratios of two sums over intervals (exceedances per operation, latency per operation,
 //! operations per second), so one kind of series, numerator and denominator, serves all of them.
 
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
+use std::sync::LazyLock;
 
 use qd1_model::hist::{COARSE_BINS, coarse_low_ns};
 use qd1_model::op::OpClass;
 use qd1_model::record::{Interval, IntervalStream};
 
+use super::episodes::Episodes;
+use super::level::{self, Evidence, Of};
 use super::long_run::{self, LongRun};
 use super::sample;
 
@@ -32,6 +38,25 @@ pub(crate) struct Series {
     pub(crate) n: u64,
     /// Whether each batch is a visit at a random time of a long span (see `sample.rs`).
     is_sample: bool,
+    known: Known,
+}
+
+/// What was worked out of a series once.
+#[derive(Debug, Default)]
+struct Known {
+    /// By the edge of a bin: how the operations above it vary.
+    runs: RefCell<BTreeMap<usize, Option<LongRun>>>,
+    /// By the edge of a bin: [`Series::above`].
+    above: OnceCell<Vec<(f64, f64)>>,
+    episodes: OnceCell<Rc<Episodes>>,
+    evidence: [OnceCell<Option<Evidence>>; level::FIGURES],
+}
+
+impl Clone for Known {
+    /// A copy is made to be changed.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// What one batch holds.
@@ -104,7 +129,7 @@ impl Series {
                 batch
             })
             .collect();
-        Self { batches, totals, n, is_sample }
+        Self { batches, totals, n, is_sample, known: Known::default() }
     }
 
     /// Whether the batches are visits at random times of a long span, for which its figures speak.
@@ -139,7 +164,26 @@ impl Series {
         self.n += more.iter().map(|batch| batch.ios as u64).sum::<u64>();
         self.batches.extend(more);
         self.batches.sort_by(|a, b| a.start_ns.total_cmp(&b.start_ns));
+        self.known = Known::default();
         self
+    }
+
+    /// Variance of the operations in coarse bin `edge` or above, which `share` of all reach, as [`Series::run`].
+    pub(super) fn run_above(&self, edge: usize, share: f64) -> Option<LongRun> {
+        *self.known.runs.borrow_mut().entry(edge).or_insert_with(|| {
+            let residuals = super::residuals(&self.exceedances(edge), &self.each(Quantity::Ios), share);
+            self.run(&residuals)
+        })
+    }
+
+    /// Its clustered levels.
+    pub(super) fn episodes(&self) -> Rc<Episodes> {
+        Rc::clone(self.known.episodes.get_or_init(|| Rc::new(Episodes::new(self))))
+    }
+
+    /// What its stretches say of its level.
+    pub(super) fn evidence(&self, of: Of) -> Option<&Evidence> {
+        self.known.evidence[of as usize].get_or_init(|| Evidence::new(self, of)).as_ref()
     }
 
     /// One value per batch.
@@ -158,7 +202,8 @@ impl Series {
     /// Per batch, the operations in coarse bin `edge` or above.
     pub(crate) fn exceedances(&self, edge: usize) -> Vec<f64> {
         let above = |batch: &Batch| {
-            batch.bins.iter().filter(|(bin, _)| usize::from(*bin) >= edge).map(|(_, count)| f64::from(*count)).sum()
+            let from = batch.bins.partition_point(|(bin, _)| usize::from(*bin) < edge);
+            batch.bins[from..].iter().map(|(_, count)| f64::from(*count)).sum()
         };
         self.batches.iter().map(above).collect()
     }
@@ -167,24 +212,25 @@ impl Series {
     /// that share; `None` when all operations lie in one bin, so that no edge divides them.
     pub(crate) fn edge_for(&self, share: f64) -> Option<(usize, f64)> {
         let odds = |p: f64| (p / (1.0 - p)).ln();
-        let mut best: Option<(usize, f64, f64)> = None;
+        let distance = |p: f64| (odds(p) - odds(share)).abs();
         let total = self.total();
-        let mut above = 0;
-        for bin in (1..COARSE_BINS).rev() {
-            if self.totals[bin] == 0 {
-                continue;
-            }
+        let (mut above, mut before) = (0, None);
+        for bin in (1..COARSE_BINS).rev().filter(|bin| self.totals[*bin] > 0) {
             above += self.totals[bin];
             if above >= total {
                 break;
             }
             let p = above as f64 / total as f64;
-            let distance = (odds(p) - odds(share)).abs();
-            if best.is_none_or(|(_, _, least)| distance < least) {
-                best = Some((bin, p, distance));
+            // The share only grows from here: nearest is this one or the one before.
+            if p >= share {
+                return match before {
+                    Some((_, less)) if distance(less) <= distance(p) => before,
+                    _ => Some((bin, p)),
+                };
             }
+            before = Some((bin, p));
         }
-        best.map(|(bin, p, _)| (bin, p))
+        before
     }
 
     /// Both ends of the one coarse bin that holds all operations, ns; `None` where there are several.
@@ -249,11 +295,15 @@ impl Series {
 
     /// Operations in coarse bin `edge` and above, and the sum of their latencies as far as the bins resolve them, ns.
     pub(crate) fn above(&self, edge: usize) -> (f64, f64) {
-        let of = |bin: usize| {
-            let count = self.totals[bin] as f64;
-            (count, count * bin_middle_ns(bin))
-        };
-        (edge..COARSE_BINS).map(of).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        let above = self.known.above.get_or_init(|| {
+            let mut above = vec![(0.0, 0.0); COARSE_BINS + 1];
+            for bin in (0..COARSE_BINS).rev() {
+                let (count, (ios, lat_sum_ns)) = (self.totals[bin] as f64, above[bin + 1]);
+                above[bin] = (ios + count, lat_sum_ns + count * bin_middle_ns(bin));
+            }
+            above
+        });
+        above[edge]
     }
 
     /// Operations in the bins.
@@ -264,9 +314,14 @@ impl Series {
 
 /// Both ends of coarse bin `bin`, ns.
 pub(crate) fn bin_ends_ns(bin: usize) -> (f64, f64) {
-    let low = coarse_low_ns(bin) as f64;
-    (low, if bin + 1 < COARSE_BINS { coarse_low_ns(bin + 1) as f64 } else { low * 2.0 })
+    ENDS_NS[bin]
 }
+
+static ENDS_NS: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
+    let low = |bin: usize| coarse_low_ns(bin) as f64;
+    let high = |bin: usize| if bin + 1 < COARSE_BINS { low(bin + 1) } else { 2.0 * low(bin) };
+    (0..COARSE_BINS).map(|bin| (low(bin), high(bin))).collect()
+});
 
 /// Its middle.
 pub(super) fn bin_middle_ns(bin: usize) -> f64 {
