@@ -1,12 +1,15 @@
 //! Files of `history export`: a line of JSON for each run; and what else a file of runs may be.
 
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use anyhow::{Context as _, Result};
 use qd1_model::{Problem, Record};
 use qd1_store::from_json;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::stored::Stored;
+use crate::stored::{Line as Text, Stored};
 
 /// Said of what is none.
 pub(crate) const NO_RUN: &str = "is no run of qd1; give a file of `qd1 history export`, or of --json";
@@ -34,6 +37,11 @@ impl Exported {
         Self { record, tags: Vec::new(), note: None }
     }
 }
+
+/// Bytes of a line from which on it is long: ten times a check's.
+const LINE_LONG: usize = 4 << 20;
+/// Runs at a time at most.
+const THREADS_MAX: usize = 8;
 
 /// Bytes of the tags of a run that are read: a list of empty ones takes ten times what its text does.
 const TAGS_MAX: usize = 64 << 10;
@@ -64,10 +72,40 @@ pub(crate) struct Export(Stored);
 impl Export {
     /// Returns its runs. A line that is none is an error with its number.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
-        self.0.lines().map(|line| {
-            let (at, line) = line?;
-            exported(&line, self.0.size()).with_context(|| format!("line {at}"))
-        })
+        self.0.lines().map(|line| self.run(line))
+    }
+
+    fn run(&self, line: Result<Text<'_>, Problem>) -> Result<Exported> {
+        let (at, line) = line?;
+        exported(&line, self.0.size()).with_context(|| format!("line {at}"))
+    }
+
+    /// Returns what `of` makes of each of its runs, `most` at most, in their order: hundreds take seconds, so each processor
+    /// takes one after another. Long lines are taken alone, since each may become large.
+    ///
+    /// # Errors
+    /// The first of a line that is no run, or of `of`.
+    pub(crate) fn each<T: Send>(&self, most: usize, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
+        let lines = Mutex::new(self.0.lines().take(most).enumerate());
+        let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
+        let next = || {
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let (number, line) = lines.next()?;
+            let is_long = line.as_ref().is_ok_and(|(_, line)| line.len() > LINE_LONG);
+            let alone = is_long.then_some(lines);
+            let one = self.run(line).and_then(&of);
+            drop(alone);
+            let is_made = one.is_ok();
+            made.lock().unwrap_or_else(PoisonError::into_inner).push((number, one));
+            is_made.then_some(())
+        };
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            (0..processors.min(THREADS_MAX)).for_each(|_| drop(scope.spawn(|| while next().is_some() {})))
+        });
+        let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        made.sort_unstable_by_key(|(number, _)| *number);
+        made.into_iter().map(|(_, one)| one).collect()
     }
 }
 
@@ -112,4 +150,31 @@ fn exported(line: &[u8], file: usize) -> Result<Exported> {
     let tags = tags.map(RawValue::get).filter(|tags| tags.len() <= TAGS_MAX);
     let tags = tags.map_or(Ok(Vec::new()), serde_json::from_str).map_err(|_| none())?;
     Ok(Exported { record, tags, note })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export(lines: &[String]) -> Export {
+        Export(Stored::of("file", lines.join("\n").into_bytes()))
+    }
+
+    #[test]
+    fn each_run_is_taken_once_in_its_order_and_the_first_error_counts() {
+        let line = |number: u64| {
+            let mut record = qd1_report::samples::long_record();
+            record.id = format!("{number:012x}");
+            serde_json::to_string(&Line { tags: &[], note: None, record: &record }).unwrap()
+        };
+        let mut lines: Vec<String> = (0..9).map(line).collect();
+        let ids = |export: &Export, most| export.each(most, |run| Ok(run.record.id));
+        let expected: Vec<String> = (0..9).map(|number| format!("{number:012x}")).collect();
+        assert_eq!(ids(&export(&lines), 100).unwrap(), expected);
+        assert_eq!(ids(&export(&lines), 4).unwrap(), expected[..4]);
+        (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
+        assert_eq!(ids(&export(&lines), 100).unwrap_err().to_string(), "line 4");
+        let refused = export(&lines[..3]).each(100, |_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
+        assert_eq!(refused.unwrap_err().to_string(), "refused");
+    }
 }

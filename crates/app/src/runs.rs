@@ -67,22 +67,25 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
 /// # Errors
 /// When it has none.
 pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
-    Ok(looked_at(path, |_| Ok(()))?.into_iter().map(|(run, _)| run).collect())
+    Ok(looked_at(path, |record| Ok((of_record(&record), ())))?.into_iter().map(|(run, _)| run).collect())
 }
 
-/// Returns the runs of a file, each of qd1 with what `look` makes of its record.
+/// Returns the runs of a file, each of qd1 as `look` takes it from its record.
 ///
 /// # Errors
 /// When it has none, or `look` fails.
-pub(crate) fn looked_at<T>(path: &Path, look: impl Fn(&Record) -> Result<T>) -> Result<Vec<(Measured, Option<T>)>> {
+pub(crate) fn looked_at<T: Send>(
+    path: &Path,
+    look: impl Fn(Record) -> Result<(Measured, T)> + Sync,
+) -> Result<Vec<(Measured, Option<T>)>> {
     let word = path.to_string_lossy();
     let name = printable(&word);
-    let of = |record: &Record| Ok((of_record(record), Some(look(record)?)));
+    let of = |record: Record| look(record).map(|(run, seen)| (run, Some(seen)));
     let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
-        Found::Records(records) => records.iter().map(of).collect::<Result<_>>()?,
+        Found::Records(records) => records.into_iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) => {
-            let runs = export.runs().take(RUNS_MAX + 1).map(|run| of(&run?.record));
-            runs.collect::<Result<_>>().with_context(|| name.clone().into_owned())?
+            let runs = export.each(RUNS_MAX + 1, |run| of(run.record));
+            runs.with_context(|| name.clone().into_owned())?
         }
         Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
     };

@@ -72,7 +72,7 @@ impl Packing {
         }
     }
 
-    fn unpacking(self, bytes: &[u8]) -> Box<dyn Read + '_> {
+    fn unpacking(self, bytes: &[u8]) -> Box<dyn Read + Send + '_> {
         match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(bytes)),
             Self::Zstd => Box::new(Frames { rest: bytes, frame: None }),
@@ -150,8 +150,8 @@ impl Stored {
     }
 
     /// Returns the lines of the text that are not blank. An error is the last: what cannot be unpacked, or has too many lines.
-    pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + '_> {
-        let lines: Box<dyn Iterator<Item = Result<Cow<'_, [u8]>, Problem>>> = match self.packing {
+    pub(crate) fn lines(&self) -> Box<dyn Iterator<Item = Result<Line<'_>, Problem>> + Send + '_> {
+        let lines: Box<dyn Iterator<Item = Result<Cow<'_, [u8]>, Problem>> + Send> = match self.packing {
             None => Box::new(self.bytes.split(|byte| *byte == b'\n').map(|line| Ok(Cow::Borrowed(line)))),
             Some(packing) => Box::new(self.unpacked_lines(packing)),
         };

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::Result;
-use qd1_analysis::compare::{Group, by_host, grade, prices as own_prices, rank};
+use qd1_analysis::compare::{Group, by_host, grade, measured, prices as own_prices, rank, spoilers};
 use qd1_model::measured::Measured;
 use qd1_model::ranking::{RankedDisk, Ranking};
 use qd1_model::suggest::nearest;
-use qd1_model::{Problem, Record, Subject, Verdict, printable};
+use qd1_model::{Problem, Record, Subject, Summary, Verdict, printable};
 use qd1_report::{Prices, ranking_html};
 use qd1_system::source::{self, Kind};
 
@@ -162,12 +163,21 @@ impl Site {
     }
 }
 
-fn look(record: &Record) -> Result<Look> {
-    let verdicts = match record.plan.subject {
-        Subject::Check => Bounds::of_run(record.plan.subject, None)?.judge(record.clone(), false)?.verdicts,
-        _ => Vec::new(),
+/// What is compared of a run, and the rest that is asked of it. `first` is the place of the first run of the same disk: once
+/// another is found all of them are refused, and nothing is worked out of the others.
+fn look(record: Record, first: &OnceLock<Site>) -> Result<(Measured, Look)> {
+    let site = Site::of(&record);
+    let mut verdicts = Vec::new();
+    let run = if *first.get_or_init(|| site.clone()) != site {
+        measured(&record, &Summary { steps: Vec::new() }, &[])
+    } else if record.plan.subject == Subject::Check {
+        let report = Bounds::of_run(Subject::Check, None)?.judge(record, false)?;
+        verdicts = report.verdicts;
+        measured(&report.record, &report.summary, &spoilers(&report.record, &report.summary))
+    } else {
+        runs::of_record(&record)
     };
-    Ok(Look { site: Site::of(record), verdicts })
+    Ok((run, Look { site, verdicts }))
 }
 
 /// Refuses runs of several places or machines as those of one disk.
@@ -207,10 +217,11 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         }
         let mut runs: Vec<Measured> = Vec::new();
         let (mut sites, mut judged): (Vec<Site>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
+        let first = OnceLock::new();
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
             // A folder of others may lead anywhere, to devices that answer when somebody types.
-            match regular(&file).and_then(|()| runs::looked_at(&file, look)) {
+            match regular(&file).and_then(|()| runs::looked_at(&file, |record| look(record, &first))) {
                 Ok(found) => {
                     for (run, look) in found {
                         match same_as(
