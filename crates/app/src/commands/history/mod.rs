@@ -174,13 +174,19 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     output::write(&to_stdout, &text)
 }
 
-/// Runs that are judged for the list: those that an earlier qd1 kept, which noted no headline.
+/// Runs that are judged for a list at most: those that were imported, or that an earlier qd1 kept, which noted no headline.
 const JUDGED_MAX: usize = 20;
 
 /// Returns what a run found; `None` where it cannot be read.
 fn judged(store: &Store, id: &str) -> Option<String> {
     let record = store.load(id).ok()?;
     let report = Bounds::of_run(record.plan.subject, None).ok()?.judge(record, false).ok()?;
+    // One that goes on is another one tomorrow. Where nothing can be written, it is judged each time.
+    if !report.record.is_unfinished()
+        && let Ok(store) = session::history()
+    {
+        session::note(&store, &report);
+    }
     Some(qd1_report::headline(&report))
 }
 
