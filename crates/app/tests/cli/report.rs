@@ -234,7 +234,12 @@ fn a_post_of_any_run_is_plain_lines_without_names() {
     };
     let text = post(&["report", "--format", "post"]);
     assert_eq!(text, post(&["history", "show", "@latest", "--format", "post"]));
-    assert!(text.starts_with("qd1 ") && text.contains("etcd / Kubernetes") && text.contains("32 in flight"), "{text}");
+    assert!(text.starts_with("qd1 ") && text.contains("etcd / Kubernetes"), "{text}");
+    // A second of a busy disk may say nothing of its rate.
+    let reads = run["summary"]["steps"].as_array().unwrap().iter().find(|step| step["name"] == "read32");
+    let iops = &reads.unwrap()["streams"][0]["iops"];
+    let is_known = ["value", "low", "high"].iter().any(|end| iops[end].is_number());
+    assert_eq!(text.contains("32 in flight"), is_known, "{iops}: {text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let (host, id) = (&run["record"]["environment"]["hostname"], &run["record"]["id"]);
     // A host may be called as a word that all posts have.
