@@ -42,8 +42,8 @@ pub(crate) struct Args {
     is_reproduced: bool,
 }
 
-/// The most that a binary may weigh, in bytes: 10 MB, a limit that pages and pictures were made with.
-pub(crate) const SIZE_MAX_BYTES: u64 = 10_000_000;
+/// The most that a binary may weigh, in bytes: 12 MB, with pages, pictures and a real SQLite.
+pub(crate) const SIZE_MAX_BYTES: u64 = 12_000_000;
 /// Runs of `--version` whose median is the start time.
 const START_RUNS: usize = 50;
 
@@ -57,7 +57,7 @@ pub(crate) struct Dist {
 pub(crate) fn run(args: &Args) -> Result<()> {
     setup::run()?;
     let dist = build()?;
-    println!("dist/qd1: static, {} bytes ({:.2} MB; at most 10)", dist.size_bytes, megabytes(dist.size_bytes));
+    println!("dist/qd1: static, {} bytes ({:.2} MB; at most 12)", dist.size_bytes, megabytes(dist.size_bytes));
     println!("sha256:   {}", sha256(&dist.binary)?);
     let start = start_time(&dist.binary)?;
     println!("start:    {:.2} ms (--version, median of {START_RUNS})", start.as_secs_f64() * 1e3);
