@@ -2,7 +2,7 @@
 //!
 //! The words are labels and no verdicts: no program needs a disk to be like a local one. A word is given where the whole
 //! interval lies between its bounds, and the two ends of what is possible where it lies across one or has no end. Only a
-//! figure that is not the disk's has none.
+//! figure that is not the disk's has none; where the disk can only be faster than it, it has the worst that is possible.
 
 use qd1_model::finding::Finding;
 use qd1_model::metric::metric;
@@ -69,12 +69,17 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     };
     let spoiled = why_not_the_disks(record, summary, findings, &criterion);
     let figure = judged_figure(record, summary, &criterion);
-    let word = figure.filter(|_| spoiled.is_none()).and_then(|figure| scale.word(&figure));
+    let word = figure.and_then(|figure| match &spoiled {
+        None => scale.word(&figure),
+        // What others took of the machine or the disk only makes it slower.
+        Some(spoiled) if spoiled.is_no_slower => scale.word_at_worst(&figure),
+        Some(_) => None,
+    });
     let stalls = stream.is_some_and(is_stalled);
     let word = word.map(|word| if stalls { format!("{word}, with stalls") } else { word });
     let why = match (&word, spoiled, figure) {
         (Some(_), ..) => String::new(),
-        (None, Some(why), _) => why,
+        (None, Some(spoiled), _) => spoiled.why,
         (None, None, None) => format!("step {} did not run", scale.step),
         (None, None, Some(_)) => "too uncertain; a longer run on an idle machine would tell".to_owned(),
     };
@@ -103,6 +108,15 @@ fn is_stalled(stream: &StreamSummary) -> bool {
 }
 
 impl Scale {
+    /// The word for a disk that is no slower than a figure; `None` where that may be the worst one.
+    fn word_at_worst(&self, figure: &Estimate) -> Option<String> {
+        figure.high.filter(|high| *high <= self.words[self.words.len() - 1].0)?;
+        let word = self.word(&Estimate { low: None, ..*figure })?;
+        // There is no better one.
+        let best = self.words[0].1;
+        Some(if word == format!("{best} or better") { best.to_owned() } else { word })
+    }
+
     /// The word for a figure, or the best and the worst that it may be; `None` where nothing is known of it.
     fn word(&self, figure: &Estimate) -> Option<String> {
         let place = |value: f64| self.words.iter().position(|(bound, _)| value <= *bound).unwrap_or(self.words.len());
@@ -191,5 +205,31 @@ mod tests {
         let (waits, steal) = ("cpu_spoiled.run_delay", "cpu_spoiled.steal");
         assert_eq!(word(&[waits]).as_deref(), Some("poor or oversold"));
         assert_eq!((word(&[steal]), word(&[waits, steal])), (None, None));
+    }
+
+    /// Commits with a p99 of 0.3 to 0.7 ms were "not rated" beside a busy processor.
+    #[test]
+    fn a_figure_that_can_only_be_too_slow_has_the_worst_that_is_possible() {
+        let [commits, _] = &SCALES;
+        let at_worst = |low: f64, high: Option<f64>| commits.word_at_worst(&figure(low, high));
+        assert_eq!(at_worst(0.3e6, Some(0.7e6)).as_deref(), Some("excellent"));
+        assert_eq!(at_worst(1.2e6, Some(2.5e6)).as_deref(), Some("good or better"));
+        assert_eq!(at_worst(1.2e6, Some(12e6)).as_deref(), Some("slow or better"));
+        assert_eq!((at_worst(60e6, Some(70e6)), at_worst(1e6, None)), (None, None), "it may be anything");
+    }
+
+    #[test]
+    fn a_good_word_stands_beside_steal() {
+        let mut record = testing::empty();
+        record.plan.subject = Subject::Check;
+        let work = testing::io(Rw::Randwrite, 4096, Sync::Fdatasync, true);
+        testing::step(&mut record, "commit1", work, 400, 3_000_000);
+        let summary = crate::summarize(&record);
+        let word = |id: &str| {
+            let critical = Finding { step: "commit1".to_owned(), ..base_finding(id, Severity::Critical, 0.9) };
+            of(&record, &summary, &[critical]).remove(0).word
+        };
+        assert_eq!(word("cpu_spoiled.steal").as_deref(), Some("good or better"));
+        assert_eq!(word("flush_ignored.missing"), None);
     }
 }

@@ -114,12 +114,21 @@ pub(crate) fn why_not_the_disks(
     summary: &Summary,
     findings: &[Finding],
     of: &Criterion,
-) -> Option<String> {
+) -> Option<NotTheDisks> {
     let (judged, alone) = (judge_unspoiled(record, summary, findings, of), judge_corrected(record, summary, of));
     let step = record.step(&of.step);
     // What did not run to its end, or failed, is refused before any finding is asked.
     let is_refused = step.is_some_and(|step| !step.errors.is_empty() || !step.fault.is_empty());
-    (judged.why != alone.why || is_refused && alone.grade == Grade::NotResolved).then_some(judged.why)
+    let is_no_slower = !is_refused && spoiled(of, findings).all(|spoiling| !spoiling.spoils.contains(&Grade::Pass));
+    let is_other = judged.why != alone.why || is_refused && alone.grade == Grade::NotResolved;
+    is_other.then_some(NotTheDisks { why: judged.why, is_no_slower })
+}
+
+/// A figure that is not the disk's.
+pub(crate) struct NotTheDisks {
+    pub(crate) why: String,
+    /// Whether the disk is at least as fast as the figure.
+    pub(crate) is_no_slower: bool,
 }
 
 /// Grades one criterion, and takes the grade back where a finding spoils the figure.
