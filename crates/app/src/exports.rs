@@ -38,8 +38,12 @@ impl Exported {
     }
 }
 
-/// Bytes of a line from which on it is long: ten times a check's.
-const LINE_LONG: usize = 4 << 20;
+/// Intervals from which on a run is long: ten times a check's.
+const INTERVALS_LONG: usize = 20_000;
+/// Intervals of all runs of an export, at most: four days without a break where runs are worked out one by one, and one where
+/// all are kept in memory. In a file they take a byte each where they are all alike, and in memory 200.
+const INTERVALS_MAX: usize = 4_000_000;
+const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
 /// Runs at a time at most.
 const THREADS_MAX: usize = 8;
 
@@ -56,6 +60,22 @@ struct Read<'a> {
     record: &'a RawValue,
 }
 
+/// Takes the intervals of a run from those that are left.
+fn within(left: &mut usize, run: Exported) -> Result<Exported> {
+    match left.checked_sub(intervals(&run.record)) {
+        Some(less) => *left = less,
+        None => {
+            let message = "the runs up to here have too many intervals; give a part of them";
+            return Err(Problem::usage(message).into());
+        }
+    }
+    Ok(run)
+}
+
+fn intervals(record: &Record) -> usize {
+    record.steps.iter().map(|step| step.intervals.len()).sum()
+}
+
 /// What a file holds.
 pub(crate) enum Content {
     /// One run of qd1, of --json or a record alone.
@@ -70,9 +90,23 @@ pub(crate) enum Content {
 pub(crate) struct Export(Stored);
 
 impl Export {
-    /// Returns its runs. A line that is none is an error with its number.
+    /// Returns true if it has more lines than so many; one that cannot be unpacked counts as a line.
+    pub(crate) fn has_more_than(&self, most: usize) -> bool {
+        self.0.lines().nth(most).is_some()
+    }
+
+    /// Returns its runs one by one. A line that is none is an error with its number.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
         self.0.lines().map(|line| self.run(line))
+    }
+
+    /// Returns all of its runs.
+    ///
+    /// # Errors
+    /// When a line is none, or they are too large together.
+    pub(crate) fn all(&self) -> Result<Vec<Exported>> {
+        let mut left = INTERVALS_AT_ONCE_MAX;
+        self.runs().map(|run| within(&mut left, run?)).collect()
     }
 
     fn run(&self, line: Result<Text<'_>, Problem>) -> Result<Exported> {
@@ -81,19 +115,20 @@ impl Export {
     }
 
     /// Returns what `of` makes of each of its runs, `most` at most, in their order: hundreds take seconds, so each processor
-    /// takes one after another. Long lines are taken alone, since each may become large.
+    /// takes one after another. One with very many intervals takes all memory that there is for one, and no other beside it.
     ///
     /// # Errors
     /// The first of a line that is no run, or of `of`.
     pub(crate) fn each<T: Send>(&self, most: usize, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
-        let lines = Mutex::new(self.0.lines().take(most).enumerate());
+        let lines = Mutex::new((self.0.lines().take(most).enumerate(), INTERVALS_MAX));
         let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
         let next = || {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            let (number, line) = lines.next()?;
-            let is_long = line.as_ref().is_ok_and(|(_, line)| line.len() > LINE_LONG);
+            let (number, line) = lines.0.next()?;
+            let run = self.run(line).and_then(|run| within(&mut lines.1, run));
+            let is_long = run.as_ref().is_ok_and(|run| intervals(&run.record) > INTERVALS_LONG);
             let alone = is_long.then_some(lines);
-            let one = self.run(line).and_then(&of);
+            let one = run.and_then(&of);
             drop(alone);
             let is_made = one.is_ok();
             made.lock().unwrap_or_else(PoisonError::into_inner).push((number, one));
@@ -174,6 +209,11 @@ mod tests {
         assert_eq!(ids(&export(&lines), 4).unwrap(), expected[..4]);
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
         assert_eq!(ids(&export(&lines), 100).unwrap_err().to_string(), "line 4");
+        let mut left = 10;
+        let run = || Exported::alone(qd1_report::samples::long_record());
+        left += intervals(&run().record);
+        assert!(within(&mut left, run()).is_ok() && left == 10);
+        assert!(within(&mut left, run()).is_err_and(|error| error.to_string().contains("give a part of them")));
         let refused = export(&lines[..3]).each(100, |_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
         assert_eq!(refused.unwrap_err().to_string(), "refused");
     }

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use anyhow::Result;
 use qd1_analysis::compare::{Group, by_host, grade, measured, prices as own_prices, rank, spoilers};
 use qd1_model::measured::Measured;
 use qd1_model::ranking::{RankedDisk, Ranking};
 use qd1_model::suggest::nearest;
-use qd1_model::{Problem, Record, Subject, Summary, Verdict, printable};
+use qd1_model::{Problem, Record, Subject, Verdict, printable};
 use qd1_report::{Prices, ranking_html};
 use qd1_system::source::{self, Kind};
 
@@ -116,12 +115,6 @@ struct Folder {
     left_out: Vec<String>,
 }
 
-/// What of a record is not in what is compared of it.
-struct Look {
-    site: Site,
-    verdicts: Vec<Verdict>,
-}
-
 /// Where a run was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Site {
@@ -163,21 +156,14 @@ impl Site {
     }
 }
 
-/// What is compared of a run, and the rest that is asked of it. `first` is the place of the first run of the same disk: once
-/// another is found all of them are refused, and nothing is worked out of the others.
-fn look(record: Record, first: &OnceLock<Site>) -> Result<(Measured, Look)> {
-    let site = Site::of(&record);
-    let mut verdicts = Vec::new();
-    let run = if *first.get_or_init(|| site.clone()) != site {
-        measured(&record, &Summary { steps: Vec::new() }, &[])
-    } else if record.plan.subject == Subject::Check {
-        let report = Bounds::of_run(Subject::Check, None)?.judge(record, false)?;
-        verdicts = report.verdicts;
-        measured(&report.record, &report.summary, &spoilers(&report.record, &report.summary))
-    } else {
-        runs::of_record(&record)
-    };
-    Ok((run, Look { site, verdicts }))
+/// What is compared of a run, and its verdicts.
+fn look(record: Record) -> Result<(Measured, Vec<Verdict>)> {
+    if record.plan.subject != Subject::Check {
+        return Ok((runs::of_record(&record), Vec::new()));
+    }
+    let report = Bounds::of_run(Subject::Check, None)?.judge(record, false)?;
+    let spoilers = spoilers(&report.record, &report.summary);
+    Ok((measured(&report.record, &report.summary, &spoilers), report.verdicts))
 }
 
 /// Refuses runs of several places or machines as those of one disk.
@@ -215,33 +201,40 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         if files.is_empty() {
             left_out.push(format!("{name}: is an empty folder"));
         }
-        let mut runs: Vec<Measured> = Vec::new();
-        let (mut sites, mut judged): (Vec<Site>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
-        let first = OnceLock::new();
+        let placed = |file: &Path| shown(file.strip_prefix(dir).unwrap_or(file));
+        // Before anything is worked out: where the runs were. A folder of others may lead anywhere, to devices that answer when
+        // somebody types.
+        let (mut good, mut sites) = (Vec::new(), Vec::new());
         for file in files {
-            let place = shown(file.strip_prefix(dir).unwrap_or(&file));
-            // A folder of others may lead anywhere, to devices that answer when somebody types.
-            match regular(&file).and_then(|()| runs::looked_at(&file, |record| look(record, &first))) {
-                Ok(found) => {
-                    for (run, look) in found {
-                        match same_as(
-                            &run,
-                            groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]),
-                        ) {
-                            Some(other) => left_out.push(format!("{place}: holds a run that {other} has already")),
-                            None => {
-                                runs.push(run);
-                                let Some(Look { site, verdicts }) = look else { continue };
-                                sites.push(site);
-                                judged.push(verdicts);
-                            }
-                        }
-                    }
+            let seen =
+                regular(&file).and_then(|()| runs::of_records(&file, |run| (run.started_unix_ns, Site::of(run))));
+            match seen {
+                Ok(seen) => {
+                    let is_known = |started: u64| groups.iter().flat_map(|group| &group.runs).any(began(started));
+                    sites.extend(seen.into_iter().filter(|(started, _)| !is_known(*started)).map(|(_, site)| site));
+                    good.push(file);
                 }
-                Err(error) => left_out.push(reason(&place, &file, &format!("{error:#}"))),
+                Err(error) => left_out.push(reason(&placed(&file), &file, &format!("{error:#}"))),
             }
         }
-        of_one_site(&shown(path.strip_prefix(dir).unwrap_or(path)), &sites)?;
+        of_one_site(&placed(path), &sites)?;
+        let (mut runs, mut judged): (Vec<Measured>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
+        for file in good {
+            match runs::looked_at(&file, look) {
+                Ok(found) => {
+                    for (run, verdicts) in found {
+                        let disks = groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]);
+                        if let Some(other) = same_as(&run, disks) {
+                            left_out.push(format!("{}: holds a run that {other} has already", placed(&file)));
+                            continue;
+                        }
+                        runs.push(run);
+                        judged.extend(verdicts);
+                    }
+                }
+                Err(error) => left_out.push(reason(&placed(&file), &file, &format!("{error:#}"))),
+            }
+        }
         if !runs.is_empty() {
             verdicts.insert(name.clone(), judged);
             groups.push(Group { name, runs });
@@ -254,6 +247,11 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         }
     }
     Ok(Folder { groups, verdicts, left_out })
+}
+
+/// Whether a run began then, ns since the Unix epoch.
+fn began(started_unix_ns: u64) -> impl Fn(&Measured) -> bool {
+    move |run| run.started_unix_ns == Some(started_unix_ns)
 }
 
 /// Refuses what is not a file of the folder itself.

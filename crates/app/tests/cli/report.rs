@@ -223,6 +223,35 @@ fn a_ranking_of_checks_begins_with_their_verdicts() {
     place.qd1(&ranking).assert().code(2).stdout("").stderr(said);
 }
 
+/// A file that cannot be read decided where the runs of its folder were, and which file was looked at first decided the rest.
+#[test]
+fn a_ranking_says_the_same_whatever_comes_first() {
+    let place = Place::new();
+    let (dir, one) = (place.beside("results"), place.report(&["--only", "commit1"]));
+    fs::create_dir_all(dir.join("disk")).unwrap();
+    let run = |number: u32, path: &str| {
+        let mut run = one.clone();
+        run["record"]["id"] = format!("{number:012x}").into();
+        run["record"]["started_unix_ns"] =
+            (one["record"]["started_unix_ns"].as_u64().unwrap() + u64::from(number)).into();
+        run["record"]["plan"]["target"]["path"] = path.into();
+        format!("{{\"record\":{}}}", run["record"])
+    };
+    fs::write(dir.join("other.json"), run(1, "/srv/other")).unwrap();
+    fs::write(dir.join("disk").join("a.json"), format!("{}\nno run\n", run(2, "/srv/elsewhere"))).unwrap();
+    fs::write(dir.join("disk").join("b.json"), run(3, "/srv/disk")).unwrap();
+    let ranking = ["report", "--ranking", dir.to_str().unwrap()];
+    let left_out = predicate::str::contains("left out: disk/a.json");
+    place.qd1(&ranking).assert().success().stderr(left_out).stdout(predicate::str::contains("other"));
+    let mixed: Vec<String> =
+        (4..12).map(|number| run(number, ["/srv/disk", "/srv/more"][number as usize % 2])).collect();
+    fs::write(dir.join("disk").join("a.json"), mixed.join("\n")).unwrap();
+    for _ in 0..4 {
+        let said = predicate::str::contains("disk: has runs of 2 places").and(predicate::str::contains("/srv/more"));
+        place.qd1(&ranking).assert().code(2).stdout("").stderr(said);
+    }
+}
+
 #[test]
 fn a_post_of_any_run_is_plain_lines_without_names() {
     let place = Place::new();
