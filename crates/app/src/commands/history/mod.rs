@@ -163,15 +163,28 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     if rows.is_empty() && filter != Filter::default() && !args.json && !store.list(1)?.is_empty() {
         return output::write(&to_stdout, "no run is meant by these conditions; `qd1 history` lists all\n");
     }
+    let mut found: Vec<(String, String)> = Vec::new();
     for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
         row.headline = judged(store, &row.id);
+        let headline = row.headline.clone().filter(|_| !row.unfinished);
+        found.extend(headline.map(|headline| (row.id.clone(), headline)));
     }
     let text = if args.json {
         qd1_report::history_json(&rows)
     } else {
         qd1_report::history_human(&rows, &output::style(&to_stdout, Detail::All), &jiff::tz::TimeZone::system())
     };
-    output::write(&to_stdout, &text)
+    output::write(&to_stdout, &text)?;
+    note(&found);
+    Ok(())
+}
+
+/// Notes what runs found, by their ids, once the list is out: where somebody else writes, that waits. Where nothing can be
+/// written they are judged each time.
+fn note(found: &[(String, String)]) {
+    if let Some(store) = Some(found).filter(|found| !found.is_empty()).and_then(|_| session::history().ok()) {
+        let _ = found.iter().try_for_each(|(id, headline)| store.note_headline(id, headline));
+    }
 }
 
 /// Runs that are judged for a list at most: those that were imported, or that an earlier qd1 kept, which noted no headline.
@@ -181,12 +194,6 @@ const JUDGED_MAX: usize = 20;
 fn judged(store: &Store, id: &str) -> Option<String> {
     let record = store.load(id).ok()?;
     let report = Bounds::of_run(record.plan.subject, None).ok()?.judge(record, false).ok()?;
-    // One that goes on is another one tomorrow. Where nothing can be written, it is judged each time.
-    if !report.record.is_unfinished()
-        && let Ok(store) = session::history()
-    {
-        session::note(&store, &report);
-    }
     Some(qd1_report::headline(&report))
 }
 
