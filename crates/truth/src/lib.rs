@@ -25,6 +25,7 @@ mod random;
 pub mod repeat;
 mod scenario;
 mod score;
+pub mod stalls;
 mod suite;
 #[cfg(test)]
 mod sweep;

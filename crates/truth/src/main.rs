@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use qd1_truth::{
-    Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, traces,
-    verdicts,
+    Seeds, agree, caches, changes, compare, felt, fingerprints, identify, limits, over, published, repeat, stalls,
+    traces, verdicts,
 };
 
 /// A table, from its seeds, how many disks, and whether each that went wrong gets a line.
@@ -25,7 +25,7 @@ const TABLES: &[(&str, Table)] = &[
     ("repeat", |seeds, count, verbose| repeat::table(seeds, count * 5, verbose)),
     // A tenth as many: 20.
     ("verdicts", |seeds, count, verbose| verdicts::table(seeds, count.div_ceil(10), verbose)),
-    ("stalls", |seeds, count, _| repeat::stalls_table(seeds, count)),
+    ("stalls", |seeds, count, _| stalls::table(seeds, count)),
     ("over", |seeds, count, _| over::table(seeds, count)),
     ("compare", compare::table),
     // What these hold against the analysis is kept.
