@@ -40,9 +40,11 @@ impl Exported {
 
 /// Intervals from which on a run is long: ten times a check's.
 const INTERVALS_LONG: usize = 20_000;
-/// Intervals of all runs of an export, at most: four days without a break where runs are worked out one by one, and one where
-/// all are kept in memory. In a file they take a byte each where they are all alike, and in memory 200.
+/// Intervals of all runs of an export that any file may have: four days without a break. In a file they take less than a byte
+/// each where they are all alike. Those of a check take a hundred, and packed a tenth of that.
 const INTERVALS_MAX: usize = 4_000_000;
+const BYTES_PER_INTERVAL: usize = 4;
+/// The same where all runs are kept in memory, 200 bytes for each.
 const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
 /// Runs at a time at most.
 const THREADS_MAX: usize = 8;
@@ -95,9 +97,18 @@ impl Export {
         self.0.lines().nth(most).is_some()
     }
 
-    /// Returns its runs one by one. A line that is none is an error with its number.
+    /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
-        self.0.lines().map(|line| self.run(line))
+        self.runs_within(self.intervals_max())
+    }
+
+    fn runs_within(&self, mut left: usize) -> impl Iterator<Item = Result<Exported>> {
+        self.0.lines().map(move |line| within(&mut left, self.run(line)?))
+    }
+
+    /// Intervals of all of its runs, at most.
+    fn intervals_max(&self) -> usize {
+        INTERVALS_MAX.saturating_add(self.0.size() / BYTES_PER_INTERVAL)
     }
 
     /// Returns all of its runs.
@@ -105,8 +116,7 @@ impl Export {
     /// # Errors
     /// When a line is none, or they are too large together.
     pub(crate) fn all(&self) -> Result<Vec<Exported>> {
-        let mut left = INTERVALS_AT_ONCE_MAX;
-        self.runs().map(|run| within(&mut left, run?)).collect()
+        self.runs_within(INTERVALS_AT_ONCE_MAX).collect()
     }
 
     fn run(&self, line: Result<Text<'_>, Problem>) -> Result<Exported> {
@@ -114,13 +124,13 @@ impl Export {
         exported(&line, self.0.size()).with_context(|| format!("line {at}"))
     }
 
-    /// Returns what `of` makes of each of its runs, `most` at most, in their order: hundreds take seconds, so each processor
+    /// Returns what `of` makes of each of its runs, in their order: hundreds take seconds, so each processor
     /// takes one after another. One with very many intervals takes all memory that there is for one, and no other beside it.
     ///
     /// # Errors
     /// The first of a line that is no run, or of `of`.
-    pub(crate) fn each<T: Send>(&self, most: usize, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
-        let lines = Mutex::new((self.0.lines().take(most).enumerate(), INTERVALS_MAX));
+    pub(crate) fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
+        let lines = Mutex::new((self.0.lines().enumerate(), self.intervals_max()));
         let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
         let next = || {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,18 +213,18 @@ mod tests {
             serde_json::to_string(&Line { tags: &[], note: None, record: &record }).unwrap()
         };
         let mut lines: Vec<String> = (0..9).map(line).collect();
-        let ids = |export: &Export, most| export.each(most, |run| Ok(run.record.id));
+        let ids = |export: &Export| export.each(|run| Ok(run.record.id));
         let expected: Vec<String> = (0..9).map(|number| format!("{number:012x}")).collect();
-        assert_eq!(ids(&export(&lines), 100).unwrap(), expected);
-        assert_eq!(ids(&export(&lines), 4).unwrap(), expected[..4]);
+        assert_eq!(ids(&export(&lines)).unwrap(), expected);
+        assert!(export(&lines).has_more_than(8) && !export(&lines).has_more_than(9));
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
-        assert_eq!(ids(&export(&lines), 100).unwrap_err().to_string(), "line 4");
+        assert_eq!(ids(&export(&lines)).unwrap_err().to_string(), "line 4");
         let mut left = 10;
         let run = || Exported::alone(qd1_report::samples::long_record());
         left += intervals(&run().record);
         assert!(within(&mut left, run()).is_ok() && left == 10);
         assert!(within(&mut left, run()).is_err_and(|error| error.to_string().contains("give a part of them")));
-        let refused = export(&lines[..3]).each(100, |_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
+        let refused = export(&lines[..3]).each(|_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
         assert_eq!(refused.unwrap_err().to_string(), "refused");
     }
 }

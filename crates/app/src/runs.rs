@@ -114,15 +114,12 @@ fn read<T: Send>(path: &Path, of: impl Fn(Record) -> Result<T> + Sync) -> Result
     let name = printable(&word);
     let runs: Vec<T> = match of_file(&word, path)? {
         Found::Records(records) => records.into_iter().map(of).collect::<Result<_>>()?,
-        Found::Export(export) => {
-            let runs = export.each(RUNS_MAX + 1, |run| of(run.record));
-            runs.with_context(|| name.clone().into_owned())?
+        Found::Export(export) if export.has_more_than(RUNS_MAX) => {
+            return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
         }
+        Found::Export(export) => export.each(|run| of(run.record)).with_context(|| name.into_owned())?,
         Found::Others(runs) => return Ok(Read::Others(runs)),
     };
-    if runs.len() > RUNS_MAX {
-        return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
-    }
     Ok(Read::Runs(runs))
 }
 

@@ -1,6 +1,6 @@
 //! `qd1 report --ranking`: the disks of a folder of results, as one page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -195,6 +195,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
             .is_some_and(|prices| path.canonicalize().ok().zip(prices.canonicalize().ok()).is_some_and(|(a, b)| a == b))
     };
     let entries: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| !is_of_prices(path)).collect();
+    let mut ids_before: BTreeSet<String> = BTreeSet::new();
     for (path, name) in entries.iter().zip(names(&entries)) {
         let is_folder = path.is_dir() && !path.is_symlink();
         let files = if is_folder { self::entries(path)? } else { vec![path.clone()] };
@@ -204,20 +205,22 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         let placed = |file: &Path| shown(file.strip_prefix(dir).unwrap_or(file));
         // Before anything is worked out: where the runs were. A folder of others may lead anywhere, to devices that answer when
         // somebody types.
-        let (mut good, mut sites) = (Vec::new(), Vec::new());
+        let (mut good, mut sites, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
         for file in files {
-            let seen =
-                regular(&file).and_then(|()| runs::of_records(&file, |run| (run.started_unix_ns, Site::of(run))));
-            match seen {
+            match regular(&file).and_then(|()| runs::of_records(&file, |run| (run.id.clone(), Site::of(run)))) {
                 Ok(seen) => {
-                    let is_known = |started: u64| groups.iter().flat_map(|group| &group.runs).any(began(started));
-                    sites.extend(seen.into_iter().filter(|(started, _)| !is_known(*started)).map(|(_, site)| site));
+                    // A run that another disk has already is left out below.
+                    for (id, site) in seen.into_iter().filter(|(id, _)| !ids_before.contains(id)) {
+                        ids.insert(id);
+                        sites.push(site);
+                    }
                     good.push(file);
                 }
                 Err(error) => left_out.push(reason(&placed(&file), &file, &format!("{error:#}"))),
             }
         }
         of_one_site(&placed(path), &sites)?;
+        ids_before.append(&mut ids);
         let (mut runs, mut judged): (Vec<Measured>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
         for file in good {
             match runs::looked_at(&file, look) {
@@ -247,11 +250,6 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         }
     }
     Ok(Folder { groups, verdicts, left_out })
-}
-
-/// Whether a run began then, ns since the Unix epoch.
-fn began(started_unix_ns: u64) -> impl Fn(&Measured) -> bool {
-    move |run| run.started_unix_ns == Some(started_unix_ns)
 }
 
 /// Refuses what is not a file of the folder itself.
