@@ -314,6 +314,10 @@ fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
                 to = visit.end;
             }
             let part = &series.batches()[from..to];
+            // A visit in which nothing was completed tells no level.
+            if part.iter().all(|batch| batch.ios == 0.0) {
+                break;
+            }
             let (length_ns, lat_sum_ns) =
                 part.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.length_ns, sum.1 + batch.lat_sum_ns));
             let at_once = (lat_sum_ns / length_ns.max(1.0)).max(AT_ONCE_MIN);
@@ -425,7 +429,8 @@ impl Base {
         let mut batch = Batch { start_ns, length_ns: moment.length_ns, ..Batch::default() };
         let mut add = |bin: usize, count: f64, lat_ns: f64| {
             if count > 0.0 {
-                *counts.entry(bin.min(COARSE_BINS - 1)).or_default() += count as u32;
+                let of_bin = counts.entry(bin.min(COARSE_BINS - 1)).or_default();
+                *of_bin = of_bin.saturating_add(count as u32);
                 (batch.ios, batch.lat_sum_ns) = (batch.ios + count, batch.lat_sum_ns + count * lat_ns);
             }
         };
@@ -533,6 +538,21 @@ mod tests {
 
     fn meanwhile(steps: &[StepRecord]) -> Meanwhile {
         Meanwhile::new(&Record { steps: steps.to_vec(), ..crate::testing::empty() })
+    }
+
+    /// A visit of commits in which none was completed passed for one with latencies of a nanosecond: billions of reads were
+    /// expected of it.
+    #[test]
+    fn a_visit_in_which_nothing_was_completed_tells_no_level() {
+        let mut steps = [reads(), commits(|_| busy(30_000_000))];
+        let expected = around(&steps).quantile(0.5).value.unwrap();
+        let of_visit = |interval: &&mut Interval| interval.start_ns / (4 * SECOND_NS) == 3;
+        steps[1].intervals.iter_mut().filter(of_visit).for_each(|interval| interval.streams.clear());
+        let seen = around(&steps);
+        let (median, all) = (seen.quantile(0.5).value.unwrap(), seen.series.n as f64);
+        assert!((median / expected - 1.0).abs() < 0.1, "{median} and not {expected}");
+        let once = steps[0].streams[0].lat.count() as f64;
+        assert!((1.5..3.0).contains(&(all / once)), "{all} reads beside {once}");
     }
 
     #[test]
