@@ -201,7 +201,7 @@ fn given(before: &[f64], logs: &[f64]) -> Vec<f64> {
 fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
     let mut moving: Vec<(f64, f64)> = Vec::new();
     // From the longest time on: what is kept over half of a time is the square of that over the whole.
-    let mut keeps = keeps(times, tau_s(TAUS - 1));
+    let mut keeps = keeps(times.iter().map(|(at_s, _)| *at_s), tau_s(TAUS - 1));
     for of_sigmas in probabilities[1..].chunks_exact(SIGMAS).rev() {
         if of_sigmas.iter().any(|one| *one > NONE) {
             let average = variance_of_average(times, &keeps).sqrt();
@@ -216,10 +216,10 @@ fn over(probabilities: &[f64], times: &[(f64, f64)]) -> f64 {
 /// A part of the level below which it has forgotten itself.
 const KEEPS_MIN: f64 = 1e-100;
 
-/// How much of the level is kept at each of these times, s, from the one before.
-fn keeps(times: &[(f64, f64)], tau_s: f64) -> Vec<f64> {
-    let before_s = std::iter::once(0.0).chain(times.iter().map(|(at_s, _)| *at_s));
-    times.iter().zip(before_s).map(|((at_s, _), before_s)| (-(at_s - before_s) / tau_s).exp()).collect()
+/// How much of the level is kept at each of these times, s, from the one before; of the first, from the beginning.
+fn keeps(times_s: impl Iterator<Item = f64>, tau_s: f64) -> Vec<f64> {
+    let mut before_s = 0.0;
+    times_s.map(|at_s| (-(at_s - std::mem::replace(&mut before_s, at_s)) / tau_s).exp()).collect()
 }
 
 fn tau_s(power: usize) -> f64 {
@@ -256,7 +256,7 @@ fn cut(series: &Series, visit: Range<usize>, most: usize, of: Of) -> Vec<Stretch
         let ios: f64 = part.iter().map(|batch| batch.ios).sum();
         let length_ns: f64 = part.iter().map(|batch| batch.length_ns).sum();
         let log = match of {
-            Of::Latency | Of::Tail if ios >= OPS_MIN => series.median_of(range.clone()).ln(),
+            Of::Latency | Of::Tail if ios >= OPS_MIN => series.median_of(range.clone())?.ln(),
             Of::Latency | Of::Tail => return None,
             Of::Rate => (ios.max(0.5) / length_ns.max(1.0)).ln(),
         };
@@ -290,10 +290,8 @@ impl Evidence {
         let [still, ..] = Fit::at_shares(stretches, &noise, &vec![0.0; stretches.len()], [0.0; LANES]);
         let mut logs =
             vec![ln_gamma(half_df) - half_df * (0.5 * still.residual).ln() - still.log_rest() - ODDS_STEP.ln()];
-        let gaps_s: Vec<f64> = stretches.windows(2).map(|pair| pair[1].at_s - pair[0].at_s).collect();
         for power in 0..TAUS {
-            let kept = gaps_s.iter().map(|gap_s| (-gap_s / tau_s(power)).exp());
-            let keeps: Vec<f64> = std::iter::once(0.0).chain(kept).collect();
+            let keeps = keeps(stretches.iter().map(|stretch| stretch.at_s), tau_s(power));
             // With each share what of the likelihood does not depend on sigma.
             let fits: Vec<(f64, f64, Fit)> = (-ODDS..=ODDS)
                 .step_by(LANES)
@@ -416,8 +414,9 @@ impl Filter {
     }
 }
 
-/// How well a half width is known, relative.
+/// How well a half width is known, relative, and one that is as good as none.
 const HALF_WIDTH_ACCURACY: f64 = 1e-6;
+const HALF_WIDTH_LEAST: f64 = 1e-3;
 
 /// Where a mixture of normal laws about 0, each with its weight and standard deviation, leaves 2.5 % on each side.
 fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
@@ -425,7 +424,7 @@ fn mixture_half_width(all: &[(f64, f64)]) -> f64 {
     let beyond = |half: f64| all.iter().map(|(weight, sd)| weight * normal.cdf(-half / sd)).sum::<f64>();
     let widest = all.iter().map(|(_, sd)| *sd).fold(0.0, f64::max);
     let (mut low, mut high) = (0.0, 10.0 * widest);
-    while high - low > HALF_WIDTH_ACCURACY * high {
+    while high - low > HALF_WIDTH_ACCURACY * high.max(HALF_WIDTH_LEAST) {
         let middle = 0.5 * (low + high);
         if beyond(middle) > 0.025 { low = middle } else { high = middle }
     }

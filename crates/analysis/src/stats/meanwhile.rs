@@ -315,13 +315,10 @@ fn moments(series: &Series, started_ns: f64) -> Vec<Moment> {
             }
             let part = &series.batches()[from..to];
             // A visit in which nothing was completed tells no level.
-            if part.iter().all(|batch| batch.ios == 0.0) {
-                break;
-            }
+            let Some(median) = series.median_of(from..to) else { break };
             let (length_ns, lat_sum_ns) =
                 part.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.length_ns, sum.1 + batch.lat_sum_ns));
             let at_once = (lat_sum_ns / length_ns.max(1.0)).max(AT_ONCE_MIN);
-            let median = series.median_of(from..to);
             let is_stall = |bin: u16| bin_middle_ns(usize::from(bin)) > STALL * median;
             let bins = part.iter().flat_map(|batch| batch.bins.iter());
             let stalls = bins.filter(|(bin, _)| is_stall(*bin)).map(|(bin, count)| (*bin, f64::from(*count) / at_once));

@@ -122,9 +122,8 @@ impl Quantiles {
     #[must_use]
     pub fn least_of_visits(&self) -> Option<f64> {
         let series = &self.course.series;
-        let medians: Vec<f64> = series.visits().iter().map(|visit| series.median_of(visit.clone())).collect();
-        let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
-        (medians.len() >= VISITS_MIN && least.is_finite() && least > 0.0).then_some(least)
+        let medians: Vec<f64> = series.visits().into_iter().filter_map(|visit| series.median_of(visit)).collect();
+        medians.iter().copied().reduce(f64::min).filter(|_| medians.len() >= VISITS_MIN)
     }
 }
 
@@ -501,6 +500,18 @@ mod tests {
         };
         let intervals = intervals.iter().enumerate().map(of).collect();
         (hist, intervals)
+    }
+
+    /// A visit of a slow disk in which nothing was completed made a nanosecond of what is known of the median.
+    #[test]
+    fn a_visit_without_operations_is_not_the_least() {
+        let (hist, mut intervals) = run_of(&vec![vec![1_000_000; 3]; 7]);
+        (0..).zip(&mut intervals).for_each(|(second, interval)| interval.start_ns = second * 1_000_000_000);
+        intervals[3].streams.clear();
+        let least_ns = Quantiles::new(&hist, &intervals, CLASS).least_of_visits().unwrap();
+        assert!((least_ns / 1e6 - 1.0).abs() < 0.1, "{least_ns}");
+        intervals[4].streams.clear();
+        assert_eq!(Quantiles::new(&hist, &intervals, CLASS).least_of_visits(), None, "five are too few");
     }
 
     proptest! {

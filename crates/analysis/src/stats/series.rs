@@ -258,8 +258,8 @@ impl Series {
         0.5 * (part.first().map_or(0.0, |first| first.start_ns) + end)
     }
 
-    /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins.
-    pub(crate) fn median_of(&self, batches: Range<usize>) -> f64 {
+    /// Median latency of some batches, ns, as if the operations were evenly spread in their coarse bins; `None` of no operation.
+    pub(crate) fn median_of(&self, batches: Range<usize>) -> Option<f64> {
         let mut bins: Vec<(u16, u32)> =
             self.batches[batches].iter().flat_map(|batch| batch.bins.iter().copied()).collect();
         bins.sort_unstable_by_key(|(bin, _)| *bin);
@@ -269,11 +269,11 @@ impl Series {
             let count = f64::from(count);
             if below + count >= half {
                 let (low, high) = bin_ends_ns(usize::from(bin));
-                return (low + (high - low) * (half - below) / count).max(1.0);
+                return Some((low + (high - low) * (half - below) / count).max(1.0));
             }
             below += count;
         }
-        1.0
+        None
     }
 
     /// The latency at fractional 1-based `rank`, ns, interpolated inside the coarse bin as if its operations
