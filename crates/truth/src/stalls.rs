@@ -14,22 +14,22 @@ use crate::repeat::{Cell, Part, Row, SECOND_NS, cells, local_nvme, planned, run}
 /// Those of the stalls that one kind of operation met in all steps.
 const OF_STALLS: [&str; 2] = ["longest", "share"];
 
-/// All disks of `repeat`, and fast ones that stand still now and then: for about 0.1 s, as a shared machine's do, and for 0.2 s with some that
-/// take ten times as long.
+/// A local NVMe drive that stands still now and then, as often and as long as this.
+pub(crate) fn waiting_nvme(every_s: f64, stall_ns: f64, stall_sigma: f64) -> Device {
+    let stalls_per_s = 1.0 / every_s;
+    let neighbours = Neighbours { sigma: 0.0, memory_ns: SECOND_NS, stalls_per_s, stall_ns, stall_sigma };
+    Device { neighbours: Some(neighbours), ..local_nvme() }
+}
+
+/// All disks of `repeat`, and fast ones that stand still: for about 0.1 s, as a shared machine's do, and for 0.2 s with some
+/// that take ten times as long.
 fn cells_with_rare_stalls() -> Vec<Cell> {
-    let rare = |name: &str, every_s: f64, stall_ns: f64, stall_sigma: f64| {
-        let neighbours =
-            Neighbours { sigma: 0.0, memory_ns: SECOND_NS, stalls_per_s: 1.0 / every_s, stall_ns, stall_sigma };
-        Cell::of(name, Device { neighbours: Some(neighbours), ..local_nvme() })
-    };
-    cells()
-        .into_iter()
-        .chain([
-            rare("0.1 s in 20", 20.0, 100e6, 0.4),
-            rare("0.1 s in 5", 5.0, 100e6, 0.4),
-            rare("0.2 s, heavy", 10.0, 200e6, 1.0),
-        ])
-        .collect()
+    let rare = [
+        ("0.1 s in 20", waiting_nvme(20.0, 100e6, 0.4)),
+        ("0.1 s in 5", waiting_nvme(5.0, 100e6, 0.4)),
+        ("0.2 s, heavy", waiting_nvme(10.0, 200e6, 1.0)),
+    ];
+    cells().into_iter().chain(rare.map(|(name, device)| Cell::of(name, device))).collect()
 }
 
 /// How often the figures of stalls held: the longest against those of all other runs, the share against that of all runs.

@@ -17,6 +17,7 @@ use qd1_model::{Grade, Hist, Record, Report};
 use crate::Seeds;
 use crate::parallel::each;
 use crate::repeat::{Cell, local_nvme, measured, planned};
+use crate::stalls::waiting_nvme;
 
 /// The thresholds that ship.
 const THRESHOLDS: &str = include_str!("../../suites/src/thresholds.toml");
@@ -36,8 +37,6 @@ pub fn cells() -> Vec<Cell> {
     };
     let neighbours = Neighbours { sigma: 0.3, memory_ns: 2e9, stalls_per_s: 0.3, stall_ns: 60e6, stall_sigma: 0.5 };
     let oversold = Device { neighbours: Some(neighbours), channels: 8, ..of(700.0, 300.0, 30_000.0, 0.5) };
-    let now_and_then = Neighbours { sigma: 0.0, memory_ns: 1e9, stalls_per_s: 0.05, stall_ns: 100e6, stall_sigma: 0.4 };
-    let waits_now_and_then = Device { neighbours: Some(now_and_then), ..local_nvme() };
     [
         ("Contabo of the brief", of(600.0, 200.0, 20_000.0, 0.253)),
         ("flushes of 5 ms", of(400.0, 150.0, 5_000.0, 0.2)),
@@ -45,7 +44,7 @@ pub fn cells() -> Vec<Cell> {
         ("SATA SSD", of(110.0, 60.0, 1_500.0, 0.3)),
         ("SAS HDD", Device { channels: 1, ..of(6_000.0, 4_000.0, 4_000.0, 0.25) }),
         ("local NVMe", local_nvme()),
-        ("NVMe, 0.1 s in 20 s", waits_now_and_then),
+        ("NVMe, 0.1 s in 20 s", waiting_nvme(20.0, 100e6, 0.4)),
         ("oversold, 30 ms and stalls", oversold),
     ]
     .map(|(name, device)| Cell::of(name, device))
