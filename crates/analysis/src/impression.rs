@@ -72,7 +72,7 @@ fn impression(record: &Record, summary: &Summary, findings: &[Finding], scale: &
     let word = figure.and_then(|figure| match &spoiled {
         None => scale.word(&figure),
         // What others took of the machine or the disk only makes it slower.
-        Some(spoiled) if spoiled.is_no_slower => scale.word_at_worst(&figure),
+        Some(spoiled) if spoiled.is_no_slower => scale.word(&Estimate { low: None, ..figure }),
         Some(_) => None,
     });
     let stalls = stream.is_some_and(is_stalled);
@@ -108,15 +108,6 @@ fn is_stalled(stream: &StreamSummary) -> bool {
 }
 
 impl Scale {
-    /// The word for a disk that is no slower than a figure; `None` where that may be the worst one.
-    fn word_at_worst(&self, figure: &Estimate) -> Option<String> {
-        figure.high.filter(|high| *high <= self.words[self.words.len() - 1].0)?;
-        let word = self.word(&Estimate { low: None, ..*figure })?;
-        // There is no better one.
-        let best = self.words[0].1;
-        Some(if word == format!("{best} or better") { best.to_owned() } else { word })
-    }
-
     /// The word for a figure, or the best and the worst that it may be; `None` where nothing is known of it.
     fn word(&self, figure: &Estimate) -> Option<String> {
         let place = |value: f64| self.words.iter().position(|(bound, _)| value <= *bound).unwrap_or(self.words.len());
@@ -130,6 +121,9 @@ impl Scale {
             // That it is the best word or any other is no answer.
             (Some(0), None) => return None,
             (Some(low), None) => format!("{} or worse", name(low)),
+            // There is no better word than the best, and that it is the worst or any other is no answer.
+            (None, Some(0)) => name(0).to_owned(),
+            (None, Some(high)) if high == self.words.len() => return None,
             (None, Some(high)) => format!("{} or better", name(high)),
         })
     }
@@ -148,6 +142,15 @@ mod tests {
         Estimate { value: Some(low), low: Some(low), high, ..Estimate::default() }
     }
 
+    /// A check of 400 commits of about this latency.
+    fn commits(lat_ns: u64) -> Record {
+        let mut record = testing::empty();
+        record.plan.subject = Subject::Check;
+        let work = testing::io(Rw::Randwrite, 4096, Sync::Fdatasync, true);
+        testing::step(&mut record, "commit1", work, 400, lat_ns);
+        record
+    }
+
     #[test]
     fn a_word_is_what_the_whole_interval_says() {
         let [commits, reads] = &SCALES;
@@ -163,10 +166,7 @@ mod tests {
 
     #[test]
     fn a_check_says_one_for_each_kind_that_it_measured() {
-        let mut record = testing::empty();
-        record.plan.subject = Subject::Check;
-        let work = testing::io(Rw::Randwrite, 4096, Sync::Fdatasync, true);
-        testing::step(&mut record, "commit1", work, 400, 300_000);
+        let mut record = commits(300_000);
         let seen = |record: &Record| crate::analyse(record.clone(), &qd1_model::Thresholds { class: Vec::new() });
         let impressions = seen(&record).impressions;
         assert_eq!(impressions.len(), 1, "no reads were planned");
@@ -211,19 +211,16 @@ mod tests {
     #[test]
     fn a_figure_that_can_only_be_too_slow_has_the_worst_that_is_possible() {
         let [commits, _] = &SCALES;
-        let at_worst = |low: f64, high: Option<f64>| commits.word_at_worst(&figure(low, high));
-        assert_eq!(at_worst(0.3e6, Some(0.7e6)).as_deref(), Some("excellent"));
-        assert_eq!(at_worst(1.2e6, Some(2.5e6)).as_deref(), Some("good or better"));
-        assert_eq!(at_worst(1.2e6, Some(12e6)).as_deref(), Some("slow or better"));
-        assert_eq!((at_worst(60e6, Some(70e6)), at_worst(1e6, None)), (None, None), "it may be anything");
+        let at_worst = |high: Option<f64>| commits.word(&Estimate { high, ..Estimate::default() });
+        assert_eq!(at_worst(Some(0.7e6)).as_deref(), Some("excellent"));
+        assert_eq!(at_worst(Some(2.5e6)).as_deref(), Some("good or better"));
+        assert_eq!(at_worst(Some(12e6)).as_deref(), Some("slow or better"));
+        assert_eq!((at_worst(Some(70e6)), at_worst(None)), (None, None), "it may be anything");
     }
 
     #[test]
     fn a_good_word_stands_beside_steal() {
-        let mut record = testing::empty();
-        record.plan.subject = Subject::Check;
-        let work = testing::io(Rw::Randwrite, 4096, Sync::Fdatasync, true);
-        testing::step(&mut record, "commit1", work, 400, 3_000_000);
+        let record = commits(3_000_000);
         let summary = crate::summarize(&record);
         let word = |id: &str| {
             let critical = Finding { step: "commit1".to_owned(), ..base_finding(id, Severity::Critical, 0.9) };

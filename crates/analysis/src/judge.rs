@@ -347,23 +347,8 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     if step.errors > 0 {
         return open(Some(figure), format!("{} requests of step {} failed", step.errors, step.name));
     }
-    let (grade, why) = match likely_longest_ns(&figure).filter(|_| metric.name == LONGEST) {
-        Some(likely_ns) => grade_longest(metric, criterion, &figure, likely_ns),
-        None => grade_figure(metric, criterion, &figure, step.runtime_ns),
-    };
+    let (grade, why) = grade_figure(metric, criterion, &figure, step.runtime_ns);
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
-}
-
-/// The metric that is about another run: what this one saw is its lower limit.
-const LONGEST: &str = "stall_longest_ns";
-
-/// The grade of the longest wait: by what was seen, and what another run would see in three of four. That it may be longer once
-/// in twenty runs is said beside it.
-fn grade_longest(metric: &Metric, criterion: &Criterion, figure: &Estimate, likely_ns: f64) -> (Grade, String) {
-    let (grade, why) = grade_figure(metric, criterion, &Estimate { high: Some(likely_ns), ..*figure }, 0);
-    let beyond = figure.high.filter(|high| *high > criterion.fail && grade != Grade::Fail && why.is_empty());
-    let may = beyond.map(|high| format!("one run in twenty may see {}", metric.unit.format(high)));
-    (grade, may.unwrap_or(why))
 }
 
 /// Grade of one end of an interval.
@@ -387,6 +372,8 @@ fn end_grade(metric: &Metric, criterion: &Criterion, value: Option<f64>) -> Opti
 fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate, runtime_ns: u64) -> (Grade, String) {
     let show = |value: f64| metric.unit.format(value);
     let (good, bad) = match metric.better {
+        // Its upper limit is about another run, and one in twenty.
+        Better::Lower if metric.name == LONGEST => (figure.low, likely_longest_ns(figure)),
         Better::Lower => (figure.low, figure.high),
         Better::Higher => (figure.high, figure.low),
     };
@@ -419,9 +406,16 @@ fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate, runti
             (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
         }
         (Some(Grade::Marginal), Some(Grade::Fail)) => (Grade::Marginal, String::new()),
-        (_, Some(grade)) => (grade, String::new()),
+        (_, Some(Grade::Fail)) => (Grade::Fail, String::new()),
+        (_, Some(grade)) => {
+            let beyond = figure.high.filter(|high| metric.name == LONGEST && *high > criterion.fail);
+            (grade, beyond.map_or_else(String::new, |high| format!("one run in twenty may see {}", show(high))))
+        }
     }
 }
+
+/// The metric whose upper limit says what other runs would see: what this one saw is its lower limit.
+const LONGEST: &str = "stall_longest_ns";
 
 /// How much longer a run would have to be for the figure to have both limits.
 fn longer(figure: &Estimate, runtime_ns: u64) -> String {
@@ -500,20 +494,9 @@ mod tests {
     /// etcd was "not resolved" on a fast disk that was seen to wait 0.12 s at most, because one run in twenty may see 1.4 s.
     #[test]
     fn the_longest_wait_is_graded_by_what_another_run_is_likely_to_see() {
-        let bound = 1e9;
-        let criterion = Criterion {
-            step: "paced".to_owned(),
-            op: OpClass::Commit,
-            metric: LONGEST.to_owned(),
-            pass: bound,
-            fail: bound,
-            published: None,
-            label: String::new(),
-            source: String::new(),
-        };
         let graded = |seen: f64, high: f64| {
             let figure = Estimate { value: Some(seen), low: Some(seen), high: Some(high), ..Estimate::default() };
-            grade_longest(metric(LONGEST).unwrap(), &criterion, &figure, likely_longest_ns(&figure).unwrap())
+            grade_figure(metric(LONGEST).unwrap(), &criterion(LONGEST, 1e9, 1e9), &figure, 0)
         };
         assert_eq!(graded(0.12e9, 0.5e9), (Grade::Pass, String::new()));
         assert_eq!(graded(0.12e9, 1.4e9), (Grade::Pass, "one run in twenty may see 1.40 s".to_owned()));

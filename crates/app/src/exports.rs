@@ -62,18 +62,6 @@ struct Read<'a> {
     record: &'a RawValue,
 }
 
-/// Takes the intervals of a run from those that are left.
-fn within(left: &mut usize, run: Exported) -> Result<Exported> {
-    match left.checked_sub(intervals(&run.record)) {
-        Some(less) => *left = less,
-        None => {
-            let message = "the runs up to here have too many intervals; give a part of them";
-            return Err(Problem::usage(message).into());
-        }
-    }
-    Ok(run)
-}
-
 fn intervals(record: &Record) -> usize {
     record.steps.iter().map(|step| step.intervals.len()).sum()
 }
@@ -103,7 +91,7 @@ impl Export {
     }
 
     fn runs_within(&self, mut left: usize) -> impl Iterator<Item = Result<Exported>> {
-        self.0.lines().map(move |line| within(&mut left, self.run(line)?))
+        self.0.lines().map(move |line| self.run(line, &mut left))
     }
 
     /// Intervals of all of its runs, at most.
@@ -119,9 +107,14 @@ impl Export {
         self.runs_within(INTERVALS_AT_ONCE_MAX).collect()
     }
 
-    fn run(&self, line: Result<Text<'_>, Problem>) -> Result<Exported> {
+    /// Reads the run of a line, and takes its intervals from those that are left.
+    fn run(&self, line: Result<Text<'_>, Problem>, left: &mut usize) -> Result<Exported> {
         let (at, line) = line?;
-        exported(&line, self.0.size()).with_context(|| format!("line {at}"))
+        let run = exported(&line, self.0.size()).with_context(|| format!("line {at}"))?;
+        let more =
+            || Problem::usage(format!("line {at}: the runs up to here have too many intervals; give a part of them"));
+        *left = left.checked_sub(intervals(&run.record)).ok_or_else(more)?;
+        Ok(run)
     }
 
     /// Returns what `of` makes of each of its runs, in their order: hundreds take seconds, so each processor
@@ -135,7 +128,7 @@ impl Export {
         let next = || {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             let (number, line) = lines.0.next()?;
-            let run = self.run(line).and_then(|run| within(&mut lines.1, run));
+            let run = self.run(line, &mut lines.1);
             let is_long = run.as_ref().is_ok_and(|run| intervals(&run.record) > INTERVALS_LONG);
             let alone = is_long.then_some(lines);
             let one = run.and_then(&of);
@@ -219,11 +212,11 @@ mod tests {
         assert!(export(&lines).has_more_than(8) && !export(&lines).has_more_than(9));
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
         assert_eq!(ids(&export(&lines)).unwrap_err().to_string(), "line 4");
-        let mut left = 10;
-        let run = || Exported::alone(qd1_report::samples::long_record());
-        left += intervals(&run().record);
-        assert!(within(&mut left, run()).is_ok() && left == 10);
-        assert!(within(&mut left, run()).is_err_and(|error| error.to_string().contains("give a part of them")));
+        let each = intervals(&qd1_report::samples::long_record());
+        let within = |most: usize| export(&lines[..3]).runs_within(most).collect::<Result<Vec<_>>>().map(drop);
+        assert!(each > 0 && within(3 * each).is_ok());
+        let message = "line 3: the runs up to here have too many intervals; give a part of them";
+        assert_eq!(within(3 * each - 1).unwrap_err().to_string(), message);
         let refused = export(&lines[..3]).each(|_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
         assert_eq!(refused.unwrap_err().to_string(), "refused");
     }

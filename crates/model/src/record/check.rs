@@ -34,21 +34,25 @@ impl Record {
             return Err(format!("it predicts for a scale of {}", plan.scale));
         }
         self.check_rounds()?;
-        let most_ns = if self.plan.over.is_some() { OVER_NS_MAX } else { UNDIVIDED_NS_MAX };
-        if let Some(step) = self.steps.iter().find(|step| has_class_twice(step)) {
-            return Err(format!("step {:?} has a kind of operation twice", step.name));
-        }
-        let mut undivided_ns = 0u64;
-        for step in &self.steps {
-            let of_step = check_intervals(step, most_ns).map_err(|what| format!("step {:?} {what}", step.name))?;
-            undivided_ns = undivided_ns.saturating_add(of_step);
-        }
-        // Steps whose visits take turns each have the gaps of all others.
-        if self.plan.over.is_none() && undivided_ns > RUN_UNDIVIDED_NS_MAX {
-            return Err("its steps have days without an interval".to_owned());
-        }
-        Ok(())
+        check_steps(&self.steps, self.plan.over.is_some())
     }
+}
+
+fn check_steps(steps: &[StepRecord], is_over_hours: bool) -> Result<(), String> {
+    if let Some(step) = steps.iter().find(|step| has_class_twice(step)) {
+        return Err(format!("step {:?} has a kind of operation twice", step.name));
+    }
+    let most_ns = if is_over_hours { OVER_NS_MAX } else { UNDIVIDED_NS_MAX };
+    let mut undivided_ns = 0u64;
+    for step in steps {
+        let of_step = check_intervals(step, most_ns).map_err(|what| format!("step {:?} {what}", step.name))?;
+        undivided_ns = undivided_ns.saturating_add(of_step);
+    }
+    // Steps whose visits take turns each have the gaps of all others.
+    if !is_over_hours && undivided_ns > RUN_UNDIVIDED_NS_MAX {
+        return Err("its steps have days without an interval".to_owned());
+    }
+    Ok(())
 }
 
 /// Each kind of operation has one stream: with thousands of one kind a small file takes minutes.
@@ -134,12 +138,9 @@ mod tests {
             intervals: vec![Interval { start_ns: 0, length_ns: hours * 3_600_000_000_000, streams: Vec::new() }],
             ..StepRecord::default()
         };
-        let of_steps = |hours: &[u64]| -> Result<u64, String> {
-            let each = hours.iter().map(|hours| check_intervals(&step(*hours), UNDIVIDED_NS_MAX));
-            each.sum::<Result<u64, String>>()
-        };
-        assert!(of_steps(&[23, 23]).is_ok_and(|sum| sum < RUN_UNDIVIDED_NS_MAX));
-        assert!(of_steps(&[23, 23, 23]).is_ok_and(|sum| sum > RUN_UNDIVIDED_NS_MAX));
-        assert!(of_steps(&[25]).is_err());
+        let of_steps = |hours: &[u64]| check_steps(&hours.iter().map(|hours| step(*hours)).collect::<Vec<_>>(), false);
+        assert_eq!(of_steps(&[23, 23]), Ok(()));
+        assert!(of_steps(&[23, 23, 23]).is_err_and(|what| what.contains("its steps")));
+        assert!(of_steps(&[25]).is_err_and(|what| what.contains("step \"\" has days")));
     }
 }

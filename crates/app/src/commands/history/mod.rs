@@ -166,6 +166,7 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
     let mut found: Vec<(String, String)> = Vec::new();
     for row in rows.iter_mut().filter(|row| row.headline.is_none()).take(JUDGED_MAX) {
         row.headline = judged(store, &row.id);
+        // One that goes on is another one tomorrow.
         let headline = row.headline.clone().filter(|_| !row.unfinished);
         found.extend(headline.map(|headline| (row.id.clone(), headline)));
     }
@@ -175,14 +176,17 @@ fn list(store: &Store, args: &HistoryArgs) -> Result<()> {
         qd1_report::history_human(&rows, &output::style(&to_stdout, Detail::All), &jiff::tz::TimeZone::system())
     };
     output::write(&to_stdout, &text)?;
-    note(&found);
+    note_headlines(&found);
     Ok(())
 }
 
 /// Notes what runs found, by their ids, once the list is out: where somebody else writes, that waits. Where nothing can be
 /// written they are judged each time.
-fn note(found: &[(String, String)]) {
-    if let Some(store) = Some(found).filter(|found| !found.is_empty()).and_then(|_| session::history().ok()) {
+fn note_headlines(found: &[(String, String)]) {
+    if found.is_empty() {
+        return;
+    }
+    if let Ok(store) = session::history() {
         let _ = found.iter().try_for_each(|(id, headline)| store.note_headline(id, headline));
     }
 }
