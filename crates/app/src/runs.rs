@@ -78,49 +78,23 @@ pub(crate) fn looked_at<T: Send>(
     path: &Path,
     look: impl Fn(Record) -> Result<(Measured, T)> + Sync,
 ) -> Result<Vec<(Measured, Option<T>)>> {
-    let mut runs: Vec<(Measured, Option<T>)> = match read(path, look)? {
-        Read::Runs(runs) => runs.into_iter().map(|(run, seen)| (run, Some(seen))).collect(),
-        Read::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
-    };
-    // Runs are called by their file, and those of one file also by their ids.
-    let (name, is_one) = (printable(&path.to_string_lossy()).into_owned(), runs.len() == 1);
-    for (run, _) in &mut runs {
-        run.label = if is_one { name.clone() } else { format!("{name} {}", printable(&run.label)) };
-    }
-    Ok(runs)
-}
-
-/// Returns what `of` makes of the record of each run of qd1 in a file; nothing of another tool's.
-///
-/// # Errors
-/// As [`looked_at`].
-pub(crate) fn of_records<T: Send>(path: &Path, of: impl Fn(&Record) -> T + Sync) -> Result<Vec<T>> {
-    Ok(match read(path, |record| Ok(of(&record)))? {
-        Read::Runs(runs) => runs,
-        Read::Others(_) => Vec::new(),
-    })
-}
-
-/// The runs of a file.
-enum Read<T> {
-    /// Of qd1.
-    Runs(Vec<T>),
-    /// Of another tool.
-    Others(Vec<Measured>),
-}
-
-fn read<T: Send>(path: &Path, of: impl Fn(Record) -> Result<T> + Sync) -> Result<Read<T>> {
     let word = path.to_string_lossy();
     let name = printable(&word);
-    let runs: Vec<T> = match of_file(&word, path)? {
+    let of = |record: Record| look(record).map(|(run, seen)| (run, Some(seen)));
+    let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
         Found::Records(records) => records.into_iter().map(of).collect::<Result<_>>()?,
         Found::Export(export) if export.has_more_than(RUNS_MAX) => {
             return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
         }
-        Found::Export(export) => export.each(|run| of(run.record)).with_context(|| name.into_owned())?,
-        Found::Others(runs) => return Ok(Read::Others(runs)),
+        Found::Export(export) => export.each(|run| of(run.record)).with_context(|| name.clone().into_owned())?,
+        Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),
     };
-    Ok(Read::Runs(runs))
+    // Runs are called by their file, and those of one file also by their ids.
+    let is_one = runs.len() == 1;
+    for (run, _) in &mut runs {
+        run.label = if is_one { name.clone().into_owned() } else { format!("{name} {}", printable(&run.label)) };
+    }
+    Ok(runs)
 }
 
 /// Returns the runs of qd1 that a word names, as [`find`] does; of a file `most` at most.

@@ -1,6 +1,6 @@
 //! `qd1 report --ranking`: the disks of a folder of results, as one page.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -115,6 +115,12 @@ struct Folder {
     left_out: Vec<String>,
 }
 
+/// What of a record is not in what is compared of it.
+struct Look {
+    site: Site,
+    verdicts: Vec<Verdict>,
+}
+
 /// Where a run was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Site {
@@ -156,14 +162,15 @@ impl Site {
     }
 }
 
-/// What is compared of a run, and its verdicts.
-fn look(record: Record) -> Result<(Measured, Vec<Verdict>)> {
+/// What is compared of a run, and the rest.
+fn look(record: Record) -> Result<(Measured, Look)> {
+    let site = Site::of(&record);
     if record.plan.subject != Subject::Check {
-        return Ok((runs::of_record(&record), Vec::new()));
+        return Ok((runs::of_record(&record), Look { site, verdicts: Vec::new() }));
     }
     let report = Bounds::of_run(Subject::Check, None)?.judge(record, false)?;
     let spoilers = spoilers(&report.record, &report.summary);
-    Ok((measured(&report.record, &report.summary, &spoilers), report.verdicts))
+    Ok((measured(&report.record, &report.summary, &spoilers), Look { site, verdicts: report.verdicts }))
 }
 
 /// Refuses runs of several places or machines as those of one disk.
@@ -195,49 +202,38 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
             .is_some_and(|prices| path.canonicalize().ok().zip(prices.canonicalize().ok()).is_some_and(|(a, b)| a == b))
     };
     let entries: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| !is_of_prices(path)).collect();
-    let mut ids_before: BTreeSet<String> = BTreeSet::new();
     for (path, name) in entries.iter().zip(names(&entries)) {
         let is_folder = path.is_dir() && !path.is_symlink();
         let files = if is_folder { self::entries(path)? } else { vec![path.clone()] };
         if files.is_empty() {
             left_out.push(format!("{name}: is an empty folder"));
         }
-        let placed = |file: &Path| shown(file.strip_prefix(dir).unwrap_or(file));
-        // Before anything is worked out: where the runs were. A folder of others may lead anywhere, to devices that answer when
-        // somebody types.
-        let (mut good, mut sites, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut runs: Vec<Measured> = Vec::new();
+        let (mut sites, mut judged): (Vec<Site>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
         for file in files {
-            match regular(&file).and_then(|()| runs::of_records(&file, |run| (run.id.clone(), Site::of(run)))) {
-                Ok(seen) => {
-                    // A run that another disk has already is left out below.
-                    for (id, site) in seen.into_iter().filter(|(id, _)| !ids_before.contains(id)) {
-                        ids.insert(id);
-                        sites.push(site);
-                    }
-                    good.push(file);
-                }
-                Err(error) => left_out.push(reason(&placed(&file), &file, &format!("{error:#}"))),
-            }
-        }
-        of_one_site(&placed(path), &sites)?;
-        ids_before.append(&mut ids);
-        let (mut runs, mut judged): (Vec<Measured>, Vec<Vec<Verdict>>) = (Vec::new(), Vec::new());
-        for file in good {
-            match runs::looked_at(&file, look) {
+            let place = shown(file.strip_prefix(dir).unwrap_or(&file));
+            // A folder of others may lead anywhere, to devices that answer when somebody types.
+            match regular(&file).and_then(|()| runs::looked_at(&file, look)) {
                 Ok(found) => {
-                    for (run, verdicts) in found {
-                        let disks = groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]);
-                        if let Some(other) = same_as(&run, disks) {
-                            left_out.push(format!("{}: holds a run that {other} has already", placed(&file)));
-                            continue;
+                    for (run, look) in found {
+                        match same_as(
+                            &run,
+                            groups.iter().map(|group| (&group.name, &group.runs)).chain([(&name, &runs)]),
+                        ) {
+                            Some(other) => left_out.push(format!("{place}: holds a run that {other} has already")),
+                            None => {
+                                runs.push(run);
+                                let Some(Look { site, verdicts }) = look else { continue };
+                                sites.push(site);
+                                judged.push(verdicts);
+                            }
                         }
-                        runs.push(run);
-                        judged.extend(verdicts);
                     }
                 }
-                Err(error) => left_out.push(reason(&placed(&file), &file, &format!("{error:#}"))),
+                Err(error) => left_out.push(reason(&place, &file, &format!("{error:#}"))),
             }
         }
+        of_one_site(&shown(path.strip_prefix(dir).unwrap_or(path)), &sites)?;
         if !runs.is_empty() {
             verdicts.insert(name.clone(), judged);
             groups.push(Group { name, runs });
