@@ -40,10 +40,10 @@ impl Exported {
 
 /// Intervals from which on a run is long: ten times a check's.
 const INTERVALS_LONG: usize = 20_000;
-/// Intervals of all runs of an export that any file may have: four days without a break. In a file they take less than a byte
-/// each where they are all alike. Those of a check take a hundred, and packed a tenth of that.
-const INTERVALS_MAX: usize = 4_000_000;
-const BYTES_PER_INTERVAL: usize = 4;
+/// Intervals of all runs of an export that any file may have, two days without a break, and one more for so many bytes of it.
+/// Those of a check take 40 bytes or more, however they are packed, and less than one where they are all alike.
+const INTERVALS_MAX: usize = 2_000_000;
+const BYTES_PER_INTERVAL: usize = 16;
 /// The same where all runs are kept in memory, 200 bytes for each.
 const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
 /// Runs at a time at most.
