@@ -1,17 +1,16 @@
-//! Grades: figures against thresholds, by the whole interval and not by the point alone, and only where a finding does
-//! not say that the figures are not those of a disk.
+//! Grades: figures against thresholds, by the interval and not by the point alone, and only where a finding does not say
+//! that the figures are not those of a disk.
 
 use qd1_model::finding::{Finding, Severity};
 use qd1_model::measured::Explained;
-use qd1_model::metric::{Better, Metric, metric};
+use qd1_model::metric::{Better, metric};
 use qd1_model::op::OpClass;
 use qd1_model::plan::criterion::Criterion;
 use qd1_model::plan::{StepPlan, Work};
-use qd1_model::units::format_span_ns;
 use qd1_model::verdict::{Judged, ThresholdClass};
 use qd1_model::{Estimate, Grade, Record, StreamSummary, Summary, Thresholds, Verdict};
 
-use crate::stats::likely_longest_ns;
+use crate::grade::grade_figure;
 
 /// Grades every class of `thresholds`.
 ///
@@ -21,11 +20,17 @@ use crate::stats::likely_longest_ns;
 /// | good end | bad end | grade |
 /// |---|---|---|
 /// | the same as the bad end | | that grade |
-/// | pass | marginal | marginal: healthy is not shown |
-/// | marginal | fail | marginal: beyond the ceiling is not shown |
+/// | pass | marginal | pass where that is three times as likely, else marginal |
+/// | marginal | fail | fail where that is three times as likely, else marginal |
 /// | pass | fail | not resolved: the interval spans both thresholds |
 /// | fail | absent (not resolved) | fail: even the lower bound is beyond the ceiling |
-/// | other | absent | not resolved: too few samples |
+/// | marginal | absent | marginal: how much worse is not known |
+/// | pass | absent | not resolved: too few samples |
+/// | absent | pass | pass |
+/// | absent | other | not resolved: too few samples |
+///
+/// So the opposite of a grade is excluded 39 to 1, and the nearer one 3 to 1: a p99 of 1.85 ms with an interval of 1.6 to 2.2
+/// is one that a bound of 2 ms is met by, and nothing a longer run would make "fail".
 ///
 /// The longest wait has for its bad end what another run would see in three of four, since its own upper limit is one in twenty.
 ///
@@ -44,8 +49,8 @@ use crate::stats::likely_longest_ns;
 /// Where slow operations waited for a processor (counted for each of them), the figure without these waits is graded, and the
 /// reason has the whole one.
 ///
-/// A class fails if any criterion fails; else it is not resolved if any is not resolved (or it has none); else
-/// it takes the worst grade.
+/// A class fails if any criterion fails. Else it is marginal if any is, and all that are not resolved were measured and only
+/// have too wide an interval; else it is not resolved if any is not resolved (or it has none); else it passes.
 ///
 /// By steps that the user left out nothing is judged: a class has the criteria of the others, and says so. Stalls that other
 /// commits of the run met count all the same, where they are beyond the bound.
@@ -175,7 +180,8 @@ fn beyond_waits(
         Better::Lower => Estimate { low: seen.low.map(|low| low / factor), ..seen },
         Better::Higher => Estimate { high: seen.high.map(|high| high * factor), ..seen },
     };
-    let (grade, why) = grade_figure(metric, criterion, &figure, step.runtime_ns);
+    // The value is as spoiled as the end was: the end alone decides.
+    let (grade, why) = grade_figure(metric, criterion, &Estimate { value: None, ..figure }, step.runtime_ns);
     let waits = format!("waits for a processor explain at most a factor of {factor:.1}");
     let why = [why, waits].into_iter().filter(|why| !why.is_empty()).collect::<Vec<_>>().join("; ");
     (grade != Grade::NotResolved && grade != Grade::Pass).then_some(Judged {
@@ -227,12 +233,16 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
     let judged: Vec<Judged> =
         class.criterion.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
+    // What was measured and is only wide cannot make the class better than marginal, as a bound alone cannot its figure.
+    let is_wide =
+        |one: &Judged| one.figure.is_some() && why_not_the_disks(record, summary, findings, &one.criterion).is_none();
+    let mut open = judged.iter().filter(|one| one.grade == Grade::NotResolved);
     let grade = if has(Grade::Fail) {
         Grade::Fail
+    } else if has(Grade::Marginal) && open.all(is_wide) {
+        Grade::Marginal
     } else if judged.is_empty() || has(Grade::NotResolved) {
         Grade::NotResolved
-    } else if has(Grade::Marginal) {
-        Grade::Marginal
     } else {
         Grade::Pass
     };
@@ -351,96 +361,6 @@ fn judge_one(record: &Record, summary: &Summary, criterion: &Criterion) -> Judge
     Judged { criterion: criterion.clone(), figure: Some(figure), grade, why }
 }
 
-/// Grade of one end of an interval.
-fn end_grade(metric: &Metric, criterion: &Criterion, value: Option<f64>) -> Option<Grade> {
-    let value = value?;
-    let no_worse = |limit: f64| match metric.better {
-        Better::Lower => value <= limit,
-        Better::Higher => value >= limit,
-    };
-    Some(if no_worse(criterion.pass) {
-        Grade::Pass
-    } else if no_worse(criterion.fail) {
-        Grade::Marginal
-    } else {
-        Grade::Fail
-    })
-}
-
-/// The table of [`judge`]: a grade, and why where it is not resolved or decided by a bound alone. `runtime_ns` is what was
-/// measured of the step.
-fn grade_figure(metric: &Metric, criterion: &Criterion, figure: &Estimate, runtime_ns: u64) -> (Grade, String) {
-    let show = |value: f64| metric.unit.format(value);
-    let (good, bad) = match metric.better {
-        // Its upper limit is about another run, and one in twenty.
-        Better::Lower if metric.name == LONGEST => (figure.low, likely_longest_ns(figure)),
-        Better::Lower => (figure.low, figure.high),
-        Better::Higher => (figure.high, figure.low),
-    };
-    let (good_grade, bad_grade) = (end_grade(metric, criterion, good), end_grade(metric, criterion, bad));
-    match (good_grade, bad_grade) {
-        (Some(Grade::Fail), None) => (
-            Grade::Fail,
-            format!("even the bound, {}, is beyond {}", show(good.unwrap_or_default()), show(criterion.fail)),
-        ),
-        // It does not pass, however long the run had been.
-        (Some(Grade::Marginal), None) => {
-            let side = if metric.better == Better::Lower { "above" } else { "below" };
-            let least = show(good.unwrap_or_default());
-            (
-                Grade::Marginal,
-                format!("{side} {least} for sure; how much worse it is would take {}", longer(figure, runtime_ns)),
-            )
-        }
-        (Some(_), None) if figure.value.is_some() => {
-            (Grade::NotResolved, format!("how much worse it may be would take {}", longer(figure, runtime_ns)))
-        }
-        (_, None) | (None, _) if figure.value.is_some() => {
-            (Grade::NotResolved, "the figure has no confidence interval".to_owned())
-        }
-        (_, None) | (None, _) => (Grade::NotResolved, too_few(figure, runtime_ns)),
-        (Some(Grade::Pass), Some(Grade::Fail)) => {
-            let (low, high) = (figure.low.unwrap_or_default(), figure.high.unwrap_or_default());
-            let across =
-                if criterion.pass == criterion.fail { "lies across the bound" } else { "spans both thresholds" };
-            (Grade::NotResolved, format!("the interval {}..{} {across}", show(low), show(high)))
-        }
-        (Some(Grade::Marginal), Some(Grade::Fail)) => (Grade::Marginal, String::new()),
-        (_, Some(Grade::Fail)) => (Grade::Fail, String::new()),
-        (_, Some(grade)) => {
-            let beyond = figure.high.filter(|high| metric.name == LONGEST && *high > criterion.fail);
-            (grade, beyond.map_or_else(String::new, |high| format!("one run in twenty may see {}", show(high))))
-        }
-    }
-}
-
-/// The metric whose upper limit says what other runs would see: what this one saw is its lower limit.
-const LONGEST: &str = "stall_longest_ns";
-
-/// How much longer a run would have to be for the figure to have both limits.
-fn longer(figure: &Estimate, runtime_ns: u64) -> String {
-    let times = figure.n_needed as f64 / figure.n.max(1) as f64;
-    if times <= 1.0 || runtime_ns == 0 {
-        return "a longer run".to_owned();
-    }
-    let needed_ns = (times * runtime_ns as f64 / 1e9).ceil() * 1e9;
-    format!(
-        "about {} of this step, of which there were {}",
-        format_span_ns(needed_ns as u64),
-        format_span_ns(runtime_ns)
-    )
-}
-
-/// Why a figure is not resolved, and what it would take.
-fn too_few(figure: &Estimate, runtime_ns: u64) -> String {
-    let what = if figure.n > 0 && figure.n_effective < 0.5 * figure.n as f64 {
-        "too few independent stretches"
-    } else {
-        "too few operations"
-    };
-    format!("{what}: it takes {}", longer(figure, runtime_ns))
-}
-
 /// Why `step` is not in the summary.
 fn why_not_run(record: &Record, step: &str) -> String {
     if let Some(skipped) = record.plan.skipped.iter().find(|skipped| skipped.name == step) {
@@ -483,49 +403,6 @@ mod tests {
     fn outcome(record: &Record, criterion: Criterion) -> (Grade, String) {
         let one = judged(record, criterion).judged.remove(0);
         (one.grade, one.why)
-    }
-
-    /// Grade of a lower-is-better figure with this interval against 10 and 20.
-    fn grade(low: f64, value: f64, high: f64) -> Grade {
-        let figure = Estimate { value: Some(value), low: Some(low), high: Some(high), ..Estimate::default() };
-        grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure, 7_200_000_000).0
-    }
-
-    /// etcd was "not resolved" on a fast disk that was seen to wait 0.12 s at most, because one run in twenty may see 1.4 s.
-    #[test]
-    fn the_longest_wait_is_graded_by_what_another_run_is_likely_to_see() {
-        let graded = |seen: f64, high: f64| {
-            let figure = Estimate { value: Some(seen), low: Some(seen), high: Some(high), ..Estimate::default() };
-            grade_figure(metric(LONGEST).unwrap(), &criterion(LONGEST, 1e9, 1e9), &figure, 0)
-        };
-        assert_eq!(graded(0.12e9, 0.5e9), (Grade::Pass, String::new()));
-        assert_eq!(graded(0.12e9, 1.4e9), (Grade::Pass, "one run in twenty may see 1.40 s".to_owned()));
-        let (grade, why) = graded(0.6e9, 4e9);
-        assert!(grade == Grade::NotResolved && why.contains("lies across the bound"), "{why}");
-        assert_eq!(graded(1.3e9, 4e9).0, Grade::Fail);
-    }
-
-    #[test]
-    fn the_whole_interval_decides() {
-        assert_eq!(grade(5.0, 7.0, 10.0), Grade::Pass);
-        assert_eq!(grade(5.0, 9.0, 11.0), Grade::Marginal);
-        assert_eq!(grade(11.0, 12.0, 20.0), Grade::Marginal);
-        assert_eq!(grade(15.0, 19.0, 22.0), Grade::Marginal);
-        assert_eq!(grade(15.0, 21.0, 25.0), Grade::Marginal);
-        assert_eq!(grade(21.0, 30.0, 40.0), Grade::Fail);
-        assert_eq!(grade(9.0, 15.0, 21.0), Grade::NotResolved);
-    }
-
-    #[test]
-    fn where_higher_is_better_the_ends_change_places() {
-        let figure = |low, high| Estimate { value: Some(low), low: Some(low), high: Some(high), ..Estimate::default() };
-        let iops = metric("iops").unwrap();
-        let limits = criterion("iops", 1000.0, 500.0);
-        assert_eq!(grade_figure(iops, &limits, &figure(1100.0, 1300.0), 0).0, Grade::Pass);
-        assert_eq!(grade_figure(iops, &limits, &figure(300.0, 400.0), 0).0, Grade::Fail);
-        let spanning = grade_figure(iops, &limits, &figure(400.0, 1200.0), 0);
-        assert_eq!(spanning.0, Grade::NotResolved);
-        assert_eq!(spanning.1, "the interval 400..1.20k spans both thresholds");
     }
 
     #[test]
@@ -634,22 +511,6 @@ mod tests {
         assert_eq!(outcome(&record, criterion("lat_p50_ns", 1.0, 2.0)).0, Grade::NotResolved);
     }
 
-    /// A check of the very disk that this was made for said that nothing was known of its commits.
-    #[test]
-    fn a_bound_alone_is_an_answer() {
-        let of = |low: f64| Estimate { low: Some(low), n: 348, n_needed: 433, ..Estimate::default() };
-        let p99 = metric("lat_p99_ns").unwrap();
-        let graded = |low| grade_figure(p99, &criterion("lat_p99_ns", 10e6, 50e6), &of(low), 7_200_000_000);
-        assert_eq!(graded(58.8e6), (Grade::Fail, "even the bound, 58.8 ms, is beyond 50.0 ms".to_owned()));
-        let (grade, why) = graded(29.6e6);
-        assert_eq!(grade, Grade::Marginal);
-        assert_eq!(
-            why,
-            "above 29.6 ms for sure; how much worse it is would take about 9.0 s of this step, of which there were 7.2 s"
-        );
-        assert_eq!(graded(9.6e6).0, Grade::NotResolved, "it may pass");
-    }
-
     #[test]
     fn the_slowest_operations_waits_are_told() {
         let record = testing::with_waits(200_000);
@@ -721,14 +582,6 @@ mod tests {
     }
 
     #[test]
-    fn dependent_samples_say_that_the_run_is_too_short() {
-        let figure = Estimate { n: 1000, n_effective: 20.0, n_needed: 2500, ..Estimate::default() };
-        let (_, why) =
-            grade_figure(metric("lat_p99_ns").unwrap(), &criterion("lat_p99_ns", 10.0, 20.0), &figure, 7_200_000_000);
-        assert_eq!(why, "too few independent stretches: it takes about 18 s of this step, of which there were 7.2 s");
-    }
-
-    #[test]
     fn a_class_fails_before_it_is_not_resolved() {
         let record = testing::record();
         let class = ThresholdClass {
@@ -739,6 +592,36 @@ mod tests {
         let verdicts = judge(&record, &crate::summarize(&record), &[], &Thresholds { class: vec![class] });
         assert_eq!(verdicts[0].judged[1].grade, Grade::NotResolved);
         assert_eq!(verdicts[0].grade, Grade::Fail);
+    }
+
+    /// A disk with a p99 of 20 to 90 ms was "not resolved", since its time in stalls may be beyond its bound too.
+    #[test]
+    fn a_class_is_marginal_at_best_though_what_was_measured_beside_is_wide() {
+        let mut record = testing::record();
+        let seen = crate::summarize(&record).stream("reads", OpClass::Read).unwrap().lat_p50_ns;
+        let (low, high) = (seen.low.unwrap(), seen.high.unwrap());
+        assert!(low < high);
+        let class = |second: Criterion| ThresholdClass {
+            name: "web".to_owned(),
+            title: "web".to_owned(),
+            criterion: vec![criterion("lat_p50_ns", low / 2.0, high * 2.0), second],
+        };
+        let graded = |record: &Record, second: Criterion| {
+            let summary = crate::summarize(record);
+            let findings = crate::findings(record, &summary);
+            judge(record, &summary, &findings, &Thresholds { class: vec![class(second)] }).remove(0)
+        };
+        let wide = criterion("lat_p50_ns", 0.5 * (low + high), 0.5 * (low + high));
+        let verdict = graded(&record, wide.clone());
+        assert_eq!(
+            verdict.judged.iter().map(|one| one.grade).collect::<Vec<_>>(),
+            [Grade::Marginal, Grade::NotResolved]
+        );
+        assert_eq!(verdict.grade, Grade::Marginal);
+        assert_eq!(graded(&record, criterion("nonsense", 1.0, 2.0)).grade, Grade::NotResolved, "it was not measured");
+        record.steps[1].errors.push(IoErrors { error: "EIO".to_owned(), count: 1, first_offset: 0 });
+        let failed = of_commits("lat_p50_ns", 1e9, 2e9);
+        assert_eq!(graded(&record, failed).grade, Grade::NotResolved, "errors say more than a width");
     }
 
     /// What the suite of the healthy record expects, judged.
@@ -766,13 +649,6 @@ mod tests {
         let grades: Vec<Grade> = judged.iter().map(|(grade, _)| *grade).collect();
         assert_eq!(grades, [Grade::Pass, Grade::Pass, Grade::Marginal, Grade::Fail, Grade::NotResolved]);
         assert_eq!(judged[4].1, "step absent is not part of this run");
-    }
-
-    #[test]
-    fn an_interval_across_the_only_bound_is_not_resolved() {
-        let figure = Estimate { value: Some(10.0), low: Some(9.0), high: Some(11.0), ..Estimate::default() };
-        let (grade, why) = grade_figure(metric("iops").unwrap(), &criterion("iops", 10.0, 10.0), &figure, 0);
-        assert_eq!((grade, why.as_str()), (Grade::NotResolved, "the interval 9..11 lies across the bound"));
     }
 
     #[test]

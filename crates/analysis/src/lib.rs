@@ -20,6 +20,7 @@ mod detect;
 mod durability;
 pub mod extend;
 pub mod filesystems;
+mod grade;
 pub mod identify;
 mod impression;
 mod judge;

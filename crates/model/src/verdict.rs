@@ -10,11 +10,11 @@ use crate::figure::Estimate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
-    /// The figure, and its whole interval, meets the healthy threshold.
+    /// The figure meets the healthy threshold, and its interval the ceiling.
     Pass,
     /// Between healthy and the ceiling.
     Marginal,
-    /// Beyond the ceiling.
+    /// The figure is beyond the ceiling, and its interval beyond the healthy threshold.
     Fail,
     /// The samples cannot tell.
     NotResolved,

@@ -98,27 +98,33 @@ const WIDE: f64 = 1.5;
 
 /// Returns what is known of a figure, in few words: `1.24 ms`, `30 to 60 ms`, `above 31.6 ms`.
 pub(crate) fn known(unit: Unit, estimate: &Estimate) -> String {
-    let show = |value: f64| worded(unit, value);
-    // Where it is so uncertain, a third digit is none.
-    let about = |value: f64| match show(value).split_once(' ') {
+    match (estimate.value, estimate.low, estimate.high) {
+        (_, Some(low), Some(high)) if low > 0.0 && high > WIDE * low => range(unit, low, high),
+        (Some(value), ..) => worded(unit, value),
+        (None, Some(low), _) => format!("above {}", two_digits(unit, low)),
+        (None, None, Some(high)) => format!("below {}", two_digits(unit, high)),
+        (None, None, None) => "not known".to_owned(),
+    }
+}
+
+/// Returns the two ends of what is known of a figure: `30 to 60 ms`.
+pub(crate) fn range(unit: Unit, low: f64, high: f64) -> String {
+    let (from, to) = (two_digits(unit, low), two_digits(unit, high));
+    let is_one_unit = from.split_once(' ').zip(to.split_once(' ')).is_some_and(|((_, a), (_, b))| a == b);
+    let from = if is_one_unit { from.split(' ').next().unwrap_or_default().to_owned() } else { from };
+    format!("{from} to {to}")
+}
+
+/// A number of two digits: where it is so uncertain, there is no third.
+fn two_digits(unit: Unit, value: f64) -> String {
+    let shown = worded(unit, value);
+    match shown.split_once(' ') {
         Some((number, unit)) => match number.parse::<f64>() {
             Ok(number) if number >= 10.0 => format!("{number:.0} {unit}"),
             Ok(number) => format!("{number:.1} {unit}"),
-            Err(_) => show(value),
+            Err(_) => shown,
         },
-        None => show(value),
-    };
-    match (estimate.value, estimate.low, estimate.high) {
-        (_, Some(low), Some(high)) if low > 0.0 && high > WIDE * low => {
-            let (from, to) = (about(low), about(high));
-            let is_one_unit = from.split_once(' ').zip(to.split_once(' ')).is_some_and(|((_, a), (_, b))| a == b);
-            let from = if is_one_unit { from.split(' ').next().unwrap_or_default().to_owned() } else { from };
-            format!("{from} to {to}")
-        }
-        (Some(value), ..) => show(value),
-        (None, Some(low), _) => format!("above {}", about(low)),
-        (None, None, Some(high)) => format!("below {}", about(high)),
-        (None, None, None) => "not known".to_owned(),
+        None => shown,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use qd1_model::metric::{Better, Unit, metric};
 use qd1_model::verdict::{Impression, Judged};
-use qd1_model::{Grade, Report, Verdict};
+use qd1_model::{Estimate, Grade, Report, Verdict};
 
 use crate::page::{Page, shorten};
 use crate::sections::criteria::paint;
@@ -60,9 +60,14 @@ fn at_depth_1(page: &mut Page, reads: &Impression, column: usize) {
     page.line(&format!("  {word}{:gap$}{READS:<width$}{figure}", ""));
 }
 
-/// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`.
+/// Returns the criterion that decided: `wal sync p99 12.0 ms, pass <=10 ms`; and which is open beside it.
 fn decided_by(verdict: &Verdict) -> String {
-    words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged))
+    let decided = words::deciding(verdict).first().map_or_else(String::new, |judged| short(judged));
+    let open = verdict.judged.iter().find(|judged| judged.grade == Grade::NotResolved);
+    match open.filter(|_| verdict.grade == Grade::Marginal) {
+        Some(open) => format!("{decided}; {} open", figure_parts(open).0),
+        None => decided,
+    }
 }
 
 /// Returns the same of one criterion.
@@ -83,6 +88,13 @@ pub(crate) fn short(judged: &Judged) -> String {
         (_, Better::Higher) => ("pass >=", criterion.pass),
     };
     format!("{figure}, {word}{}", words::threshold(metric.unit, bound))
+}
+
+fn is_within(better: Better, value: f64, bound: f64) -> bool {
+    match better {
+        Better::Lower => value <= bound,
+        Better::Higher => value >= bound,
+    }
 }
 
 /// Whether anything is known of the figure.
@@ -110,6 +122,12 @@ pub(crate) fn figure_parts(judged: &Judged) -> (String, String) {
     let value = match judged.figure {
         None => "not measured".to_owned(),
         Some(_) if !is_known(judged) => "too few to say".to_owned(),
+        // By its value alone it would pass: what else it may be is why it does not.
+        Some(Estimate { value: Some(value), low: Some(low), high: Some(high), .. })
+            if judged.grade == Grade::Marginal && is_within(metric.better, value, criterion.pass) =>
+        {
+            words::range(metric.unit, low, high)
+        }
         Some(figure) => words::known(metric.unit, &figure),
     };
     (name, value)
@@ -166,5 +184,18 @@ mod tests {
             assert_eq!(page.text.lines().count(), report.verdicts.len() + 1, "{}", page.text);
             assert!(page.text.lines().all(|line| line.chars().count() <= 80), "{}", page.text);
         }
+    }
+
+    #[test]
+    fn what_is_marginal_says_why_it_does_not_pass_and_what_is_open() {
+        let mut verdict = sample::fast_nvme().verdicts.remove(0);
+        let figure = Estimate { value: Some(1.9e6), low: Some(1.7e6), high: Some(2.3e6), ..Estimate::default() };
+        let first = &mut verdict.judged[0];
+        (first.criterion.pass, first.criterion.fail) = (2e6, 10e6);
+        (first.figure, first.grade) = (Some(figure), Grade::Marginal);
+        verdict.grade = Grade::Marginal;
+        assert_eq!(decided_by(&verdict), "wal sync p99 1.7 to 2.3 ms, pass <=2 ms");
+        verdict.judged[1].grade = Grade::NotResolved;
+        assert!(decided_by(&verdict).ends_with(" pass <=2 ms; time in stalls open"), "{}", decided_by(&verdict));
     }
 }
