@@ -1,13 +1,8 @@
 //! The two histograms: `Hist` for results (HDR, three digits), `CoarseHist` for one interval of a heatmap.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use flate2::read::ZlibDecoder;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer as HdrDeserializer, Serializer as _, V2DeflateSerializer};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::io::Read as _;
+mod v2;
+
+pub(crate) use v2::unpacked_len;
 
 /// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
 pub const LATENCY_MAX_NS: u64 = 1 << 40;
@@ -188,13 +183,6 @@ impl Hist {
     pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.held.iter().map(|held| (held.middle_ns(), held.count))
     }
-
-    /// The same as HdrHistogram has it.
-    fn to_hdr(&self) -> Histogram<u64> {
-        let mut hdr = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("constant bounds are valid");
-        self.held.iter().for_each(|held| hdr.saturating_record_n(held.low_ns(), held.count));
-        hdr
-    }
 }
 
 /// Bins below this value are exact; above, each power of two has half as many.
@@ -283,95 +271,6 @@ impl Recorder {
 #[derive(Clone, Copy, Debug)]
 pub struct FineBin(usize);
 
-/// Begins HdrHistogram's V2 encoding, and the bytes before its counts.
-const V2_COOKIE: u32 = 0x1c84_9313;
-const V2_HEADER: usize = 40;
-/// Begins the compressed form: then come the length of a zlib stream, and that, in which the other form is.
-const V2_COMPRESSED_COOKIE: u32 = 0x1c84_9314;
-/// Its bytes at most: nine for each bin.
-const V2_LONGEST: u64 = V2_HEADER as u64 + 9 * FINE_BINS as u64;
-
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Hist")]
-/// A latency histogram: exact count and sum, and the base64 of HdrHistogram's V2 encoding, compressed (three digits, ns).
-struct HistJson {
-    /// Number of values.
-    count: u64,
-    /// Smallest value, ns.
-    min_ns: u64,
-    /// Largest value, ns.
-    max_ns: u64,
-    /// Exact sum, ns.
-    sum_ns: u64,
-    /// Base64 of the HdrHistogram V2 encoding, compressed.
-    hdr_v2: String,
-}
-
-impl Serialize for Hist {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.to_hdr(), &mut bytes).map_err(serde::ser::Error::custom)?;
-        HistJson {
-            count: self.count(),
-            min_ns: self.min_ns(),
-            max_ns: self.max_ns(),
-            sum_ns: u64::try_from(self.sum_ns).unwrap_or(u64::MAX),
-            hdr_v2: BASE64.encode(bytes),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Hist {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = HistJson::deserialize(deserializer)?;
-        let bytes = BASE64.decode(&json.hdr_v2).map_err(serde::de::Error::custom)?;
-        let bytes = plain(bytes)
-            .filter(|bytes| is_bounded(bytes))
-            .ok_or_else(|| serde::de::Error::custom("hdr_v2 is not a three-digit histogram of at most 2^40 ns"))?;
-        let hdr: Histogram<u64> =
-            HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
-        let values = hdr.iter_recorded().map(|bin| (bin.value_iterated_to(), bin.count_since_last_iteration()));
-        Ok(Self::of_values(values, u128::from(json.sum_ns)))
-    }
-}
-
-/// Returns the bytes of an encoding, in base64, without its compression; 0 where it is damaged. Each bin takes one at least.
-pub(crate) fn unpacked_len(hdr_v2: &str) -> usize {
-    BASE64.decode(hdr_v2).ok().and_then(plain).map_or(0, |bytes| bytes.len())
-}
-
-/// Returns a V2 encoding without its compression; `None` where it is damaged, or longer than any of ours.
-fn plain(encoded: Vec<u8>) -> Option<Vec<u8>> {
-    let Some(compressed) = encoded.strip_prefix(&V2_COMPRESSED_COOKIE.to_be_bytes()) else { return Some(encoded) };
-    let (length, zlib) = compressed.split_first_chunk::<4>()?;
-    let mut bytes = Vec::new();
-    ZlibDecoder::new(zlib).take(V2_LONGEST + 1).read_to_end(&mut bytes).ok()?;
-    (u32::from_be_bytes(*length) as usize == zlib.len() && bytes.len() as u64 <= V2_LONGEST).then_some(bytes)
-}
-
-/// Whether the header of a V2 encoding (cookie, length of the counts, offset, digits, lowest and highest value, ratio)
-/// asks for no more memory than a [`Hist`] has: the decoder allocates what it says.
-fn is_bounded(encoded: &[u8]) -> bool {
-    let word = |at: usize| encoded.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().expect("four")));
-    let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
-    let counts = encoded.len().checked_sub(V2_HEADER);
-    word(0) == V2_COOKIE
-        && counts == Some(word(4) as usize)
-        && word(12) == 3
-        && (1..=2).contains(&long(16))
-        && long(24) <= LATENCY_MAX_NS * 2
-}
-
-impl JsonSchema for Hist {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Hist".into()
-    }
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        HistJson::json_schema(generator)
-    }
-}
-
 /// Bins of a [`CoarseHist`]: 64 fine bins each.
 pub const COARSE_BINS: usize = FINE_BINS >> COARSE_BITS;
 /// log2 of the fine bins in a coarse one.
@@ -440,9 +339,8 @@ impl CoarseHist {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hdrhistogram::serialization::V2Serializer;
+    use hdrhistogram::Histogram;
     use proptest::prelude::*;
-    use std::io::Write as _;
 
     proptest! {
         #[test]
@@ -463,7 +361,7 @@ mod tests {
             values.iter().for_each(|value| hist.record(*value));
             let mut hdr = Histogram::<u64>::new_with_bounds(1, LATENCY_MAX_NS, 3).unwrap();
             values.iter().for_each(|value| hdr.saturating_record(*value));
-            prop_assert_eq!(&hist.to_hdr(), &hdr);
+            prop_assert_eq!(&v2::to_hdr(&hist), &hdr);
             prop_assert_eq!((hist.count(), hist.min_ns(), hist.max_ns()), (hdr.len(), hdr.min(), hdr.max()));
             prop_assert_eq!(hist.stdev_ns(), hdr.stdev());
             prop_assert_eq!(hist.count_above(at), hdr.len() - hdr.count_between(0, at.min(LATENCY_MAX_NS)));
@@ -518,14 +416,6 @@ mod tests {
             prop_assert!(coarse_low_ns(index) <= value);
             prop_assert!(index + 1 == COARSE_BINS || value < coarse_low_ns(index + 1));
         }
-
-        #[test]
-        fn json_round_trips(values in prop::collection::vec(0u64..1 << 41, 0..50)) {
-            let mut hist = Hist::new();
-            values.iter().for_each(|v| hist.record(*v));
-            let text = serde_json::to_string(&hist).unwrap();
-            prop_assert_eq!(serde_json::from_str::<Hist>(&text).unwrap(), hist);
-        }
     }
 
     #[test]
@@ -554,60 +444,5 @@ mod tests {
         assert_eq!(hist.at_rank(1000), 100);
         assert_eq!(hist.quantile(0.99), 99);
         assert_eq!(hist.count_above(90), 10);
-    }
-
-    /// A histogram in JSON, with these bytes for its encoding.
-    fn with_bytes(hist: &Hist, bytes: &[u8]) -> serde_json::Value {
-        let mut json = serde_json::to_value(hist).unwrap();
-        json["hdr_v2"] = BASE64.encode(bytes).into();
-        json
-    }
-
-    /// The encoding without compression, as layouts 1 and 2 have it.
-    fn uncompressed(hist: &Hist) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&hist.to_hdr(), &mut bytes).unwrap();
-        bytes
-    }
-
-    /// The compressed form of some bytes.
-    fn compressed(bytes: &[u8]) -> Vec<u8> {
-        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        zlib.write_all(bytes).unwrap();
-        let zlib = zlib.finish().unwrap();
-        [&V2_COMPRESSED_COOKIE.to_be_bytes()[..], &(zlib.len() as u32).to_be_bytes(), &zlib].concat()
-    }
-
-    #[test]
-    fn histograms_of_earlier_layouts_are_read() {
-        let mut hist = Hist::new();
-        [7, 1_000, 1_000, 5_000_000, LATENCY_MAX_NS].into_iter().for_each(|ns| hist.record(ns));
-        for bytes in [uncompressed(&hist), compressed(&uncompressed(&hist))] {
-            assert_eq!(serde_json::from_value::<Hist>(with_bytes(&hist, &bytes)).unwrap(), hist);
-        }
-    }
-
-    /// Cause: a length of 4 GB in a damaged record was allocated before anything else was looked at.
-    #[test]
-    fn a_damaged_histogram_is_refused_by_its_header() {
-        let whole = Hist::new();
-        let refused = |bytes: &[u8]| {
-            let error = serde_json::from_value::<Hist>(with_bytes(&whole, bytes)).unwrap_err().to_string();
-            assert!(error.contains("not a three-digit histogram"), "{error}");
-        };
-        // Its length; five digits; the largest value; its cookie.
-        for (at, to) in [(4, &[255, 255, 255, 255][..]), (15, &[5]), (24, &[255; 8]), (3, &[9])] {
-            let mut bytes = uncompressed(&whole);
-            bytes[at..at + to.len()].copy_from_slice(to);
-            refused(&bytes);
-            refused(&compressed(&bytes));
-        }
-        // A kilobyte that becomes a megabyte; a stream that is none; a wrong length of it; nothing.
-        refused(&compressed(&vec![0; 1 << 20]));
-        refused(&[&V2_COMPRESSED_COOKIE.to_be_bytes()[..], &[0, 0, 0, 4], b"none"].concat());
-        let mut long = compressed(&uncompressed(&whole));
-        long.push(0);
-        refused(&long);
-        refused(&[]);
     }
 }
