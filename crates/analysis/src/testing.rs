@@ -1,5 +1,6 @@
 //! Records built by hand for tests: a healthy disk by default, to be spoiled in one way by each test.
 
+use crate::change::StepCourse;
 use std::path::PathBuf;
 
 use qd1_model::environment::{Device, DeviceCounters, Environment, Filesystem, FilesystemClass, ThreadCost};
@@ -216,6 +217,12 @@ pub(crate) fn ids(findings: &[Finding]) -> Vec<&str> {
 /// Runs one detector.
 pub(crate) fn run(detect: fn(&Record, &Summary) -> Vec<Finding>, record: &Record) -> Vec<Finding> {
     detect(record, &crate::summarize(record))
+}
+
+/// The same of one that follows the course of steps.
+pub(crate) fn run_along(detect: fn(&Record, &[StepCourse]) -> Vec<Finding>, record: &Record) -> Vec<Finding> {
+    let courses: Vec<StepCourse> = record.steps.iter().map(|step| StepCourse::of(&step.intervals)).collect();
+    detect(record, &courses)
 }
 
 /// Reads whose slowest percent took 5 ms; without the waits for a processor, so long.

@@ -51,6 +51,25 @@ pub struct Course {
     pub latency_drift: Option<Drift>,
 }
 
+/// How a step went.
+#[derive(Clone, Debug)]
+pub struct StepCourse {
+    /// What recurred.
+    pub returning: Option<Periodic>,
+    /// The course of each kind of operation.
+    pub courses: Vec<Course>,
+}
+
+impl StepCourse {
+    /// Of the intervals of a step.
+    #[must_use]
+    pub fn of(intervals: &[Interval]) -> Self {
+        let returning = periodic(intervals);
+        let courses = courses(intervals, returning.as_ref());
+        Self { returning, courses }
+    }
+}
+
 /// The course of every kind of operation in `intervals`. `returning` is what [`periodic()`] found in them: changes that
 /// are only its ups and downs are left out.
 #[must_use]

@@ -195,11 +195,12 @@ fn stalls(slowness: &[Option<(f64, f64)>], slot_ns: f64, start_ns: impl Fn(usize
     let step = 1.0 + 0.25 / count as f64;
     let trials = (longest / PERIOD_MIN).ln() / step.ln() * (sets.len() * SHARES.len()) as f64;
     let mut best: Option<Arc> = None;
+    let mut order = Vec::new();
     for set in &sets {
         let mut period = PERIOD_MIN;
         while period <= longest {
             let least = best.as_ref().map_or(ALARM_STALLS.ln() - trials.ln(), |arc| arc.log_chance);
-            if let Some(arc) = arc_of(set, period, least) {
+            if let Some(arc) = arc_of(set, period, least, &mut order) {
                 best = Some(arc);
             }
             period *= step;
@@ -216,23 +217,26 @@ fn stalls(slowness: &[Option<(f64, f64)>], slot_ns: f64, start_ns: impl Fn(usize
     Some(fitted)
 }
 
-/// The arc at `period` with the least chance, if that is below `least`.
-fn arc_of(set: &[Episode], period: f64, least: f64) -> Option<Arc> {
+/// The arc at `period` with the least chance, if that is below `least`. `order` is room for the phases of the episodes.
+fn arc_of(set: &[Episode], period: f64, least: f64, order: &mut Vec<(f64, usize)>) -> Option<Arc> {
     let total = set.len();
-    let mut order: Vec<(f64, usize)> = set.iter().enumerate().map(|(i, e)| ((e.at / period).fract(), i)).collect();
+    order.clear();
+    order.extend(set.iter().enumerate().map(|(i, e)| ((e.at / period).fract(), i)));
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let log_chance = |of: usize, width: f64| {
-        (total as f64).ln() + ln_binomial(total as u64 - 1, of as u64 - 1) + (of - 1) as f64 * width.ln()
-    };
+    let phase = |rank: usize| if rank < total { order[rank].0 } else { order[rank - total].0 + 1.0 };
+    let log_ways = |of: usize| (total as f64).ln() + ln_binomial(total as u64 - 1, of as u64 - 1);
+    let log_chance = |of: usize, width: f64| log_ways(of) + (of - 1) as f64 * width.ln();
+    // The width of an arc of so many from which on it is no less likely: thousands of arcs are looked at, and few kept.
+    let widest = |of: usize, least: f64| ((least - log_ways(of)) / (of - 1) as f64).exp().min(0.5);
+    let beside = 1.0 / period;
     let mut best: Option<Arc> = None;
     for share in SHARES {
         let of = ((total as f64 * share).ceil() as usize).max(EPISODES_MIN);
+        let mut width_max = widest(of, best.as_ref().map_or(least, |arc| arc.log_chance));
         for begin in 0..total {
             let end = begin + of - 1;
-            let wrapped = (end / total) as f64;
-            let width = order[end % total].0 + wrapped - order[begin].0 + 1.0 / period;
-            let least = best.as_ref().map_or(least, |arc| arc.log_chance);
-            if width >= 0.5 || log_chance(of, width) >= least {
+            let width = phase(end) - phase(begin) + beside;
+            if width >= width_max {
                 continue;
             }
             let mut members: Vec<Episode> = (begin..=end).map(|i| set[order[i % total].1]).collect();
@@ -246,7 +250,8 @@ fn arc_of(set: &[Episode], period: f64, least: f64) -> Option<Arc> {
                 continue;
             }
             let chance = log_chance(members.len(), width);
-            if chance < least {
+            if chance < best.as_ref().map_or(least, |arc| arc.log_chance) {
+                width_max = widest(of, chance);
                 best = Some(Arc { log_chance: chance, period, members });
             }
         }

@@ -5,6 +5,7 @@ use qd1_model::record::{Interval, Record, StepRecord, Stream};
 use qd1_model::units::format_ns;
 use qd1_model::{OpClass, Summary};
 
+use crate::change::StepCourse;
 use crate::detect::{Stall, TOGETHER_NS, changes_of, in_short, stalls_of};
 use crate::stats::bin_ends_ns;
 
@@ -22,7 +23,7 @@ pub(super) fn all(record: &Record, summary: &Summary) -> Vec<Timeline> {
 }
 
 fn of_step(step: &StepRecord, summary: &Summary) -> Vec<Timeline> {
-    let (changes, stalls) = (changes_of(step), stalls_of(step, summary));
+    let (changes, stalls) = (changes_of(&StepCourse::of(&step.intervals)), stalls_of(step, summary));
     let of = |stream: &Stream| {
         let mut timeline = of_stream(step, stream.class);
         let event = |at_ns: u64, lat_ns, text| Event { at_ns: step.started_ns.saturating_add(at_ns), lat_ns, text };

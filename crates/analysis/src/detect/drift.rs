@@ -7,23 +7,21 @@
 //! a neighbour that grows, and a slope over a few seconds may be the start of a slower wave.
 
 use qd1_model::record::StepRecord;
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, percent};
-use crate::change::{Course, Drift, courses, periodic};
+use crate::change::{Course, Drift, StepCourse};
 
 /// Smallest drift reported over the step: the larger end over the smaller.
 const FACTOR_MIN: f64 = 1.15;
 /// Factor from which it warns.
 const WARNING: f64 = 1.4;
 
-pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    record.steps.iter().filter_map(drifting).collect()
+pub(super) fn detect(record: &Record, courses: &[StepCourse]) -> Vec<Finding> {
+    record.steps.iter().zip(courses).filter_map(|(step, course)| drifting(step, &course.courses)).collect()
 }
 
-fn drifting(step: &StepRecord) -> Option<Finding> {
-    let returning = periodic(&step.intervals);
-    let all = courses(&step.intervals, returning.as_ref());
+fn drifting(step: &StepRecord, all: &[Course]) -> Option<Finding> {
     let of = |course: &Course| {
         let rate = course.rate_drift.map(|drift| ("rate", drift));
         rate.or(course.latency_drift.map(|drift| ("median latency", drift)))
@@ -95,17 +93,17 @@ mod tests {
     #[test]
     fn a_rate_that_falls_steadily_is_a_drift_and_not_steps() {
         let record = tiring(0.4);
-        let found = testing::run(detect, &record);
+        let found = testing::run_along(detect, &record);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].title.starts_with("the rate of reads fell steadily over step reads, by "));
         assert!(found[0].title.ends_with("in 30 s"), "{}", found[0].title);
-        assert_eq!(testing::run(super::super::rate_changed::detect, &record), []);
+        assert_eq!(testing::run_along(super::super::rate_changed::detect, &record), []);
     }
 
     #[test]
     fn a_rate_that_keeps_its_level_does_not_drift() {
-        assert_eq!(testing::run(detect, &tiring(0.0)), []);
-        assert_eq!(testing::run(detect, &tiring(0.05)), []);
-        assert_eq!(testing::run(detect, &testing::record()), []);
+        assert_eq!(testing::run_along(detect, &tiring(0.0)), []);
+        assert_eq!(testing::run_along(detect, &tiring(0.05)), []);
+        assert_eq!(testing::run_along(detect, &testing::record()), []);
     }
 }

@@ -33,6 +33,8 @@ mod throttled_cgroup;
 mod unwritten_extents;
 mod unwritten_reads;
 
+use std::cell::LazyCell;
+
 pub(crate) use flush_cost::Flushes;
 use qd1_model::environment::FilesystemClass;
 use qd1_model::plan::{IoWork, StepPlan, Work};
@@ -42,46 +44,53 @@ use qd1_model::{Finding, Grade, Record, Severity, Summary};
 pub(crate) use rate_changed::{changes_of, in_short};
 pub(crate) use stalls::{Stall, TOGETHER_NS, stalls_of};
 
+use crate::change::StepCourse;
+
 /// One detector.
 struct Detector {
     /// Name: the stem of its file, and the start of the ids of its findings.
     name: &'static str,
-    /// What it concludes.
-    run: fn(&Record, &Summary) -> Vec<Finding>,
-    /// Whether it follows a step from one moment to the next, of which a check over hours sees too few.
-    follows: bool,
+    run: Run,
+}
+
+/// What a detector concludes from.
+enum Run {
+    /// What steps did, and their figures.
+    At(fn(&Record, &Summary) -> Vec<Finding>),
+    /// The course of each step from one moment to the next, of which a check over hours sees too few.
+    Along(fn(&Record, &[StepCourse]) -> Vec<Finding>),
 }
 
 /// All detectors.
 static DETECTORS: &[Detector] = &[
-    Detector { name: "short_or_failed_io", run: short_or_failed_io::detect, follows: false },
-    Detector { name: "behind_its_rate", run: behind_its_rate::detect, follows: false },
-    Detector { name: "not_a_disk", run: not_a_disk::detect, follows: false },
-    Detector { name: "cache_answered", run: cache_answered::detect, follows: false },
-    Detector { name: "flush_ignored", run: flush_ignored::detect, follows: false },
-    Detector { name: "unwritten_extents", run: unwritten_extents::detect, follows: false },
-    Detector { name: "unwritten_reads", run: unwritten_reads::detect, follows: false },
-    Detector { name: "host_cache", run: host_cache::detect, follows: false },
-    Detector { name: "flush_cost", run: flush_cost::detect, follows: false },
-    Detector { name: "data_reduction", run: data_reduction::detect, follows: false },
-    Detector { name: "first_touch", run: first_touch::detect, follows: false },
-    Detector { name: "pace", run: pace::detect, follows: false },
-    Detector { name: "cpu_spoiled", run: cpu_spoiled::detect, follows: false },
-    Detector { name: "other_traffic", run: other_traffic::detect, follows: false },
-    Detector { name: "throttled_cgroup", run: throttled_cgroup::detect, follows: false },
-    Detector { name: "mount_options", run: mount_options::detect, follows: false },
-    Detector { name: "stalls", run: stalls::detect, follows: false },
-    Detector { name: "rate_changed", run: rate_changed::detect, follows: true },
-    Detector { name: "rate_limited", run: rate_limited::detect, follows: true },
-    Detector { name: "periodic_stalls", run: periodic_stalls::detect, follows: true },
-    Detector { name: "drift", run: drift::detect, follows: true },
-    Detector { name: "loaded_commits", run: loaded_commits::detect, follows: false },
-    Detector { name: "dirty_limits", run: dirty_limits::detect, follows: false },
-    Detector { name: "prepare_shortened", run: prepare_shortened::detect, follows: false },
-    Detector { name: "engine_fallback", run: engine_fallback::detect, follows: false },
-    Detector { name: "merged_or_split", run: merged_or_split::detect, follows: false },
-    Detector { name: "buffered_not_durable", run: buffered_not_durable::detect, follows: false },
-    Detector { name: "storage_kind", run: storage_kind::detect, follows: false },
+    Detector { name: "short_or_failed_io", run: Run::At(short_or_failed_io::detect) },
+    Detector { name: "behind_its_rate", run: Run::At(behind_its_rate::detect) },
+    Detector { name: "not_a_disk", run: Run::At(not_a_disk::detect) },
+    Detector { name: "cache_answered", run: Run::At(cache_answered::detect) },
+    Detector { name: "flush_ignored", run: Run::At(flush_ignored::detect) },
+    Detector { name: "unwritten_extents", run: Run::At(unwritten_extents::detect) },
+    Detector { name: "unwritten_reads", run: Run::At(unwritten_reads::detect) },
+    Detector { name: "host_cache", run: Run::At(host_cache::detect) },
+    Detector { name: "flush_cost", run: Run::At(flush_cost::detect) },
+    Detector { name: "data_reduction", run: Run::At(data_reduction::detect) },
+    Detector { name: "first_touch", run: Run::At(first_touch::detect) },
+    Detector { name: "pace", run: Run::At(pace::detect) },
+    Detector { name: "cpu_spoiled", run: Run::At(cpu_spoiled::detect) },
+    Detector { name: "other_traffic", run: Run::At(other_traffic::detect) },
+    Detector { name: "throttled_cgroup", run: Run::At(throttled_cgroup::detect) },
+    Detector { name: "mount_options", run: Run::At(mount_options::detect) },
+    Detector { name: "stalls", run: Run::At(stalls::detect) },
+    Detector { name: "rate_changed", run: Run::Along(rate_changed::detect) },
+    Detector { name: "rate_limited", run: Run::Along(rate_limited::detect) },
+    Detector { name: "periodic_stalls", run: Run::Along(periodic_stalls::detect) },
+    Detector { name: "drift", run: Run::Along(drift::detect) },
+    Detector { name: "loaded_commits", run: Run::At(loaded_commits::detect) },
+    Detector { name: "dirty_limits", run: Run::At(dirty_limits::detect) },
+    Detector { name: "prepare_shortened", run: Run::At(prepare_shortened::detect) },
+    Detector { name: "engine_fallback", run: Run::At(engine_fallback::detect) },
+    Detector { name: "merged_or_split", run: Run::At(merged_or_split::detect) },
+    Detector { name: "buffered_not_durable", run: Run::At(buffered_not_durable::detect) },
+    Detector { name: "storage_kind", run: Run::At(storage_kind::detect) },
 ];
 
 /// Runs all detectors and returns their findings, the most severe first, and within a severity the surest first.
@@ -93,9 +102,13 @@ pub fn findings(record: &Record, summary: &Summary) -> Vec<Finding> {
 /// The same of the detectors with these names alone.
 pub(crate) fn findings_of(record: &Record, summary: &Summary, is_wanted: impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
-    let runs = |detector: &&Detector| is_wanted(detector.name) && (!detector.follows || record.plan.over.is_none());
-    for detector in DETECTORS.iter().filter(runs) {
-        let found = (detector.run)(record, summary);
+    let courses = LazyCell::new(|| record.steps.iter().map(|step| StepCourse::of(&step.intervals)).collect::<Vec<_>>());
+    for detector in DETECTORS.iter().filter(|detector| is_wanted(detector.name)) {
+        let found = match detector.run {
+            Run::At(run) => run(record, summary),
+            Run::Along(_) if record.plan.over.is_some() => continue,
+            Run::Along(run) => run(record, &courses),
+        };
         debug_assert!(found.iter().all(|finding| finding.id.starts_with(detector.name)), "{} strays", detector.name);
         all.extend(found);
     }

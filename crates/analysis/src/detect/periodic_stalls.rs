@@ -8,10 +8,10 @@
 //! by a timer looks the same as one of the disk's.
 
 use qd1_model::units::format_ns;
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, percent};
-use crate::change::{Periodic, Recurrence, periodic, stalls_of_run};
+use crate::change::{Periodic, Recurrence, StepCourse, stalls_of_run};
 
 /// Shortest stall reported, ns.
 const LATENCY_MIN_NS: f64 = 2e6;
@@ -26,11 +26,11 @@ const KNOWN: [(f64, &str); 2] = [
     (30.0, "the kernel writes back pages that have been dirty for 30 s, and btrfs commits every 30 s"),
 ];
 
-pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    let of_steps = record
-        .steps
-        .iter()
-        .filter_map(|step| finding(&periodic(&step.intervals)?, &step.name, &format!("step {}", step.name)));
+pub(super) fn detect(record: &Record, courses: &[StepCourse]) -> Vec<Finding> {
+    let of_steps =
+        record.steps.iter().zip(courses).filter_map(|(step, course)| {
+            finding(course.returning.as_ref()?, &step.name, &format!("step {}", step.name))
+        });
     // Steps whose visits take turns see the same stalls.
     let of_run = stalls_of_run(&record.steps).and_then(|found| finding(&found, "", "the disk"));
     of_run.into_iter().chain(of_steps).collect()
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn stalls_every_five_seconds_are_a_journals() {
-        let found = testing::run(detect, &stalled(50, 80_000_000));
+        let found = testing::run_along(detect, &stalled(50, 80_000_000));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].title.contains("every 5.00 s: requests took up to 80.0 ms"), "{}", found[0].title);
         assert!(found[0].evidence.starts_with("8 slow episodes in 8 cycles"), "{}", found[0].evidence);
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn short_stalls_and_stalls_without_a_period_are_not_reported() {
-        assert_eq!(testing::run(detect, &stalled(50, 900_000)), []);
+        assert_eq!(testing::run_along(detect, &stalled(50, 900_000)), []);
         let mut record = stalled(500, 80_000_000);
         for i in [17, 40, 121, 130, 222, 301, 390] {
             record.steps[0].intervals[i].streams[0].lat_max_ns = 80_000_000;
         }
-        assert_eq!(testing::run(detect, &record), []);
-        assert_eq!(testing::run(detect, &testing::record()), []);
+        assert_eq!(testing::run_along(detect, &record), []);
+        assert_eq!(testing::run_along(detect, &testing::record()), []);
     }
 
     /// Two steps that take turns of half a second, and a stall every 3 s that meets whichever is there.
@@ -139,7 +139,7 @@ mod tests {
             step.intervals.push(interval);
         }
         record.steps.insert(1, other);
-        let found = testing::run(detect, &record);
+        let found = testing::run_along(detect, &record);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].step.is_empty() && found[0].title.contains("every 3.00 s"), "{}", found[0].title);
     }

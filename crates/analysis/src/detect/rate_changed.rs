@@ -10,10 +10,10 @@
 
 use qd1_model::record::StepRecord;
 use qd1_model::units::{format_count, format_ns};
-use qd1_model::{Estimate, Finding, Record, Severity, Summary};
+use qd1_model::{Estimate, Finding, Record, Severity};
 
 use super::{base_finding, clock_of, percent};
-use crate::change::{Change, ChangeKind, Ratio, courses, periodic, steady_state_of};
+use crate::change::{Change, ChangeKind, Ratio, StepCourse, steady_state_of};
 
 /// Smallest change of a rate reported, in either direction: the larger level over the smaller.
 const RATE_MIN: f64 = 1.15;
@@ -26,16 +26,16 @@ const TOGETHER_NS: u64 = 500_000_000;
 /// How many are listed at most.
 const LISTED: usize = 4;
 
-pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
-    record.steps.iter().filter_map(changed).collect()
+pub(super) fn detect(record: &Record, courses: &[StepCourse]) -> Vec<Finding> {
+    record.steps.iter().zip(courses).filter_map(|(step, course)| changed(step, course)).collect()
 }
 
 /// Returns the changes of level of a step in time order, those of several kinds of operation at once as one.
-pub(crate) fn changes_of(step: &StepRecord) -> Vec<Change> {
-    let returning = periodic(&step.intervals);
-    let mut changes: Vec<Change> = courses(&step.intervals, returning.as_ref())
-        .into_iter()
-        .flat_map(|course| course.changes)
+pub(crate) fn changes_of(course: &StepCourse) -> Vec<Change> {
+    let mut changes: Vec<Change> = course
+        .courses
+        .iter()
+        .flat_map(|course| course.changes.iter().cloned())
         .filter(|change| size(change) >= if change.rate.is_some() { RATE_MIN } else { LATENCY_MIN })
         .filter(|change| change.rate.or(change.latency).is_some_and(is_one_way))
         .collect();
@@ -51,8 +51,8 @@ pub(crate) fn changes_of(step: &StepRecord) -> Vec<Change> {
     changes
 }
 
-fn changed(step: &StepRecord) -> Option<Finding> {
-    let changes = changes_of(step);
+fn changed(step: &StepRecord, course: &StepCourse) -> Option<Finding> {
+    let changes = changes_of(course);
     let main = changes.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let doubt = changes.iter().map(|change| change.doubt).fold(0.0, f64::max);
     let lost = main.rate.map_or(0.0, |rate| 1.0 - rate.value.min(1.0 / rate.value));
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_became_slower_is_reported_with_time_and_size() {
-        let found = testing::run(detect, &slowed(200, 120, 2));
+        let found = testing::run_along(detect, &slowed(200, 120, 2));
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].title.contains("slower 12.0 s into step reads"), "{}", found[0].title);
         assert!(found[0].evidence.contains("rate -50 %"), "{}", found[0].evidence);
@@ -223,7 +223,7 @@ mod tests {
     fn a_rate_that_falls_to_one_exact_value_is_a_spent_burst() {
         let mut record = slowed(200, 200, 1);
         record.steps[0].intervals.iter_mut().skip(90).for_each(|interval| interval.streams[0].ios = 300);
-        let found = testing::run(detect, &record);
+        let found = testing::run_along(detect, &record);
         assert_eq!(found.len(), 1);
         assert!(found[0].title.starts_with("a burst was spent 9.0 s into step reads"), "{}", found[0].title);
         assert!(found[0].title.contains("to 3.00k a second"), "{}", found[0].title);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_keeps_its_speed_is_not_reported() {
-        assert_eq!(testing::run(detect, &slowed(200, 200, 1)), []);
-        assert_eq!(testing::run(detect, &testing::record()), []);
+        assert_eq!(testing::run_along(detect, &slowed(200, 200, 1)), []);
+        assert_eq!(testing::run_along(detect, &testing::record()), []);
     }
 }

@@ -15,9 +15,10 @@ use qd1_model::limits::Quantity;
 use qd1_model::plan::{Arrival, IoWork};
 use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_count, format_rate};
-use qd1_model::{Finding, Record, Severity, Summary};
+use qd1_model::{Finding, Record, Severity};
 
 use super::{base_finding, io_of};
+use crate::change::StepCourse;
 use crate::limits::{Fit, Series, fingerprint};
 
 /// Shortest time and fewest requests from which a flat top is recognised.
@@ -38,7 +39,7 @@ struct Flat<'a> {
     fit: Fit,
 }
 
-pub(super) fn detect(record: &Record, _: &Summary) -> Vec<Finding> {
+pub(super) fn detect(record: &Record, _: &[StepCourse]) -> Vec<Finding> {
     let flat: Vec<Flat<'_>> = record.steps.iter().filter_map(|step| flat(record, step)).collect();
     flat.iter().filter_map(|one| limited(one, &flat)).collect()
 }
@@ -153,7 +154,7 @@ mod tests {
         let mut record = testing::empty();
         add(&mut record, "small", 4096, 32, |at| 613 + at % 2);
         add(&mut record, "larger", 16384, 32, |at| 613 + at % 2);
-        let found = testing::run(detect, &record);
+        let found = testing::run_along(detect, &record);
         assert_eq!(testing::ids(&found), ["rate_limited", "rate_limited"]);
         assert!(found[0].evidence.contains("step larger does as many requests of 16 KiB"), "{}", found[0].evidence);
         assert!(found[0].title.contains("6.14k requests a second"), "{}", found[0].title);
@@ -164,7 +165,7 @@ mod tests {
         let mut record = testing::empty();
         add(&mut record, "small", 65536, 8, |_| 173);
         add(&mut record, "large", 131_072, 8, |at| 86 + at % 2);
-        let found = testing::run(detect, &record);
+        let found = testing::run_along(detect, &record);
         assert!(found.len() == 2 && found[0].evidence.contains("moves as many bytes"), "{found:?}");
     }
 
@@ -174,13 +175,13 @@ mod tests {
         // A second faster, a second slower: as any disk, in the mean a round number.
         add(&mut record, "small", 4096, 32, |at| if at / 10 % 2 == 0 { 520 } else { 480 });
         add(&mut record, "larger", 16384, 32, |at| if at / 10 % 2 == 0 { 520 } else { 480 });
-        assert_eq!(testing::run(detect, &record), []);
+        assert_eq!(testing::run_along(detect, &record), []);
     }
 
     #[test]
     fn a_flat_rate_alone_is_no_limit() {
         let mut record = testing::empty();
         add(&mut record, "small", 4096, 32, |at| 613 + at % 2);
-        assert_eq!(testing::run(detect, &record), []);
+        assert_eq!(testing::run_along(detect, &record), []);
     }
 }
