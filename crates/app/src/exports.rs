@@ -46,6 +46,10 @@ const INTERVALS_MAX: usize = 2_000_000;
 const BYTES_PER_INTERVAL: usize = 16;
 /// The same where all runs are kept in memory, 200 bytes for each.
 const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
+/// Steps of all runs of an export that any file may have, as many as the longest sweep, and one more for so many bytes of it:
+/// one of two seconds takes four times as many, compressed. Each takes time, even where they are all alike.
+const STEPS_MAX: usize = 5_000;
+const BYTES_PER_STEP: usize = 2_000;
 /// Runs at a time at most.
 const THREADS_MAX: usize = 8;
 
@@ -64,6 +68,25 @@ struct Read<'a> {
 
 fn intervals(record: &Record) -> usize {
     record.steps.iter().map(|step| step.intervals.len()).sum()
+}
+
+/// What further runs of an export may have.
+struct Left {
+    intervals: usize,
+    steps: usize,
+}
+
+impl Left {
+    /// Takes what a run has.
+    fn take(&mut self, run: &Record) -> Result<(), Problem> {
+        let of = |left: usize, taken: usize, what: &str| {
+            let more = || Problem::usage(format!("the runs up to here have too many {what}; give a part of them"));
+            left.checked_sub(taken).ok_or_else(more)
+        };
+        self.intervals = of(self.intervals, intervals(run), "intervals")?;
+        self.steps = of(self.steps, run.steps.len(), "steps")?;
+        Ok(())
+    }
 }
 
 /// What a file holds.
@@ -87,16 +110,19 @@ impl Export {
 
     /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
-        self.runs_within(self.intervals_max())
+        self.runs_within(self.most())
     }
 
-    fn runs_within(&self, mut left: usize) -> impl Iterator<Item = Result<Exported>> {
+    fn runs_within(&self, mut left: Left) -> impl Iterator<Item = Result<Exported>> {
         self.0.lines().map(move |line| self.run(line, &mut left))
     }
 
-    /// Intervals of all of its runs, at most.
-    fn intervals_max(&self) -> usize {
-        INTERVALS_MAX.saturating_add(self.0.size() / BYTES_PER_INTERVAL)
+    /// What all of its runs may have.
+    fn most(&self) -> Left {
+        Left {
+            intervals: INTERVALS_MAX.saturating_add(self.0.size() / BYTES_PER_INTERVAL),
+            steps: STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_STEP),
+        }
     }
 
     /// Returns all of its runs.
@@ -104,16 +130,14 @@ impl Export {
     /// # Errors
     /// When a line is none, or they are too large together.
     pub(crate) fn all(&self) -> Result<Vec<Exported>> {
-        self.runs_within(INTERVALS_AT_ONCE_MAX).collect()
+        self.runs_within(Left { intervals: INTERVALS_AT_ONCE_MAX, ..self.most() }).collect()
     }
 
-    /// Reads the run of a line, and takes its intervals from those that are left.
-    fn run(&self, line: Result<Text<'_>, Problem>, left: &mut usize) -> Result<Exported> {
+    /// Reads the run of a line, and takes what it has from what is left.
+    fn run(&self, line: Result<Text<'_>, Problem>, left: &mut Left) -> Result<Exported> {
         let (at, line) = line?;
         let run = exported(&line, self.0.size()).with_context(|| format!("line {at}"))?;
-        let more =
-            || Problem::usage(format!("line {at}: the runs up to here have too many intervals; give a part of them"));
-        *left = left.checked_sub(intervals(&run.record)).ok_or_else(more)?;
+        left.take(&run.record).with_context(|| format!("line {at}"))?;
         Ok(run)
     }
 
@@ -123,7 +147,7 @@ impl Export {
     /// # Errors
     /// The first of a line that is no run, or of `of`.
     pub(crate) fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
-        let lines = Mutex::new((self.0.lines().enumerate(), self.intervals_max()));
+        let lines = Mutex::new((self.0.lines().enumerate(), self.most()));
         let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
         let next = || {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,10 +237,17 @@ mod tests {
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
         assert_eq!(ids(&export(&lines)).unwrap_err().to_string(), "line 4");
         let each = intervals(&qd1_report::samples::long_record());
-        let within = |most: usize| export(&lines[..3]).runs_within(most).collect::<Result<Vec<_>>>().map(drop);
-        assert!(each > 0 && within(3 * each).is_ok());
-        let message = "line 3: the runs up to here have too many intervals; give a part of them";
-        assert_eq!(within(3 * each - 1).unwrap_err().to_string(), message);
+        let steps = qd1_report::samples::long_record().steps.len();
+        let within = |intervals: usize, steps: usize| {
+            let runs = export(&lines[..3]).runs_within(Left { intervals, steps }).collect::<Result<Vec<_>>>();
+            runs.map(drop).map_err(|error| format!("{error:#}"))
+        };
+        assert!(each > 0 && steps > 0);
+        assert_eq!(within(3 * each, 3 * steps), Ok(()));
+        let message =
+            |what: &str| Err(format!("line 3: the runs up to here have too many {what}; give a part of them"));
+        assert_eq!(within(3 * each - 1, 3 * steps), message("intervals"));
+        assert_eq!(within(3 * each, 3 * steps - 1), message("steps"));
         let refused = export(&lines[..3]).each(|_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
         assert_eq!(refused.unwrap_err().to_string(), "refused");
     }

@@ -18,8 +18,6 @@ use crate::stored::Stored;
 
 /// Names of runs by their time.
 const NAMES: [&str; 3] = ["latest", "previous", "yesterday"];
-/// Runs of a file at most.
-const RUNS_MAX: usize = 2000;
 /// A file that is read, as it is kept.
 const RESULT: Kind = Kind { name: "a result", most: 256 << 20 };
 
@@ -33,14 +31,15 @@ enum Found {
     Others(Vec<Measured>),
 }
 
-/// Returns the runs that a word names: an id or its beginning, `@latest`, `@previous`, `@yesterday`, `@TAG`, or a file: of qd1, an export
-/// of its history, or of another tool. A tag and a file may name several runs.
+/// Returns the runs that a word names, `most` at most of a file: an id or its beginning, `@latest`, `@previous`, `@yesterday`,
+/// `@TAG`, or a file: of qd1, an export of its history, or of another tool. A tag and a file may name several runs.
 ///
 /// # Errors
 /// When there is no such run; the message says what there is.
-pub(crate) fn find(word: &str) -> Result<Vec<Measured>> {
+pub(crate) fn find(word: &str, most: usize) -> Result<Vec<Measured>> {
     if is_file(word) {
-        return of_path(Path::new(word));
+        let runs = looked_at(Path::new(word), most, |record| Ok((of_record(&record), ())))?;
+        return Ok(runs.into_iter().map(|(run, _)| run).collect());
     }
     let (store, ids) = kept(word)?;
     ids.iter().map(|id| of_kept(&store, id, word)).collect()
@@ -62,20 +61,13 @@ fn of_kept(store: &Store, id: &str, word: &str) -> Result<Measured> {
     Ok(run)
 }
 
-/// Returns the runs of a file.
-///
-/// # Errors
-/// When it has none.
-pub(crate) fn of_path(path: &Path) -> Result<Vec<Measured>> {
-    Ok(looked_at(path, |record| Ok((of_record(&record), ())))?.into_iter().map(|(run, _)| run).collect())
-}
-
 /// Returns the runs of a file, each of qd1 as `look` takes it from its record.
 ///
 /// # Errors
-/// When it has none, or `look` fails.
+/// When it has none, or more than `most`, or `look` fails.
 pub(crate) fn looked_at<T: Send>(
     path: &Path,
+    most: usize,
     look: impl Fn(Record) -> Result<(Measured, T)> + Sync,
 ) -> Result<Vec<(Measured, Option<T>)>> {
     let word = path.to_string_lossy();
@@ -83,8 +75,8 @@ pub(crate) fn looked_at<T: Send>(
     let of = |record: Record| look(record).map(|(run, seen)| (run, Some(seen)));
     let mut runs: Vec<(Measured, Option<T>)> = match of_file(&word, path)? {
         Found::Records(records) => records.into_iter().map(of).collect::<Result<_>>()?,
-        Found::Export(export) if export.has_more_than(RUNS_MAX) => {
-            return Err(Problem::usage(format!("{name}: has more than {RUNS_MAX} runs")).into());
+        Found::Export(export) if export.has_more_than(most) => {
+            return Err(Problem::usage(format!("{name}: has more than {most} runs; give a part of them")).into());
         }
         Found::Export(export) => export.each(|run| of(run.record)).with_context(|| name.clone().into_owned())?,
         Found::Others(runs) => return Ok(runs.into_iter().map(|run| (run, None)).collect()),

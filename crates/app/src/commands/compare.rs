@@ -201,8 +201,9 @@ pub(crate) fn redact(groups: &mut [Group]) {
 /// Reads the sides: each run by itself, and each group.
 fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
     let named = args.runs.iter().zip(runs::names(&args.runs));
-    let mut groups =
-        named.map(|(word, name)| Ok(Group { name, runs: runs::find(word)? })).collect::<Result<Vec<Group>>>()?;
+    let mut groups = named
+        .map(|(word, name)| Ok(Group { name, runs: runs::find(word, RUNS_MAX)? }))
+        .collect::<Result<Vec<Group>>>()?;
     for given in &args.group {
         let wrong = || {
             Problem::usage(format!(
@@ -220,7 +221,7 @@ fn groups(args: &CompareArgs) -> Result<Vec<Group>> {
             .split(',')
             .map(str::trim)
             .filter(|word| !word.is_empty())
-            .map(runs::find)
+            .map(|word| runs::find(word, RUNS_MAX))
             .collect::<Result<Vec<_>>>()?;
         if found.is_empty() {
             return Err(wrong().into());

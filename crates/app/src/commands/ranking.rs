@@ -213,7 +213,7 @@ fn disks(dir: &Path, prices: Option<&Path>) -> Result<Folder, Problem> {
         for file in files {
             let place = shown(file.strip_prefix(dir).unwrap_or(&file));
             // A folder of others may lead anywhere, to devices that answer when somebody types.
-            match regular(&file).and_then(|()| runs::looked_at(&file, look)) {
+            match regular(&file).and_then(|()| runs::looked_at(&file, RUNS_MAX, look)) {
                 Ok(found) => {
                     for (run, look) in found {
                         match same_as(
