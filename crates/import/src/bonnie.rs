@@ -1,4 +1,4 @@
-//! bonnie++'s CSV lines, of its formats 1.96 to 1.98: fields by position (bonnie++'s `bon_csv2html`).
+//! bonnie++'s CSV lines, of its formats 1.96 to 1.98 and of 1.03: fields by position (bonnie++'s `bon_csv2html`).
 //!
 //! The tests have the names that `qd1 meta --suite bonnie` gives them, so that both are compared test by test.
 
@@ -20,6 +20,16 @@ const fn test(name: &'static str, class: OpClass, field: usize, is_kib: bool) ->
     Test { name, class, field, is_kib }
 }
 
+/// Where a line has what it says.
+struct Layout {
+    version: String,
+    host: usize,
+    size: usize,
+    /// Fields that it has before the figures of blocks, and of files, more than formats 1.96 and 1.97.
+    before_blocks: isize,
+    before_files: isize,
+}
+
 const TESTS: [Test; 10] = [
     test("block-write", OpClass::Write, 9, true),
     test("block-rewrite", OpClass::Rewrite, 11, true),
@@ -32,10 +42,10 @@ const TESTS: [Test; 10] = [
     test("rand-stat", OpClass::Stat, 32, false),
     test("rand-delete", OpClass::Delete, 34, false),
 ];
-const NAME: usize = 2;
-const SIZE: usize = 5;
-/// Fields that format 1.98 has before the figures: how many seeks and seekers.
-const MORE_OF_198: usize = 2;
+/// The first test of files rather than blocks: its place among [`TESTS`].
+const FIRST_OF_FILES: usize = 4;
+/// Fields of a line of version 1.03, which begins with the host and says no version.
+const FIELDS_OF_103: usize = 27;
 
 /// Fields of a line that are looked at.
 const FIELDS_MAX: usize = 64;
@@ -47,16 +57,38 @@ pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
     Ok(found)
 }
 
+impl Layout {
+    fn of(fields: &[&str]) -> Option<Self> {
+        let begins = *fields.first()?;
+        if matches!(begins, "1.96" | "1.97" | "1.98") {
+            // 1.98 also has how many seeks and seekers.
+            let more = if begins == "1.98" { 2 } else { 0 };
+            let version = (*fields.get(1)?).to_owned();
+            return Some(Self { version, host: 2, size: 5, before_blocks: more, before_files: more });
+        }
+        let is_size = |text: &str| {
+            let whole = text.split(':').next().unwrap_or_default();
+            let number = whole.trim_end_matches(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
+            !number.is_empty() && number.bytes().all(|letter| letter.is_ascii_digit())
+        };
+        let is_figure = |text: &&str| text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok();
+        let is_103 = fields.len() == FIELDS_OF_103 && is_size(fields[1]) && fields[2..].iter().all(is_figure);
+        is_103.then(|| Self { version: "1.03".to_owned(), host: 0, size: 1, before_blocks: -5, before_files: -9 })
+    }
+
+    /// The field of a test.
+    fn field(&self, at: usize) -> Option<usize> {
+        let more = if at < FIRST_OF_FILES { self.before_blocks } else { self.before_files };
+        TESTS[at].field.checked_add_signed(more)
+    }
+}
+
 fn line(line: &str) -> Option<Measured> {
     let fields: Vec<&str> = line.trim().split(',').take(FIELDS_MAX).collect();
-    let more = match *fields.first()? {
-        "1.96" | "1.97" => 0,
-        "1.98" => MORE_OF_198,
-        _ => return None,
-    };
+    let layout = Layout::of(&fields)?;
     let (mut steps, mut too_quick) = (Vec::new(), Vec::new());
-    for test in &TESTS {
-        let field = fields.get(test.field + more)?.trim();
+    for (at, test) in TESTS.iter().enumerate() {
+        let field = fields.get(layout.field(at)?)?.trim();
         if field.starts_with('+') {
             too_quick.push(test.name);
             continue;
@@ -66,7 +98,7 @@ fn line(line: &str) -> Option<Measured> {
         let streams = vec![MeasuredStream { class: test.class, figures: vec![figure] }];
         steps.push(MeasuredStep { name: test.name.to_owned(), streams, ..MeasuredStep::default() });
     }
-    let tool = format!("bonnie++ {}", fields.get(1)?);
+    let tool = format!("bonnie++ {}", layout.version);
     let mut missing = vec![
         "bonnie++ has one figure for each test and no spread: no interval; repeat it, and compare groups".to_owned(),
         "of latencies it keeps the longest only".to_owned(),
@@ -80,8 +112,8 @@ fn line(line: &str) -> Option<Measured> {
         }));
     }
     let circumstances = vec![
-        Circumstance { aspect: Aspect::Host, value: (*fields.get(NAME)?).to_owned() },
-        Circumstance { aspect: Aspect::Size, value: (*fields.get(SIZE)?).to_owned() },
+        Circumstance { aspect: Aspect::Host, value: (*fields.get(layout.host)?).to_owned() },
+        Circumstance { aspect: Aspect::Size, value: (*fields.get(layout.size)?).to_owned() },
     ];
     Some(Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() })
 }
@@ -89,6 +121,25 @@ fn line(line: &str) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_1_03_has_its_figures() {
+        let line = "host,8G,900,99,250000,40,120000,20,3000,99,400000,30,250.5,5,16,9000,50,+++++,+++,12000,40,9100,50,\
+                    +++++,+++,8000,30";
+        let run = runs(line).unwrap().finish().remove(0);
+        let figure = |name: &str, metric| {
+            let step = run.steps.iter().find(|step| step.name == name).unwrap();
+            step.streams[0].figure(metric).unwrap().value.unwrap()
+        };
+        assert_eq!((run.tool.as_str(), run.circumstances[1].value.as_str()), ("bonnie++ 1.03", "8G"));
+        assert_eq!(figure("block-write", "bytes_per_second"), 250_000.0 * 1024.0);
+        assert_eq!(figure("block-rewrite", "bytes_per_second"), 120_000.0 * 1024.0);
+        assert_eq!(figure("block-read", "bytes_per_second"), 400_000.0 * 1024.0);
+        assert_eq!((figure("seeks", "iops"), figure("seq-create", "iops")), (250.5, 9000.0));
+        assert_eq!((figure("seq-delete", "iops"), figure("rand-create", "iops")), (12_000.0, 9100.0));
+        assert_eq!(figure("rand-delete", "iops"), 8000.0);
+        assert!(runs("a,1,2,3\n").unwrap().is_empty());
+    }
 
     #[test]
     fn both_layouts_have_their_figures() {

@@ -18,8 +18,15 @@ pub(crate) fn bare(value: f64, n: u64) -> Estimate {
     Estimate { value: Some(value), n, ..Estimate::default() }
 }
 
-/// A percentile of `n` operations; not resolved where so few do not have one: it would be their slowest.
+/// The longest latency that fio's histograms hold, ns, which it prints for all that are longer, in units of 1 ms at most.
+const LONGEST_NS: f64 = 17.11e9;
+
+/// A percentile of `n` operations; not resolved where so few do not have one: it would be their slowest. Of one that is as long
+/// as fio can say only that is known.
 fn percentile(value_ns: f64, q: f64, n: u64) -> Estimate {
+    if value_ns >= LONGEST_NS {
+        return Estimate { low: Some(value_ns), n, n_needed: n, ..Estimate::default() };
+    }
     // The largest of n lies above the quantile with 97.5 % probability from this n on.
     let n_needed = (0.025_f64.ln() / q.ln()).ceil() as u64;
     if n < n_needed { Estimate { n, n_needed, ..Estimate::default() } } else { bare(value_ns, n) }
@@ -49,6 +56,29 @@ pub(crate) struct Samples {
     pub(crate) count: f64,
     pub(crate) mean: f64,
     pub(crate) deviation: f64,
+}
+
+impl Samples {
+    /// Those of a sum over so many processes, whose rate is `total` in the same unit. fio adds up the means of a group's processes
+    /// and not their deviations, and has the samples of all of them; where it averages the means, all is of one process.
+    pub(crate) fn of_sum(self, total: f64, processes: u32) -> Self {
+        let processes = f64::from(processes);
+        let off = |mean: f64| (total / mean).ln().abs();
+        let is_sum = self.mean > 0.0 && total > 0.0 && off(self.mean) < off(self.mean * processes);
+        if !is_sum {
+            return self;
+        }
+        Self { count: self.count / processes, deviation: self.deviation * processes.sqrt(), ..self }
+    }
+
+    /// Those of what ran at the same time as well.
+    pub(crate) fn beside(self, other: Self) -> Self {
+        Self {
+            count: self.count.min(other.count),
+            mean: self.mean + other.mean,
+            deviation: self.deviation.hypot(other.deviation),
+        }
+    }
 }
 
 /// A rate, or a mean latency of requests of which so many are always in flight, with the interval that samples of the rate
@@ -85,6 +115,28 @@ mod tests {
         assert_eq!(percentile(1e6, 0.999, 512).value, None);
         assert_eq!(percentile(1e6, 0.999, 512).n_needed, 3688);
         assert_eq!(percentile(1e6, 0.99, 512).value, Some(1e6));
+    }
+
+    /// 16 processes with samples of 100 +- 40 each were said to be 1600 +- 40, 320 times.
+    #[test]
+    fn deviations_of_processes_are_added_up_as_they_are_independent() {
+        let stated = Samples { count: 320.0, mean: 1600.0, deviation: 40.0 };
+        let iops = rate(1600.0, 16_000, stated.of_sum(1600.0, 16));
+        assert_eq!((iops.low.unwrap().round(), iops.high.unwrap().round()), (1531.0, 1672.0));
+        let of_each = Samples { mean: 100.0, ..stated };
+        assert_eq!(of_each.of_sum(1600.0, 16).deviation, 40.0, "an average over processes is of one");
+        let one = Samples { count: 20.0, mean: 100.0, deviation: 40.0 };
+        let four = (0..3).fold(one, |sum, _| sum.beside(one));
+        assert_eq!((four.count, four.mean, four.deviation.round()), (20.0, 400.0, 80.0));
+    }
+
+    #[test]
+    fn a_percentile_as_long_as_fio_can_say_is_a_lower_limit() {
+        for value_ns in [17_112_760_320.0, 17_113e6] {
+            let figure = percentile(value_ns, 0.99, 100_000);
+            assert_eq!((figure.value, figure.low), (None, Some(value_ns)));
+        }
+        assert_eq!(percentile(16.9e9, 0.99, 100_000).value, Some(16.9e9));
     }
 
     #[test]

@@ -86,11 +86,6 @@ impl Gathered {
         self.runs.last_mut()
     }
 
-    /// Whether the last run has a step of that name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.places.contains_key(name)
-    }
-
     /// Adds a step to the last run.
     pub(crate) fn add(&mut self, step: MeasuredStep) -> Result<(), TooMuch> {
         let Some(run) = self.runs.last_mut() else { return Ok(()) };

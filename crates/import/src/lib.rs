@@ -9,9 +9,7 @@
 mod bonnie;
 mod documents;
 mod figures;
-mod fio_json;
-mod fio_report;
-mod fio_terse;
+mod fio;
 mod gathered;
 mod p99bench;
 mod yabs;
@@ -72,7 +70,7 @@ fn text_of(bytes: &[u8]) -> Cow<'_, str> {
 /// Reads a text by the first form that finds something in it. The order matters: reports may stand beside JSON, and YABS's
 /// text has no form that fio's reports could be taken for.
 fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
-    let (mut others, mut fio) = (Gathered::default(), fio_json::Runs::default());
+    let (mut others, mut fio) = (Gathered::default(), fio::json::Runs::default());
     let mut documents = Documents::of(text);
     for document in &mut documents {
         let document = document?;
@@ -82,7 +80,7 @@ fn read_text(text: &str) -> Result<Vec<Measured>, TooMuch> {
     }
     let is_cut = documents.is_cut;
     let forms: [&dyn Fn() -> Result<Gathered, TooMuch>; 4] =
-        [&|| fio_report::runs(text), &|| fio_terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
+        [&|| fio::report::runs(text), &|| fio::terse::runs(text), &|| yabs::from_text(text), &|| bonnie::runs(text)];
     let mut found = if others.is_empty() { fio.gathered(is_cut) } else { others };
     // A document may have had most of them.
     if found.is_empty() && text.lines().nth(LINES_MAX).is_some() {

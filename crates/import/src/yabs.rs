@@ -9,12 +9,16 @@ use qd1_model::plan::Rw;
 use serde_json::Value;
 
 use crate::figures::{bare, is_plausible};
-use crate::fio_json::bytes;
+use crate::fio::options::bytes;
 use crate::gathered::{Gathered, STEPS_MAX, TooMuch};
 
 /// What is missing in all of it.
 const RATES_ONLY: &str = "YABS keeps rates only, without their spread: no latency, no commit, and no interval; repeat it, and compare groups";
 
+/// The version since which its text has powers of ten.
+const DECIMAL_SINCE: &str = "v2026-07-03";
+/// Letters of a cell that are read.
+const CELL_MAX: usize = 64;
 /// Block sizes that are printed beside each other at most.
 const COLUMNS_MAX: usize = 16;
 
@@ -44,15 +48,16 @@ pub(crate) fn run(document: &Value) -> Option<Measured> {
 
 fn row(row: &Value) -> Option<MeasuredStep> {
     let number = |key: &str| row.get(key).and_then(Value::as_f64).filter(|number| is_plausible(*number));
-    // KBps are 1024 bytes per second, as fio's.
-    let scale = if row.get("speed_units").and_then(Value::as_str) == Some("KBps") { 1024.0 } else { return None };
+    // KBps are 1024 bytes per second, as fio's. Before April 2023 nothing else was known.
+    let unit = row.get("speed_units").map_or(Some("KBps"), Value::as_str);
+    let scale = if unit == Some("KBps") { 1024.0 } else { return None };
     let of = |speed: &str, iops: &str| Some((number(speed)? * scale, number(iops)?));
     Some(step(row.get("bs")?.as_str()?, of("speed_r", "iops_r")?, of("speed_w", "iops_w")?))
 }
 
 /// One block size: (bytes per second, IOPS) of reads and writes.
 fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
-    let block = bytes(bs).and_then(|block| u32::try_from(block).ok());
+    let block = bytes(bs, false).and_then(|block| u32::try_from(block).ok());
     let does = block.map(|block| Does {
         rw: Rw::Randrw,
         rwmixread: 50,
@@ -76,70 +81,114 @@ fn step(bs: &str, reads: (f64, f64), writes: (f64, f64)) -> MeasuredStep {
     }
 }
 
-/// Returns the run that a text shows, if it is of YABS. It cuts IOPS to two digits, so that they are taken from the rate.
+/// Returns the runs that a text shows, if it is of YABS. It cuts IOPS to two digits, so that they are taken from the rate.
 pub(crate) fn from_text(text: &str) -> Result<Gathered, TooMuch> {
     let mut found = Gathered::default();
-    let mut steps = Vec::new();
-    // Two block sizes beside each other, and their rows of reads and writes.
-    let mut sizes: Vec<String> = Vec::new();
-    let mut reads: Vec<(f64, f64)> = Vec::new();
+    let mut run = Text::default();
     for line in text.lines() {
+        if let Some(version) = version(line) {
+            run.end(&mut found)?;
+            version.clone_into(&mut run.version);
+        } else if let Some(kernel) = line.strip_prefix("Kernel").and_then(|rest| rest.trim_start().strip_prefix(':')) {
+            run.kernel = Some(kernel.trim().to_owned());
+        } else {
+            run.row(line, &mut found)?;
+        }
+    }
+    run.end(&mut found)?;
+    Ok(found)
+}
+
+/// A run, as far as its text was read.
+#[derive(Default)]
+struct Text {
+    version: String,
+    kernel: Option<String>,
+    /// Two block sizes beside each other, and their row of reads: (bytes per second, IOPS).
+    sizes: Vec<String>,
+    reads: Vec<(f64, f64)>,
+    steps: Vec<MeasuredStep>,
+}
+
+impl Text {
+    fn row(&mut self, line: &str, found: &mut Gathered) -> Result<(), TooMuch> {
+        // Until then it divided KiB by a thousand, and called that MB.
+        let scale = if self.version.as_str() >= DECIMAL_SINCE { 1.0 } else { 1.024 };
+        let cell = |text: &str| cell(text).map(|(rate, iops)| (rate * scale, iops));
         let mut cells = line.split('|');
-        let head = cells.next().unwrap_or_default().trim();
+        // Forums quote with a mark before each line, and keep other blanks.
+        let head = cells.next().unwrap_or_default().trim_start_matches(['>', ' ', '\t', '\u{a0}']).trim_end();
         match head {
-            "Block Size" => {
-                sizes = cells
-                    .filter_map(|cell| cell.split_whitespace().next())
-                    .take(COLUMNS_MAX)
-                    .map(str::to_owned)
-                    .collect()
+            _ if is_head(head, "Block Size") => {
+                let size = |cell: &str| cell.split('(').next()?.split_whitespace().next().map(str::to_owned);
+                self.sizes = cells.filter_map(size).take(COLUMNS_MAX).collect();
             }
-            "Read" => reads = cells.filter_map(cell).take(COLUMNS_MAX).collect(),
+            "Read" => self.reads = cells.filter_map(cell).take(COLUMNS_MAX).collect(),
             "Write" => {
-                let writes: Vec<(f64, f64)> = cells.filter_map(cell).take(COLUMNS_MAX).collect();
-                let rows = sizes.iter().zip(&reads).zip(&writes);
-                steps.extend(rows.map(|((size, reads), writes)| {
+                let writes = cells.filter_map(cell).take(COLUMNS_MAX);
+                let (sizes, reads) = (std::mem::take(&mut self.sizes), std::mem::take(&mut self.reads));
+                for ((size, reads), writes) in sizes.iter().zip(reads).zip(writes) {
                     let exact =
-                        |(rate, iops): (f64, f64)| (rate, bytes(size).map_or(iops, |block| rate / block as f64));
-                    step(size, exact(*reads), exact(*writes))
-                }));
-                (sizes, reads) = (Vec::new(), Vec::new());
-                if steps.len() > STEPS_MAX {
+                        |(rate, iops): (f64, f64)| (rate, bytes(size, false).map_or(iops, |block| rate / block as f64));
+                    let step = step(size, exact(reads), exact(writes));
+                    // A size that comes again is of another run, whose head was cut off.
+                    if self.steps.iter().any(|known| known.name == step.name) {
+                        self.end(found)?;
+                    }
+                    self.steps.push(step);
+                }
+                if self.steps.len() > STEPS_MAX {
                     return Err(TooMuch::Steps);
                 }
             }
             _ => {}
         }
+        Ok(())
     }
-    if steps.is_empty() {
-        return Ok(found);
+
+    fn end(&mut self, found: &mut Gathered) -> Result<(), TooMuch> {
+        let steps = std::mem::take(&mut self.steps);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let tool = format!("YABS {}", self.version).trim().to_owned();
+        let kernel = self.kernel.take().map(|value| Circumstance { aspect: Aspect::Kernel, value });
+        let circumstances = [Circumstance { aspect: Aspect::Tool, value: tool.clone() }].into_iter().chain(kernel);
+        let missing =
+            vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
+        found.begin(Measured {
+            tool,
+            circumstances: circumstances.collect(),
+            steps,
+            missing,
+            is_without_course: true,
+            ..Measured::default()
+        })
     }
-    let version = text.lines().map(|line| line.trim_matches(['#', ' '])).find(|line| {
-        line.strip_prefix('v').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()))
-    });
-    let tool = format!("YABS {}", version.unwrap_or_default()).trim().to_owned();
-    let mut circumstances = vec![Circumstance { aspect: Aspect::Tool, value: tool.clone() }];
-    let kernel = text.lines().find_map(|line| line.strip_prefix("Kernel")?.trim_start().strip_prefix(':'));
-    circumstances.extend(kernel.map(|value| Circumstance { aspect: Aspect::Kernel, value: value.trim().to_owned() }));
-    let missing = vec![RATES_ONLY.to_owned(), "YABS prints rounded figures; its JSON (-j) has all digits".to_owned()];
-    found.begin(Measured { tool, circumstances, steps, missing, is_without_course: true, ..Measured::default() })?;
-    Ok(found)
 }
 
-/// `84.96 MB/s   (20.7k)` as bytes per second and IOPS.
+/// The version that a line of the text's head has, such as `v2025-04-20`.
+fn version(line: &str) -> Option<&str> {
+    let version = line.trim_matches(['#', ' ', '>']);
+    let is_one = version.strip_prefix('v').is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+    (is_one && version.len() <= CELL_MAX).then_some(version)
+}
+
+/// Whether a row begins so, whatever blanks are between the words.
+fn is_head(head: &str, words: &str) -> bool {
+    head.split_whitespace().eq(words.split(' '))
+}
+
+/// `84.96 MB/s   (20.7k)` as bytes per second and IOPS; blanks may be anywhere, and nowhere.
 fn cell(cell: &str) -> Option<(f64, f64)> {
-    let (rate, iops) = cell.split_once('(')?;
-    let (number, unit) = rate.trim().split_once(' ')?;
-    let scale = match unit.trim() {
-        "KB/s" => 1e3,
-        "MB/s" => 1e6,
-        "GB/s" => 1e9,
-        _ => return None,
-    };
-    let iops = iops.trim_end().trim_end_matches(')');
+    let packed: String = cell.chars().filter(|letter| !letter.is_whitespace()).take(CELL_MAX).collect();
+    let (rate, iops) = packed.split_once('(')?;
+    let units = [("KB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)];
+    let (number, scale) = units.into_iter().find_map(|(unit, scale)| Some((rate.strip_suffix(unit)?, scale)))?;
+    let iops = iops.trim_end_matches(')');
     let (digits, factor) = match iops.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1e3),
         None => (iops, 1.0),
     };
-    Some((number.parse::<f64>().ok()? * scale, digits.trim().parse::<f64>().ok()? * factor))
+    Some((number.parse::<f64>().ok()? * scale, digits.parse::<f64>().ok()? * factor))
 }

@@ -47,7 +47,7 @@ fn more_steps_than_can_be_compared_are_refused_in_every_form() {
         jobs(60_000, true),
         joined(60_000, block),
         joined(60_000, |at| format!("{}\n", line.replacen(name, &format!("j{at}"), 1))),
-        joined(60_000, |_| rows.to_owned()),
+        joined(60_000, |at| rows.replace("4k", &format!("{at}k"))),
         format!("{{\"fio\":[{}{{}}]}}", row.repeat(20_000)),
     ] {
         let error = error(&text);
@@ -62,8 +62,10 @@ fn more_steps_than_can_be_compared_are_refused_in_every_form() {
 fn more_runs_than_can_be_compared_are_refused() {
     let line = sample("bonnie.csv");
     assert!(error(&line.repeat(2001)).contains("more than 2000 runs; give a part of them"));
-    let again = joined(30_000, |at| format!("{}{}", block(at % 100), block(at % 100)));
+    let again = joined(30_000, |at| format!("fio-3.33\n{}", block(at % 9)));
     assert!(error(&again).contains("more than 2000 runs"), "a job that comes again is another run");
+    let processes = qd1_import::read("file", joined(60_000, |at| block(at % 100)).as_bytes()).unwrap();
+    assert_eq!((processes.len(), processes[0].steps.len()), (1, 100), "and without another begin another process");
     let long = block(0).replace("j0", &"j".repeat(300));
     assert!(error(&long).contains("name is longer than 256 bytes"));
 }

@@ -35,11 +35,13 @@ pub enum OpClass {
     Seek,
     /// A transaction of a database, from its beginning to its commit.
     Transaction,
+    /// A read, write or trim, of a tool that does not tell them apart.
+    Mixed,
 }
 
 impl OpClass {
     /// All kinds, in the order of streams.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Read,
         Self::Write,
         Self::Trim,
@@ -54,6 +56,7 @@ impl OpClass {
         Self::Rewrite,
         Self::Seek,
         Self::Transaction,
+        Self::Mixed,
     ];
 
     /// Returns the name in JSON, tables and thresholds.
@@ -73,6 +76,7 @@ impl OpClass {
             Self::Rewrite => "rewrite",
             Self::Seek => "seek",
             Self::Transaction => "transaction",
+            Self::Mixed => "mixed",
         }
     }
 

@@ -293,6 +293,7 @@ pub(crate) const fn plural(class: OpClass) -> &'static str {
         OpClass::Rewrite => "rewrites",
         OpClass::Seek => "seeks",
         OpClass::Transaction => "transactions",
+        OpClass::Mixed => "operations",
     }
 }
 

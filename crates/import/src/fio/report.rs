@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use qd1_model::OpClass;
-use qd1_model::measured::{Does, Measured, MeasuredStep, MeasuredStream};
+use qd1_model::measured::{Does, Measured};
 
-use crate::figures::{self, NO_SPREAD, NO_TIMES, Samples};
-use crate::fio_json;
-use crate::gathered::{Gathered, STEPS_OF_ALL_MAX, TooMuch, note, short};
+use super::job::{Durable, Job, Part};
+use super::jobs::Runs;
+use super::options;
+use crate::figures::{NO_TIMES, Samples};
+use crate::gathered::{Gathered, STEPS_OF_ALL_MAX, TooMuch, short};
 
 /// Least value of a percentile in its unit: below, rounding to whole ones is more than 5 % of it.
 const DIGITS_MIN: f64 = 10.0;
@@ -15,44 +17,25 @@ const DIGITS_MIN: f64 = 10.0;
 const PARTS_MAX: usize = 3;
 const PERCENTILES_MAX: usize = 64;
 
-/// Returns the runs of a report; a job that comes again is another run.
+/// Letters of a host's name that are read.
+const HOST_MAX: usize = 256;
+/// Rates below this, per second, are printed with too few digits.
+const IOPS_ROUNDED: f64 = 100.0;
+
+/// Returns the runs of a report; a job that comes again in another invocation is another run.
 pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
     let mut reader = Reader::default();
     text.lines().try_for_each(|line| reader.line(line))?;
     reader.end_job()?;
-    Ok(reader.found)
+    reader.runs.gathered()
 }
 
 /// What a line like `name: (g=0): rw=randread, bs=..., ioengine=libaio, iodepth=16` announces.
 struct Announced {
+    /// fio's number of its group.
+    group: String,
     does: Option<Does>,
     engine: String,
-}
-
-/// A job's block of the report, as far as it was read.
-struct Job {
-    name: String,
-    does: Option<Does>,
-    engine: String,
-    error: String,
-    parts: Vec<Part>,
-    /// Percentiles of the syncs, ns.
-    syncs: Vec<(f64, f64)>,
-    /// Reads, writes, trims, syncs.
-    issued: [u64; 4],
-}
-
-/// Reads or writes of a job.
-#[derive(Default)]
-struct Part {
-    class: Option<OpClass>,
-    iops: f64,
-    bytes_per_second: f64,
-    runtime_ms: f64,
-    bw: Samples,
-    /// Mean of the whole latency, ns.
-    lat_mean_ns: Option<f64>,
-    percentiles: Vec<(f64, f64)>,
 }
 
 /// Which percentiles the lines with `=[` belong to.
@@ -62,40 +45,71 @@ enum Of {
     Syncs,
 }
 
+/// A job's block of the report, as far as it was read.
+#[derive(Default)]
+struct Block {
+    job: Job,
+    /// Reads, writes, trims, syncs.
+    issued: [u64; 4],
+}
+
 #[derive(Default)]
 struct Reader {
     version: String,
     /// By their names; the last of a name counts.
     announced: HashMap<String, Announced>,
-    job: Option<Job>,
+    /// Of which invocation of fio the lines are, and whether it has printed all that it prints of its jobs.
+    invocation: u64,
+    is_ended: bool,
+    /// Where the jobs ran that are read (`--client`).
+    host: String,
+    block: Option<Block>,
     /// The list of percentiles being read, and its unit in ns.
     list: Option<(Of, f64)>,
-    found: Gathered,
+    runs: Runs,
 }
 
 impl Reader {
     fn line(&mut self, line: &str) -> Result<(), TooMuch> {
+        let (host, line) = of_host(line);
+        if let Some(host) = host {
+            host.clone_into(&mut self.host);
+        }
         if let Some((name, announced)) = announced(line) {
+            if self.is_ended {
+                self.begin_invocation();
+            }
             self.announced.insert(name.to_owned(), announced);
             if self.announced.len() > STEPS_OF_ALL_MAX {
                 return Err(TooMuch::StepsOfAll);
             }
         } else if line.starts_with("fio-") && !line.contains(' ') {
-            short(line.trim()).clone_into(&mut self.version);
-        } else if let Some(job) = self.begin(line) {
             self.end_job()?;
-            self.job = Some(job);
+            self.begin_invocation();
+            short(line.trim()).clone_into(&mut self.version);
+        } else if let Some(version) = line.strip_prefix("hostname=").and_then(|rest| rest.split("fio=").nth(1)) {
+            // What a client says of itself.
+            short(version.split(',').next().unwrap_or_default()).clone_into(&mut self.version);
+        } else if let Some(block) = self.begin(line) {
+            self.end_job()?;
+            self.block = Some(block);
         } else {
             if line.starts_with("Run status") || line.starts_with("Disk stats") {
                 self.end_job()?;
+                self.is_ended = true;
             }
             self.line_of_job(line);
         }
         Ok(())
     }
 
+    fn begin_invocation(&mut self) {
+        self.invocation += 1;
+        self.is_ended = false;
+    }
+
     fn line_of_job(&mut self, line: &str) {
-        let (Some(job), list) = (&mut self.job, &mut self.list) else { return };
+        let (Some(Block { job, issued: counts }), list) = (&mut self.block, &mut self.list) else { return };
         let trimmed = line.trim_start();
         if let Some((rest, unit_ns)) = percentile_list(trimmed) {
             *list = Some((if rest == "sync" { Of::Syncs } else { Of::Part }, unit_ns));
@@ -126,47 +140,89 @@ impl Reader {
                 part.bw = Samples { count, mean: field(trimmed, "avg="), deviation: field(trimmed, "stdev=") };
             }
         } else if trimmed.starts_with("issued") {
-            job.issued = issued(trimmed);
+            *counts = issued(trimmed);
         }
     }
 
     /// The block that a line like `name: (groupid=0, jobs=8): err= 0: pid=2197: ...` begins.
-    fn begin(&self, line: &str) -> Option<Job> {
+    fn begin(&self, line: &str) -> Option<Block> {
         let (name, rest) = line.split_once(": (groupid=")?;
         let jobs: u32 = rest.split("jobs=").nth(1)?.split(')').next()?.trim().parse().ok()?;
-        let error = rest.split("err=").nth(1)?.split([':', '(']).next()?.trim().to_owned();
+        let error = rest.split("err=").nth(1)?.split([':', '(']).next()?.trim();
+        let group = rest.split(',').next()?.trim();
+        let pid = rest.split("pid=").nth(1).and_then(|pid| pid.split(':').next()?.trim().parse().ok());
         let announced = self.announced.get(name);
-        Some(Job {
+        let is_of_unlike = jobs > 1 && announced.is_some_and(|one| self.is_of_unlike(&one.group, one.does));
+        let job = Job {
             name: name.to_owned(),
-            does: announced
-                .and_then(|announced| announced.does)
-                .map(|does| Does { in_flight: does.in_flight.saturating_mul(jobs.max(1)), ..does }),
+            group: short(group).to_owned(),
+            host: self.host.clone(),
+            pid,
+            does: announced.and_then(|announced| announced.does).filter(|_| !is_of_unlike),
+            is_of_unlike,
             engine: announced.map_or_else(String::new, |announced| announced.engine.clone()),
-            error,
-            parts: Vec::new(),
-            syncs: Vec::new(),
-            issued: [0; 4],
-        })
+            error: short(error).to_owned(),
+            is_mix_counted: true,
+            processes: jobs.max(1),
+            ..Job::default()
+        };
+        Some(Block { job, issued: [0; 4] })
+    }
+
+    /// Whether another job of the group was announced with something else to do.
+    fn is_of_unlike(&self, group: &str, does: Option<Does>) -> bool {
+        let mut of_group = self.announced.values().filter(|other| other.group == group);
+        of_group.any(|other| other.does != does)
     }
 
     fn end_job(&mut self) -> Result<(), TooMuch> {
         self.list = None;
-        let Some(job) = self.job.take() else { return Ok(()) };
-        let step = step(job);
-        if self.found.is_empty() || self.found.has(&step.name) {
-            let tool = if self.version.is_empty() { "fio, version not stated" } else { &self.version }.to_owned();
+        let Some(block) = self.block.take() else { return Ok(()) };
+        let version = &self.version;
+        let run = || {
+            let tool = if version.is_empty() { "fio, version not stated" } else { version }.to_owned();
             let missing = vec![
                 NO_TIMES.to_owned(),
-                NO_SPREAD.to_owned(),
                 "a report does not say whether the page cache was bypassed (direct)".to_owned(),
             ];
-            self.found.begin(Measured { tool, missing, is_without_course: true, ..Measured::default() })?;
+            Measured { tool, missing, is_without_course: true, ..Measured::default() }
+        };
+        self.runs.add(block.job(), self.invocation, run)
+    }
+}
+
+impl Block {
+    /// Returns it as a job, with what was counted of it.
+    fn job(self) -> Job {
+        let Self { mut job, issued: [reads, writes, trims, syncs] } = self;
+        // Each write was followed by a sync where there are as many of them, the last perhaps without.
+        let commits = writes > 0 && syncs > 0 && syncs + 1 >= writes && syncs <= writes + 1;
+        job.durable = if commits { Durable::BySync } else { Durable::No };
+        job.sync_count = syncs;
+        for part in &mut job.parts {
+            part.n = match part.class {
+                Some(OpClass::Read) => reads,
+                Some(OpClass::Write) => writes,
+                Some(OpClass::Mixed) => reads.saturating_add(writes).saturating_add(trims),
+                _ => trims,
+            };
+            part.bw = part.bw.of_sum(part.bytes_per_second / 1024.0, job.processes);
+            let exact = if part.runtime_ms > 0.0 { part.n as f64 * 1e3 / part.runtime_ms } else { 0.0 };
+            // A half a second is printed as none.
+            if part.iops < IOPS_ROUNDED && (exact - part.iops).abs() <= 1.0 {
+                part.iops = exact;
+            }
         }
-        let splits = step.streams.iter().any(|stream| stream.figure("sync_p50_ns").is_some());
-        if let Some(run) = self.found.last().filter(|_| splits) {
-            note(&mut run.missing, fio_json::APART);
-        }
-        self.found.add(step)
+        job
+    }
+}
+
+/// A line of a client begins with its host: `<host> line`.
+fn of_host(line: &str) -> (Option<&str>, &str) {
+    let parts = line.strip_prefix('<').and_then(|rest| rest.split_once("> "));
+    match parts.filter(|(host, _)| host.len() <= HOST_MAX && !host.is_empty()) {
+        Some((host, rest)) => (Some(host), rest),
+        None => (None, line),
     }
 }
 
@@ -174,20 +230,39 @@ impl Reader {
 fn announced(line: &str) -> Option<(&str, Announced)> {
     let (name, rest) = line.split_once(": (g=")?;
     let of = |key: &str| rest.split(key).nth(1).map(|value| value.split(", ").next().unwrap_or(value).trim());
-    let depth = of("iodepth=")?.parse().unwrap_or(1);
+    let engine = of("ioengine=").unwrap_or_default();
+    let in_flight = options::depth(engine, of("iodepth=")?.parse().unwrap_or(1));
     let bs = rest.split("bs=").nth(1)?.split(", ioengine").next()?;
-    let does = block_size(bs).and_then(|block| fio_json::does(of("rw=")?, &block.to_string()));
-    let does = does.map(|does| Does { in_flight: depth, ..does });
-    Some((name, Announced { does, engine: short(of("ioengine=").unwrap_or_default()).to_owned() }))
+    let does = block_size(bs).and_then(|block| Some(options::does(options::rw(of("rw=")?)?, block)));
+    let group = short(rest.split(')').next()?.trim()).to_owned();
+    let does = does.map(|does| Does { in_flight, ..does });
+    Some((name, Announced { group, does, engine: short(engine).to_owned() }))
 }
 
 /// The one block size of `4K-4K/4K-4K/4K-4K` or `(R) 4096B-4096B, (W) ...`, bytes; `None` where there are several.
-fn block_size(text: &str) -> Option<u64> {
+fn block_size(text: &str) -> Option<u32> {
     let sizes =
         text.split(['/', '-', ',', ' ']).filter(|part| part.starts_with(|letter: char| letter.is_ascii_digit()));
-    // fio 3 writes 64.0KiB.
-    let all: Vec<u64> = sizes.map(|size| fio_json::bytes(&size.replace(".0", ""))).collect::<Option<_>>()?;
+    let all: Vec<u32> = sizes.map(printed_size).collect::<Option<_>>()?;
     all.first().copied().filter(|first| all.iter().all(|size| size == first))
+}
+
+/// A size as fio prints it: `4K` of fio 2 and `64.0KiB` of fio 3 have 1,024 bytes, and `65.5kB` (`kb_base=1000`) 1,000, of what
+/// was a multiple of 512 before it was rounded.
+fn printed_size(text: &str) -> Option<u32> {
+    let (number, unit) = split(text);
+    let base = if unit.starts_with('k') && !unit.contains('i') { 1000.0 } else { 1024.0 };
+    let power = match unit.to_ascii_lowercase().chars().next() {
+        None | Some('b') => 0,
+        Some('k') => 1,
+        Some('m') => 2,
+        _ => return None,
+    };
+    let bytes = number * f64::powi(base, power);
+    let sectors = (bytes / 512.0).round() * 512.0;
+    let is_rounded = number.fract() > 0.0 && (sectors / bytes - 1.0).abs() < 0.002;
+    let bytes = if is_rounded { sectors } else { bytes };
+    (bytes >= 1.0 && bytes < f64::from(u32::MAX)).then_some(bytes as u32)
 }
 
 /// Reads the line that a direction begins with.
@@ -197,6 +272,8 @@ fn direction(line: &str) -> Option<Part> {
         "read" => OpClass::Read,
         "write" => OpClass::Write,
         "trim" => OpClass::Trim,
+        // All of them, with `unified_rw_reporting`.
+        "mixed" => OpClass::Mixed,
         _ => return None,
     };
     let lower = rest.to_ascii_lowercase();
@@ -209,7 +286,8 @@ fn direction(line: &str) -> Option<Part> {
     Some(Part {
         class: Some(class),
         iops,
-        bytes_per_second: rate(after("bw=")),
+        // fio 3 has its keys in capitals.
+        bytes_per_second: rate(after("bw="), rest.contains("BW=")),
         runtime_ms: digits.parse().unwrap_or(0.0),
         ..Part::default()
     })
@@ -226,16 +304,23 @@ fn scaled(text: &str) -> f64 {
         }
 }
 
-/// `3999.2kb/s` of fio 2 and `13.0mib/s` of fio 3, in lower case, as bytes per second: K is 1024 in both.
-fn rate(text: &str) -> f64 {
+/// `3999.2kb/s` of fio 2, where K is 1,024, and `13.0mib/s`, `8446kb/s`, `63.9mibit/s` of fio 3, where it is 1,000 without an i;
+/// in lower case, as bytes per second.
+fn rate(text: &str, is_fio_3: bool) -> f64 {
     let (number, unit) = split(text);
-    number
-        * match unit.chars().next() {
-            Some('k') => 1024.0,
-            Some('m') => 1024.0 * 1024.0,
-            Some('g') => 1024.0 * 1024.0 * 1024.0,
-            _ => 1.0,
-        }
+    let mut rest = unit.trim_start();
+    let power = match rest.chars().next() {
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        _ => 0,
+    };
+    rest = if power > 0 { &rest[1..] } else { rest };
+    let (is_binary, rest) = rest.strip_prefix('i').map_or((!is_fio_3, rest), |rest| (true, rest));
+    let base: f64 = if is_binary { 1024.0 } else { 1000.0 };
+    let bits = if rest.starts_with("bit") { 8.0 } else { 1.0 };
+    number * base.powi(power) / bits
 }
 
 fn split(text: &str) -> (f64, &str) {
@@ -285,42 +370,6 @@ fn issued(line: &str) -> [u64; 4] {
     let numbers = total.split([',', '/']).map(|part| part.trim_start_matches(|letter: char| !letter.is_ascii_digit()));
     all.iter_mut().zip(numbers).for_each(|(count, number)| *count = number.parse().unwrap_or(0));
     all
-}
-
-fn step(job: Job) -> MeasuredStep {
-    let [reads, writes, trims, syncs] = job.issued;
-    // Each write was followed by a sync where there are as many of them, the last perhaps without.
-    let commits = writes > 0 && syncs > 0 && syncs + 1 >= writes && syncs <= writes + 1;
-    let fault = if job.error == "0" { String::new() } else { format!("fio reports error {} of this job", job.error) };
-    let mut streams = Vec::new();
-    for part in job.parts {
-        let Some(class) = part.class else { continue };
-        let n = match class {
-            OpClass::Read => reads,
-            OpClass::Write => writes,
-            _ => trims,
-        };
-        let mut figures = vec![
-            ("iops", figures::rate(part.iops, n, part.bw)),
-            ("bytes_per_second", figures::rate(part.bytes_per_second, n, part.bw)),
-        ];
-        let is_commit = class == OpClass::Write && commits;
-        if is_commit {
-            figures.extend(figures::sync_percentiles(&job.syncs, syncs));
-        } else {
-            figures.extend(part.lat_mean_ns.map(|mean| ("lat_mean_ns", figures::rate(mean, n, part.bw))));
-            figures.extend(figures::percentiles(&part.percentiles, n));
-        }
-        let class = if is_commit { OpClass::Commit } else { class };
-        streams.push(MeasuredStream { class, figures });
-    }
-    let is_mixed = |does: &Does| does.rw.reads() && does.rw.writes();
-    // The report does not state the mix; what was issued does, but for chance.
-    let mix = if reads + writes > 0 { (20.0 * reads as f64 / (reads + writes) as f64).round() as u8 * 5 } else { 50 };
-    let does =
-        job.does.map(|does| Does { commits, rwmixread: if is_mixed(&does) { mix } else { does.rwmixread }, ..does });
-    let title = does.map_or_else(String::new, |does| does.title());
-    MeasuredStep { name: job.name, title, does, engine: job.engine, streams, fault, ..MeasuredStep::default() }
 }
 
 #[cfg(test)]

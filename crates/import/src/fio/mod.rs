@@ -1,0 +1,8 @@
+//! fio's results, whatever form they have: what jobs did and measured, and what belongs to one run.
+
+mod job;
+mod jobs;
+pub(crate) mod json;
+pub(crate) mod options;
+pub(crate) mod report;
+pub(crate) mod terse;

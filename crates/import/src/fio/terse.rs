@@ -1,0 +1,92 @@
+//! fio's terse lines (`--minimal`), versions 2 to 5: fields by position (fio's HOWTO, "Terse output").
+
+use qd1_model::OpClass;
+use qd1_model::measured::Measured;
+
+use super::job::{Job, Part};
+use super::jobs::Runs;
+use crate::figures::{NO_TIMES, Samples, is_plausible};
+use crate::gathered::{Gathered, TooMuch, short};
+
+/// Fields of a line before those of the reads.
+const HEAD: usize = 5;
+/// Fields of a direction up to version 4, and the more that version 5 has: samples, and IOPS over time.
+const FIELDS: usize = 41;
+const MORE_OF_5: usize = 6;
+/// Fields of a line that are looked at.
+const FIELDS_MAX: usize = HEAD + 2 * (FIELDS + MORE_OF_5);
+/// Fields within those of a direction.
+const BANDWIDTH: usize = 1;
+const IOPS: usize = 2;
+const RUNTIME_MS: usize = 3;
+const PERCENTILES: std::ops::Range<usize> = 12..32;
+const LAT_MEAN_US: usize = 34;
+const BANDWIDTH_MEAN: usize = 39;
+const BANDWIDTH_DEVIATION: usize = 40;
+const BANDWIDTH_SAMPLES: usize = 41;
+
+/// Returns the runs of the terse lines of a text: lines of one job are its processes where they took as long, and later reports of
+/// it where they go on.
+pub(crate) fn runs(text: &str) -> Result<Gathered, TooMuch> {
+    let mut found = Runs::default();
+    for (tool, job) in text.lines().filter_map(line) {
+        let missing = [
+            NO_TIMES,
+            "a terse line does not say what the job did: it is compared by its name",
+            "terse lines of one job and as long a time are taken for its processes, and added up: of repeats each file has one",
+        ];
+        let missing = missing.map(str::to_owned).to_vec();
+        let run = || Measured { tool, missing, is_without_course: true, ..Measured::default() };
+        found.add(job, 0, run)?;
+    }
+    found.gathered()
+}
+
+fn line(line: &str) -> Option<(String, Job)> {
+    let fields: Vec<&str> = line.trim().split(';').take(FIELDS_MAX).collect();
+    let version: u32 = fields.first()?.parse().ok().filter(|version| (2..=5).contains(version))?;
+    let (tool, name, group) = (fields.get(1)?, fields.get(2)?, fields.get(3)?);
+    if !tool.starts_with("fio") {
+        return None;
+    }
+    let each = if version == 5 { FIELDS + MORE_OF_5 } else { FIELDS };
+    let error = fields.get(4)?;
+    let mut parts = Vec::new();
+    for (at, class) in [OpClass::Read, OpClass::Write].into_iter().enumerate() {
+        let from = HEAD + at * each;
+        parts.extend(part(fields.get(from..from + each)?, class, version));
+    }
+    let text = |field: &str| short(field).to_owned();
+    let job =
+        Job { name: (*name).to_owned(), group: text(group), error: text(error), processes: 1, parts, ..Job::default() };
+    Some(((*tool).to_owned(), job))
+}
+
+fn part(fields: &[&str], class: OpClass, version: u32) -> Option<Part> {
+    let number = |at: usize| {
+        let number = fields[at].trim_end_matches('%').parse::<f64>().unwrap_or(0.0);
+        if is_plausible(number) { number } else { 0.0 }
+    };
+    let (stated, runtime_ms, rate) = (number(IOPS), number(RUNTIME_MS), number(BANDWIDTH));
+    // Whole numbers of IOPS: the number of operations to about a part in that. Less than one a second is printed as none.
+    let n = if stated > 0.0 { (stated * runtime_ms / 1e3) as u64 } else { u64::from(rate > 0.0) };
+    let entry = |text: &&str| {
+        let (percent, value) = text.split_once("%=")?;
+        Some((percent.parse().ok()?, value.parse::<f64>().ok()? * 1e3))
+    };
+    (n > 0).then(|| Part {
+        class: Some(class),
+        n,
+        iops: stated,
+        bytes_per_second: rate * 1024.0,
+        runtime_ms,
+        bw: Samples {
+            count: if version == 5 { number(BANDWIDTH_SAMPLES) } else { runtime_ms / 500.0 },
+            mean: number(BANDWIDTH_MEAN),
+            deviation: number(BANDWIDTH_DEVIATION),
+        },
+        lat_mean_ns: Some(number(LAT_MEAN_US) * 1e3),
+        percentiles: fields[PERCENTILES].iter().filter_map(entry).collect(),
+        ..Part::default()
+    })
+}
