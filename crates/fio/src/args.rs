@@ -201,7 +201,8 @@ impl<'a> Line<'a> {
             resolver.file(file, &place);
         }
         let Jobs { globals, jobs, notes } = resolver.finish()?;
-        if jobs.is_empty() && !self.flags.parse_only {
+        // A file of globals alone is nothing to run, and can be looked at.
+        if jobs.is_empty() && !self.flags.parse_only && !self.flags.showcmd {
             return Err(Error::new(Place::Whole, "", ErrorKind::NoJobs).into());
         }
         Ok(Request::Run(Box::new(Invocation { globals, jobs, flags: self.flags, notes })))

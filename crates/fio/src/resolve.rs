@@ -76,6 +76,8 @@ impl<'a> Resolver<'a> {
     /// Takes in a job file. Each after the first waits for the jobs of those before it.
     pub(crate) fn file(&mut self, file: &str, place: &Place) {
         let sections = lexer::read(file, place, self.world, &mut self.findings);
+        // What is global in a file is so for its own jobs.
+        let template = self.template.clone();
         let mut first = self.files > 0;
         self.files += 1;
         for section in sections {
@@ -92,6 +94,7 @@ impl<'a> Resolver<'a> {
                 first = false;
             }
         }
+        self.template = template;
     }
 
     /// Takes in global options.

@@ -99,6 +99,15 @@ pub fn amount(text: &str, base: KbBase) -> Result<Amount, Problem> {
     unsigned(text, base).map(Amount::Bytes)
 }
 
+/// The same of `size`, of which more than all is all.
+pub fn size(text: &str, base: KbBase) -> Result<Amount, Problem> {
+    let percent = percentage(text).and_then(|number| number.parse::<u32>().ok());
+    if percent.is_some_and(|percent| percent > 100) {
+        return Ok(Amount::Percent(100));
+    }
+    amount(text, base)
+}
+
 /// A finite number with a fraction.
 pub fn float(text: &str) -> Result<f64, Problem> {
     let text = text.trim();

@@ -61,7 +61,8 @@ impl Filler {
             Mode::Fixed
         } else if job.dedupe_percentage > 0 {
             Mode::Dedupe(Dedupe::new(job))
-        } else if job.refill_buffers {
+        } else if job.refill_buffers || compress.percent > 0 {
+            // Blocks that share their random part compress to one of them, whatever share was asked for.
             Mode::Refill
         } else {
             Mode::Stamp
@@ -319,6 +320,20 @@ mod tests {
         job.buffer_pattern = Arc::new(Pattern(vec![PatternPart::Bytes(vec![7]), PatternPart::Offset]));
         let file = written(&job, 4096);
         assert_eq!(file[8192..8192 + 10], [7, 0, 0x20, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    /// 4 MiB of blocks of 4 KiB that shared their random part compressed to 39 kB.
+    #[test]
+    fn blocks_do_not_share_their_random_part() {
+        let mut job = FioJob::new("t");
+        job.buffer_compress_percentage = 10;
+        let (mut filler, mut buf) = (Filler::new(&job, 1), vec![0; 4096]);
+        filler.prime(&mut buf);
+        let blocks = (0..16).map(|stamp| {
+            filler.fill(&mut buf, 0, stamp);
+            buf[2048..2480].to_vec()
+        });
+        assert_eq!(blocks.collect::<std::collections::HashSet<_>>().len(), 16);
     }
 
     #[test]

@@ -112,7 +112,6 @@ fn one_file(
 ) -> Result<FilePlan, JobError> {
     let touches = job.ioengine.moves_data() && job.ioengine != EngineName::Null;
     let (kind, exists, have) = if touches { stat(job, &path)? } else { (FileKind::Nothing, true, 0) };
-    let start = offset(job, clone, have);
     let fail = |text: String| Err(JobError::new(&job.name, Errno::INVAL, text));
     let named = path.display();
     let whole = match job.filesize {
@@ -123,12 +122,21 @@ fn one_file(
         }
         None => None,
     };
+    // The clone before has made it.
+    let by_clones = if clone > 0 { have.max(whole.unwrap_or(0)) } else { have };
+    let start = offset(job, clone, have, by_clones);
+    let smallest = smallest_block(job);
+    // fio has a share end with a whole block.
+    let share = |of: u64, percent: u8| {
+        let share =
+            (u128::from(of) * u128::from(percent.min(100)) / 100).min(u128::from(of.saturating_sub(start))) as u64;
+        share - share % smallest.max(1)
+    };
     let length = match (whole, job.size) {
+        (Some(whole), Amount::Percent(percent)) if percent < 100 => share(whole, percent),
         (Some(whole), _) => whole.saturating_sub(start),
         (None, Amount::Bytes(size)) => size / count,
-        (None, Amount::Percent(percent)) if exists && have > 0 => {
-            (u128::from(have) * u128::from(percent) / 100).min(u128::from(have.saturating_sub(start))) as u64
-        }
+        (None, Amount::Percent(percent)) if exists && have > 0 => share(have, percent),
         (None, Amount::Unset) if exists && have > 0 => have.saturating_sub(start),
         (None, Amount::Percent(_)) => {
             return fail(format!("size in percent needs a file that is there: {named} is not"));
@@ -145,7 +153,6 @@ fn one_file(
         FileKind::Block => length.min(have - start),
         _ => length,
     };
-    let smallest = smallest_block(job);
     if job.ioengine.moves_data() && length < smallest {
         return fail(format!(
             "{length} bytes of {named} hold no block of {smallest}; give a larger size or a smaller bs"
@@ -166,18 +173,18 @@ pub(crate) fn largest_block(job: &FioJob) -> u64 {
     (0..3).filter(|direction| used[*direction]).map(|direction| job.block_range(direction).max).max().unwrap_or(1)
 }
 
-fn offset(job: &FioJob, clone: u32, have: u64) -> u64 {
-    let of = |amount: Amount| match amount {
+fn offset(job: &FioJob, clone: u32, have: u64, by_clones: u64) -> u64 {
+    let of = |amount: Amount, whole: u64| match amount {
         Amount::Unset => 0,
         Amount::Bytes(bytes) => bytes,
         Amount::Percent(percent) => {
-            let bytes = (u128::from(have) * u128::from(percent) / 100) as u64;
+            let bytes = (u128::from(whole) * u128::from(percent) / 100) as u64;
             let align = if job.offset_align > 0 { job.offset_align } else { smallest_block(job).max(1) };
             bytes.next_multiple_of(align)
         }
     };
     let end = if job.file_append { have } else { 0 };
-    end + of(job.offset) + of(job.offset_increment) * u64::from(clone)
+    end + of(job.offset, have) + of(job.offset_increment, by_clones) * u64::from(clone)
 }
 
 fn stat(job: &FioJob, path: &Path) -> Result<(FileKind, bool, u64), JobError> {
@@ -450,6 +457,25 @@ mod tests {
         let mut job = job(dir.path(), "a");
         (job.offset, job.offset_increment) = (Amount::Bytes(4096), Amount::Bytes(8192));
         assert_eq!(plan_files(&job, 2, 1).unwrap()[0].extent, Extent { start: 4096 + 16384, length: 1 << 20 });
+    }
+
+    /// 1 MiB was written where fio writes the half of it, and all clones began at 0.
+    #[test]
+    fn percentages_are_those_of_a_new_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut job = job(dir.path(), "a");
+        job.filesize = Some(qd1_fio::types::Range { min: 1 << 20, max: 1 << 20 });
+        let extent = |job: &FioJob, clone| plan_files(job, clone, 1).unwrap()[0].extent;
+        job.size = Amount::Percent(50);
+        assert_eq!(extent(&job, 0), Extent { start: 0, length: 1 << 19 });
+        job.size = Amount::Percent(10);
+        assert_eq!(extent(&job, 0).length, 25 * 4096, "whole blocks");
+        (job.size, job.offset) = (Amount::Percent(50), Amount::Bytes(768 << 10));
+        assert_eq!(extent(&job, 0), Extent { start: 768 << 10, length: 256 << 10 });
+        (job.size, job.offset) = (Amount::Percent(100), Amount::Unset);
+        job.offset_increment = Amount::Percent(25);
+        assert_eq!(extent(&job, 0), Extent { start: 0, length: 1 << 20 });
+        assert_eq!(extent(&job, 2), Extent { start: 1 << 19, length: 1 << 19 });
     }
 
     #[test]

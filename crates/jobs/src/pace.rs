@@ -83,7 +83,10 @@ pub(crate) struct Minimum {
 impl Minimum {
     /// The minima of a job; none where it has none.
     pub(crate) fn new(job: &FioJob, cycle_ns: u64, start_ns: u64) -> Option<Self> {
-        let wanted = std::array::from_fn(|direction| (job.rate_min[direction], job.rate_iops_min[direction]));
+        // One number is for all directions, and counts for those that the job has.
+        let used = job.rw.kind.directions();
+        let of = |direction: usize| (job.rate_min[direction], job.rate_iops_min[direction]);
+        let wanted = std::array::from_fn(|direction| if used[direction] { of(direction) } else { (0, 0) });
         let any = wanted.iter().any(|(bytes, iops)| *bytes > 0 || *iops > 0);
         any.then_some(Self { wanted, cycle_ns: cycle_ns.max(1), since_ns: start_ns, before: [(0, 0); 3] })
     }
@@ -155,5 +158,14 @@ mod tests {
         assert_eq!(minimum.missed(500_000_000, [(0, 0); 3]), None);
         assert_eq!(minimum.missed(1_000_000_000, [(1000, 1), (0, 0), (0, 0)]), None);
         assert!(minimum.missed(2_000_000_000, [(1500, 2), (0, 0), (0, 0)]).unwrap().contains("got 500"));
+    }
+
+    /// Of a job that reads it was said that it got none: the trims did.
+    #[test]
+    fn what_is_missed_is_that_of_a_direction_that_the_job_has() {
+        let mut job = FioJob::new("t");
+        job.rate_iops_min = [1000; 3];
+        let mut minimum = Minimum::new(&job, 1_000_000_000, 0).unwrap();
+        assert!(minimum.missed(1_000_000_000, [(0, 700), (0, 0), (0, 0)]).unwrap().contains("got 700"));
     }
 }

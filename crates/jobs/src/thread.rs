@@ -195,8 +195,7 @@ pub(crate) struct Thread<'a> {
 impl Thread<'_> {
     fn run(mut self) -> ThreadOutcome {
         self.begin();
-        let outcome = self.rounds().and_then(|()| self.settle());
-        if let Err(fault) = outcome {
+        if let Err(fault) = self.rounds() {
             self.fault.get_or_insert(fault);
         }
         self.end()
@@ -248,12 +247,22 @@ impl Thread<'_> {
         }
     }
 
-    /// One round: until its bytes are issued, its blocks are used up, or it is time to stop.
+    /// One round, with the sync at its end where there is one; its time counts however it ends.
     fn round(&mut self) -> Phase {
         if self.job.verify_only {
             return self.pretend();
         }
         let from_ns = self.engine.now_ns();
+        let outcome = self.requests().and_then(|()| self.settle());
+        let mut directions = self.job.rw.kind.directions();
+        // Of blocks that were written (`trim_percentage`) as well.
+        directions[TRIM] = true;
+        self.phase_over(from_ns, directions);
+        outcome
+    }
+
+    /// The requests of a round: until its bytes are issued, its blocks are used up, or it is time to stop.
+    fn requests(&mut self) -> Phase {
         loop {
             let now_ns = self.engine.now_ns();
             self.check_time(now_ns)?;
@@ -289,12 +298,7 @@ impl Thread<'_> {
                 Step::Over => break,
             }
         }
-        self.drain()?;
-        let mut directions = self.job.rw.kind.directions();
-        // Of blocks that were written (`trim_percentage`) as well.
-        directions[TRIM] = true;
-        self.phase_over(from_ns, directions);
-        Ok(())
+        self.drain()
     }
 
     /// Checks the clock and the stop flags, before anything is issued.

@@ -119,13 +119,32 @@ proptest! {
         length in 16_384_u64..2_000_000,
         sizes in prop_oneof![
             Just("bsrange=4k-16k"), Just("bsrange=4k-10k"), Just("bssplit=4k/20:8k/30:64k/50"),
-            Just("bs=4k,8k"), Just("bs=16k,4k"), Just("bsrange=4k-64k,8k-8k"),
         ],
         seed in any::<u64>(),
     ) {
         let files = extents(2, length);
         let requests = round(&mut load(&format!("rw=randrw nrfiles=2 {sizes}"), &files, seed), u64::MAX);
         assert_each_once(&requests, &files, 4096, sizes);
+    }
+
+    /// A fifth of the writes of `bs=8k,16k` had 8 KiB.
+    #[test]
+    fn no_block_is_shorter_than_the_least_of_its_direction(
+        blocks in 1_u64..100,
+        (sizes, least) in prop_oneof![
+            Just(("bs=8k,16k", [8192_u64, 16384])), Just(("bs=16k,4k", [16384, 4096])),
+            Just(("bsrange=4k-64k,8k-8k", [4096, 8192])),
+        ],
+        seed in any::<u64>(),
+    ) {
+        let files = extents(2, blocks * 16384);
+        let requests = round(&mut load(&format!("rw=randrw nrfiles=2 {sizes}"), &files, seed), u64::MAX);
+        for next in &requests {
+            let least = least[next.direction];
+            assert!(u64::from(next.len) >= least && next.offset % least == 0, "{sizes}: {next:?}");
+        }
+        let visited = visits(&requests, 4096);
+        assert_eq!(visited.len() as u64, 2 * blocks * 4, "{sizes}: all blocks");
     }
 
     #[test]
@@ -187,6 +206,18 @@ fn a_round_that_was_left_half_way_starts_from_nothing_visited() {
         round(&mut load, 350_000);
         load.restart();
         assert_each_once(&round(&mut load, u64::MAX), &files, 4096, options);
+    }
+}
+
+/// Only the first of five files was written.
+#[test]
+fn time_based_goes_through_all_files_in_turn() {
+    let files = extents(3, 16384);
+    let mut load = load("rw=write bs=4k time_based runtime=10 nrfiles=3 file_service_type=sequential", &files, 1);
+    for _ in 0..2 {
+        let files: Vec<u16> = round(&mut load, u64::MAX).iter().map(|next| next.file).collect();
+        assert_eq!(files, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+        load.restart();
     }
 }
 

@@ -72,7 +72,14 @@ pub(super) const OPTIONS: &[FioOption] = &[
     FioOption::new(
         "size",
         "Bytes of the files of a clone, all together; or percent of what is there",
-        ValueKind::Amount(|job| &mut job.size),
+        ValueKind::Own {
+            accepts: "a size as 4k or 1g, or a percentage as 50%",
+            bare: false,
+            set: |job, text, base| {
+                job.size = value::size(text, base)?;
+                Ok(())
+            },
+        },
     ),
     FioOption::new(
         "filesize",

@@ -70,28 +70,34 @@ fn shares<T>(text: &str, most: usize, head: impl Fn(&str) -> Result<T, Problem>)
         given.push((head(left)?, percent.map(|percent| percent as f64)));
     }
     let sum: f64 = given.iter().filter_map(|(_, percent)| *percent).sum();
-    if sum > 100.0 {
-        return Err(format!("the shares make {sum} %, which is more than 100"));
-    }
     let open = given.iter().filter(|(_, percent)| percent.is_none()).count();
-    let rest = (100.0 - sum) / open.max(1) as f64;
+    let rest = (100.0 - sum).max(0.0) / open.max(1) as f64;
     Ok(given.into_iter().map(|(head, percent)| (head, percent.unwrap_or(rest))).collect())
 }
 
-/// `bssplit`: block sizes with their shares, in rising order of size.
+/// `bssplit`: block sizes with their shares, in rising order of size. A direction whose list is empty keeps `bs`.
 pub(crate) fn splits(text: &str, base: KbBase) -> Result<[Vec<BlockShare>; 3], Problem> {
     directions(text, |list| {
+        if list.trim().is_empty() && text.contains(',') {
+            return Ok(Vec::new());
+        }
         let shares = shares(list, Limits::SPLITS, |size| match unsigned(size, base)? {
             0 => Err("a block has at least one byte".to_owned()),
             bytes => Ok(bytes),
         })?;
         let mut list: Vec<_> = shares.into_iter().map(|(bs, percent)| BlockShare { bs, percent }).collect();
-        list.sort_by_key(|share| share.bs);
-        let sum: f64 = list.iter().map(|share| share.percent).sum();
-        // fio draws a number below 100 and takes the last block where no share reaches it.
-        if let Some(last) = list.last_mut() {
-            last.percent += 100.0 - sum;
+        // fio draws a number below 100 and goes through the shares from the least on: the largest has what is left, and
+        // beyond 100 there is nothing.
+        list.sort_by(|one, other| one.percent.total_cmp(&other.percent));
+        let mut left = 100.0;
+        for share in &mut list {
+            share.percent = share.percent.min(left);
+            left -= share.percent;
         }
+        if let Some(largest) = list.last_mut() {
+            largest.percent += left;
+        }
+        list.sort_by_key(|share| share.bs);
         Ok(list)
     })
 }
@@ -201,7 +207,11 @@ mod tests {
         let [read, ..] = splits("64k/50:4k/10:32k", KbBase::Binary).unwrap();
         let share = |bs, percent| BlockShare { bs, percent };
         assert_eq!(read, [share(4096, 10.0), share(32768, 40.0), share(65536, 50.0)]);
-        assert!(splits("4k/60:64k/50", KbBase::Binary).is_err());
+        // Below 100 %: the largest share is one of 70, not the last of 50.
+        let [read, ..] = splits("4k/50:8k/30", KbBase::Binary).unwrap();
+        assert_eq!(read, [share(4096, 70.0), share(8192, 30.0)]);
+        let [read, ..] = splits("4k/60:64k/50", KbBase::Binary).unwrap();
+        assert_eq!(read, [share(4096, 50.0), share(65536, 50.0)]);
         assert!(splits("/50", KbBase::Binary).is_err());
     }
 
@@ -210,6 +220,17 @@ mod tests {
         let [read, write, trim] = splits("2k/50:4k/50,4k/90:8k/10", KbBase::Binary).unwrap();
         assert_eq!((read[0].bs, write[1].percent), (2048, 10.0));
         assert_eq!(write, trim);
+    }
+
+    #[test]
+    fn a_direction_without_splits_keeps_its_block_size() {
+        let [read, write, trim] = splits(",8k/50:16k/50", KbBase::Binary).unwrap();
+        assert_eq!((read.len(), write.len(), trim.len()), (0, 2, 2));
+        let [read, write, trim] = splits("4k/50,,8k/100", KbBase::Binary).unwrap();
+        assert_eq!((read.len(), write.len(), trim.len()), (1, 0, 1));
+        for bad in ["", ":4k/50", "4k/50,,,"] {
+            assert!(splits(bad, KbBase::Binary).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub struct JobLoad {
     choice: Choice,
     /// Files start again where they end.
     wrap: bool,
+    /// There is one file.
+    is_alone: bool,
     zone: Option<Strided>,
     files: Box<[File]>,
     service: Service,
@@ -126,6 +128,7 @@ impl JobLoad {
             grid,
             choice,
             wrap: job.time_based || service.is_skewed(),
+            is_alone: files.len() == 1,
             zone,
             files: opened,
             service,
@@ -245,7 +248,9 @@ impl JobLoad {
         }
         if !self.kind.is_random() {
             let skip = if let Sequence::Skip(skip) = self.sequence { skip } else { 0 };
-            return file.sequential(grid, direction, skip, self.wrap, rng);
+            // As in fio: of several files each is done at its end, and the next round begins with the first.
+            let wrap = self.wrap && (self.is_alone || self.service.is_skewed());
+            return file.sequential(grid, direction, skip, wrap, rng);
         }
         let starts = self.run_left == 0;
         if let Sequence::Run(length) = self.sequence {

@@ -156,11 +156,16 @@ impl Order {
             },
             Self::Map(map) => {
                 let first = map.next_free(rng.below(count) * ba / grid.unit)?;
-                let offset = first * grid.unit;
-                // A block ends where the next visited one starts, so the last of them are short.
-                let len = blocks.draw(rng, bytes - offset).unwrap_or(blocks.min());
-                let taken = map.take(first, u64::from(len).div_ceil(grid.unit)) * grid.unit;
-                return Some((offset, taken.min(u64::from(len)) as u32));
+                // fio counts the map in the least block of the direction: none is shorter, and each lies on a multiple of it,
+                // though a part of it was visited. A longer one ends where the next visited one starts.
+                let min = u64::from(blocks.min());
+                let offset = (first * grid.unit / ba).min(count - 1) * ba;
+                let len = u64::from(blocks.draw(rng, bytes - offset).unwrap_or(blocks.min()));
+                let wanted = (offset + len).div_ceil(grid.unit).saturating_sub(first);
+                let end = (first + map.take(first, wanted.max(1))) * grid.unit;
+                let free = end.saturating_sub(offset);
+                let len = if len <= free { len } else { (free - free % min).max(min) };
+                return Some((offset, len as u32));
             }
             Self::Skewed(skew) => skew.draw(rng) % count * ba,
             Self::Zoned => match choice {

@@ -376,7 +376,7 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// The end: `end_fsync` and `fsync_on_close`.
+    /// The end of a round: `end_fsync` and `fsync_on_close`.
     pub(super) fn settle(&mut self) -> Phase {
         let writes = files::changes_data(self.job) && self.job.ioengine.moves_data();
         if writes && (self.job.end_fsync || self.job.fsync_on_close) {

@@ -60,11 +60,11 @@ fn start(invocation: &Invocation) -> Result<ExitCode> {
     if flags.showcmd {
         return print(&format!("{}\n", command_lines(invocation).trim_end()));
     }
-    if invocation.jobs.is_empty() {
-        return Err(no_jobs().into());
-    }
     if flags.parse_only {
         return Ok(ExitCode::SUCCESS);
+    }
+    if invocation.jobs.is_empty() {
+        return Err(no_jobs().into());
     }
     note_files(&invocation.jobs);
     let mut sink = match &flags.output {
