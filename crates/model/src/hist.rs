@@ -2,7 +2,7 @@
 
 mod v2;
 
-pub(crate) use v2::unpacked_len;
+pub(crate) use v2::values_in;
 
 /// Largest latency kept apart, in nanoseconds; longer ones count as this (about 18 minutes).
 pub const LATENCY_MAX_NS: u64 = 1 << 40;
@@ -79,6 +79,8 @@ impl Hist {
             values.into_iter().filter(|(_, count)| *count > 0).map(|(value_ns, count)| Held::of(value_ns, count));
         let mut hist = Self { held: held.collect(), count: 0, sum_ns };
         hist.gather();
+        // Thousands of them are kept.
+        hist.held.shrink_to_fit();
         hist
     }
 

@@ -6,7 +6,7 @@
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 
-use crate::hist::unpacked_len;
+use crate::hist::values_in;
 use crate::record::packed;
 
 /// What any document may take.
@@ -27,10 +27,10 @@ const TEXT: usize = 16;
 const LETTERS: usize = 4096;
 const PER_LETTER: usize = 256;
 
-/// The name of a histogram's encoding, and what each byte of that becomes, once it is unpacked: a bin takes two of them, and
-/// sixteen in memory.
+/// The name of a histogram's encoding, and what each value in it becomes: sixteen bytes in memory, and as many where a report
+/// keeps the record beside what it works out.
 const HISTOGRAM: &str = "hdr_v2";
-const HISTOGRAM_PER_BYTE: usize = 8;
+const HISTOGRAM_PER_VALUE: usize = 32;
 
 /// The room that is left for a document. What it takes is bounded by what generic values would; those of a type of their
 /// own are smaller.
@@ -186,7 +186,7 @@ impl<'de> Visitor<'de> for Member<'_> {
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
         let becomes = match self.name {
-            Some(HISTOGRAM) => HISTOGRAM_PER_BYTE * unpacked_len(text),
+            Some(HISTOGRAM) => HISTOGRAM_PER_VALUE * values_in(text),
             Some(list) => packed::room(list, text),
             None => 0,
         };
@@ -249,6 +249,19 @@ mod tests {
         assert!(large.take(&mut serde_json::Deserializer::from_str(&text)).is_err() && text.len() < 1000, "{text}");
         assert!(large.is_exceeded());
         assert!(large.take(&mut serde_json::Deserializer::from_str("{\"hdr_v2\": []}")).is_err());
+    }
+
+    /// Cause: bins with one value take a byte each and sixteen in memory: 85 kB of them became 800 MB.
+    #[test]
+    fn each_value_of_a_histogram_takes_room() {
+        let dense = crate::Hist::of_values((0..2000).map(|at| (at, 1)), 0);
+        let sparse = crate::Hist::of_values([(1, 1), (1 << 30, 1 << 40)], 0);
+        let takes = |hist: &crate::Hist| {
+            let mut room = Room::of_run(0);
+            room.take(&mut serde_json::Deserializer::from_str(&serde_json::to_string(hist).unwrap())).unwrap();
+            Room::of_run(0).left - room.left
+        };
+        assert!(takes(&dense) - takes(&sparse) >= 1998 * HISTOGRAM_PER_VALUE);
     }
 
     /// Cause: ten megabytes of intervals without an operation became 1.4 GB.

@@ -75,6 +75,14 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
 /// # Errors
 /// When it is damaged, would take far more memory than its file says, or its layout is newer than this qd1.
 pub fn from_json(json: &[u8], file: usize) -> Result<Option<Record>> {
+    from_json_within(json, &mut Room::of_run(file))
+}
+
+/// The same of one of several that are kept together, which share a room.
+///
+/// # Errors
+/// As [`from_json`].
+pub fn from_json_within(json: &[u8], room: &mut Room) -> Result<Option<Record>> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,
@@ -99,7 +107,6 @@ pub fn from_json(json: &[u8], file: usize) -> Result<Option<Record>> {
         return Ok(None);
     }
     refuse_newer(layout.schema_version, layout.record.as_ref().map_or(&layout.version, |inner| &inner.version))?;
-    let mut room = Room::of_run(file);
     if room.take(&mut Deserializer::from_slice(json)).is_err() && room.is_exceeded() {
         let message = "takes more memory than a run of qd1 in a file of this size; give a file that qd1 wrote";
         return Err(Problem::usage(message).into());

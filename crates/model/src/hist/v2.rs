@@ -62,9 +62,9 @@ impl<'de> Deserialize<'de> for Hist {
     }
 }
 
-/// Returns the bytes of an encoding, in base64, without its compression; 0 where it is damaged. Each bin takes one at least.
-pub(crate) fn unpacked_len(hdr_v2: &str) -> usize {
-    BASE64.decode(hdr_v2).ok().and_then(plain).map_or(0, |bytes| bytes.len())
+/// Returns how many values an encoding in base64 has; 0 where it is damaged.
+pub(crate) fn values_in(hdr_v2: &str) -> usize {
+    BASE64.decode(hdr_v2).ok().and_then(plain).and_then(|bytes| values(&bytes)).map_or(0, |values| values.len())
 }
 
 /// Returns a V2 encoding without its compression; `None` where it is damaged, or longer than any of ours.
@@ -103,6 +103,7 @@ fn values(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
         // So many bins without a value, or the values of one.
         match u64::try_from(count) {
             Err(_) => index = index.checked_add(count.unsigned_abs())?,
+            Ok(0) => index += 1,
             Ok(count) => {
                 let bin = Held { index: index as u32, count };
                 values.push((((bin.high_ns() + 1) << unit_bits) - 1, count));
