@@ -29,7 +29,9 @@ struct Sides {
 
 impl Sides {
     fn of(metric: &Metric, figure: &Estimate) -> Self {
-        let side = |end: Option<f64>| end.map(|end| Side { likely: likely(figure.value, end), end });
+        let side = |end: Option<f64>| {
+            end.filter(|end| end.is_finite()).map(|end| Side { likely: likely(figure.value, end), end })
+        };
         match metric.better {
             Better::Lower if metric.name == LONGEST => {
                 let likely_ns = likely_longest_ns(figure);
@@ -225,6 +227,18 @@ mod tests {
         assert_eq!(grade(9.0, 15.0, 21.0), Grade::NotResolved);
         assert_eq!(grade(4.0, 5.0, 21.0), Grade::NotResolved, "failing is not excluded");
         assert_eq!(grade(9.0, 40.0, 60.0), Grade::NotResolved, "passing is not excluded");
+    }
+
+    /// NaN is beyond every bound: "even the bound, NaN s, is beyond 50.0 ms".
+    #[test]
+    fn what_is_no_number_has_no_grade() {
+        let figure = |low, high| Estimate { low: Some(low), high: Some(high), ..Estimate::default() };
+        let limits = criterion("lat_p99_ns", 10.0, 20.0);
+        for figure in [figure(f64::NAN, f64::NAN), figure(f64::NAN, 30.0), figure(f64::INFINITY, f64::INFINITY)] {
+            let graded = grade_figure(metric("lat_p99_ns").unwrap(), &limits, &figure, 0);
+            assert_eq!(graded.0, Grade::NotResolved, "{graded:?}");
+            assert!(!graded.1.contains("NaN"), "{graded:?}");
+        }
     }
 
     #[test]

@@ -234,8 +234,10 @@ fn judge_class(record: &Record, summary: &Summary, findings: &[Finding], class: 
         class.criterion.iter().map(|criterion| judge_unspoiled(record, summary, findings, criterion)).collect();
     let has = |grade| judged.iter().any(|one| one.grade == grade);
     // What was measured and is only wide cannot make the class better than marginal, as a bound alone cannot its figure.
-    let is_wide =
-        |one: &Judged| one.figure.is_some() && why_not_the_disks(record, summary, findings, &one.criterion).is_none();
+    let is_wide = |one: &Judged| {
+        one.figure.is_some_and(|figure| figure.low.or(figure.high).is_some())
+            && why_not_the_disks(record, summary, findings, &one.criterion).is_none()
+    };
     let mut open = judged.iter().filter(|one| one.grade == Grade::NotResolved);
     let grade = if has(Grade::Fail) {
         Grade::Fail
@@ -619,6 +621,12 @@ mod tests {
         );
         assert_eq!(verdict.grade, Grade::Marginal);
         assert_eq!(graded(&record, criterion("nonsense", 1.0, 2.0)).grade, Grade::NotResolved, "it was not measured");
+        // Nothing is known of a step that ended before it began, though it has a figure to say so.
+        let mut ended = record.clone();
+        ended.steps[1].streams[0].lat = qd1_model::Hist::new();
+        ended.steps[1].intervals.clear();
+        let of_nothing = graded(&ended, of_commits("lat_p99_ns", 1e9, 2e9));
+        assert_eq!((of_nothing.judged[1].grade, of_nothing.grade), (Grade::NotResolved, Grade::NotResolved));
         record.steps[1].errors.push(IoErrors { error: "EIO".to_owned(), count: 1, first_offset: 0 });
         let failed = of_commits("lat_p50_ns", 1e9, 2e9);
         assert_eq!(graded(&record, failed).grade, Grade::NotResolved, "errors say more than a width");

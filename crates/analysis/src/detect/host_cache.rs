@@ -21,7 +21,9 @@ use qd1_model::record::StepRecord;
 use qd1_model::units::{Bytes, format_ns};
 use qd1_model::{Finding, Record, Severity, Summary};
 
-use super::paired::{counters, format_estimate, is_behind, only_reads, rounds, single_requests, was_written};
+use super::paired::{
+    counters, format_estimate, is_behind, is_single, only_reads, rounds, single_requests, was_written,
+};
 use super::{base_finding, io_of, percent};
 use crate::stats::contrast::{Sample, Split, split};
 
@@ -175,7 +177,7 @@ fn rereads(record: &Record) -> Vec<Reread> {
         let (Some(touched), Some(io)) = (io_of(record, before), io_of(record, step)) else { continue };
         let is_same = touched.file == io.file && touched.size == io.size && before.direct;
         let was_whole = only_reads(touched) && rounds(before, touched) >= TOUCHED_MIN;
-        let is_alone = single_requests(record).any(|(known, _)| known.name == step.name);
+        let is_alone = is_single(step, io);
         if is_same
             && was_whole
             && is_alone

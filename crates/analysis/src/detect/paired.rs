@@ -16,8 +16,12 @@ const PACE_KEPT: f64 = 0.95;
 /// block size, without a background load.
 pub(super) fn single_requests(record: &Record) -> impl Iterator<Item = (&StepRecord, &IoWork)> {
     let steps = record.steps.iter().filter_map(|step| Some((step, io_of(record, step)?)));
-    let plain = |step: &StepRecord| step.direct && step.background.is_empty();
-    steps.filter(move |(step, io)| io.in_flight() == 1 && plain(step) && io.blocks.len() == 1)
+    steps.filter(|(step, io)| is_single(step, io))
+}
+
+/// Whether a step is one of them.
+pub(super) fn is_single(step: &StepRecord, io: &IoWork) -> bool {
+    io.in_flight() == 1 && step.direct && step.background.is_empty() && io.blocks.len() == 1
 }
 
 /// Whether a step only reads.

@@ -28,6 +28,9 @@ use super::level::{self, Belief, Evidence, Of, Widths};
 use super::series::{Batch, Quantity, Series, bin_middle_ns};
 use super::{Estimate, quantile_of, rank, ratio, scaled, widened, with_limits};
 
+/// Moments of other steps that are looked at for all steps together, several times those of a check; and for each at least.
+const MOMENTS_MAX: usize = 20_000;
+const MOMENTS_MIN: usize = 250;
 /// Fewest operations whose median tells the level.
 const OPS_MIN: f64 = 32.0;
 /// From so many times the median of its moment on a request met a stall.
@@ -203,8 +206,7 @@ impl Meanwhile {
             own_moments.iter_mut().for_each(|moment| moment.factor *= near);
         }
         let mut base = Base::new(own, &own_moments, self.is_open.contains(&step.name))?;
-        let moments = others.iter().flat_map(|course| &course.moments);
-        let there = moments
+        let there = some_of(&others)
             .map(|moment| {
                 let factor = if is_apart { 1.0 } else { moment.factor };
                 base.at(&Moment { factor, ..moment.clone() }, moment.start_ns - started_ns)
@@ -220,6 +222,14 @@ impl Meanwhile {
             stalled,
         })
     }
+}
+
+/// Moments of the other steps: of more than each step's part of [`MOMENTS_MAX`] those of every second step, or third. Their visits
+/// take turns, so that they see the whole run all the same; with all of them a run of a hundred such steps took a minute.
+fn some_of<'a>(others: &'a [&'a Course]) -> impl Iterator<Item = &'a Moment> {
+    let count: usize = others.iter().map(|course| course.moments.len()).sum();
+    let most = (MOMENTS_MAX / (others.len() + 1)).max(MOMENTS_MIN);
+    others.iter().step_by(count.div_ceil(most).max(1)).flat_map(|course| &course.moments)
 }
 
 /// The figures of a step over the time of the whole run.
