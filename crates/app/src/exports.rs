@@ -1,14 +1,16 @@
 //! Files of `history export`: a line of JSON for each run; and what else a file of runs may be.
 
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context as _, Result};
+use qd1_model::record::StepRecord;
+use qd1_model::room::Room;
 use qd1_model::{Problem, Record};
-use qd1_store::from_json;
+use qd1_store::from_json_within;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::parallel;
 use crate::stored::{Line as Text, Stored};
 
 /// Said of what is none.
@@ -50,9 +52,10 @@ const INTERVALS_AT_ONCE_MAX: usize = 1_000_000;
 /// one of two seconds takes four times as many, compressed. Each takes time, even where they are all alike.
 const STEPS_MAX: usize = 5_000;
 const BYTES_PER_STEP: usize = 2_000;
-/// Runs at a time at most.
-const THREADS_MAX: usize = 8;
-
+/// How many steps one counts for whose visits take turns with others.
+const VISITED_WEIGHT: usize = 12;
+/// The same where runs are kept and not looked at: of many runs with steps of 50 ms each takes twice as many.
+const BYTES_PER_KEPT_STEP: usize = 100;
 /// Bytes of the tags of a run that are read: a list of empty ones takes ten times what its text does.
 const TAGS_MAX: usize = 64 << 10;
 
@@ -70,13 +73,40 @@ fn intervals(record: &Record) -> usize {
     record.steps.iter().map(|step| step.intervals.len()).sum()
 }
 
-/// What further runs of an export may have.
+/// How many steps one counts for: one in visits is set beside all others of its run.
+fn weight(step: &StepRecord) -> usize {
+    let is_visited = step.intervals.windows(2).any(|pair| !pair[0].goes_on(&pair[1]));
+    if is_visited { VISITED_WEIGHT } else { 1 }
+}
+
+/// What further runs of a file may have.
 struct Left {
     intervals: usize,
     steps: usize,
+    room: Room,
+    /// Whether all are kept, and share the room; else each has it.
+    is_at_once: bool,
 }
 
 impl Left {
+    /// What a file of so many bytes may have.
+    fn of(size: usize) -> Self {
+        Self {
+            intervals: INTERVALS_MAX.saturating_add(size / BYTES_PER_INTERVAL),
+            steps: STEPS_MAX.saturating_add(size / BYTES_PER_STEP),
+            room: Room::of_run(size),
+            is_at_once: false,
+        }
+    }
+
+    /// Reads a run, and takes what it has.
+    fn read(&mut self, json: &[u8]) -> Result<Option<Record>> {
+        let mut room = self.room;
+        let record = from_json_within(json, if self.is_at_once { &mut self.room } else { &mut room })?;
+        record.iter().try_for_each(|run| self.take(run))?;
+        Ok(record)
+    }
+
     /// Takes what a run has.
     fn take(&mut self, run: &Record) -> Result<(), Problem> {
         let of = |left: usize, taken: usize, what: &str| {
@@ -84,7 +114,7 @@ impl Left {
             left.checked_sub(taken).ok_or_else(more)
         };
         self.intervals = of(self.intervals, intervals(run), "intervals")?;
-        self.steps = of(self.steps, run.steps.len(), "steps")?;
+        self.steps = of(self.steps, run.steps.iter().map(weight).sum(), "steps")?;
         Ok(())
     }
 }
@@ -108,9 +138,11 @@ impl Export {
         self.0.lines().nth(most).is_some()
     }
 
-    /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals.
+    /// Returns its runs one by one. A line that is none is an error with its number, and so are too many intervals. They are only
+    /// kept, so that they may have as many steps as any history.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Result<Exported>> {
-        self.runs_within(self.most())
+        let steps = STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_KEPT_STEP);
+        self.runs_within(Left { steps, ..self.most() })
     }
 
     fn runs_within(&self, mut left: Left) -> impl Iterator<Item = Result<Exported>> {
@@ -119,10 +151,7 @@ impl Export {
 
     /// What all of its runs may have.
     fn most(&self) -> Left {
-        Left {
-            intervals: INTERVALS_MAX.saturating_add(self.0.size() / BYTES_PER_INTERVAL),
-            steps: STEPS_MAX.saturating_add(self.0.size() / BYTES_PER_STEP),
-        }
+        Left::of(self.0.size())
     }
 
     /// Returns all of its runs.
@@ -130,15 +159,13 @@ impl Export {
     /// # Errors
     /// When a line is none, or they are too large together.
     pub(crate) fn all(&self) -> Result<Vec<Exported>> {
-        self.runs_within(Left { intervals: INTERVALS_AT_ONCE_MAX, ..self.most() }).collect()
+        self.runs_within(Left { intervals: INTERVALS_AT_ONCE_MAX, is_at_once: true, ..self.most() }).collect()
     }
 
     /// Reads the run of a line, and takes what it has from what is left.
     fn run(&self, line: Result<Text<'_>, Problem>, left: &mut Left) -> Result<Exported> {
         let (at, line) = line?;
-        let run = exported(&line, self.0.size()).with_context(|| format!("line {at}"))?;
-        left.take(&run.record).with_context(|| format!("line {at}"))?;
-        Ok(run)
+        exported(&line, left).with_context(|| format!("line {at}"))
     }
 
     /// Returns what `of` makes of each of its runs, in their order: hundreds take seconds, so each processor
@@ -148,8 +175,7 @@ impl Export {
     /// The first of a line that is no run, or of `of`.
     pub(crate) fn each<T: Send>(&self, of: impl Fn(Exported) -> Result<T> + Sync) -> Result<Vec<T>> {
         let lines = Mutex::new((self.0.lines().enumerate(), self.most()));
-        let made: Mutex<Vec<(usize, Result<T>)>> = Mutex::default();
-        let next = || {
+        parallel::all(|| {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             let (number, line) = lines.0.next()?;
             let run = self.run(line, &mut lines.1);
@@ -157,17 +183,8 @@ impl Export {
             let alone = is_long.then_some(lines);
             let one = run.and_then(&of);
             drop(alone);
-            let is_made = one.is_ok();
-            made.lock().unwrap_or_else(PoisonError::into_inner).push((number, one));
-            is_made.then_some(())
-        };
-        let processors = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            (0..processors.min(THREADS_MAX)).for_each(|_| drop(scope.spawn(|| while next().is_some() {})))
-        });
-        let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-        made.sort_unstable_by_key(|(number, _)| *number);
-        made.into_iter().map(|(_, one)| one).collect()
+            Some((number, one))
+        })
     }
 }
 
@@ -182,7 +199,7 @@ pub(crate) fn content(stored: Stored) -> Result<Content> {
         let only = if stored.lines().nth(1).is_some() {
             None
         } else {
-            from_json(without_mark(&line), stored.size()).with_context(|| stored.name().to_owned())?
+            Left::of(stored.size()).read(without_mark(&line)).with_context(|| stored.name().to_owned())?
         };
         drop(line);
         return Ok(only.map_or_else(|| Content::Export(Export(stored)), |record| Content::Run(Box::new(record))));
@@ -190,7 +207,7 @@ pub(crate) fn content(stored: Stored) -> Result<Content> {
     let (name, size) = (stored.name().to_owned(), stored.size());
     let text = stored.whole()?;
     let text = text.strip_prefix(MARK).map(<[u8]>::to_vec).unwrap_or(text);
-    let record = from_json(&text, size).with_context(|| name)?;
+    let record = Left::of(size).read(&text).with_context(|| name)?;
     Ok(record.map_or(Content::Other(text), |record| Content::Run(Box::new(record))))
 }
 
@@ -205,10 +222,10 @@ fn is_export(line: &[u8]) -> bool {
     serde_json::from_slice::<Read<'_>>(without_mark(line)).is_ok()
 }
 
-fn exported(line: &[u8], file: usize) -> Result<Exported> {
+fn exported(line: &[u8], left: &mut Left) -> Result<Exported> {
     let none = || Problem::usage(NO_RUN);
     let Read { tags, note, record } = serde_json::from_slice(without_mark(line)).map_err(|_| none())?;
-    let record = from_json(record.get().as_bytes(), file)?.ok_or_else(none)?;
+    let record = left.read(record.get().as_bytes())?.ok_or_else(none)?;
     let tags = tags.map(RawValue::get).filter(|tags| tags.len() <= TAGS_MAX);
     let tags = tags.map_or(Ok(Vec::new()), serde_json::from_str).map_err(|_| none())?;
     Ok(Exported { record, tags, note })
@@ -237,9 +254,10 @@ mod tests {
         (lines[3], lines[6]) = ("{}".to_owned(), "{}".to_owned());
         assert_eq!(ids(&export(&lines)).unwrap_err().to_string(), "line 4");
         let each = intervals(&qd1_report::samples::long_record());
-        let steps = qd1_report::samples::long_record().steps.len();
+        let steps = qd1_report::samples::long_record().steps.iter().map(weight).sum::<usize>();
         let within = |intervals: usize, steps: usize| {
-            let runs = export(&lines[..3]).runs_within(Left { intervals, steps }).collect::<Result<Vec<_>>>();
+            let runs =
+                export(&lines[..3]).runs_within(Left { intervals, steps, ..Left::of(0) }).collect::<Result<Vec<_>>>();
             runs.map(drop).map_err(|error| format!("{error:#}"))
         };
         assert!(each > 0 && steps > 0);
@@ -248,6 +266,20 @@ mod tests {
             |what: &str| Err(format!("line 3: the runs up to here have too many {what}; give a part of them"));
         assert_eq!(within(3 * each - 1, 3 * steps), message("intervals"));
         assert_eq!(within(3 * each, 3 * steps - 1), message("steps"));
+        // A run alone is a file like any.
+        let alone = |steps: usize| {
+            let record = serde_json::to_vec(&qd1_report::samples::long_record()).unwrap();
+            Left { steps, ..Left::of(0) }.read(&record).map(drop).map_err(|error| error.to_string())
+        };
+        assert!(alone(steps).is_ok() && alone(steps - 1).is_err_and(|error| error.contains("too many steps")));
+        // Runs that are kept together share the room of one.
+        let json = serde_json::to_vec(&qd1_report::samples::long_record()).unwrap();
+        let mut left = Left { is_at_once: true, ..Left::of(0) };
+        let read = (0..1000).take_while(|_| left.read(&json).is_ok()).count();
+        assert!((16..1000).contains(&read), "{read}");
+        let mut left = Left::of(0);
+        left.steps = usize::MAX;
+        assert!((0..=read).all(|_| left.read(&json).is_ok()), "of others each has it");
         let refused = export(&lines[..3]).each(|_| anyhow::bail!("refused")).map(|_: Vec<()>| ());
         assert_eq!(refused.unwrap_err().to_string(), "refused");
     }

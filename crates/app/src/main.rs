@@ -13,6 +13,7 @@ mod in_turn;
 mod message;
 mod output;
 mod over_job;
+mod parallel;
 mod progress;
 mod run_names;
 mod runs;

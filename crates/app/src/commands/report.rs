@@ -19,7 +19,7 @@ use crate::args::{Choice, DestinationArgs, choice};
 use crate::bounds::Bounds;
 use crate::commands::ranking;
 use crate::exports::Exported;
-use crate::{message, output, run_names, runs, terminal};
+use crate::{message, output, parallel, run_names, runs, terminal};
 
 /// What the help ends with.
 pub(crate) const EXAMPLE: &str = "\
@@ -125,7 +125,7 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
         let data = charts(&report.record, &report.summary);
         Ok(Pictured { name, report, data })
     };
-    named.into_iter().map(drawn).collect()
+    parallel::each(named, drawn)
 }
 
 /// Reads and judges the runs of which only the grades are drawn.
@@ -134,7 +134,7 @@ pub(crate) fn pictured(args: &RunsArgs) -> Result<Vec<Pictured>> {
 /// As [`pictured`].
 pub(crate) fn graded(args: &RunsArgs, most: usize) -> Result<Vec<Pictured>> {
     let of = |(name, record)| Ok(Pictured { name, report: judged(args, record)?, data: ChartData::default() });
-    named(args, most)?.into_iter().map(of).collect()
+    parallel::each(named(args, most)?, of)
 }
 
 /// Returns runs as plain lines, with an empty line between two.
@@ -142,8 +142,8 @@ fn posts(args: &RunsArgs) -> Result<String> {
     let args = RunsArgs { redact: true, ..args.clone() };
     let style = Style::plain(terminal::WIDTH);
     let post = |(_, record)| Ok(render(&judged(&args, record)?, Format::Post, &style));
-    let posts: Result<Vec<String>> = named(&args, RUNS_MAX)?.into_iter().map(post).collect();
-    Ok(posts?.join("\n"))
+    let posts: Vec<String> = parallel::each(named(&args, RUNS_MAX)?, post)?;
+    Ok(posts.join("\n"))
 }
 
 /// The runs that are asked for, `most` of them at most, with their names beside each other.
