@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use qd1_model::record::StepRecord;
 use qd1_model::room::Room;
 use qd1_model::{Problem, Record};
-use qd1_store::from_json_within;
+use qd1_store::from_json;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -102,7 +102,7 @@ impl Left {
     /// Reads a run, and takes what it has.
     fn read(&mut self, json: &[u8]) -> Result<Option<Record>> {
         let mut room = self.room;
-        let record = from_json_within(json, if self.is_at_once { &mut self.room } else { &mut room })?;
+        let record = from_json(json, if self.is_at_once { &mut self.room } else { &mut room })?;
         record.iter().try_for_each(|run| self.take(run))?;
         Ok(record)
     }

@@ -1,32 +1,20 @@
 //! Inputs of kinds that were read wrongly: written anew after what people posted and attached to public reports, with invented
 //! numbers. Each test names what was said of it.
 
-use std::path::Path;
+mod common;
 
+use common::value;
 use qd1_model::OpClass;
 use qd1_model::measured::{Measured, MeasuredStep};
 
-fn read(name: &str) -> Vec<Measured> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name);
-    qd1_import::read(name, &std::fs::read(path).unwrap()).unwrap()
-}
-
 fn only(name: &str) -> Measured {
-    let mut runs = read(name);
-    assert_eq!(runs.len(), 1, "{name}");
-    runs.remove(0)
+    common::only(&format!("cases/{name}"))
 }
 
 #[track_caller]
 fn step<'a>(run: &'a Measured, name: &str) -> &'a MeasuredStep {
     let names: Vec<&str> = run.steps.iter().map(|step| step.name.as_str()).collect();
     run.steps.iter().find(|step| step.name == name).unwrap_or_else(|| panic!("{name}: {names:?}"))
-}
-
-#[track_caller]
-fn value(step: &MeasuredStep, class: OpClass, metric: &str) -> f64 {
-    let stream = step.streams.iter().find(|stream| stream.class == class).expect("there is such a kind of operation");
-    stream.figure(metric).and_then(|figure| figure.value).expect("the figure is resolved")
 }
 
 fn title(step: &MeasuredStep) -> String {

@@ -1,25 +1,15 @@
 //! Real output of other tools: every figure that a file states is read, and what it lacks is said.
 
+mod common;
+
 use std::path::Path;
 
+use common::{read, value};
 use qd1_model::OpClass;
-use qd1_model::measured::{Aspect, Measured, MeasuredStep};
-
-fn read(name: &str) -> Vec<Measured> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
-    qd1_import::read(name, &std::fs::read(path).unwrap()).unwrap()
-}
+use qd1_model::measured::{Aspect, Measured};
 
 fn only(name: &str) -> Measured {
-    let mut runs = read(name);
-    assert_eq!(runs.len(), 1, "{name}");
-    runs.remove(0)
-}
-
-#[track_caller]
-fn value(step: &MeasuredStep, class: OpClass, metric: &str) -> f64 {
-    let stream = step.streams.iter().find(|stream| stream.class == class).expect("there is such a kind of operation");
-    stream.figure(metric).and_then(|figure| figure.value).expect("the figure is resolved")
+    common::only(&format!("samples/{name}"))
 }
 
 fn says(run: &Measured, what: &str) -> bool {
@@ -106,7 +96,7 @@ fn terse_lines_of_both_versions() {
 
 #[test]
 fn five_runs_of_2017_are_repeats_with_intervals() {
-    let runs = read("vps-2017-ovh-vpsssd1-fio_randread.txt");
+    let runs = read("samples/vps-2017-ovh-vpsssd1-fio_randread.txt");
     assert_eq!(runs.len(), 5);
     assert_eq!(runs[4].label, "vps-2017-ovh-vpsssd1-fio_randread.txt#5");
     for run in &runs {

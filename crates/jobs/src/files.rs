@@ -128,8 +128,7 @@ fn one_file(
     let smallest = smallest_block(job);
     // fio has a share end with a whole block.
     let share = |of: u64, percent: u8| {
-        let share =
-            (u128::from(of) * u128::from(percent.min(100)) / 100).min(u128::from(of.saturating_sub(start))) as u64;
+        let share = (u128::from(of) * u128::from(percent) / 100).min(u128::from(of.saturating_sub(start))) as u64;
         share - share % smallest.max(1)
     };
     let length = match (whole, job.size) {

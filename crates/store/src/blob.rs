@@ -69,20 +69,12 @@ pub fn unpack(blob: &[u8], written_by: &str) -> Result<Record> {
     checked(serde_json::from_slice(&json).context("is damaged: it is not a record")?)
 }
 
-/// Returns the record in the text of `--json`, or of a record alone, from a file of so many bytes as it is kept; `None` where
-/// it is neither.
+/// Returns the record in the text of `--json`, or of a record alone; `None` where it is neither. It takes its part of `room`,
+/// which several that are kept together share.
 ///
 /// # Errors
 /// When it is damaged, would take far more memory than its file says, or its layout is newer than this qd1.
-pub fn from_json(json: &[u8], file: usize) -> Result<Option<Record>> {
-    from_json_within(json, &mut Room::of_run(file))
-}
-
-/// The same of one of several that are kept together, which share a room.
-///
-/// # Errors
-/// As [`from_json`].
-pub fn from_json_within(json: &[u8], room: &mut Room) -> Result<Option<Record>> {
+pub fn from_json(json: &[u8], room: &mut Room) -> Result<Option<Record>> {
     #[derive(Deserialize)]
     struct Layout {
         schema_version: u32,

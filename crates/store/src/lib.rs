@@ -23,7 +23,7 @@ use qd1_model::trend::{FigureName, KeptFigure};
 use qd1_model::{Problem, ProblemKind, Record};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
 
-pub use blob::{from_json, from_json_within, unpack};
+pub use blob::{from_json, unpack};
 use blob::{pack, pack_round, unpack_round};
 pub use list::Kept;
 pub use salvage::Salvaged;
