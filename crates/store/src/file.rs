@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use crate::BUSY;
+use crate::{BUSY, spare};
 
 /// "qd1h": what a database of ours has in its header.
 const APPLICATION_ID: i32 = 0x7164_3168;
@@ -120,6 +120,9 @@ pub(crate) fn open(path: &Path) -> Result<Connection> {
     make_private(path)?;
     let mut db = Connection::open(path)?;
     db.busy_timeout(BUSY)?;
+    if spare::has_little_room(path) {
+        db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    }
     db.pragma_update(None, "synchronous", "FULL")?;
     migrate(&mut db)?;
     // WAL lets `qd1 history` read while a run is saved. If it does not work (some network and FUSE filesystems, a
@@ -135,12 +138,19 @@ pub(crate) fn read(path: &Path) -> Result<Connection> {
         migrate(&mut db)?;
         return Ok(db);
     }
+    // Where others have it open they have the index of its WAL as well, whole.
+    if spare::has_little_room(path)
+        && let Ok(db) = alone(path)
+    {
+        return refuse_newer(version(&db)?).map(|()| db);
+    }
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     match version(&db) {
         Ok(version) => refuse_newer(version).map(|()| db),
-        // Its WAL cannot be made or opened where nothing can be written. The file alone is whole if no WAL has more.
-        Err(error) if is_unwritable(&error) && !has_wal(path) => {
-            let db = immutable(path)?;
+        // Its WAL cannot be made or opened where nothing can be written. The file alone is whole if no WAL has more; and where
+        // only the index of the WAL has no room, one in memory does for whoever has the history alone.
+        Err(error) if is_unwritable(&error) => {
+            let db = if has_wal(path) { alone(path).map_err(|_| error)? } else { immutable(path)? };
             refuse_newer(version(&db)?).map(|()| db)
         }
         Err(error) => Err(error.into()),
@@ -230,6 +240,14 @@ fn schema(db: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
 fn connect(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(BUSY)?;
+    Ok(db)
+}
+
+/// Opens a database that nobody else has open, with the index of its WAL in memory.
+fn alone(path: &Path) -> rusqlite::Result<Connection> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    db.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    version(&db)?;
     Ok(db)
 }
 

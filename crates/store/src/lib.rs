@@ -6,11 +6,13 @@
 //! are not stored: a record is judged again each time it is read. The caller chooses the path of the file.
 #![forbid(unsafe_code)]
 
+mod advice;
 mod blob;
 mod file;
 mod list;
 mod measured;
 mod salvage;
+mod spare;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -20,9 +22,10 @@ use anyhow::{Context, Result, bail};
 use qd1_model::history::{Filter, Row};
 use qd1_model::record::over::Round;
 use qd1_model::trend::{FigureName, KeptFigure};
-use qd1_model::{Problem, ProblemKind, Record};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, ffi};
+use qd1_model::{Problem, Record};
+use rusqlite::{Connection, OptionalExtension, ffi};
 
+use advice::{Access, with_advice};
 pub use blob::{from_json, unpack};
 use blob::{pack, pack_round, unpack_round};
 pub use list::Kept;
@@ -37,26 +40,6 @@ const BUSY: Duration = Duration::from_secs(10);
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(path).ok()?;
     Some((found.dev(), found.ino()))
-}
-
-/// What the history is opened for, which decides what to advise where that is not possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Keep,
-    Rounds,
-    Read,
-}
-
-impl Access {
-    const fn elsewhere(self) -> &'static str {
-        match self {
-            Self::Keep => "set QD1_STORE to a file you can write, or use --no-save",
-            Self::Rounds => {
-                "a new check over hours needs QD1_STORE set to a file you can write, one that goes on, the history it began in"
-            }
-            Self::Read => "set QD1_STORE to a history that you can read",
-        }
-    }
 }
 
 /// Another process measures the same run.
@@ -96,6 +79,18 @@ impl Store {
     /// As [`Self::open`].
     pub fn open_for_rounds(path: &Path) -> Result<Self> {
         Self::open_as(path, Access::Rounds)
+    }
+
+    /// The same to remove runs. Where the disk is full, the file that was kept for that is given up for it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_to_remove(path: &Path) -> Result<Self> {
+        let may_be_full = |error: &anyhow::Error| error.downcast_ref().is_some_and(spare::may_be_full);
+        if file::open(path).is_err_and(|error| may_be_full(&error)) {
+            spare::give_up(path);
+        }
+        Self::open_as(path, Access::Remove)
     }
 
     fn open_as(path: &Path, access: Access) -> Result<Self> {
@@ -184,7 +179,10 @@ impl Store {
         };
         match put() {
             Ok(0) => bail!("run {} is already in the history", record.id),
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                spare::keep(&self.path);
+                Ok(())
+            }
             Err(error) => Err(self.advise(error)),
         }
     }
@@ -317,28 +315,41 @@ impl Store {
 
     /// Removes runs, and gives their room back to the disk.
     ///
+    /// Returns whether the file is smaller now: where there is no room to write it anew, that of the runs is used by later
+    /// ones.
+    ///
     /// # Errors
-    /// When they cannot be removed; then all of them stay.
-    pub fn remove(&self, ids: &[String]) -> Result<()> {
-        let remove = || -> rusqlite::Result<()> {
-            let transaction = self.db.unchecked_transaction()?;
-            for id in ids {
-                for sql in [
-                    "DELETE FROM tag WHERE run = ?",
-                    "DELETE FROM round WHERE run = ?",
-                    "DELETE FROM figure WHERE run = ?",
-                    "DELETE FROM measured WHERE run = ?",
-                    "DELETE FROM run WHERE id = ?",
-                ] {
-                    transaction.execute(sql, [id])?;
+    /// When they cannot be removed; then all of them stay, or, where the disk is full, those that were not yet removed.
+    pub fn remove(&self, ids: &[String]) -> Result<bool> {
+        match self.remove_at_once(ids) {
+            Err(error) if spare::may_be_full(&error) && spare::give_up(&self.path) => {
+                // Each by itself needs the least room, once what was written before it is no longer needed.
+                for id in ids {
+                    self.remove_at_once(std::slice::from_ref(id)).map_err(|error| self.advise(error))?;
+                    let _ = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
                 }
             }
-            transaction.commit()
-        };
-        remove().map_err(|error| self.advise(error))?;
-        // It takes as much room again while it works; where there is none, the runs are gone and their room is used later.
-        let _ = self.db.execute_batch("VACUUM");
-        Ok(())
+            removed => removed.map_err(|error| self.advise(error))?,
+        }
+        let is_smaller = self.db.execute_batch("VACUUM").is_ok();
+        spare::keep(&self.path);
+        Ok(is_smaller)
+    }
+
+    fn remove_at_once(&self, ids: &[String]) -> rusqlite::Result<()> {
+        let transaction = self.db.unchecked_transaction()?;
+        for id in ids {
+            for sql in [
+                "DELETE FROM tag WHERE run = ?",
+                "DELETE FROM round WHERE run = ?",
+                "DELETE FROM figure WHERE run = ?",
+                "DELETE FROM measured WHERE run = ?",
+                "DELETE FROM run WHERE id = ?",
+            ] {
+                transaction.execute(sql, [id])?;
+            }
+        }
+        transaction.commit()
     }
 
     /// Notes what a kept run found, in a line, for the list.
@@ -429,39 +440,14 @@ impl Store {
     }
 }
 
-/// Adds the file's name to an error and, if known, what to do about it.
-fn with_advice(error: anyhow::Error, path: &Path, access: Access) -> anyhow::Error {
-    let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-    let elsewhere = access.elsewhere();
-    let capability = Some(ProblemKind::Capability);
-    let verb = if access == Access::Read { "read" } else { "written" };
-    let (what, kind) = match sqlite {
-        _ if error.is::<file::Foreign>() => (format!("is not a qd1 history; {elsewhere}"), Some(ProblemKind::Usage)),
-        Some(ErrorCode::DatabaseCorrupt) => {
-            let salvage =
-                "`qd1 history export -o FILE` saves what can still be read, and `sqlite3 FILE .recover` perhaps more";
-            (format!("is damaged; {salvage}. Move it away to begin a new one, or {elsewhere}"), None)
-        }
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (format!("cannot be {verb}; {elsewhere}"), capability)
-        }
-        Some(ErrorCode::DiskFull) => (format!("cannot grow, the disk is full; {elsewhere}"), capability),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            let wait = BUSY.as_secs();
-            (format!("is locked by another program for more than {wait} s; try again, or {elsewhere}"), None)
-        }
-        _ if error.is::<std::io::Error>() => (format!("cannot be {verb}; {elsewhere}"), capability),
-        _ => (format!("cannot be used; {elsewhere}"), None),
-    };
-    let message = format!("the history {} {what}", path.display());
-    match kind {
-        Some(kind) => error.context(Problem::new(kind, message)),
-        None => error.context(message),
-    }
-}
+/// Digits that somebody types of an id, at least: fewer are near to any of them.
+const TYPED_MIN: usize = 4;
 
 /// Returns the id whose beginning takes the fewest edits to become `wanted`; `None` when none is close.
 fn closest<'a>(wanted: &str, ids: &[&'a str]) -> Option<&'a str> {
+    if wanted.len() < TYPED_MIN {
+        return None;
+    }
     let distance_to = |id: &&str| distance(wanted, &id.chars().take(wanted.chars().count()).collect::<String>());
     let best = ids.iter().copied().min_by_key(distance_to)?;
     (distance_to(&best) <= wanted.len().div_ceil(3)).then_some(best)
@@ -561,7 +547,7 @@ mod tests {
         let rows = store.list(10).unwrap();
         assert_eq!((rows.len(), rows[0].id.as_str(), rows[1].path.as_str()), (2, "aaaaaaaaaaaa", "\u{fffd}"));
         assert_eq!(store.load("aa").unwrap().started_unix_ns, 2);
-        assert!(error(store.load("bc")).contains("did you mean"));
+        assert!(error(store.load("bcbb")).contains("did you mean"));
     }
 
     /// A check over an hour, in which nothing was measured yet.

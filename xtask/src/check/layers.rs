@@ -117,6 +117,8 @@ const HOMES: &[Home] = &[
             "qd1-experiment",
             "qd1",
             "qd1-simdisk",
+            // How much room its disk has.
+            "qd1-store",
         ],
         in_tests: &[],
     },
