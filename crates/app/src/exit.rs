@@ -18,7 +18,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
                 _ => ProblemKind::Failed,
             }
         }
-        Some(EngineError::Unavailable { .. }) => ProblemKind::Capability,
+        Some(EngineError::Unavailable { .. } | EngineError::Threads(_)) => ProblemKind::Capability,
         _ => ProblemKind::Failed,
     };
     kind.exit_code()
@@ -37,6 +37,7 @@ mod tests {
         assert_eq!(exit_code(&path(Errno::ROFS)), 5);
         assert_eq!(exit_code(&path(Errno::BUSY)), 4);
         assert_eq!(exit_code(&path(Errno::IO)), 1);
+        assert_eq!(exit_code(&EngineError::Threads("x".to_owned()).into()), 5);
         assert_eq!(exit_code(&Problem::usage("x").into()), 2);
         assert_eq!(exit_code(&anyhow::anyhow!("anything")), 1);
     }

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use anyhow::Result;
+use qd1_engine::threads::room_for_one;
 
 /// Threads at most.
 const THREADS_MAX: usize = 8;
@@ -33,8 +34,12 @@ pub(crate) fn all<T: Send>(next: impl Fn() -> Option<(usize, Result<T>)> + Sync)
         is_made.then_some(())
     };
     let processors = thread::available_parallelism().map_or(1, usize::from);
+    let go_on = || while one().is_some() {};
     thread::scope(|scope| {
-        (0..processors.min(THREADS_MAX)).for_each(|_| drop(scope.spawn(|| while one().is_some() {})));
+        // Where there can be no more threads, this one does it all.
+        let start = || room_for_one().and_then(|()| thread::Builder::new().spawn_scoped(scope, go_on));
+        let _others: Vec<_> = (1..processors.min(THREADS_MAX)).map_while(|_| start().ok()).collect();
+        go_on();
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(number, _)| *number);

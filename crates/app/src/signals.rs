@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use qd1_engine::threads::room_for_one;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 /// A second signal within this time is the same request: `timeout` sends one to the process and one to its group.
@@ -75,6 +76,7 @@ fn set_after_the_first(mut signal: UnixStream) -> Option<Arc<AtomicBool>> {
             set.store(true, Ordering::Relaxed);
         }
     };
+    room_for_one().ok()?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(wait).ok()?;
     Some(flag)
 }

@@ -1,8 +1,11 @@
 //! What can go wrong, with the path, the operation and the errno by name, and what to do next.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+
+/// Where the kernel names what a process has open.
+pub(crate) const DESCRIPTORS: &str = "/proc/self/fd";
 
 /// A failure of an engine, a target or a worker.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,9 @@ pub enum EngineError {
     /// A plan that the engine crate cannot run: a bug in the planner.
     #[error("cannot run this step: {0}")]
     Plan(String),
+    /// A worker thread cannot be started.
+    #[error("{0}")]
+    Threads(String),
     /// A worker thread panicked.
     #[error("a worker died: {0}; please report this as a bug")]
     Worker(String),
@@ -46,8 +52,17 @@ pub enum EngineError {
 impl EngineError {
     /// A refused operation on `path`.
     pub fn path(op: &'static str, path: impl Into<PathBuf>, errno: Errno) -> Self {
-        Self::Path { op, path: path.into(), errno }
+        Self::Path { op, path: as_people_name_it(path.into()), errno }
     }
+}
+
+/// The name of a path that begins at an open descriptor: /proc/self/fd/5 means nothing once this process has ended.
+fn as_people_name_it(path: PathBuf) -> PathBuf {
+    let Ok(below) = path.strip_prefix(DESCRIPTORS) else { return path };
+    let mut parts = below.components();
+    let opened = parts.next().and_then(|number| std::fs::read_link(Path::new(DESCRIPTORS).join(number)).ok());
+    opened
+        .map_or(path.clone(), |opened| if parts.as_path().as_os_str().is_empty() { opened } else { opened.join(parts) })
 }
 
 /// Advice for this errno, if there is any.
@@ -104,4 +119,27 @@ pub fn errno_name(errno: Errno) -> String {
         _ => return format!("errno {}", errno.raw_os_error()),
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    /// A scratch directory in /tmp was called /proc/self/fd/5.
+    #[test]
+    fn a_path_that_begins_at_a_descriptor_has_the_name_of_what_is_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = std::fs::File::open(dir.path()).unwrap();
+        let named = |below: &str| {
+            let path = format!("{DESCRIPTORS}/{}{below}", open.as_raw_fd());
+            EngineError::path("open", path, Errno::NOSPC).to_string()
+        };
+        let shown = std::fs::canonicalize(dir.path()).unwrap().display().to_string();
+        assert!(named("/.qd1-1").starts_with(&format!("open {shown}/.qd1-1: ENOSPC")), "{}", named("/.qd1-1"));
+        assert!(named("").starts_with(&format!("open {shown}: ENOSPC")), "{}", named(""));
+        let closed = EngineError::path("open", format!("{DESCRIPTORS}/999999/a"), Errno::IO).to_string();
+        assert!(closed.contains("/proc/self/fd/999999/a"), "{closed}");
+    }
 }

@@ -28,6 +28,7 @@ use crate::error::EngineError;
 use crate::merge::Merger;
 use crate::meter::Outbox;
 use crate::run::{Decision, Outcome, Progress, RequestCounts, too_many_threads};
+use crate::threads::room_for_one;
 use block::Block;
 use lane::{Lane, Limits};
 use many::{Many, unlink_all};
@@ -270,12 +271,11 @@ impl Step<'_> {
                         cost,
                     }));
                 };
-                std::thread::Builder::new().name(format!("qd1-files-{index}")).spawn_scoped(scope, work).map_err(
-                    |error| {
-                        limits.broken.store(true, Ordering::Relaxed);
-                        EngineError::Worker(too_many_threads(workers, &error))
-                    },
-                )?;
+                let thread = std::thread::Builder::new().name(format!("qd1-files-{index}"));
+                room_for_one().and_then(|()| thread.spawn_scoped(scope, work)).map_err(|error| {
+                    limits.broken.store(true, Ordering::Relaxed);
+                    EngineError::Threads(too_many_threads(workers, &error))
+                })?;
             }
             drop(sender);
             self.gather(&receiver, &outboxes, started_ns, watch)

@@ -16,6 +16,7 @@ pub(crate) struct Gate {
 
 #[derive(Default)]
 struct State {
+    begun: u32,
     arrived: u32,
     abandoned: bool,
     window: Option<Window>,
@@ -24,6 +25,18 @@ struct State {
 impl Gate {
     pub(crate) fn new(workers: u32) -> Self {
         Self { workers, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until each worker has its thread, before any takes the memory that the next one's needs. False if one cannot have
+    /// one.
+    pub(crate) fn begin(&self) -> bool {
+        let mut state = self.lock();
+        state.begun += 1;
+        self.changed.notify_all();
+        while state.begun < self.workers && !state.abandoned {
+            state = self.changed.wait(state).expect("no holder of this lock panics");
+        }
+        state.begun == self.workers
     }
 
     /// Waits for the other workers. Returns when the step measures; `None` if one of them cannot take part.
@@ -99,6 +112,19 @@ mod tests {
             assert!(workers.into_iter().all(|worker| worker.join().unwrap()));
         });
         assert!(gate.pass(&STOP, 100).is_none() && gate.window().is_none());
+    }
+
+    #[test]
+    fn no_worker_begins_before_all_have_their_threads() {
+        let gate = Gate::new(2);
+        let together = std::thread::scope(|scope| {
+            let first = scope.spawn(|| gate.begin());
+            gate.begin() && first.join().unwrap()
+        });
+        assert!(together);
+        let gate = Gate::new(2);
+        gate.abandon();
+        assert!(!gate.begin());
     }
 
     #[test]

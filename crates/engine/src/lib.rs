@@ -29,6 +29,7 @@ pub mod run;
 pub mod select;
 pub mod sim;
 mod sync;
+pub mod threads;
 pub mod waits;
 mod window;
 mod worker;

@@ -4,6 +4,8 @@
 use rustix::io::Errno;
 use syscalls::{Sysno, syscall};
 
+use crate::threads::room_for_one;
+
 /// `IOPRIO_WHO_PROCESS` of linux/ioprio.h; with 0 it is the calling thread.
 const WHO_PROCESS: u32 = 1;
 /// `IOPRIO_CLASS_SHIFT`.
@@ -38,7 +40,7 @@ impl WithoutRealtime {
         // Another thread tries whether there is a way back: who was given the priority may lack the right to take it.
         let comes_back = |before: (usize, i32)| {
             let there_and_back = move || schedule(OTHER, 0).and_then(|()| schedule(before.0, before.1)).is_ok();
-            std::thread::spawn(there_and_back).join().unwrap_or(false)
+            room_for_one().is_ok() && std::thread::spawn(there_and_back).join().unwrap_or(false)
         };
         let before = before.filter(|before| comes_back(*before) && schedule(OTHER, 0).is_ok());
         Self { before }

@@ -13,6 +13,7 @@ use rand_xoshiro::Xoroshiro128Plus;
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::clock;
+use crate::threads::room_for_one;
 
 /// Numbers that are sorted: 128 KiB of them, more than the nearest cache holds.
 const NUMBERS: u64 = 16_384;
@@ -26,7 +27,7 @@ const PROCESSORS: usize = 4;
 /// Time to sort them, ns: the mean of the processors.
 pub fn sort_ns() -> f64 {
     // A thread of its own, which ends with its affinity. Without one, wherever this thread happens to be.
-    let took = match std::thread::Builder::new().spawn(on_each) {
+    let took = match room_for_one().and_then(|()| std::thread::Builder::new().spawn(on_each)) {
         Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         Err(_) => vec![median_ns()],
     };

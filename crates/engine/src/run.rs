@@ -26,6 +26,7 @@ use crate::priority::WithoutRealtime;
 pub use crate::request::RequestCounts;
 use crate::sim::Sim;
 use crate::sync::{DurablePsync, Psync};
+use crate::threads::room_for_one;
 use crate::waits::ReadTime;
 use crate::window::Window;
 use crate::worker::{self, Task};
@@ -98,20 +99,23 @@ pub fn run_io(
         for (index, outbox) in outboxes.iter().enumerate() {
             let (sender, outbox) = (sender.clone(), outbox.clone());
             let (stop, gate) = (&stop, &gate);
-            std::thread::Builder::new()
-                .name(format!("qd1-worker-{index}"))
-                .spawn_scoped(scope, move || {
-                    let _leaving = gate.abandon_on_leaving();
-                    let shared = Shared { stop, gate };
-                    let result = run_worker(job, index as u32, outbox, &shared);
-                    // The controller may have given up and dropped the receiver.
-                    let _ = sender.send(result);
-                })
-                .map_err(|error| {
-                    // The scope waits for the workers that were started.
-                    gate.abandon();
-                    EngineError::Worker(too_many_threads(workers, &error))
-                })?;
+            let work = move || {
+                let _leaving = gate.abandon_on_leaving();
+                let shared = Shared { stop, gate };
+                let result = if gate.begin() {
+                    run_worker(job, index as u32, outbox, &shared)
+                } else {
+                    Err(EngineError::Worker(NOT_ALL.to_owned()))
+                };
+                // The controller may have given up and dropped the receiver.
+                let _ = sender.send(result);
+            };
+            let thread = std::thread::Builder::new().name(format!("qd1-worker-{index}"));
+            room_for_one().and_then(|()| thread.spawn_scoped(scope, work)).map_err(|error| {
+                // The scope waits for the workers that were started.
+                gate.abandon();
+                EngineError::Threads(too_many_threads(workers, &error))
+            })?;
         }
         drop(sender);
         let _ordinary = WithoutRealtime::begin();
@@ -119,6 +123,9 @@ pub fn run_io(
     })
     .and_then(|outcome| finish_writes(job, outcome))
 }
+
+/// Said by a worker that could not begin, since another one could not.
+const NOT_ALL: &str = "another worker could not begin";
 
 /// The one fsync at the end, where the step has it, as part of its time.
 fn finish_writes(job: &IoJob<'_>, mut outcome: Outcome) -> Result<Outcome, EngineError> {
@@ -192,7 +199,7 @@ impl WorkerStart<'_> {
         let (job, shared) = (self.job, self.shared);
         let mut engine = opened?;
         let Some(window) = shared.gate.pass(job.stop, job.interval_ns) else {
-            return Err(EngineError::Worker("another worker could not begin".to_owned()));
+            return Err(EngineError::Worker(NOT_ALL.to_owned()));
         };
         let task = Task {
             work: job.work,

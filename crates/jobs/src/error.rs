@@ -27,7 +27,10 @@ impl JobError {
         use qd1_engine::EngineError;
         let errno = match error {
             EngineError::Path { errno, .. } | EngineError::Broken { errno, .. } => *errno,
-            EngineError::Unavailable { .. } | EngineError::Plan(_) | EngineError::Worker(_) => Errno::NOSYS,
+            EngineError::Unavailable { .. }
+            | EngineError::Plan(_)
+            | EngineError::Worker(_)
+            | EngineError::Threads(_) => Errno::NOSYS,
         };
         Self::new(job, errno, error.to_string())
     }

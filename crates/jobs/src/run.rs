@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use qd1_engine::clock;
 use qd1_engine::meter::Outbox;
+use qd1_engine::threads::room_for_one;
 use qd1_fio::FioJob;
 use qd1_fio::types::ExitWhat;
 use qd1_model::environment::ThreadCost;
@@ -270,7 +271,7 @@ impl<'a> Controller<'a, '_> {
         };
         let (job, failed) = (thread.job, sender.clone());
         let sender = sender.clone();
-        let spawned = std::thread::Builder::new().name(format!("qd1-job-{index}")).spawn_scoped(scope, move || {
+        let work = move || {
             // The controller outlives its threads and waits for the result of each, so a thread that panics has to give
             // one as well. Nothing of it is used any more but what others hold.
             let mut is_ready = false;
@@ -287,8 +288,9 @@ impl<'a> Controller<'a, '_> {
                 drop(sender.send(Message::Ready));
             }
             drop(sender.send(Message::Ended(index, Box::new(ended))));
-        });
-        if let Err(error) = spawned {
+        };
+        let thread = std::thread::Builder::new().name(format!("qd1-job-{index}"));
+        if let Err(error) = room_for_one().and_then(|()| thread.spawn_scoped(scope, work)) {
             let fault = JobError::new(&job.name, Errno::AGAIN, format!("no thread: {error}"));
             drop(failed.send(Message::Ready));
             drop(failed.send(Message::Ended(index, Box::new(ThreadOutcome::failed(fault)))));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use fastrand::Rng;
 use qd1_engine::clock;
+use qd1_engine::threads::room_for_one;
 use qd1_model::op::Ended;
 use qd1_model::plan::Stop;
 use qd1_model::record::program::{AppStep, Due};
@@ -67,7 +68,7 @@ impl Connections {
                     let _ = result.map_err(|error| sender.send(Err(error)));
                 };
                 let thread = std::thread::Builder::new().name(format!("{}-{number}", self.name));
-                if let Err(error) = thread.spawn_scoped(scope, work) {
+                if let Err(error) = room_for_one().and_then(|()| thread.spawn_scoped(scope, work)) {
                     over.store(true, Ordering::Relaxed);
                     return Err(error).context("cannot start a thread");
                 }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use qd1_engine::backing::{OpenAs, drop_cache};
 use qd1_engine::run::{Decision, IoJob, Outcome, Progress, RequestCounts, run_io};
 use qd1_engine::select::choose;
+use qd1_engine::threads::room_for_one;
 use qd1_model::plan::{FileUse, IoWork, StepPlan, Stop};
 use qd1_model::record::Background;
 
@@ -66,7 +67,10 @@ impl<'a> BackgroundLoad<'a> {
             // From here on: the scope waits for loads that were started when the next one could not be.
             let end = End(&over);
             let over = &over;
-            let start = |work| std::thread::Builder::new().spawn_scoped(scope, move || self.run(work, over));
+            let start = |work| {
+                room_for_one()?;
+                std::thread::Builder::new().spawn_scoped(scope, move || self.run(work, over))
+            };
             let loads: Vec<_> =
                 self.works.iter().map(start).collect::<Result<_, _>>().context("no thread for the load")?;
             let outcome = measure();

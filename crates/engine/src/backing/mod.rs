@@ -12,7 +12,7 @@ use qd1_model::record::Extents;
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::error::EngineError;
+use crate::error::{DESCRIPTORS, EngineError};
 
 pub use prepare::{Filled, fill};
 
@@ -196,7 +196,7 @@ impl Target {
 
 /// A name for an open file: /proc/self/fd reopens it with other flags, even one without a name of its own.
 fn reopenable_path(fd: &OwnedFd) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+    Path::new(DESCRIPTORS).join(fd.as_raw_fd().to_string())
 }
 
 /// What direct I/O needs on an open file.
